@@ -1,0 +1,205 @@
+"""The multi-task protocol: one environment, a task that can be read, set and sampled."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any, TypeAlias
+
+import gymnasium
+from gymnasium.spaces import Dict, Space
+from numpy.random import Generator
+
+from mtwrappers import seeding
+from mtwrappers.errors import SeedNotSetError
+
+Observation: TypeAlias = dict[str, Any]
+TASK_OPTIONS = frozenset({"task_state", "resample_task"})
+
+
+class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
+    """A Gymnasium environment whose task is part of its interface.
+
+    An observation is ``{"env_obs": ..., "task_obs": ...}``: what a single-task environment would
+    show, and what the agent may know of the task. The *task state* is all that is needed to come
+    back to a task. Two random streams keep the environment's chance apart from the choice of
+    tasks. A subclass implements `step`, `reset`, `get_task_obs`, `get_task_state`,
+    `set_task_state` and `sample_task_state`; its `reset` begins with
+    ``super().reset(seed=seed, options=options)``, as in Gymnasium, which seeds both streams and
+    carries out the task options, and ends with ``return self.observe(env_obs), info``.
+
+    The protocol is that of MTEnv (Sodhani et al. 2021, https://github.com/facebookresearch/mtenv)
+    in today's Gymnasium.
+
+    Args:
+        action_space: The action space, the same for every task.
+        env_observation_space: The space of ``env_obs``, the same for every task.
+        task_observation_space: The space of ``task_obs``.
+
+    >>> import numpy as np
+    >>> from gymnasium.spaces import Box, Discrete
+    >>> class Walk(MTEnv):
+    ...     goal = 0
+    ...     def __init__(self):
+    ...         super().__init__(Discrete(2), Box(-9, 9, (1,), np.float64), Discrete(3))
+    ...     def reset(self, *, seed=None, options=None):
+    ...         super().reset(seed=seed, options=options)
+    ...         self.x = 0.0
+    ...         return self.observe(np.array([self.x])), {}
+    ...     def step(self, action):
+    ...         self.x += 2.0 * action - 1.0
+    ...         done = self.x == self.goal
+    ...         return self.observe(np.array([self.x])), float(done), done, False, {}
+    ...     def get_task_obs(self): return self.goal
+    ...     def get_task_state(self): return self.goal
+    ...     def set_task_state(self, task_state): self.goal = task_state
+    ...     def sample_task_state(self): return int(self.np_random_task.integers(3))
+    >>> env = Walk()
+    >>> env.reset(seed=0, options={"task_state": 2})[0]
+    {'env_obs': array([0.]), 'task_obs': 2}
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(
+        self,
+        action_space: Space[Any],
+        env_observation_space: Space[Any],
+        task_observation_space: Space[Any],
+    ) -> None:
+        self.action_space = action_space
+        self.env_observation_space = env_observation_space
+        self.task_observation_space = task_observation_space
+        self.observation_space = Dict(
+            {"env_obs": env_observation_space, "task_obs": task_observation_space}
+        )
+        self._env_seed: int | None = None
+        self._task_seed: int | None = None
+        self._np_random_task: Generator | None = None
+
+    # The task.
+
+    @abc.abstractmethod
+    def get_task_obs(self) -> Any:
+        """What the agent may know of the present task, in ``observation_space["task_obs"]``."""
+
+    @abc.abstractmethod
+    def get_task_state(self) -> Any:
+        """All that `set_task_state` needs to come back to the present task."""
+
+    @abc.abstractmethod
+    def set_task_state(self, task_state: Any) -> None:
+        """Makes ``task_state`` the present task, from the next `reset` on.
+
+        Raises:
+            ValueError: If there is no such task; the present one then stays.
+        """
+
+    @abc.abstractmethod
+    def sample_task_state(self) -> Any:
+        """Draws a task state from the task stream, without setting it.
+
+        Raises:
+            SeedNotSetError: If no task seed was set.
+        """
+
+    def reset_task_state(self) -> None:
+        """Draws a task state and sets it.
+
+        Raises:
+            SeedNotSetError: If no task seed was set.
+        """
+        self.set_task_state(self.sample_task_state())
+
+    # The two random streams.
+
+    def seed(self, seed: int | None = None) -> list[int]:
+        """Seeds the environment stream, from entropy when ``seed`` is ``None``.
+
+        Returns:
+            The seed that was used, in a list of one.
+        """
+        value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+        self._env_seed = value
+        self._np_random = seeding.env_generator(value)
+        self._np_random_seed = value
+        return [value]
+
+    def seed_task(self, seed: int | None = None) -> list[int]:
+        """Seeds the task stream, from entropy when ``seed`` is ``None``.
+
+        Returns:
+            The seed that was used, in a list of one.
+        """
+        value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+        self._task_seed = value
+        self._np_random_task = seeding.task_generator(value)
+        return [value]
+
+    @property
+    def np_random_task(self) -> Generator:
+        """The task stream.
+
+        Raises:
+            SeedNotSetError: If no task seed was set.
+        """
+        self.assert_task_seed_is_set()
+        assert self._np_random_task is not None
+        return self._np_random_task
+
+    def assert_env_seed_is_set(self) -> None:
+        """Raises `SeedNotSetError` unless the environment stream was seeded."""
+        if self._env_seed is None:
+            raise SeedNotSetError(
+                "the environment seed is not set: call seed(s) or reset(seed=s) first"
+            )
+
+    def assert_task_seed_is_set(self) -> None:
+        """Raises `SeedNotSetError` unless the task stream was seeded."""
+        if self._task_seed is None:
+            raise SeedNotSetError(
+                "the task seed is not set: call seed_task(s) or reset(seed=s) first"
+            )
+
+    # Episodes.
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Seeds both streams and carries out the task options. Subclasses extend this.
+
+        Args:
+            seed: Seeds the environment stream and the task stream.
+            options: ``{"task_state": s}`` switches to that task; ``{"resample_task": True}``
+                draws a new one. Never changed. Other keys belong to the subclass.
+
+        Returns:
+            Nothing of use; the subclass returns the observation and the info.
+
+        Raises:
+            ValueError: If both options are given.
+            SeedNotSetError: If a task is to be drawn and no task seed was set.
+        """
+        resample = bool(options and options.get("resample_task"))
+        if resample and options and "task_state" in options:
+            raise ValueError(
+                "options must hold task_state or resample_task, not both; got "
+                f"task_state={options['task_state']!r} and resample_task=True"
+            )
+        if seed is not None:
+            self.seed(seed)
+            self.seed_task(seed)
+        if resample:
+            self.reset_task_state()
+        elif options and "task_state" in options:
+            self.set_task_state(options["task_state"])
+        return {}, {}
+
+    def observe(self, env_obs: Any) -> Observation:
+        """The observation of the protocol, made of ``env_obs`` and the task's own."""
+        return {"env_obs": env_obs, "task_obs": self.get_task_obs()}
+
+
+def without_task_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The options that are left for the environment below, in a dict of their own."""
+    rest = {k: v for k, v in (options or {}).items() if k not in TASK_OPTIONS}
+    return rest or None

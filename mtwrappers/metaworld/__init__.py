@@ -1,0 +1,11 @@
+"""Meta-World: benchmarks, tasks and environments. The only folder that imports metaworld.
+
+``metaworld`` is an extra, so the modules here import it inside functions. `blueprint` and
+`custom_mt` subclass its classes and import it at their top; they are imported inside functions.
+"""
+
+from mtwrappers.metaworld.benchmarks import BENCHMARKS, make_benchmark
+from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
+from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
+
+__all__ = ["BENCHMARKS", "MetaWorldMTEnv", "MetaWorldSetTaskEnv", "make_benchmark"]

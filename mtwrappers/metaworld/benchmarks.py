@@ -1,0 +1,156 @@
+"""Meta-World's benchmarks by name, with the tasks that Meta-World makes for the same seed."""
+
+from __future__ import annotations
+
+import functools
+import operator
+from collections import OrderedDict
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from mtwrappers import seeding
+from mtwrappers.metaworld.upstream import classes_by_name, metaworld
+
+Kind: TypeAlias = Literal["train", "test"]
+
+BENCHMARKS = (
+    "MT1",
+    "MT10",
+    "MT25",
+    "MT50",
+    "CustomMT",
+    "ML1",
+    "ML10",
+    "ML25",
+    "ML45",
+    "CustomML",
+)
+DEFAULT_CLASS = "reach-v3"
+
+
+def is_meta_learning(name: str) -> bool:
+    """Whether the benchmark hides its goals and has a test split."""
+    return name.startswith(("ML", "CustomML"))
+
+
+def make_benchmark(
+    name: str,
+    *,
+    env_name: str | None = None,
+    train_classes: Sequence[str] | None = None,
+    test_classes: Sequence[str] | None = None,
+    seed: int | None = 0,
+    num_goals: int = 50,
+) -> Any:
+    """Makes a `metaworld.Benchmark` without compiling a model.
+
+    The tasks equal those of ``metaworld.MT10(seed=seed)`` and so on, byte for byte. The global
+    random state is neither read nor changed.
+
+    Args:
+        name: One of `BENCHMARKS`.
+        env_name: The class of MT1 and ML1, ``"reach-v3"`` by default.
+        train_classes: The classes of CustomMT and CustomML.
+        test_classes: The test classes of CustomML, none of them a train class.
+        seed: Determines the goals; ``None`` takes fresh entropy.
+        num_goals: How many tasks a class (Meta-World's own number is 50).
+
+    Raises:
+        ValueError: If a name is unknown, an argument does not belong to the benchmark, or
+            ``num_goals`` is not positive.
+        DependencyNotInstalled: If Meta-World is not installed.
+
+    >>> benchmark = make_benchmark("MT1", env_name="push-v3", num_goals=3)
+    >>> len(benchmark.train_tasks), benchmark.train_tasks[0].env_name
+    (3, 'push-v3')
+    """
+    if name not in BENCHMARKS:
+        raise ValueError(f"unknown benchmark {name!r}; expected one of {list(BENCHMARKS)}")
+    if not isinstance(num_goals, (int, np.integer)) or num_goals < 1:
+        raise ValueError(f"num_goals must be a positive integer, got {num_goals!r}")
+    goals_seed = seeding.fresh_seed() if seed is None else _numpy_seed(seed)
+    train, test = _class_names(name, env_name, train_classes, test_classes)
+    hidden = is_meta_learning(name)
+    # ML1 tests on other goals of the train class; the others on other classes.
+    test_seed = goals_seed + 1 if name == "ML1" else goals_seed
+
+    benchmark_type = _benchmark_type(name)
+    benchmark = benchmark_type.__new__(benchmark_type)
+    benchmark._train_classes = OrderedDict(classes_by_name(train))
+    benchmark._test_classes = OrderedDict(classes_by_name(test) if test else {})
+    benchmark._train_tasks = list(_tasks(train, hidden, goals_seed, int(num_goals)))
+    benchmark._test_tasks = list(_tasks(test, hidden, test_seed, int(num_goals)))
+    return benchmark
+
+
+def _numpy_seed(seed: Any) -> int:
+    value = seeding.check_seed(operator.index(seed))
+    if value >= 2**32 - 1:
+        raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {value}")
+    return value
+
+
+def _benchmark_type(name: str) -> Any:
+    if name == "CustomMT":
+        from mtwrappers.metaworld.custom_mt import CustomMT
+
+        return CustomMT
+    return getattr(metaworld(), name)
+
+
+def _class_names(
+    name: str,
+    env_name: str | None,
+    train_classes: Sequence[str] | None,
+    test_classes: Sequence[str] | None,
+) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The names of the train and of the test classes."""
+    takes = {
+        "env_name": name in ("MT1", "ML1"),
+        "train_classes": name in ("CustomMT", "CustomML"),
+        "test_classes": name == "CustomML",
+    }
+    given = {"env_name": env_name, "train_classes": train_classes, "test_classes": test_classes}
+    for argument, value in given.items():
+        if value is not None and not takes[argument]:
+            raise ValueError(f"{name} takes no {argument}, got {value!r}")
+        if value is None and takes[argument] and argument != "env_name":
+            raise ValueError(f"{name} needs {argument}, a list of class names")
+    if takes["env_name"]:
+        one = tuple(classes_by_name([DEFAULT_CLASS if env_name is None else env_name]))
+        return one, one if name == "ML1" else ()
+    if takes["train_classes"]:
+        train = tuple(classes_by_name(train_classes or ()))
+        test = tuple(classes_by_name(test_classes or ())) if name == "CustomML" else ()
+        both = sorted(set(train) & set(test))
+        if both:
+            raise ValueError(f"test classes must not be train classes, got {both} in both")
+        return train, test
+    table = getattr(metaworld()._env_dict, f"{name}_V3")
+    if is_meta_learning(name):
+        return tuple(table["train"]), tuple(table["test"])
+    return tuple(table), ()
+
+
+@functools.lru_cache(maxsize=32)
+def _tasks(names: tuple[str, ...], hidden: bool, seed: int, num_goals: int) -> tuple[Any, ...]:
+    """The tasks of these classes, class by class; memory of a process only."""
+    if not names:
+        return ()
+    from mtwrappers.metaworld.blueprint import draw_goals
+
+    encode = metaworld()._encode_task
+    # The stream of np.random after np.random.seed(seed), in a generator of its own.
+    rng = np.random.RandomState(seed)
+    tasks = []
+    for name, cls in classes_by_name(names).items():
+        goals = draw_goals(cls, num_goals, rng)
+        if len(np.unique(np.array(goals), axis=0)) != num_goals:
+            raise ValueError(f"{name} has fewer than {num_goals} different goals for seed {seed}")
+        tasks += [
+            encode(name, {"rand_vec": goal, "env_cls": cls, "partially_observable": hidden})
+            for goal in goals
+        ]
+    return tuple(tasks)

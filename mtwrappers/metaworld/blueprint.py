@@ -1,0 +1,168 @@
+"""A Sawyer class without its simulation: its spaces and its goals, and no model is compiled.
+
+Meta-World draws a benchmark's goals by resetting a simulated environment a hundred times a class,
+though a goal depends on random numbers and on a few distances between them alone. Here the class's
+own ``__init__`` and ``reset_model`` run over a simulation in which every position is zero. Python's
+method resolution does the rest: `_NoSimulation` stands between the class and `SawyerXYZEnv`.
+Tests compare the goals of all classes with those of Meta-World.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+from typing import Any
+
+import mujoco
+import numpy as np
+from metaworld.sawyer_xyz_env import SawyerXYZEnv
+from numpy.random import RandomState
+from numpy.typing import NDArray
+
+_MANY = 64  # at least as many positions, bodies and sites as any model has
+
+
+class _Element:
+    """Any body, site or geom, at the origin. What is written to it is forgotten."""
+
+    id = 0
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return np.zeros(9) if name == "xmat" else np.zeros(3)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        pass
+
+
+class _Joint(_Element):
+    """Any joint: one number, address zero."""
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        return super().__getattr__(name)[:1].astype(int)
+
+
+class _Blank:
+    """A model or data of zeros. What is written to it is forgotten."""
+
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        is_table = name.endswith("pos") and name != "qpos"
+        return np.zeros((_MANY, 3)) if is_table else np.zeros(_MANY)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        pass
+
+    def body(self, name: str) -> _Element:
+        return _Element()
+
+    site = geom = body
+
+    def joint(self, name: str) -> _Joint:
+        return _Joint()
+
+
+class _NoMujoco:
+    """What the classes' ``reset_model`` calls of the module ``mujoco``, doing nothing."""
+
+    mjtObj = mujoco.mjtObj  # noqa: N815 (mujoco's name)
+
+    @staticmethod
+    def mj_forward(*args: Any) -> None: ...
+
+    @staticmethod
+    def mj_step(*args: Any) -> None: ...
+
+    @staticmethod
+    def mj_name2id(*args: Any) -> int:
+        return 0
+
+
+class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types
+    """`SawyerXYZEnv` reduced to its random numbers."""
+
+    rng: RandomState
+
+    def __init__(self, hand_low: Any = None, hand_high: Any = None, **rest: Any) -> None:
+        self.model = self.data = _Blank()
+        self.frame_skip = 5
+        self.hand_low, self.hand_high = np.array(hand_low), np.array(hand_high)
+        self.init_qpos = self.init_qvel = np.zeros(_MANY)
+        self.init_tcp = np.zeros(3)
+
+    def _reset_hand(self, steps: int = 50) -> None:
+        self.init_tcp = np.zeros(3)
+
+    def _get_obs(self) -> NDArray[np.float64]:
+        return np.zeros(39)
+
+    def _get_curr_obs_combined_no_goal(self) -> NDArray[np.float64]:
+        return np.zeros(18)
+
+    def set_state(self, qpos: Any, qvel: Any) -> None: ...
+
+    def get_body_com(self, body_name: str) -> NDArray[np.float64]:
+        return np.zeros(3)
+
+    def _get_state_rand_vec(self) -> NDArray[np.float64]:
+        space = self._random_reset_space
+        self._last_rand_vec = self.rng.uniform(space.low, space.high, size=space.low.size)
+        vector: NDArray[np.float64] = self._last_rand_vec
+        return vector
+
+
+def with_globals(function: types.FunctionType, **names: Any) -> types.FunctionType:
+    """A copy of ``function`` in which global ``names`` have other values.
+
+    The function's module is not touched.
+    """
+    copy = types.FunctionType(
+        function.__code__,
+        {**function.__globals__, **names},
+        function.__name__,
+        function.__defaults__,
+        function.__closure__,
+    )
+    copy.__kwdefaults__ = function.__kwdefaults__
+    return copy
+
+
+@functools.cache
+def _blueprint_class(cls: Any) -> Any:
+    own: dict[str, Any] = {"_reset_hand": _NoSimulation._reset_hand}
+    for base in cls.__mro__:
+        if base is SawyerXYZEnv:
+            break
+        if "reset_model" in vars(base):
+            own["reset_model"] = with_globals(vars(base)["reset_model"], mujoco=_NoMujoco)
+            break
+    return type(cls.__name__, (cls, _NoSimulation), own)
+
+
+def goal_space(cls: Any) -> Any:
+    """The Box, shape ``(3,)``, of the goals that ``cls`` shows in its observations (metres)."""
+    return _blueprint_class(cls)().goal_space
+
+
+def draw_goals(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
+    """The next ``n`` random vectors that `metaworld` would draw for the tasks of ``cls``.
+
+    Args:
+        cls: One of Meta-World's classes.
+        n: How many goals.
+        rng: The stream that Meta-World would take from ``np.random``.
+
+    Returns:
+        Vectors of shape ``(3,)`` or ``(6,)``, in metres.
+    """
+    env = _blueprint_class(cls)()
+    env.rng = rng
+    goals = []
+    for _ in range(n):
+        # Meta-World's reset runs reset_model twice, and the second draw counts.
+        env.reset_model()
+        env.reset_model()
+        goals.append(env._last_rand_vec)
+    return goals

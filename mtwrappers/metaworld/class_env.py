@@ -1,0 +1,255 @@
+"""One Sawyer class under Gymnasium's contract, and the pool that builds classes on first use."""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from mtwrappers._extras import import_extra
+from mtwrappers.metaworld.upstream import metaworld
+
+OBS_SIZE = 39
+# MuJoCo gives up a simulation in which a position exceeds this (mjMAXVAL), so no object goes
+# further: a bound that is true, and finite as checkers ask for.
+FAR = 1e10
+INFO_KEYS = (
+    "success",
+    "near_object",
+    "grasp_success",
+    "grasp_reward",
+    "in_place_reward",
+    "obj_to_target",
+    "unscaled_reward",
+)
+RENDER_MODES = ("rgb_array", "depth_array")
+# "human" is left to Gymnasium's HumanRendering, which make() applies: the window of the upstream
+# classes needs a display at construction.
+METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 80}
+
+
+@dataclass(frozen=True)
+class SawyerSettings:
+    """How the Sawyer classes are built.
+
+    Args:
+        reward_function_version: Meta-World's ``"v1"`` or ``"v2"``.
+        render_mode: ``"rgb_array"``, ``"depth_array"`` or ``None``.
+        camera_name: A camera of the model, such as ``"corner2"``; the free camera by default.
+        camera_id: The same by number.
+        width: Pixels of a frame.
+        height: Pixels of a frame.
+
+    Raises:
+        ValueError: If a value is not one of those.
+    """
+
+    reward_function_version: Literal["v1", "v2"] = "v2"
+    render_mode: str | None = None
+    camera_name: str | None = None
+    camera_id: int | None = None
+    width: int = 480
+    height: int = 480
+
+    def __post_init__(self) -> None:
+        if self.reward_function_version not in ("v1", "v2"):
+            raise ValueError(
+                "reward_function_version must be 'v1' or 'v2', got "
+                f"{self.reward_function_version!r}"
+            )
+        if self.render_mode is not None and self.render_mode not in RENDER_MODES:
+            raise ValueError(
+                f"render_mode must be one of {list(RENDER_MODES)} or None, got {self.render_mode!r}"
+            )
+        if self.camera_name is not None and self.camera_id is not None:
+            raise ValueError(
+                "give camera_name or camera_id, not both; got "
+                f"{self.camera_name!r} and {self.camera_id!r}"
+            )
+
+
+def action_box() -> Box:
+    """Moves of the hand along x, y, z (hundredths of a metre) and the gripper's effort."""
+    return Box(-1.0, 1.0, (4,), np.float32)
+
+
+def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) -> Box:
+    """The union of the classes' observation bounds, shape ``(39,)``, float64, in metres.
+
+    The frame is hand (3), gripper opening (1), objects (14), the same one step before (18), and
+    the goal (3). A hidden goal is shown as zero, so its bounds include zero. Bounds of no width,
+    which checkers refuse, are widened by Meta-World's success radius.
+    """
+    sawyer: Any = import_extra("metaworld.sawyer_xyz_env", "metaworld").SawyerXYZEnv
+    hand, radius = sawyer._HAND_SPACE, sawyer.TARGET_RADIUS
+    spaces = [_goal_space(cls) for cls in classes.values()]
+    hidden = [] if goals_visible else [np.zeros(3)]
+    goal_low = np.min([*hidden, *(space.low for space in spaces)], axis=0)
+    goal_high = np.max([*hidden, *(space.high for space in spaces)], axis=0)
+    flat = goal_low == goal_high
+    goal_low, goal_high = goal_low - radius * flat, goal_high + radius * flat
+    far = np.full(14, FAR)
+    low = np.concatenate([hand.low, [-1.0], -far])
+    high = np.concatenate([hand.high, [1.0], far])
+    return Box(
+        np.concatenate([low, low, goal_low]),
+        np.concatenate([high, high, goal_high]),
+        dtype=np.float64,
+    )
+
+
+def _goal_space(cls: type[Any]) -> Any:
+    from mtwrappers.metaworld.blueprint import goal_space
+
+    if cls in metaworld().ALL_V3_ENVIRONMENTS.values():
+        return goal_space(cls)
+    # A class of the user's own may need its simulation even to be constructed.
+    env = cls()
+    env.close()
+    return env.goal_space
+
+
+class SawyerClassEnv(gymnasium.Env[Any, Any]):
+    """One Sawyer class: plain Python scalars, checked actions, the same info keys everywhere.
+
+    Args:
+        name: The class's name, such as ``"reach-v3"``.
+        cls: The Sawyer class.
+        observation_space: The space to declare; see `observation_box`.
+        settings: How to build it.
+        max_episode_steps: When to truncate, ``None`` for never.
+    """
+
+    metadata = METADATA
+
+    def __init__(
+        self,
+        name: str,
+        cls: type[Any],
+        observation_space: Box,
+        settings: SawyerSettings,
+        max_episode_steps: int | None,
+    ) -> None:
+        self.name = name
+        self.render_mode = settings.render_mode
+        self.observation_space = observation_space
+        self.action_space = action_box()
+        self.sawyer = cls(
+            reward_function_version=settings.reward_function_version,
+            render_mode=settings.render_mode,
+            camera_name=settings.camera_name,
+            camera_id=settings.camera_id,
+            width=settings.width,
+            height=settings.height,
+        )
+        self.sawyer.max_path_length = max_episode_steps or sys.maxsize
+        self._reset_needed = True
+
+    def set_task(self, task: Any) -> None:
+        """Sets a `metaworld.Task`; `reset` then begins its first episode."""
+        self.sawyer.set_task(task)
+        self._reset_needed = True
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Begins an episode. The task alone determines its start."""
+        super().reset(seed=seed)
+        obs, _ = self.sawyer.reset()
+        self._reset_needed = False
+        return obs, dict.fromkeys(INFO_KEYS, 0.0)
+
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Simulates an eightieth of a second.
+
+        Raises:
+            ResetNeeded: If no episode is under way.
+            ValueError: If the action has another shape than ``(4,)``, or is not finite. MuJoCo
+                would silently reset the simulation.
+        """
+        if self._reset_needed:
+            raise ResetNeeded(f"{self.name}: call reset() before step()")
+        action = np.asarray(action)
+        if action.shape != (4,):
+            raise ValueError(f"{self.name}: expected an action of shape (4,), got {action.shape}")
+        x, y, z, effort = action.tolist()
+        if not math.isfinite(x + y + z + effort):
+            raise ValueError(f"{self.name}: expected a finite action, got {action}")
+        obs, reward, _, truncated, info = self.sawyer.step(action)
+        for key, value in info.items():
+            if type(value) is not float and isinstance(value, (int, np.number, np.bool_)):
+                info[key] = float(value)
+        self._reset_needed = truncated
+        return obs, float(reward), False, bool(truncated), info
+
+    def render(self) -> Any:
+        """A frame, ``(height, width, 3)`` uint8, or depth ``(height, width)``."""
+        return self.sawyer.render()
+
+    def close(self) -> None:
+        """Frees the renderer."""
+        self.sawyer.close()
+
+
+class ClassPool:
+    """The environments of a benchmark's classes, built on first use.
+
+    It pickles and copies as a plan: a copy builds its own environments.
+
+    Args:
+        classes: Every class by its name.
+        goals_visible: Whether observations show the goal.
+        settings: How to build the classes.
+        max_episode_steps: When to truncate, ``None`` for never.
+    """
+
+    def __init__(
+        self,
+        classes: Mapping[str, type[Any]],
+        *,
+        goals_visible: bool,
+        settings: SawyerSettings,
+        max_episode_steps: int | None,
+    ) -> None:
+        self.classes = dict(classes)
+        self.goals_visible = goals_visible
+        self.settings = settings
+        self.max_episode_steps = max_episode_steps
+        self.observation_space = observation_box(self.classes, goals_visible=goals_visible)
+        self._envs: dict[str, SawyerClassEnv] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_envs": {}}
+
+    @property
+    def envs_built(self) -> int:
+        """How many classes have been built so far."""
+        return len(self._envs)
+
+    def get(self, name: str) -> SawyerClassEnv:
+        """The environment of class ``name``."""
+        env = self._envs.get(name)
+        if env is None:
+            env = self._envs[name] = SawyerClassEnv(
+                name,
+                self.classes[name],
+                self.observation_space,
+                self.settings,
+                self.max_episode_steps,
+            )
+        return env
+
+    def close(self) -> None:
+        """Closes every environment that was built."""
+        for env in self._envs.values():
+            env.close()

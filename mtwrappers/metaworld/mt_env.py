@@ -1,0 +1,229 @@
+"""A benchmark as one multi-task environment: what the registered ids make."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Discrete
+from numpy.typing import NDArray
+
+from mtwrappers.core import Observation
+from mtwrappers.indexed import IndexedMTEnv, check_index
+from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark
+from mtwrappers.metaworld.class_env import (
+    METADATA,
+    ClassPool,
+    SawyerClassEnv,
+    SawyerSettings,
+    action_box,
+)
+from mtwrappers.selection import SelectName, Strategy
+
+
+class MetaWorldMTEnv(IndexedMTEnv):
+    """An `MTEnv` over the tasks (class and goal) of a Meta-World benchmark.
+
+    The task state is the index into `tasks`, the benchmark's own list; ``task_obs`` is the index of
+    the task's class. Every `reset` draws the next task, unless a task was set since the last one;
+    an unseeded environment seeds itself from entropy at its first reset, as Gymnasium's do.
+    ``info`` carries ``task_id`` (the class's index), ``task_name`` (such as ``"reach-v3"``) and
+    Meta-World's seven numbers. Only the classes that are played are built.
+
+    Args:
+        benchmark: See `mtwrappers.metaworld.make_benchmark`, as for the next five.
+        kind: ``"train"`` or ``"test"`` tasks.
+        env_name: The class of MT1 and ML1.
+        train_classes: The classes of CustomMT and CustomML.
+        test_classes: The test classes of CustomML.
+        num_goals: How many tasks a class.
+        seed: Determines the benchmark's goals.
+        select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
+            meta-learning.
+        task_indices: The tasks to draw from; all by default. Any task can still be set.
+        sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
+        terminate_on_success: Whether a success ends the episode.
+        max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
+        **settings: See `SawyerSettings`.
+
+    Raises:
+        ValueError: If an argument is not one of those.
+        DependencyNotInstalled: If Meta-World is not installed.
+    """
+
+    metadata = METADATA
+
+    def __init__(
+        self,
+        benchmark: str = "MT10",
+        kind: Kind = "train",
+        *,
+        env_name: str | None = None,
+        train_classes: Sequence[str] | None = None,
+        test_classes: Sequence[str] | None = None,
+        num_goals: int = 50,
+        seed: int | None = 0,
+        select: SelectName | Strategy | None = None,
+        task_indices: Sequence[int] | None = None,
+        sample_tasks_on_reset: bool = True,
+        terminate_on_success: bool = False,
+        max_episode_steps: int | None = None,
+        **settings: Any,
+    ) -> None:
+        made = make_benchmark(
+            benchmark,
+            env_name=env_name,
+            train_classes=train_classes,
+            test_classes=test_classes,
+            seed=seed,
+            num_goals=num_goals,
+        )
+        if kind not in ("train", "test"):
+            raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
+        self.tasks: list[Any] = made.train_tasks if kind == "train" else made.test_tasks
+        if not self.tasks:
+            raise ValueError(f"{benchmark} has no {kind} tasks")
+        classes = made.train_classes if kind == "train" else made.test_classes
+        self._class_index = {name: i for i, name in enumerate(classes)}
+        hidden = is_meta_learning(benchmark)
+        self._pool = ClassPool(
+            classes,
+            goals_visible=not hidden,
+            settings=SawyerSettings(**settings),
+            max_episode_steps=max_episode_steps,
+        )
+        n = len(self.tasks)
+        if task_indices is None:
+            self._choices = list(range(n))
+        else:
+            self._choices = [check_index(i, n, "each of task_indices") for i in task_indices]
+        if not self._choices:
+            raise ValueError("task_indices must hold at least one task, got none")
+        if select is None:
+            select = "without_replacement" if hidden else "uniform"
+        super().__init__(
+            n,
+            action_box(),
+            self._pool.observation_space,
+            Discrete(len(classes)),
+            initial_task_state=self._choices[0],
+            select=select,
+            num_choices=len(self._choices),
+            sample_tasks_on_reset=sample_tasks_on_reset,
+        )
+        self.render_mode = self._pool.settings.render_mode
+        self.terminate_on_success = terminate_on_success
+        self._fresh = True
+        self._env: SawyerClassEnv | None = None
+        self._describe(self._task_state)
+
+    # What a task is.
+
+    @property
+    def class_names(self) -> tuple[str, ...]:
+        """The benchmark's classes, in the order of ``task_id``."""
+        return tuple(self._class_index)
+
+    @property
+    def task_names(self) -> tuple[str, ...]:
+        """The class of each task."""
+        return tuple(task.env_name for task in self.tasks)
+
+    @property
+    def task_name(self) -> str:
+        """The upstream name of the present class, such as ``"SawyerReachEnvV3"``.
+
+        It is what `metaworld.evaluation` asks for.
+        """
+        return self._pool.classes[self.tasks[self._task_state].env_name].__name__
+
+    @property
+    def envs_built(self) -> int:
+        """How many classes have been built so far."""
+        return self._pool.envs_built
+
+    @property
+    def goal(self) -> NDArray[np.float64]:
+        """The present goal, ``(3,)``, in metres. Privileged where observations hide it."""
+        self._check_stepping()
+        assert self._env is not None
+        goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
+        return goal
+
+    def get_task_obs(self) -> np.int64:
+        """The index of the present task's class."""
+        return self._task_obs
+
+    def sample_task_state(self) -> int:
+        """Draws the index of a task, without setting it."""
+        return self._choices[super().sample_task_state()]
+
+    def toggle_sample_tasks_on_reset(self, on: bool) -> None:
+        """Says whether every reset draws a task."""
+        self.sample_tasks_on_reset = bool(on)
+
+    def toggle_terminate_on_success(self, on: bool) -> None:
+        """Says whether a success ends the episode."""
+        self.terminate_on_success = bool(on)
+
+    # Episodes.
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begins an episode; see the class for which task it is."""
+        super().reset(seed=seed, options=options)
+        if self._env is None:  # a copy, on the task that it was copied on
+            self._activate(self._task_state)
+        assert self._env is not None
+        env_obs, info = self._env.reset()
+        self._fresh = False
+        self._begin_episode()
+        info["task_id"] = self._task_id
+        info["task_name"] = self._env.name
+        return {"env_obs": env_obs, "task_obs": self._task_obs}, info
+
+    def step(
+        self, action: NDArray[np.float32]
+    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Simulates an eightieth of a second; see `SawyerClassEnv.step`."""
+        env = self._env
+        if self._reset_needed or env is None:
+            self._check_stepping()
+        assert env is not None
+        env_obs, reward, _, truncated, info = env.step(action)
+        info["task_id"] = self._task_id
+        info["task_name"] = env.name
+        terminated = self.terminate_on_success and info["success"] == 1.0
+        return {"env_obs": env_obs, "task_obs": self._task_obs}, reward, terminated, truncated, info
+
+    def render(self) -> Any:
+        """A frame of the present class."""
+        self._check_stepping()
+        assert self._env is not None
+        return self._env.render()
+
+    def close(self) -> None:
+        """Closes every class that was built."""
+        self._pool.close()
+
+    def __getstate__(self) -> dict[str, Any]:
+        # The copy builds its own simulation, so it begins with a reset, on the same task.
+        state = {**self.__dict__, "_reset_needed": True, "_env": None}
+        state["_task_was_set"] = self._task_was_set or not self._fresh
+        return state
+
+    def _draws_on_reset(self, seed: int | None) -> bool:
+        return self.sample_tasks_on_reset or self._fresh or seed is not None
+
+    def _activate(self, index: int) -> None:
+        task = self.tasks[index]
+        env = self._pool.get(task.env_name)
+        env.set_task(task)
+        self._env = env
+        self._describe(index)
+
+    def _describe(self, index: int) -> None:
+        self._task_id = self._class_index[self.tasks[index].env_name]
+        self._task_obs = np.int64(self._task_id)

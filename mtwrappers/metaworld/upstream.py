@@ -1,0 +1,42 @@
+"""Access to Meta-World, an optional dependency."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from typing import Any
+
+from mtwrappers._extras import import_extra
+
+
+def metaworld() -> Any:
+    """The module ``metaworld``.
+
+    Raises:
+        DependencyNotInstalled: If it is not installed; the message names the extra.
+    """
+    return import_extra("metaworld", "metaworld")
+
+
+def all_classes() -> dict[str, type[Any]]:
+    """Every Sawyer class by its name, such as ``"reach-v3"``, in Meta-World's order."""
+    return dict(metaworld().ALL_V3_ENVIRONMENTS)
+
+
+def classes_by_name(names: Iterable[str]) -> dict[str, type[Any]]:
+    """The Sawyer classes of these names, in this order.
+
+    Raises:
+        ValueError: If there are none, one comes twice, or one does not exist.
+    """
+    if isinstance(names, str):
+        raise ValueError(f"expected a list of class names, got the string {names!r}")
+    wanted, known = list(names), all_classes()
+    if not wanted or len(set(wanted)) != len(wanted):
+        raise ValueError(f"expected one or more different class names, got {wanted}")
+    for name in wanted:
+        if name not in known:
+            close = difflib.get_close_matches(str(name), known, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ValueError(f"unknown class {name!r}{hint}; expected one of {sorted(known)}")
+    return {name: known[name] for name in wanted}

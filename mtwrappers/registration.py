@@ -1,0 +1,64 @@
+"""One table of ids, with string entry points so that specs survive JSON and pickle.
+
+Gymnasium calls `register_all` while it is being imported, so this module imports nothing else of
+this package.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium.envs.registration import register, registry
+
+_METAWORLD = "mtwrappers.metaworld.entry_points"
+_MULTI_ENV = "mtwrappers.wrappers.entry_points"
+EPISODE_STEPS = 500
+
+# id -> (module of make_env and make_vec_env, keyword arguments, steps of an episode)
+TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
+    **{
+        f"mtwrappers/{name}-v0": (_METAWORLD, {"benchmark": name}, EPISODE_STEPS)
+        for name in ("MT1", "MT10", "MT25", "MT50")
+    },
+    "mtwrappers/CustomMT-v0": (
+        _METAWORLD,
+        {"benchmark": "CustomMT", "train_classes": ["reach-v3", "push-v3"]},
+        EPISODE_STEPS,
+    ),
+    **{
+        f"mtwrappers/{name}-{kind}-v0": (
+            _METAWORLD,
+            {"benchmark": name, "kind": kind},
+            EPISODE_STEPS,
+        )
+        for name in ("ML1", "ML10", "ML25", "ML45")
+        for kind in ("train", "test")
+    },
+    **{
+        f"mtwrappers/CustomML-{kind}-v0": (
+            _METAWORLD,
+            {
+                "benchmark": "CustomML",
+                "kind": kind,
+                "train_classes": ["reach-v3", "push-v3"],
+                "test_classes": ["door-open-v3"],
+            },
+            EPISODE_STEPS,
+        )
+        for kind in ("train", "test")
+    },
+    "mtwrappers/MultiEnv-v0": (_MULTI_ENV, {}, None),
+}
+
+
+def register_all() -> None:
+    """Registers every id with Gymnasium; calling it again changes nothing."""
+    for env_id, (module, kwargs, max_episode_steps) in TABLE.items():
+        if env_id not in registry:
+            register(
+                id=env_id,
+                entry_point=f"{module}:make_env",
+                vector_entry_point=f"{module}:make_vec_env",
+                kwargs=kwargs,
+                max_episode_steps=max_episode_steps,
+            )

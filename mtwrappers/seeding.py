@@ -1,0 +1,60 @@
+"""One tree of random streams: seed -> environment stream, task stream, a stream for each task.
+
+The tree is addressed, not consumed: the stream of task 3 is the same whether or not tasks 0 to 2
+were ever asked for. So results do not depend on the order in which lazy environments are built,
+nor on the process that builds them.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
+
+_ENV, _TASK, _CHILDREN = 0, 1, 2
+
+
+def check_seed(seed: Any) -> int:
+    """Returns ``seed`` as a plain ``int``.
+
+    Raises:
+        TypeError: If it is not an integer.
+        ValueError: If it is negative.
+    """
+    if isinstance(seed, (bool, np.bool_)):
+        raise TypeError(f"a seed must be an integer, got {seed!r}")
+    try:
+        value = operator.index(seed)
+    except TypeError:
+        raise TypeError(f"a seed must be an integer, got {seed!r}") from None
+    if value < 0:
+        raise ValueError(f"a seed must be zero or greater, got {value}")
+    return value
+
+
+def fresh_seed() -> int:
+    """A seed of 32 bits from the operating system's entropy."""
+    return int(SeedSequence().generate_state(1)[0])
+
+
+def env_generator(seed: int) -> Generator:
+    """The environment stream of ``seed``."""
+    return Generator(PCG64(SeedSequence(seed, spawn_key=(_ENV,))))
+
+
+def task_generator(seed: int) -> Generator:
+    """The task stream of ``seed``: which task comes next."""
+    return Generator(PCG64(SeedSequence(seed, spawn_key=(_TASK,))))
+
+
+def child_seed(seed: int, index: int) -> int:
+    """The seed (32 bits) of the environment that plays task ``index``.
+
+    >>> child_seed(0, 3) == child_seed(0, 3)
+    True
+    >>> child_seed(0, 3) == child_seed(0, 4)
+    False
+    """
+    return int(SeedSequence(seed, spawn_key=(_CHILDREN, index)).generate_state(1)[0])

@@ -1,0 +1,96 @@
+"""Pure helpers on spaces: append a one-hot, pad, unite, compare."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Space
+from numpy.typing import NDArray
+
+
+def require_flat_box(space: Space[Any], what: str) -> Box:
+    """Returns ``space`` when it is a 1-D Box.
+
+    Raises:
+        TypeError: If it is not.
+    """
+    if not isinstance(space, Box) or len(space.shape) != 1:
+        raise TypeError(f"{what} must be a 1-D Box, got {space}")
+    return space
+
+
+def append_box(box: Box, low: NDArray[Any], high: NDArray[Any]) -> Box:
+    """A 1-D Box followed by entries in ``[low, high]``, in the dtype of ``box``.
+
+    Args:
+        box: Shape ``(O,)``.
+        low: Shape ``(E,)``.
+        high: Shape ``(E,)``.
+
+    Returns:
+        A Box of shape ``(O + E,)``.
+    """
+    dtype: Any = box.dtype
+    return Box(
+        np.concatenate([box.low, low.astype(dtype)]),
+        np.concatenate([box.high, high.astype(dtype)]),
+        dtype=dtype,
+    )
+
+
+def append_onehot(box: Box, n: int) -> Box:
+    """A 1-D Box of shape ``(O,)`` followed by a one-hot of ``n``: shape ``(O + n,)``."""
+    return append_box(box, np.zeros(n), np.ones(n))
+
+
+def onehot_template(box: Box, index: int, n: int) -> NDArray[Any]:
+    """Shape ``(O + n,)``: zeros for an observation of ``box``, then the one-hot of ``index``.
+
+    Copying it and writing the observation into its head is the fastest way to append.
+    """
+    template = np.zeros(box.shape[0] + n, dtype=box.dtype)
+    template[box.shape[0] + index] = 1
+    return template
+
+
+def pad_boxes(boxes: Sequence[Space[Any]]) -> Box:
+    """The 1-D Box that holds every member of ``boxes`` padded with zeros to the longest.
+
+    Raises:
+        TypeError: If one is not a 1-D Box.
+        ValueError: If their dtypes differ.
+    """
+    flat = [require_flat_box(box, f"observation space of task {i}") for i, box in enumerate(boxes)]
+    dtypes = {str(box.dtype) for box in flat}
+    if len(dtypes) > 1:
+        raise ValueError(f"padding needs one dtype, the observation spaces have {sorted(dtypes)}")
+    dtype: Any = flat[0].dtype
+    size = max(box.shape[0] for box in flat)
+    lows = [np.pad(box.low, (0, size - box.shape[0])) for box in flat]
+    highs = [np.pad(box.high, (0, size - box.shape[0])) for box in flat]
+    return Box(np.min(lows, axis=0), np.max(highs, axis=0), dtype=dtype)
+
+
+def fits(inner: Space[Any], outer: Space[Any]) -> bool:
+    """Whether every member of ``inner`` is one of ``outer``, dtype and shape included."""
+    if isinstance(inner, Box) and isinstance(outer, Box):
+        return (
+            inner.shape == outer.shape
+            and inner.dtype == outer.dtype
+            and bool(np.all(outer.low <= inner.low) and np.all(inner.high <= outer.high))
+        )
+    return bool(inner == outer)
+
+
+def fits_padded(inner: Space[Any], outer: Box) -> bool:
+    """Whether every member of the 1-D Box ``inner``, padded with zeros, is one of ``outer``."""
+    if not isinstance(inner, Box) or len(inner.shape) != 1 or inner.shape[0] > outer.shape[0]:
+        return False
+    return inner.dtype == outer.dtype and fits(pad_boxes([inner, _zeros_like(outer)]), outer)
+
+
+def _zeros_like(box: Box) -> Box:
+    dtype: Any = box.dtype
+    return Box(np.zeros_like(box.low), np.zeros_like(box.high), dtype=dtype)

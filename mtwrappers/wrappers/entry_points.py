@@ -1,0 +1,166 @@
+"""What `gymnasium.make` and `gymnasium.make_vec` call for ``mtwrappers/MultiEnv-v0``."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import gymnasium
+from gymnasium.spaces import Space
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.wrappers import RecordEpisodeStatistics
+
+from mtwrappers.selection import SelectName
+from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
+from mtwrappers.wrappers.multi_env import MultiEnvWrapper
+
+# Two classic tasks with the same three actions, so that the id works without arguments.
+DEFAULT_IDS = ("Acrobot-v1", "MountainCar-v0")
+
+
+def make_env(
+    env_ids: Sequence[str] | None = None,
+    *,
+    task_encoding: Literal["onehot", "none", "dict"] = "onehot",
+    unify: Literal["pad"] | None = None,
+    select: SelectName = "uniform",
+    render_mode: str | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+) -> gymnasium.Env[Any, Any]:
+    """One environment that moves between registered environments; each reset draws the next.
+
+    Args:
+        env_ids: Registered ids; two of classic control, padded, by default.
+        task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
+        unify: ``"pad"`` appends zeros to the shorter observations.
+        select: See `mtwrappers.selection`.
+        render_mode: Passed to every environment.
+        env_kwargs: Passed to every environment.
+
+    Raises:
+        ValueError: If an argument is none of those, or the environments do not fit together.
+    """
+    if task_encoding not in ("onehot", "none", "dict"):
+        raise ValueError(
+            f"task_encoding must be one of ['onehot', 'none', 'dict'], got {task_encoding!r}"
+        )
+    ids, pad = _choose(env_ids, unify)
+    env = MultiEnvWrapper(
+        _makers(ids, render_mode, env_kwargs),
+        task_names=ids,
+        select=select,
+        unify=pad,
+        sample_tasks_on_reset=True,
+    )
+    return env if task_encoding == "dict" else FlattenMTEnv(env, task_encoding)
+
+
+def make_vec_env(
+    num_envs: int = 1,
+    env_ids: Sequence[str] | None = None,
+    *,
+    unify: Literal["pad"] | None = None,
+    task_encoding: Literal["onehot", "none", "dict"] = "onehot",
+    render_mode: str | None = None,
+    env_kwargs: dict[str, Any] | None = None,
+    record_episode_statistics: bool = True,
+    autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+) -> VectorEnv[Any, Any, Any]:
+    """Sub-environments that each stay with one of the registered environments.
+
+    Args:
+        num_envs: A multiple of the number of ids; 1 (Gymnasium's default) means one an id.
+        env_ids: See `make_env`, as for the next four.
+        unify: See `make_env`.
+        task_encoding: See `make_env`.
+        render_mode: See `make_env`.
+        env_kwargs: See `make_env`.
+        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
+        autoreset_mode: See `gymnasium.vector.AutoresetMode`.
+
+    Raises:
+        ValueError: If ``num_envs`` does not fit; the message names sizes that do.
+    """
+    ids, pad = _choose(env_ids, unify)
+    per_id = envs_per_task(num_envs, len(ids), "MultiEnv")
+    space = None
+    if pad:
+        # Known once here, so that a sub-environment need not build all the others to learn it.
+        probe = MultiEnvWrapper(_makers(ids, None, env_kwargs), unify=pad)
+        space = probe.env_observation_space
+        probe.close()
+    makers = [
+        functools.partial(
+            _make_fixed,
+            ids,
+            index,
+            pad,
+            space,
+            task_encoding,
+            render_mode,
+            env_kwargs,
+            record_episode_statistics,
+        )
+        for index in range(len(ids))
+        for _ in range(per_id)
+    ]
+    return SyncVectorEnv(makers, autoreset_mode=autoreset_mode)
+
+
+def envs_per_task(num_envs: int, num_tasks: int, what: str) -> int:
+    """How many environments each task gets.
+
+    Raises:
+        ValueError: If ``num_envs`` is neither 1 nor a multiple of ``num_tasks``.
+    """
+    n = num_tasks
+    if num_envs == 1:
+        return 1
+    if num_envs < 1 or num_envs % n:
+        raise ValueError(
+            f"{what} has {n} tasks: num_envs must be a multiple of {n} ({n}, {2 * n}, {3 * n}, "
+            f"...), or 1 for one environment a task; got {num_envs}"
+        )
+    return num_envs // n
+
+
+def _choose(
+    env_ids: Sequence[str] | None, unify: Literal["pad"] | None
+) -> tuple[tuple[str, ...], Literal["pad"] | None]:
+    if env_ids is None:
+        return DEFAULT_IDS, "pad"
+    if isinstance(env_ids, str) or not env_ids:
+        raise ValueError(f"env_ids must be a list of registered ids, got {env_ids!r}")
+    return tuple(env_ids), unify
+
+
+def _makers(
+    ids: Sequence[str], render_mode: str | None, env_kwargs: dict[str, Any] | None
+) -> list[functools.partial[gymnasium.Env[Any, Any]]]:
+    kwargs = dict(env_kwargs or {})
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
+    return [functools.partial(gymnasium.make, env_id, **kwargs) for env_id in ids]
+
+
+def _make_fixed(
+    ids: tuple[str, ...],
+    index: int,
+    pad: Literal["pad"] | None,
+    space: Space[Any] | None,
+    task_encoding: Literal["onehot", "none", "dict"],
+    render_mode: str | None,
+    env_kwargs: dict[str, Any] | None,
+    record_episode_statistics: bool,
+) -> gymnasium.Env[Any, Any]:
+    """A sub-environment that stays with ``ids[index]``."""
+    multi = MultiEnvWrapper(
+        _makers(ids, render_mode, env_kwargs),
+        index,
+        task_names=ids,
+        unify=pad,
+        env_observation_space=space,
+    )
+    env = multi if task_encoding == "dict" else FlattenMTEnv(multi, task_encoding)
+    return RecordEpisodeStatistics(env) if record_episode_statistics else env

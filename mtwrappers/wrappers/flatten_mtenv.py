@@ -1,0 +1,118 @@
+"""The flat view of a multi-task environment, for agents that take one array."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal
+
+import gymnasium
+import numpy as np
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Dict, Discrete
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from mtwrappers.spaces import append_box, append_onehot, require_flat_box
+
+
+class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An `MTEnv` whose observation is one array: ``env_obs``, then ``task_obs``.
+
+    A `Discrete` ``task_obs`` becomes a one-hot, a 1-D Box is appended as it is. The numbers are
+    those of Gymnasium's ``FlattenObservation``; the dtype stays that of ``env_obs``. The view is
+    an environment of its own (``unwrapped is self``), so that what looks at the unwrapped
+    environment sees spaces and observations that agree.
+
+    Args:
+        env: An environment with the observations of an `MTEnv`.
+        task_encoding: ``"onehot"`` appends the task, ``"none"`` leaves it out.
+
+    Raises:
+        TypeError: If the spaces are of another kind.
+        ValueError: If ``task_encoding`` is something else.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        task_encoding: Literal["onehot", "none"] = "onehot",
+    ) -> None:
+        super().__init__(env)
+        space = env.observation_space
+        if not isinstance(space, Dict) or set(space.keys()) != {"env_obs", "task_obs"}:
+            raise TypeError(
+                f"expected an MTEnv with observations {{env_obs, task_obs}}, got {space}"
+            )
+        if task_encoding not in ("onehot", "none"):
+            raise ValueError(f"task_encoding must be 'onehot' or 'none', got {task_encoding!r}")
+        box = require_flat_box(space["env_obs"], "the space of env_obs")
+        task = space["task_obs"]
+        self._size = box.shape[0]
+        self._flatten: Callable[[dict[str, Any]], NDArray[Any]]
+        if task_encoding == "none":
+            self.observation_space = box
+            self._flatten = _env_obs
+        elif isinstance(task, Discrete):
+            self.observation_space = append_onehot(box, int(task.n))
+            self._offset = self._size - int(task.start)
+            self._zeros = np.zeros_like(self.observation_space.low)
+            self._flatten = self._with_onehot
+        elif isinstance(task, Box) and len(task.shape) == 1:
+            self.observation_space = append_box(box, task.low, task.high)
+            self._zeros = np.zeros_like(self.observation_space.low)
+            self._flatten = self._with_vector
+        else:
+            raise TypeError(f"the space of task_obs must be Discrete or a 1-D Box, got {task}")
+        self._own_spec: EnvSpec | None = None
+
+    @property
+    def unwrapped(self) -> gymnasium.Env[Any, Any]:
+        """This view: its spaces and observations belong together."""
+        return self
+
+    @property
+    def spec(self) -> EnvSpec | None:
+        """The spec that made this view, when it came from `gymnasium.make`."""
+        return self._own_spec
+
+    @spec.setter
+    def spec(self, value: EnvSpec | None) -> None:
+        self._own_spec = value
+
+    @property
+    def _np_random(self) -> Generator | None:
+        # Gymnasium's checkers read it on the unwrapped environment, which is this one.
+        return self.env.unwrapped._np_random
+
+    @_np_random.setter
+    def _np_random(self, value: Generator | None) -> None:
+        self.env.unwrapped._np_random = value
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Resets the environment; the options are those of `MTEnv.reset`."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._flatten(obs), info
+
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+        """Steps the environment."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return self._flatten(obs), reward, terminated, truncated, info
+
+    def _with_onehot(self, obs: dict[str, Any]) -> NDArray[Any]:
+        flat: NDArray[Any] = self._zeros.copy()
+        flat[: self._size] = obs["env_obs"]
+        flat[self._offset + obs["task_obs"]] = 1
+        return flat
+
+    def _with_vector(self, obs: dict[str, Any]) -> NDArray[Any]:
+        flat: NDArray[Any] = self._zeros.copy()
+        flat[: self._size] = obs["env_obs"]
+        flat[self._size :] = obs["task_obs"]
+        return flat
+
+
+def _env_obs(obs: dict[str, Any]) -> NDArray[Any]:
+    flat: NDArray[Any] = obs["env_obs"]
+    return flat

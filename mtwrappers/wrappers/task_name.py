@@ -1,0 +1,52 @@
+"""The name of a task, in the info."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.utils import RecordConstructorArgs
+
+
+class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Adds ``task_name`` and ``task_id`` to ``info``, on reset and on every step.
+
+    Args:
+        env: Any environment.
+        task_name: The name to add, if any.
+        task_id: The integer to add, if any.
+
+    Raises:
+        ValueError: If neither is given.
+        TypeError: If one is of another type.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        *,
+        task_name: str | None = None,
+        task_id: int | None = None,
+    ) -> None:
+        RecordConstructorArgs.__init__(self, task_name=task_name, task_id=task_id)
+        super().__init__(env)
+        if task_name is None and task_id is None:
+            raise ValueError("give task_name, task_id, or both; got neither")
+        if task_name is not None and not isinstance(task_name, str):
+            raise TypeError(f"task_name must be a string, got {task_name!r}")
+        if task_id is not None and (isinstance(task_id, bool) or not isinstance(task_id, int)):
+            raise TypeError(f"task_id must be an int, got {task_id!r}")
+        given = {"task_name": task_name, "task_id": task_id}
+        self._added = {key: value for key, value in given.items() if value is not None}
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Resets the environment."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        return obs, {**info, **self._added}
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Steps the environment."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return obs, reward, terminated, truncated, {**info, **self._added}

@@ -1,0 +1,92 @@
+"""The one-hot of a task, appended to the observation."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+from gymnasium.utils import RecordConstructorArgs
+from numpy.typing import NDArray
+
+from mtwrappers.indexed import check_index
+from mtwrappers.spaces import append_onehot, onehot_template, require_flat_box
+
+
+class TaskOnehotWrapper(
+    gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordConstructorArgs
+):
+    """Appends a one-hot task id to a 1-D Box observation, keeping its dtype.
+
+    ``info`` carries ``task_id`` (int).
+
+    Args:
+        env: An environment whose observations have shape ``(O,)``.
+        task_index: Which entry is one, in ``[0, n_total_tasks - 1]``.
+        n_total_tasks: The length of the one-hot. Observations become ``(O + n_total_tasks,)``.
+
+    Raises:
+        TypeError: If the observation space is not a 1-D Box.
+        ValueError: If ``task_index`` is out of range.
+
+    >>> import gymnasium
+    >>> env = TaskOnehotWrapper(gymnasium.make("Pendulum-v1"), task_index=1, n_total_tasks=3)
+    >>> obs, info = env.reset(seed=0)
+    >>> obs[3:], info
+    (array([0., 1., 0.], dtype=float32), {'task_id': 1})
+    """
+
+    def __init__(
+        self, env: gymnasium.Env[NDArray[Any], Any], task_index: int, n_total_tasks: int
+    ) -> None:
+        RecordConstructorArgs.__init__(self, task_index=task_index, n_total_tasks=n_total_tasks)
+        super().__init__(env)
+        index = check_index(task_index, n_total_tasks, "task_index")
+        box = require_flat_box(
+            env.observation_space, "the observation space to append a one-hot to"
+        )
+        self.observation_space = append_onehot(box, n_total_tasks)
+        self._task_index = index
+        self._size = box.shape[0]
+        self._template = onehot_template(box, index, n_total_tasks)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Resets the environment."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        out = self._template.copy()
+        out[: self._size] = obs
+        return out, {**info, "task_id": self._task_index}
+
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+        """Steps the environment."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        out = self._template.copy()
+        out[: self._size] = obs
+        return out, reward, terminated, truncated, {**info, "task_id": self._task_index}
+
+    @classmethod
+    def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:
+        """Wraps each environment with the one-hot of its place in the list."""
+        return [cls(env, i, len(envs)) for i, env in enumerate(envs)]
+
+    @classmethod
+    def wrap_env_cons_list(
+        cls, env_cons: Sequence[Callable[[], gymnasium.Env[Any, Any]]]
+    ) -> list[Callable[[], TaskOnehotWrapper]]:
+        """Wraps each constructor likewise; the results pickle if the constructors do."""
+        return [
+            functools.partial(_construct, cls, cons, i, len(env_cons))
+            for i, cons in enumerate(env_cons)
+        ]
+
+
+def _construct(
+    cls: type[TaskOnehotWrapper],
+    env_cons: Callable[[], gymnasium.Env[Any, Any]],
+    task_index: int,
+    n_total_tasks: int,
+) -> TaskOnehotWrapper:
+    return cls(env_cons(), task_index, n_total_tasks)
