@@ -171,14 +171,14 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Begins an episode of the present task; the first task is drawn if none was set.
+        """Begins an episode of the present task, the benchmark's first if none was set.
 
         Args:
             seed: Also seeds the order of `sample_tasks`.
             options: ``{"task": task}`` sets a task first. Never changed.
 
         Raises:
-            ResetNeeded: If no task was set and there is no benchmark to draw one from.
+            ResetNeeded: If no task was set and there is no benchmark to take one from.
         """
         super().reset(seed=seed)
         if seed is not None:
@@ -188,7 +188,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         elif self._task is None:
             if not self._tasks:
                 raise ResetNeeded("no task was set: call set_task(task) before reset()")
-            self.set_task(self.sample_tasks(1)[0])
+            self.set_task(next(iter(self._tasks.values()))[0])
         elif self._reset_needed and not self._wrapped:
             self.set_task(self._task)
         obs, info = self._env.reset(seed=seed)

@@ -1,0 +1,257 @@
+"""The command line: ``mtwrappers list`` and ``mtwrappers rollout``."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import tempfile
+import time
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+import gymnasium
+from gymnasium.error import DependencyNotInstalled
+
+from mtwrappers._extras import import_extra
+from mtwrappers.registration import TABLE
+
+BENCHMARKS = tuple(
+    name.removeprefix("mtwrappers/").removesuffix("-v0")
+    for name in TABLE
+    if "Custom" not in name and "MultiEnv" not in name
+)
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"mtwrappers: error: {' '.join(message.split())}\n")
+
+
+class _UsageError(Exception):
+    """Bad input, found after parsing."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Returns:
+        0, or 2 for bad input, or 130 after Ctrl-C.
+    """
+    parser = _Parser(prog="mtwrappers", description="Multi-task environments on Meta-World.")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="{list,rollout}")
+    commands.add_parser("list", help="every id with its tasks, spaces and sizes")
+    rollout = commands.add_parser("rollout", help="play a benchmark and report success rates")
+    rollout.add_argument("benchmark", help=f"one of {', '.join(BENCHMARKS)}; ML10 is ML10-train")
+    rollout.add_argument(
+        "--task", action="append", default=[], metavar="CLASS", help="play only this class; repeat"
+    )
+    rollout.add_argument("--policy", default="expert", choices=("expert", "random"))
+    rollout.add_argument("--episodes", type=_positive, default=5, help="episodes a task (5)")
+    rollout.add_argument("--seed", type=_seed, default=0, help="goals, their order, actions (0)")
+    rollout.add_argument("--workers", type=_positive, default=None, help="processes (all cores)")
+    rollout.add_argument("--out", type=Path, default=Path("results"), help="directory (results)")
+    rollout.add_argument("--video", action="store_true", help="an mp4 of each task's first episode")
+    args = parser.parse_args(argv)
+    try:
+        return _list() if args.command == "list" else _rollout(args)
+    except (_UsageError, DependencyNotInstalled) as exc:
+        parser.error(str(exc))
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, got {text}")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text) if text.isdecimal() else -1
+    if not 0 <= value < 2**32 - 1:
+        raise argparse.ArgumentTypeError(f"must be in [0, 2**32 - 2], got {text}")
+    return value
+
+
+def _list() -> int:
+    from mtwrappers.metaworld.entry_points import default_task_encoding
+
+    console = import_extra("rich.console", "cli").Console()
+    table = import_extra("rich.table", "cli").Table(
+        box=import_extra("rich.box", "cli").SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+    )
+    for title in ("id", "tasks", "goals", "observation", "action", "encoding", "envs"):
+        table.add_column(title, no_wrap=True)
+    for env_id, (_, kwargs, _) in TABLE.items():
+        env: Any = gymnasium.make(env_id, disable_env_checker=True).unwrapped
+        inner = env if hasattr(env, "num_tasks") else env.env
+        classes = getattr(inner, "class_names", inner.task_names)
+        encoding = default_task_encoding(kwargs["benchmark"]) if kwargs else "onehot"
+        table.add_row(
+            env_id,
+            str(len(classes)),
+            str(inner.num_tasks // len(classes)) if kwargs else "-",
+            _space(env.observation_space),
+            _space(env.action_space),
+            encoding,
+            str(len(classes)),
+        )
+        env.close()
+    console.print(table)
+    console.print(
+        "goals: tasks a class; encoding: how make() shows the task; envs: of make_vec() by default",
+        highlight=False,
+    )
+    return 0
+
+
+def _space(space: Any) -> str:
+    return f"{space}" if not space.shape else f"{space.dtype}{list(space.shape)}"
+
+
+def _rollout(args: argparse.Namespace) -> int:
+    from mtwrappers.rollout import FRAME_EVERY, run, summarize
+
+    plan = _plan(args)
+    _require_writable(args.out)
+    progress_module = import_extra("rich.progress", "cli")
+    console = import_extra("rich.console", "cli").Console()
+    import_extra("matplotlib.figure", "cli")
+    video = args.video and _prepare_video(console)
+    # Scripted experts ask for more than the action bounds; the environment clips.
+    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
+    os.environ["PYTHONWARNINGS"] = "ignore:Constant(s) may be too high:UserWarning"
+    hidden = plan.benchmark.startswith("ML")
+    if hidden and plan.policy == "expert":
+        console.print(
+            f"{plan.benchmark} hides its goals. The experts read them from the environment: "
+            "privileged information that a learner does not have."
+        )
+
+    episodes = plan.episodes_to_play()
+    order = list(dict.fromkeys(episode.task for episode in episodes))
+    outcomes, interrupted, seconds = [], False, 0.0
+    columns = (
+        *progress_module.Progress.get_default_columns(),
+        progress_module.MofNCompleteColumn(),
+        progress_module.TextColumn("{task.fields[rate]}"),
+    )
+    with progress_module.Progress(*columns, console=console) as progress:
+        bar = progress.add_task("episodes", total=len(episodes), rate="")
+        start = time.perf_counter()
+        try:
+            for outcome in run(plan, args.workers or _cores(), video):
+                if outcome.frames:
+                    from mtwrappers.report import write_video
+
+                    path = args.out / f"{outcome.episode.task}.mp4"
+                    write_video(path, outcome.frames, FRAME_EVERY)
+                    outcome.frames.clear()
+                outcomes.append(outcome)
+                seconds = time.perf_counter() - start
+                rate = sum(o.steps for o in outcomes) / seconds
+                progress.update(bar, advance=1, rate=f"{rate:,.0f} steps/s")
+        except KeyboardInterrupt:
+            interrupted = True
+    return _finish(args, plan, console, summarize(outcomes, order), interrupted, seconds, hidden)
+
+
+def _finish(
+    args: argparse.Namespace,
+    plan: Any,
+    console: Any,
+    rows: list[dict[str, Any]],
+    interrupted: bool,
+    seconds: float,
+    hidden: bool,
+) -> int:
+    from mtwrappers.report import result_table, write_results
+    from mtwrappers.rollout import MAX_STEPS
+
+    if not rows:
+        console.print("Interrupted before an episode was finished; nothing was written.")
+        return 130
+    steps = MAX_STEPS * sum(row["episodes"] for row in rows)
+    results = {
+        "benchmark": args.benchmark,
+        "policy": plan.policy,
+        "privileged_goal": hidden and plan.policy == "expert",
+        "episodes": plan.episodes,
+        "seed": plan.seed,
+        "interrupted": interrupted,
+        "steps": steps,
+        "seconds": seconds,
+        "steps_per_second": steps / seconds,
+        "versions": {name: version(name) for name in ("gymnasium", "metaworld", "mujoco", "numpy")},
+        "tasks": rows,
+    }
+    console.print(result_table(rows))
+    console.print(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
+    for path in write_results(args.out, results):
+        console.print(f"wrote {path}", highlight=False)
+    for path in sorted(args.out.glob("*.mp4")) if args.video else []:
+        console.print(f"wrote {path}", highlight=False)
+    if interrupted:
+        console.print("Interrupted: these are the episodes that were finished.")
+    return 130 if interrupted else 0
+
+
+def _plan(args: argparse.Namespace) -> Any:
+    """The plan of the arguments, checked against what there is."""
+    from mtwrappers.metaworld.benchmarks import make_benchmark
+    from mtwrappers.metaworld.upstream import all_classes
+    from mtwrappers.rollout import Plan
+
+    name, _, kind = args.benchmark.partition("-")
+    if args.benchmark not in BENCHMARKS and f"{args.benchmark}-train" not in BENCHMARKS:
+        raise _UsageError(
+            f"unknown benchmark {args.benchmark!r} (choose from {', '.join(BENCHMARKS)})"
+        )
+    kind = kind or "train"
+    if name in ("MT1", "ML1"):
+        choices = sorted(all_classes())
+        if len(args.task) > 1:
+            raise _UsageError(f"{name} has one task, got {len(args.task)}")
+    else:
+        made = make_benchmark(name, seed=args.seed)
+        choices = list(made.train_classes if kind == "train" else made.test_classes)
+    for task in args.task:
+        if task not in choices:
+            raise _UsageError(
+                f"unknown task {task!r} of {args.benchmark} (choose from {', '.join(choices)})"
+            )
+    return Plan(name, kind, tuple(args.task), args.policy, args.episodes, args.seed)  # type: ignore[arg-type]
+
+
+def _require_writable(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as exc:
+        raise _UsageError(f"cannot write to {directory}: {exc.strerror}") from None
+
+
+def _prepare_video(console: Any) -> bool:
+    from mtwrappers.report import choose_gl
+
+    import_extra("imageio_ffmpeg", "cli")
+    name = choose_gl()
+    if name is None:
+        console.print(
+            "No video: neither EGL nor OSMesa can render here. Install one of them (Debian: "
+            "libegl1 or libosmesa6). The rollout goes on without."
+        )
+        return False
+    os.environ["MUJOCO_GL"] = name
+    return True
+
+
+def _cores() -> int:
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1

@@ -1,0 +1,6 @@
+"""The contracts of this package as checks that anyone can run on an environment of their own."""
+
+from mtwrappers.testing.mtenv import check_mtenv
+from mtwrappers.testing.set_task_env import check_set_task_env
+
+__all__ = ["check_mtenv", "check_set_task_env"]

@@ -1,0 +1,102 @@
+"""What the checkers share."""
+
+from __future__ import annotations
+
+import copy
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.utils.env_checker import data_equivalence
+
+
+def require(condition: Any, message: str) -> None:
+    """Raises `AssertionError` with ``message`` unless ``condition`` holds, ``python -O`` or not."""
+    if not condition:
+        raise AssertionError(message)
+
+
+def same(a: Any, b: Any) -> bool:
+    """Whether two observations, infos or tasks are equal, bit for bit."""
+    return data_equivalence(a, b, exact=True)
+
+
+def shares_memory(a: Any, b: Any) -> bool:
+    """Whether two observations or infos share a mutable dict or the memory of an array."""
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a is b or any(shares_memory(a[key], b[key]) for key in a.keys() & b.keys())
+    if isinstance(a, tuple) and isinstance(b, tuple):
+        return any(shares_memory(x, y) for x, y in zip(a, b, strict=False))
+    if isinstance(a, np.ndarray) and isinstance(b, np.ndarray):
+        return bool(np.shares_memory(a, b))
+    return False
+
+
+@contextmanager
+def raises(expected: type[BaseException], what: str) -> Iterator[None]:
+    """Requires that the block raises ``expected``."""
+    try:
+        yield
+    except expected:
+        return
+    except Exception as exc:
+        raise AssertionError(
+            f"{what} must raise {expected.__name__}, raised {type(exc).__name__}: {exc}"
+        ) from exc
+    raise AssertionError(f"{what} must raise {expected.__name__}, raised nothing")
+
+
+@contextmanager
+def untouched_global_random() -> Iterator[None]:
+    """Requires that the block leaves ``random`` and ``np.random`` as they were."""
+    before = random.getstate(), np.random.get_state(legacy=False)
+    yield
+    after = random.getstate(), np.random.get_state(legacy=False)
+    require(before[0] == after[0], "the environment used the global state of random")
+    require(same(before[1], after[1]), "the environment used the global state of np.random")
+
+
+def check_episode(env: gymnasium.Env[Any, Any], steps: int) -> None:
+    """Checks what `reset` and `step` return over the beginning of an episode."""
+    options: dict[str, Any] = {}
+    obs, info = env.reset(options=options)
+    require(options == {}, f"reset changed the caller's options to {options}")
+    require(obs in env.observation_space, f"reset returned {obs}, not in {env.observation_space}")
+    require(isinstance(info, dict), f"reset must return an info dict, got {info!r}")
+    keys = set(info)
+    previous, previous_copy = (obs, info), copy.deepcopy((obs, info))
+    for _ in range(steps):
+        obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
+        require(
+            obs in env.observation_space, f"step returned {obs}, not in {env.observation_space}"
+        )
+        require(type(reward) is float, f"reward must be a float, got {type(reward).__name__}")
+        for name, flag in (("terminated", terminated), ("truncated", truncated)):
+            require(type(flag) is bool, f"{name} must be a bool, got {type(flag).__name__}")
+        require(
+            set(info) == keys,
+            f"info must have the keys of reset {sorted(keys)} on step, got {sorted(info)}",
+        )
+        require(
+            not shares_memory(previous[0], obs)
+            and not shares_memory(previous[1], info)
+            and same(previous, previous_copy),
+            "step must return new arrays and dicts, it returned some that an earlier call did",
+        )
+        previous, previous_copy = (obs, info), copy.deepcopy((obs, info))
+        if terminated or truncated:
+            break
+
+
+def play(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> list[Any]:
+    """What an environment returns after ``reset(seed=seed)`` for seeded random actions."""
+    env.action_space.seed(seed)
+    returned: list[Any] = [env.reset(seed=seed)]
+    for _ in range(steps):
+        returned.append(env.step(env.action_space.sample()))
+        if returned[-1][2] or returned[-1][3]:
+            break
+    return returned

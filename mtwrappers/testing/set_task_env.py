@@ -1,0 +1,109 @@
+"""The contract of environments whose task is set from outside."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+from typing import Any
+
+import gymnasium
+from gymnasium.error import ResetNeeded
+
+from mtwrappers.testing.checks import (
+    check_episode,
+    play,
+    raises,
+    require,
+    same,
+    untouched_global_random,
+)
+
+MAX_TASK_BYTES = 4096
+
+
+def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: int = 10) -> None:
+    """Checks that an environment keeps the set-task contract.
+
+    ``sample_tasks(n)`` returns ``n`` small tasks, ``set_task(task)`` and ``get_task()`` agree, a
+    switch needs a reset, seeds determine tasks and episodes, copies and pickles work on the same
+    task, and nothing global or of the caller's is changed.
+
+    Args:
+        env: The environment; it is reset and stepped. It may have ``num_tasks``.
+        seed: The seed to check with.
+        steps: How many steps to take in an episode.
+
+    Raises:
+        AssertionError: At the first breach; the message says what was expected and what came.
+    """
+    for name in ("sample_tasks", "set_task", "get_task"):
+        require(callable(getattr(env, name, None)), f"{type(env).__name__} must have {name}()")
+    task_env: Any = env
+    with untouched_global_random():
+        first = _check_sampling(task_env, seed)
+        for task in first:
+            _check_setting(task_env, task)
+            check_episode(env, steps)
+        require(
+            same(play(env, seed, steps), play(env, seed, steps)),
+            f"two reset(seed={seed}) on one task and the steps after them must agree",
+        )
+        _check_copies(task_env, seed, steps)
+    present = copy.deepcopy(task_env.get_task())
+    with raises(ValueError, "set_task of something that is no task"):
+        task_env.set_task(object())
+    require(same(present, task_env.get_task()), "a task that is refused must leave the present one")
+    env.reset()
+
+
+def _check_sampling(env: Any, seed: int) -> list[Any]:
+    drawn = []
+    for _ in range(2):
+        env.reset(seed=seed)
+        drawn.append(env.sample_tasks(3))
+    require(
+        isinstance(drawn[0], list) and len(drawn[0]) == 3,
+        f"sample_tasks(3) must return a list of 3 tasks, got {drawn[0]!r}",
+    )
+    require(same(drawn[0], drawn[1]), f"reset(seed={seed}) must determine the tasks drawn next")
+    num_tasks = getattr(env, "num_tasks", None)
+    if num_tasks:
+        env.reset(seed=seed)
+        sweep = [pickle.dumps(task) for task in env.sample_tasks(num_tasks)]
+        require(
+            len(set(sweep)) == num_tasks,
+            f"a sweep of {num_tasks} tasks must not repeat any, got {len(set(sweep))} different",
+        )
+    for task in drawn[0]:
+        size = len(pickle.dumps(task))
+        require(
+            size < MAX_TASK_BYTES, f"a task must pickle to under {MAX_TASK_BYTES} bytes, got {size}"
+        )
+    tasks: list[Any] = drawn[0]
+    return tasks
+
+
+def _check_setting(env: Any, task: Any) -> None:
+    given = copy.deepcopy(task)
+    env.set_task(task)
+    require(same(task, given), "set_task must not change the task that it is given")
+    require(
+        same(env.get_task(), task),
+        f"get_task() must be the task that was set, got {env.get_task()}",
+    )
+    with raises(ResetNeeded, "step() after set_task() without reset()"):
+        env.step(env.action_space.sample())
+
+
+def _check_copies(env: Any, seed: int, steps: int) -> None:
+    expected = play(env, seed, steps)
+    for how, other in (
+        ("copy.deepcopy", copy.deepcopy(env)),
+        ("pickle", pickle.loads(pickle.dumps(env))),
+    ):
+        require(same(other.get_task(), env.get_task()), f"{how} must keep the task")
+        require(
+            same(play(other, seed, steps), expected),
+            f"{how} must give an environment that plays the task as the original does",
+        )
+        other.close()
