@@ -1,7 +1,6 @@
 """Multi-task and meta-RL environments on Gymnasium and Meta-World.
 
-Gymnasium imports this package while it is itself being imported, to find the registered ids, so
-every name is loaded on first use.
+Importing it registers its ids with Gymnasium, and nothing more: every name is loaded on first use.
 """
 
 from __future__ import annotations
@@ -13,8 +12,12 @@ from mtwrappers.registration import register_all
 
 if TYPE_CHECKING:
     from mtwrappers.core import MTEnv
-    from mtwrappers.errors import SeedNotSetError
+    from mtwrappers.errors import SeedNotSetError, WorkerDiedError
     from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
+    from mtwrappers.vector.base import MetaVectorEnv
+    from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
+    from mtwrappers.vector.parallel import MetaParallelEnvExecutor
+    from mtwrappers.vector.wrapper import MetaVectorWrapper
     from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv
     from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
     from mtwrappers.wrappers.multi_env import MultiEnvWrapper
@@ -27,22 +30,32 @@ _HOME = {
     "EnvToMTEnv": "wrappers.env_to_mtenv",
     "FlattenMTEnv": "wrappers.flatten_mtenv",
     "MTEnv": "core",
+    "MetaIterativeEnvExecutor": "vector.iterative",
+    "MetaParallelEnvExecutor": "vector.parallel",
+    "MetaVectorEnv": "vector.base",
+    "MetaVectorWrapper": "vector.wrapper",
     "MetaWorldSetTaskEnv": "metaworld.set_task_env",
     "MultiEnvWrapper": "wrappers.multi_env",
     "SeedNotSetError": "errors",
     "TaskNameWrapper": "wrappers.task_name",
     "TaskOnehotWrapper": "wrappers.task_onehot",
+    "WorkerDiedError": "errors",
 }
 
 __all__ = [
     "EnvToMTEnv",
     "FlattenMTEnv",
     "MTEnv",
+    "MetaIterativeEnvExecutor",
+    "MetaParallelEnvExecutor",
+    "MetaVectorEnv",
+    "MetaVectorWrapper",
     "MetaWorldSetTaskEnv",
     "MultiEnvWrapper",
     "SeedNotSetError",
     "TaskNameWrapper",
     "TaskOnehotWrapper",
+    "WorkerDiedError",
 ]
 
 

@@ -23,3 +23,21 @@ def with_context(exc: Exception, where: str) -> Exception:
     except Exception:
         return RuntimeError(f"{where}: {type(exc).__name__}: {exc}")
     return named if message in str(named) else RuntimeError(f"{message} ({type(exc).__name__})")
+
+
+class WorkerDiedError(RuntimeError):
+    """A worker process died, or hung for longer than its time-out, and its steps are lost.
+
+    The message names the worker, how it ended, its environments and their tasks.
+    """
+
+
+class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised itself)
+    """The traceback of an exception in a worker, as the cause of the one raised here."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.text = text
+
+    def __str__(self) -> str:
+        return f"\n{self.text}"

@@ -1,7 +1,8 @@
 """One table of ids, with string entry points so that specs survive JSON and pickle.
 
-Gymnasium calls `register_all` while it is being imported, so this module imports nothing else of
-this package.
+It is also the package's entry point in the group ``gymnasium.envs``, so it imports nothing else of
+this package. (Gymnasium read that group until 0.29. Since 1.0 it waits for ``import mtwrappers``,
+or for an id with the module in front: ``"mtwrappers:mtwrappers/MT10-v0"``.)
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from typing import Any
 from gymnasium.envs.registration import register, registry
 
 _METAWORLD = "mtwrappers.metaworld.entry_points"
-_MULTI_ENV = "mtwrappers.wrappers.entry_points"
+_MULTI_ENV = "mtwrappers.entry_points"
 EPISODE_STEPS = 500
 
 # id -> (module of make_env and make_vec_env, keyword arguments, steps of an episode)

@@ -2,7 +2,8 @@
 
 A strategy is a callable ``(num_tasks, last_task, rng) -> int``: ``last_task`` is the task that was
 drawn before, or ``None`` for the first draw after a seed; ``rng`` is the task stream. A strategy
-that remembers something also has ``reset()``, which is called whenever the task stream is seeded.
+that remembers something also has ``reset()``, which is called whenever the task stream is seeded,
+and ``get_state()`` and ``set_state(state)`` (ready for JSON) if checkpoints are to hold it.
 """
 
 from __future__ import annotations
@@ -37,6 +38,14 @@ class WithoutReplacement:
     def reset(self) -> None:
         """Forgets what is left of the present sweep."""
         self._sweep = []
+
+    def get_state(self) -> list[int]:
+        """What is left of the present sweep."""
+        return list(self._sweep)
+
+    def set_state(self, state: list[int]) -> None:
+        """Goes on with a sweep that `get_state` returned."""
+        self._sweep = list(state)
 
     def __call__(self, num_tasks: int, last_task: int | None, rng: Generator) -> int:
         """Draws the next task of the sweep."""
@@ -83,6 +92,18 @@ class TaskSelector:
         forget: Any = getattr(self._strategy, "reset", None)
         if callable(forget):
             forget()
+
+    def get_state(self) -> dict[str, Any]:
+        """The last draw and what the strategy remembers, ready for JSON."""
+        remember: Any = getattr(self._strategy, "get_state", None)
+        return {"last": self._last, "strategy": remember() if callable(remember) else None}
+
+    def set_state(self, state: dict[str, Any]) -> None:
+        """Goes on from what `get_state` returned."""
+        self._last = state["last"]
+        recall: Any = getattr(self._strategy, "set_state", None)
+        if callable(recall) and state["strategy"] is not None:
+            recall(state["strategy"])
 
     def __call__(self, rng: Generator) -> int:
         """Draws the next task.

@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, Literal
 
 import gymnasium
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
-from mtwrappers.metaworld.benchmarks import is_meta_learning
+from mtwrappers import seeding
+from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
-from mtwrappers.wrappers.entry_points import envs_per_task
+from mtwrappers.metaworld.task_control import TaskControl
+from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.make import Execution, fit_sizes, make_executor
+from mtwrappers.vector.makers import positive
 from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
 
 TASK_ENCODINGS = ("onehot", "none", "dict")
@@ -61,54 +65,167 @@ make_env = EntryPoint(_single, METADATA)
 
 
 def make_class_env(
-    *, max_episode_steps: int | None, record_episode_statistics: bool, **kwargs: Any
+    *,
+    checkpoint_id: str,
+    max_episode_steps: int | None,
+    record_episode_statistics: bool,
+    **kwargs: Any,
 ) -> gymnasium.Env[Any, Any]:
-    """A sub-environment: one environment with its time limit and statistics."""
+    """An environment of a vector: with its time limit, statistics, and Meta-World's calls."""
     env = _single(**kwargs)
     if max_episode_steps is not None and max_episode_steps > 0:
         env = TimeLimit(env, max_episode_steps)
-    return RecordEpisodeStatistics(env) if record_episode_statistics else env
+    if record_episode_statistics:
+        env = RecordEpisodeStatistics(env)
+    return TaskControl(env, checkpoint_id)
 
 
 def make_vec_env(
     benchmark: str,
     num_envs: int = 1,
     *,
-    kind: str = "train",
+    kind: Kind = "train",
+    env_name: str | None = None,
+    train_classes: Sequence[str] | None = None,
+    test_classes: Sequence[str] | None = None,
+    num_goals: int = 50,
+    seed: int | None = 0,
+    envs_per_task: int | None = None,
+    meta_batch_size: int | None = None,
+    total_tasks_per_cls: int | None = None,
     max_episode_steps: int | None = 500,
     record_episode_statistics: bool = True,
+    sample_tasks_on_reset: bool | None = None,
+    execution: Execution | None = None,
+    workers: int | None = None,
     autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
-    num_goals: int = 50,
+    on_worker_failure: Literal["raise", "restart"] | None = None,
+    timeout: float | None = None,
+    context: str | None = None,
     **kwargs: Any,
-) -> VectorEnv[Any, Any, Any]:
-    """Sub-environments that each stay with one class.
+) -> MetaVectorEnv:
+    """Environments that each stay with one class, on one of our executors.
+
+    Multi-task: a task group a class, ``envs_per_task`` environments each. Meta-learning:
+    ``meta_batch_size`` groups spread over the classes as evenly as it goes; the groups of a class
+    share its tasks out among them.
 
     Args:
         benchmark: The benchmark's name.
-        num_envs: A multiple of the number of classes; 1 (Gymnasium's default) means one a class.
+        num_envs: How many environments in all; 1 (Gymnasium's default) means the natural size.
         kind: ``"train"`` or ``"test"`` tasks.
+        env_name: See `MetaWorldMTEnv`, as for the next four.
+        train_classes: See `MetaWorldMTEnv`.
+        test_classes: See `MetaWorldMTEnv`.
+        num_goals: See `MetaWorldMTEnv`.
+        seed: See `MetaWorldMTEnv`.
+        envs_per_task: How many environments a task group, 1 by default.
+        meta_batch_size: How many task groups, for meta-learning; one a class by default.
+        total_tasks_per_cls: Use only this many tasks of each class; all by default.
         max_episode_steps: When to truncate.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
-        autoreset_mode: See `gymnasium.vector.AutoresetMode`.
-        num_goals: How many tasks a class.
+        sample_tasks_on_reset: Whether each reset draws a task: by default yes for multi-task, and
+            for meta-learning only with ``call("sample_tasks")``.
+        execution: See `mtwrappers.vector.make.make_executor`, as for the last six.
+        workers: See `make_executor`.
+        autoreset_mode: See `make_executor`.
+        on_worker_failure: See `make_executor`.
+        timeout: See `make_executor`.
+        context: See `make_executor`.
         **kwargs: See `make_env`.
 
     Raises:
-        ValueError: If ``num_envs`` does not fit; the message names sizes that do.
+        ValueError: If sizes do not fit (the message names some that do), or an argument is none of
+            those.
     """
-    shared = {"benchmark": benchmark, "kind": kind, "num_goals": num_goals, **kwargs}
-    probe = MetaWorldMTEnv(**{k: v for k, v in shared.items() if k != "task_encoding"})
-    n = len(probe.class_names)
-    per_class = envs_per_task(num_envs, n, benchmark)
+    made = make_benchmark(
+        benchmark,
+        env_name=env_name,
+        train_classes=train_classes,
+        test_classes=test_classes,
+        seed=seed,
+        num_goals=num_goals,
+    )
+    classes = list(made.train_classes if kind == "train" else made.test_classes)
+    meta_learning = is_meta_learning(benchmark)
+    goals = _goals_per_class(total_tasks_per_cls, num_goals)
+    if meta_learning:
+        each = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
+        if meta_batch_size is None:
+            meta_batch_size = len(classes) if num_envs == 1 else num_envs // each
+        if num_envs not in (1, meta_batch_size * each):
+            raise ValueError(
+                f"num_envs must be meta_batch_size * envs_per_task = {meta_batch_size * each} (or "
+                f"1, which leaves it open), got {num_envs}"
+            )
+        groups = _spread(meta_batch_size, len(classes), goals, f"{benchmark}-{kind}")
+    else:
+        if meta_batch_size is not None:
+            raise ValueError(
+                f"meta_batch_size is for meta-learning benchmarks, got {meta_batch_size} for "
+                f"{benchmark}: pass envs_per_task"
+            )
+        each = fit_sizes(num_envs, envs_per_task, len(classes), benchmark)
+        groups = [(c, range(goals)) for c in range(len(classes))]
+    shared = {
+        "benchmark": benchmark,
+        "kind": kind,
+        "env_name": env_name,
+        "train_classes": train_classes,
+        "test_classes": test_classes,
+        "num_goals": num_goals,
+        # Every environment must have the same goals, so entropy is drawn once, here.
+        "seed": seeding.fresh_seed() if seed is None else seed,
+        "sample_tasks_on_reset": (
+            not meta_learning if sample_tasks_on_reset is None else sample_tasks_on_reset
+        ),
+        **kwargs,
+    }
     makers = [
         functools.partial(
             make_class_env,
+            checkpoint_id=f"{benchmark}-{kind}/{classes[c]}/{group * each + k}",
             max_episode_steps=max_episode_steps,
             record_episode_statistics=record_episode_statistics,
-            task_indices=range(i * num_goals, (i + 1) * num_goals),
+            task_indices=[c * num_goals + goal for goal in own],
             **shared,
         )
-        for i in range(n)
-        for _ in range(per_class)
+        for group, (c, own) in enumerate(groups)
+        for k in range(each)
     ]
-    return SyncVectorEnv(makers, autoreset_mode=autoreset_mode)
+    return make_executor(
+        makers,
+        len(groups),
+        each,
+        execution=execution,
+        workers=workers,
+        autoreset_mode=autoreset_mode,
+        on_worker_failure=on_worker_failure,
+        timeout=timeout,
+        context=context,
+    )
+
+
+def _goals_per_class(total: int | None, num_goals: int) -> int:
+    if total is None:
+        return num_goals
+    if not 1 <= total <= num_goals:
+        raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {total}")
+    return total
+
+
+def _spread(
+    meta_batch_size: int, num_classes: int, goals: int, what: str
+) -> list[tuple[int, range]]:
+    """The class of each task group, and which of the class's tasks are its own."""
+    low, high = num_classes, num_classes * goals
+    if not low <= meta_batch_size <= high:
+        raise ValueError(
+            f"{what} has {num_classes} classes of {goals} tasks: meta_batch_size must be in "
+            f"[{low}, {high}], got {meta_batch_size}"
+        )
+    sizes = [
+        meta_batch_size // num_classes + (c < meta_batch_size % num_classes)
+        for c in range(num_classes)
+    ]
+    return [(c, range(i, goals, size)) for c, size in enumerate(sizes) for i in range(size)]

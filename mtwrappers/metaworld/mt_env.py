@@ -167,6 +167,52 @@ class MetaWorldMTEnv(IndexedMTEnv):
         """Says whether a success ends the episode."""
         self.terminate_on_success = bool(on)
 
+    @property
+    def is_unseeded(self) -> bool:
+        """Whether no task seed was set yet."""
+        return self._task_seed is None
+
+    def get_checkpoint(self) -> dict[str, Any]:
+        """The state between two episodes, ready for JSON: the task, streams and settings."""
+        return {
+            "num_tasks": self.num_tasks,
+            "task_state": self._task_state,
+            "env_seed": self._env_seed,
+            "task_seed": self._task_seed,
+            "env_stream": _stream_state(self._np_random if self._env_seed is not None else None),
+            "task_stream": _stream_state(self._np_random_task),
+            "selection": self._selector.get_state(),
+            "fresh": self._fresh,
+            "task_was_set": self._task_was_set,
+            "sample_tasks_on_reset": self.sample_tasks_on_reset,
+            "terminate_on_success": self.terminate_on_success,
+        }
+
+    def load_checkpoint(self, state: dict[str, Any]) -> None:
+        """Goes on from what `get_checkpoint` returned, with the next `reset`.
+
+        Raises:
+            ValueError: If it is of another benchmark.
+        """
+        if state.get("num_tasks") != self.num_tasks:
+            raise ValueError(
+                f"expected a checkpoint of {self.num_tasks} tasks, got one of "
+                f"{state.get('num_tasks')}"
+            )
+        self.set_task_state(state["task_state"])
+        if state["env_seed"] is not None:
+            self.seed(state["env_seed"])
+            assert self._np_random is not None
+            self._np_random.bit_generator.state = state["env_stream"]
+        if state["task_seed"] is not None:
+            self.seed_task(state["task_seed"])
+            self.np_random_task.bit_generator.state = state["task_stream"]
+        self._selector.set_state(state["selection"])
+        self._fresh = state["fresh"]
+        self._task_was_set = state["task_was_set"]
+        self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
+        self.terminate_on_success = state["terminate_on_success"]
+
     # Episodes.
 
     def reset(
@@ -227,3 +273,7 @@ class MetaWorldMTEnv(IndexedMTEnv):
     def _describe(self, index: int) -> None:
         self._task_id = self._class_index[self.tasks[index].env_name]
         self._task_obs = np.int64(self._task_id)
+
+
+def _stream_state(rng: np.random.Generator | None) -> dict[str, Any] | None:
+    return None if rng is None else dict(rng.bit_generator.state)

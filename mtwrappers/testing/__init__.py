@@ -2,5 +2,6 @@
 
 from mtwrappers.testing.mtenv import check_mtenv
 from mtwrappers.testing.set_task_env import check_set_task_env
+from mtwrappers.testing.vector import check_meta_vector_env
 
-__all__ = ["check_mtenv", "check_set_task_env"]
+__all__ = ["check_meta_vector_env", "check_mtenv", "check_set_task_env"]

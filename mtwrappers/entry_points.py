@@ -8,10 +8,11 @@ from typing import Any, Literal
 
 import gymnasium
 from gymnasium.spaces import Space
-from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.selection import SelectName
+from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.make import fit_sizes, make_executor
 from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper
 
@@ -64,9 +65,10 @@ def make_vec_env(
     task_encoding: Literal["onehot", "none", "dict"] = "onehot",
     render_mode: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
+    envs_per_task: int | None = None,
     record_episode_statistics: bool = True,
-    autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
-) -> VectorEnv[Any, Any, Any]:
+    **executor: Any,
+) -> MetaVectorEnv:
     """Sub-environments that each stay with one of the registered environments.
 
     Args:
@@ -76,14 +78,15 @@ def make_vec_env(
         task_encoding: See `make_env`.
         render_mode: See `make_env`.
         env_kwargs: See `make_env`.
+        envs_per_task: How many environments an id.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
-        autoreset_mode: See `gymnasium.vector.AutoresetMode`.
+        **executor: See `mtwrappers.vector.make.make_executor`.
 
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.
     """
     ids, pad = _choose(env_ids, unify)
-    per_id = envs_per_task(num_envs, len(ids), "MultiEnv")
+    per_id = fit_sizes(num_envs, envs_per_task, len(ids), "MultiEnv")
     space = None
     if pad:
         # Known once here, so that a sub-environment need not build all the others to learn it.
@@ -105,24 +108,7 @@ def make_vec_env(
         for index in range(len(ids))
         for _ in range(per_id)
     ]
-    return SyncVectorEnv(makers, autoreset_mode=autoreset_mode)
-
-
-def envs_per_task(num_envs: int, num_tasks: int, what: str) -> int:
-    """How many environments each task gets.
-
-    Raises:
-        ValueError: If ``num_envs`` is neither 1 nor a multiple of ``num_tasks``.
-    """
-    n = num_tasks
-    if num_envs == 1:
-        return 1
-    if num_envs < 1 or num_envs % n:
-        raise ValueError(
-            f"{what} has {n} tasks: num_envs must be a multiple of {n} ({n}, {2 * n}, {3 * n}, "
-            f"...), or 1 for one environment a task; got {num_envs}"
-        )
-    return num_envs // n
+    return make_executor(makers, len(ids), per_id, **executor)
 
 
 def _choose(

@@ -1,0 +1,187 @@
+"""The contract of `mtwrappers.MetaVectorEnv`."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
+
+from mtwrappers.testing.checks import (
+    raises,
+    require,
+    same,
+    shares_memory,
+    untouched_global_random,
+)
+from mtwrappers.vector.makers import Maker
+
+MakeVector = Callable[..., VectorEnv[Any, Any, Any]]
+
+
+def check_meta_vector_env(
+    make_vector: MakeVector, makers: Sequence[Maker], *, seed: int = 3, steps: int = 60
+) -> None:
+    """Checks that a vector environment keeps the contract of `MetaVectorEnv`.
+
+    In each autoreset mode it is played side by side with `gymnasium.vector.SyncVectorEnv` over the
+    same constructors: observations, rewards, flags and infos must be equal bit for bit. Give
+    constructors whose episodes end at different times within ``steps``.
+
+    Args:
+        make_vector: Called as ``make_vector(makers, autoreset_mode=mode)``.
+        makers: A constructor an environment.
+        seed: The seed to check with.
+        steps: How many steps to take.
+
+    Raises:
+        AssertionError: At the first breach; the message says what was expected and what came.
+    """
+    for mode in AutoresetMode:
+        ours, oracle = (
+            make_vector(makers, autoreset_mode=mode),
+            SyncVectorEnv(makers, autoreset_mode=mode),
+        )
+        try:
+            _check_attributes(ours, oracle, mode)
+            with raises(ResetNeeded, "step() before reset()"):
+                ours.step(ours.action_space.sample())
+            with untouched_global_random():
+                _check_equal_play(ours, oracle, mode, seed, steps)
+            _check_calls(ours, oracle)
+            _check_bad_actions(ours, oracle, mode)
+            _check_bad_resets(ours)
+        finally:
+            ours.close()
+            oracle.close()
+        ours.close()
+        with raises(ClosedEnvironmentError, "reset() after close()"):
+            ours.reset()
+
+
+def _check_attributes(ours: Any, oracle: Any, mode: AutoresetMode) -> None:
+    require(
+        ours.autoreset_mode is mode and ours.metadata["autoreset_mode"] is mode,
+        f"autoreset_mode must be {mode}, as an attribute and in metadata; got "
+        f"{ours.autoreset_mode} and {ours.metadata.get('autoreset_mode')}",
+    )
+    for name in (
+        "num_envs",
+        "observation_space",
+        "action_space",
+        "single_observation_space",
+        "single_action_space",
+    ):
+        expected, actual = getattr(oracle, name), getattr(ours, name)
+        require(actual == expected, f"{name} must be {expected}, got {actual}")
+    m, k = ours.meta_batch_size, ours.envs_per_task
+    require(m * k == ours.num_envs, f"{m} tasks times {k} environments must be {ours.num_envs}")
+
+
+def _check_equal_play(ours: Any, oracle: Any, mode: AutoresetMode, seed: int, steps: int) -> None:
+    seeds = [seed * 7 + i for i in range(oracle.num_envs)]
+    oracle.action_space.seed(seed)
+    previous: Any = None
+    for how in (seeds, seed):
+        options: dict[str, Any] = {}
+        _require_same(ours.reset(seed=how, options=options), oracle.reset(seed=how), "reset", mode)
+        require(options == {}, f"reset changed the caller's options to {options}")
+        for t in range(steps):
+            actions = oracle.action_space.sample()
+            given = copy.deepcopy(actions)
+            result, expected = ours.step(actions), oracle.step(actions)
+            _require_same(result, expected, f"step {t}", mode)
+            require(same(actions, given), f"step {t} changed the caller's actions")
+            require(
+                previous is None or not shares_memory(previous, result),
+                f"step {t} returned arrays that an earlier step did",
+            )
+            previous = result
+            over = expected[2] | expected[3]
+            if mode is AutoresetMode.DISABLED and over.any():
+                with raises(ResetNeeded, "step() of an episode that is over"):
+                    ours.step(actions)
+                options = {"reset_mask": over}
+                _require_same(
+                    ours.reset(options=options),
+                    oracle.reset(options={"reset_mask": over}),
+                    f"reset with reset_mask after step {t}",
+                    mode,
+                )
+                require(
+                    set(options) == {"reset_mask"},
+                    f"reset changed the caller's options to {sorted(options)}",
+                )
+
+
+def _check_calls(ours: Any, oracle: Any) -> None:
+    for name in ("has_wrapper_attr", "get_wrapper_attr"):
+        expected, actual = oracle.call(name, "render_mode"), ours.call(name, "render_mode")
+        require(same(actual, expected), f"call({name!r}) must return {expected}, got {actual}")
+    values = [float(i) for i in range(ours.num_envs)]
+    for given in (values, 5.0):
+        ours.set_attr("_checked_attribute", given)
+        oracle.set_attr("_checked_attribute", given)
+        expected = oracle.get_attr("_checked_attribute")
+        actual = ours.get_attr("_checked_attribute")
+        require(actual == expected, f"get_attr after set_attr must be {expected}, got {actual}")
+    with raises(ValueError, "set_attr with too many values"):
+        ours.set_attr("_checked_attribute", [*values, 0.0])
+
+
+def _check_bad_actions(ours: Any, oracle: Any, mode: AutoresetMode) -> None:
+    ours.reset(seed=1)
+    oracle.reset(seed=1)
+    actions = oracle.action_space.sample()
+    if isinstance(actions, np.ndarray):
+        with raises(ValueError, "step() with actions for too few environments"):
+            ours.step(actions[:-1])
+    if isinstance(ours.single_action_space, Box):
+        bad = np.array(actions)
+        bad[-1] = np.nan
+        with raises(ValueError, "step() with a NaN action"):
+            ours.step(bad)
+    _require_same(ours.step(actions), oracle.step(actions), "a step after refused actions", mode)
+
+
+def _check_bad_resets(ours: Any) -> None:
+    n = ours.num_envs
+    with raises(ValueError, "reset() with too few seeds"):
+        ours.reset(seed=[0] * (n + 1))
+    with raises(ValueError, "reset() with an empty reset_mask"):
+        ours.reset(options={"reset_mask": np.zeros(n, dtype=np.bool_)})
+    with raises(ValueError, "reset() with a reset_mask of another shape"):
+        ours.reset(options={"reset_mask": np.ones(n + 1, dtype=np.bool_)})
+    with raises(TypeError, "reset() with a reset_mask that is no bool array"):
+        ours.reset(options={"reset_mask": [True] * n})
+
+
+def _require_same(actual: Any, expected: Any, what: str, mode: AutoresetMode) -> None:
+    flags = ("rewards", "terminated", "truncated") if len(expected) == 5 else ()
+    names = ("observations", *flags, "infos")
+    for name, a, e in zip(names, actual, expected, strict=True):
+        if name == "infos":
+            a, e = _timeless(a), _timeless(e)
+        require(
+            same(a, e),
+            f"{name} of {what} in mode {mode.value} must be those of SyncVectorEnv:\n"
+            f"expected {e}\ngot      {a}",
+        )
+
+
+def _timeless(info: Any) -> Any:
+    """Without the wall-clock time that episode statistics hold."""
+    if isinstance(info, dict):
+        return {
+            key: (
+                {k: v for k, v in value.items() if k not in ("t", "_t")}
+                if key == "episode" and isinstance(value, dict)
+                else _timeless(value)
+            )
+            for key, value in info.items()
+        }
+    return info

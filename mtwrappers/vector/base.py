@@ -1,0 +1,368 @@
+"""The contract of the vector environments, and all that does not depend on where they run."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_space, iterate
+from numpy.typing import NDArray
+
+from mtwrappers.seeding import check_seed
+from mtwrappers.vector.makers import positive
+
+ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
+EachCall = list[tuple[tuple[Any, ...], dict[str, Any]]]
+StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+
+
+class MetaVectorEnv(VectorEnv[Any, Any, Any]):
+    """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
+
+    It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed it returns exactly
+    what `gymnasium.vector.SyncVectorEnv` returns, in all three autoreset modes: observations,
+    rewards, flags and infos. Every array and dict that is returned is new. ``call``, ``get_attr``
+    and ``set_attr`` are Gymnasium's; `set_tasks` turns each task's environments to a task.
+
+    A subclass makes its environments and implements the methods at the end.
+
+    Args:
+        meta_batch_size: ``M``, how many tasks.
+        envs_per_task: ``K``, how many environments a task.
+        autoreset_mode: How an episode begins after another ends; see
+            `gymnasium.vector.AutoresetMode`.
+
+    Raises:
+        ValueError: If a size is not positive or the mode is none of Gymnasium's.
+    """
+
+    autoreset_mode: AutoresetMode
+
+    def __init__(
+        self, meta_batch_size: int, envs_per_task: int, autoreset_mode: str | AutoresetMode
+    ) -> None:
+        self.closed = True  # until it is built
+        self.meta_batch_size = positive(meta_batch_size, "meta_batch_size")
+        self.envs_per_task = positive(envs_per_task, "envs_per_task")
+        self.num_envs = self.meta_batch_size * self.envs_per_task
+        self.autoreset_mode = check_autoreset_mode(autoreset_mode)
+        self._over = np.zeros(self.num_envs, dtype=np.bool_)
+        self._was_reset = False
+        self._stepping = False
+
+    def _declare(
+        self,
+        spaces: Sequence[tuple[Space[Any], Space[Any]]],
+        metadata: dict[str, Any],
+        render_mode: str | None,
+    ) -> None:
+        """Takes the spaces (observation, action) that each environment has."""
+        self.single_observation_space, self.single_action_space = spaces[0]
+        for i, pair in enumerate(spaces):
+            for what, space, expected in zip(
+                ("observation", "action"), pair, spaces[0], strict=True
+            ):
+                if space != expected:
+                    raise ValueError(
+                        f"environment {i} has {what} space {space}, expected {expected} as in "
+                        "environment 0"
+                    )
+        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
+        self.render_mode = render_mode
+        self._arrays = isinstance(self.single_action_space, ARRAY_SPACES)
+        self._action_shape = (self.num_envs, *(self.single_action_space.shape or ()))
+        self.closed = False
+        self._may_be_nan = isinstance(self.single_action_space, Box) and np.issubdtype(
+            self.single_action_space.dtype, np.floating
+        )
+
+    # The tasks.
+
+    @property
+    def num_tasks(self) -> int:
+        """``M``, how many tasks stand side by side."""
+        return self.meta_batch_size
+
+    def set_tasks(self, tasks: Sequence[Any]) -> None:
+        """Turns each task's environments to a task, from the next `reset` on.
+
+        Args:
+            tasks: ``M`` tasks, each for the environments' own ``set_task``, or ``set_task_state``
+                where there is no ``set_task``.
+
+        Raises:
+            ValueError: If there are not exactly ``M``.
+            AttributeError: If the environments have neither method.
+        """
+        self._require_open()
+        if isinstance(tasks, (str, bytes)) or len(tasks) != self.meta_batch_size:
+            raise ValueError(
+                f"expected {self.meta_batch_size} tasks, one for each group of "
+                f"{self.envs_per_task} environments, got {len(tasks)}"
+            )
+        each: EachCall = [((task,), {}) for task in tasks for _ in range(self.envs_per_task)]
+        self._call_each(self._task_setter(), each)
+        self._tasks = list(tasks)
+        self._was_reset = False
+
+    _tasks: list[Any] | None = None
+    _setter: str | None = None
+
+    def _task_setter(self) -> str:
+        if self._setter is None:
+            nothing: EachCall = [(("set_task",), {})] * self.num_envs
+            has = self._call_each("has_wrapper_attr", nothing)
+            self._setter = "set_task" if all(has) else "set_task_state"
+        return self._setter
+
+    # Episodes.
+
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Resets the environments.
+
+        Args:
+            seed: ``s`` seeds environment ``i`` with ``s + i``; a list holds one for each.
+            options: Handed to every environment. ``{"reset_mask": mask}``, shape ``(N,)`` bool,
+                resets only some. Never changed.
+
+        Raises:
+            ValueError: If the seeds or the mask have another length, or nothing is to be reset.
+            TypeError: If a seed is no integer or the mask no bool array.
+        """
+        self._require_open()
+        self._require_idle("reset")
+        seeds = self._spread_seeds(seed)
+        mask = None
+        if options is not None and "reset_mask" in options:
+            mask = self._check_mask(options["reset_mask"])
+            options = {key: value for key, value in options.items() if key != "reset_mask"}
+        if mask is None or mask.all():
+            self._was_reset = True
+        elif not self._was_reset:
+            raise ResetNeeded("reset every environment before some of them")
+        result = self._reset(seeds, options, mask)
+        self._over[slice(None) if mask is None else mask] = False
+        return result
+
+    def step(self, actions: Any) -> StepResult:
+        """Steps every environment.
+
+        Args:
+            actions: Shape ``(N, ...)``, in `action_space`.
+
+        Returns:
+            Observations ``(N, ...)``, rewards ``(N,)`` float64, terminated and truncated ``(N,)``
+            bool, infos.
+
+        Raises:
+            ValueError: If actions have another shape or are NaN; nothing is then stepped.
+            ResetNeeded: If `reset` is due.
+        """
+        self.step_async(actions)
+        return self.step_wait()
+
+    def step_async(self, actions: Any) -> None:
+        """Begins a step, so that other work can be done meanwhile; `step_wait` ends it."""
+        self._require_open()
+        self._require_idle("step_async")
+        if not self._was_reset:
+            raise ResetNeeded("call reset() before step()")
+        if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
+            raise ResetNeeded(
+                f"the episodes of environments {np.flatnonzero(self._over).tolist()} are over: "
+                "reset them with options={'reset_mask': ...}"
+            )
+        self._begin_step(self._check_actions(actions))
+        self._stepping = True
+
+    def step_wait(self) -> StepResult:
+        """Ends the step that `step_async` began.
+
+        Raises:
+            RuntimeError: If none was begun.
+        """
+        self._require_open()
+        if not self._stepping:
+            raise RuntimeError("step_wait() needs a step_async() before it")
+        try:
+            result = self._end_step()
+        finally:
+            self._stepping = False
+        self._over = result[2] | result[3]
+        return result
+
+    # Attributes and methods of the environments.
+
+    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method, or reads an attribute, of each environment."""
+        self._require_open()
+        self._require_idle("call")
+        return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each environment; a method is called, as in Gymnasium."""
+        return self.call(name)
+
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of each environment.
+
+        Args:
+            name: The attribute, looked up through the environment's wrappers.
+            values: A list or tuple with one value an environment, or one value for all. (A
+                `metaworld.Task` is a tuple: put it in a list.)
+
+        Raises:
+            ValueError: If a list has another length than the environments.
+        """
+        self._require_open()
+        self._require_idle("set_attr")
+        if not isinstance(values, (list, tuple)):
+            values = [values] * self.num_envs
+        if len(values) != self.num_envs:
+            raise ValueError(
+                f"expected {self.num_envs} values, one an environment, got {len(values)}"
+            )
+        self._set_attr_each(name, list(values))
+
+    def render(self) -> tuple[Any, ...]:
+        """A frame of each environment."""
+        self._require_open()
+        self._require_idle("render")
+        return tuple(self._render())
+
+    @property  # type: ignore[misc] # Gymnasium's SyncVectorEnv has no setter either
+    def np_random(self) -> Any:
+        """Each environment's generator."""
+        return self.get_attr("np_random")
+
+    @property
+    def np_random_seed(self) -> Any:
+        """Each environment's seed."""
+        return self.get_attr("np_random_seed")
+
+    def __del__(self) -> None:
+        """Closes what was not closed."""
+        if not getattr(self, "closed", True):
+            self.close()
+
+    # Checks.
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
+
+    def _require_idle(self, what: str) -> None:
+        if self._stepping:
+            raise RuntimeError(f"{what}() while a step is under way: call step_wait() first")
+
+    def _spread_seeds(self, seed: Any) -> list[int | None]:
+        if seed is None:
+            return [None] * self.num_envs
+        if isinstance(seed, (list, tuple, np.ndarray)):
+            if len(seed) != self.num_envs:
+                raise ValueError(
+                    f"expected {self.num_envs} seeds, one an environment, got {len(seed)}"
+                )
+            return [None if s is None else check_seed(s) for s in seed]
+        first = check_seed(seed)
+        return [first + i for i in range(self.num_envs)]
+
+    def _check_mask(self, mask: Any) -> NDArray[np.bool_]:
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+            got = f"{mask.dtype} array" if isinstance(mask, np.ndarray) else type(mask).__name__
+            raise TypeError(f"reset_mask must be a bool array, got {got}")
+        if mask.shape != (self.num_envs,):
+            raise ValueError(f"reset_mask must have shape ({self.num_envs},), got {mask.shape}")
+        if not mask.any():
+            raise ValueError("reset_mask must name at least one environment to reset")
+        return mask.copy()
+
+    def _check_actions(self, actions: Any) -> Any:
+        """The actions as an array of their own, or as a list where the space has no array."""
+        if not self._arrays:
+            rows = list(iterate(self.action_space, actions))
+            if len(rows) != self.num_envs:
+                raise ValueError(
+                    f"expected actions for environments 0 to {self.num_envs - 1}, got {len(rows)}"
+                )
+            return rows
+        try:
+            array = np.array(actions)
+        except ValueError:
+            array = np.array(None)
+        if array.shape != self._action_shape:
+            raise ValueError(self._shape_message(actions, array))
+        if self._may_be_nan and np.isnan(array).any():
+            bad = np.isnan(array).reshape(self.num_envs, -1).any(axis=1)
+            raise ValueError(
+                f"actions of environments {np.flatnonzero(bad).tolist()} are NaN; nothing was "
+                "stepped"
+            )
+        return array
+
+    def _shape_message(self, actions: Any, array: NDArray[Any]) -> str:
+        n, row = self.num_envs, self._action_shape[1:]
+        expected = f"expected actions of shape {self._action_shape}, a row of {row} for each of "
+        expected += f"environments 0 to {n - 1}"
+        if hasattr(actions, "__len__") and len(actions) == n:
+            bad = [i for i, action in enumerate(actions) if np.shape(action) != row]
+            shapes = sorted({str(np.shape(actions[i])) for i in bad})
+            return f"{expected}; environments {bad} got {', '.join(shapes)}"
+        got = array.shape if array.dtype != object else type(actions).__name__
+        missing = ""
+        if hasattr(actions, "__len__") and len(actions) < n:
+            missing = f", none for environments {list(range(len(actions), n))}"
+        return f"{expected}; got {got}{missing}"
+
+    # What a subclass does.
+
+    @abc.abstractmethod
+    def _reset(
+        self,
+        seeds: list[int | None],
+        options: dict[str, Any] | None,
+        mask: NDArray[np.bool_] | None,
+    ) -> tuple[Any, dict[str, Any]]: ...
+
+    @abc.abstractmethod
+    def _begin_step(self, actions: Any) -> None: ...
+
+    @abc.abstractmethod
+    def _end_step(self) -> StepResult: ...
+
+    @abc.abstractmethod
+    def _call_each(self, name: str, each: EachCall) -> list[Any]: ...
+
+    @abc.abstractmethod
+    def _set_attr_each(self, name: str, values: list[Any]) -> None: ...
+
+    @abc.abstractmethod
+    def _render(self) -> list[Any]: ...
+
+
+def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+    """The `AutoresetMode` of this name or value.
+
+    Raises:
+        ValueError: If there is none; the message names the modes.
+    """
+    if isinstance(mode, AutoresetMode):
+        return mode
+    for known in AutoresetMode:
+        if mode in (known.value, known.name):
+            return known
+    raise ValueError(
+        f"autoreset_mode must be one of {[known.value for known in AutoresetMode]}, got {mode!r}"
+    )

@@ -1,0 +1,517 @@
+"""Environments spread over worker processes, a contiguous block in each."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing as mp
+import os
+import pickle
+import signal
+import time
+from collections.abc import Iterable, Sequence
+from multiprocessing.connection import Connection, wait
+from multiprocessing.reduction import send_handle
+from typing import Any, Literal
+
+import cloudpickle
+import gymnasium
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
+
+from mtwrappers import seeding
+from mtwrappers.errors import WorkerDiedError, WorkerTraceback
+from mtwrappers.vector import worker as protocol
+from mtwrappers.vector.base import EachCall, MetaVectorEnv, StepResult
+from mtwrappers.vector.infos import Info, InfoBatcher, Layout
+from mtwrappers.vector.makers import Maker, positive, resolve_makers
+from mtwrappers.vector.shared import SharedArrays, anonymous_file
+
+_ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
+_CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
+
+
+class _Worker:
+    """The parent's side of one worker: its process, its pipe, and what its infos look like."""
+
+    def __init__(self, index: int, start: int, stop: int, payload: bytes) -> None:
+        self.index, self.start, self.stop = index, start, stop
+        self.payload = payload
+        self.process: Any = None
+        self.conn: Connection | None = None
+        self.awaited = False
+        self.layout: Layout | None = None
+        self.strings: dict[str, list[str]] = {}
+        self.names: list[Any] = []  # of the tasks that the last reset began
+
+    @property
+    def rows(self) -> slice:
+        return slice(self.start, self.stop)
+
+    def launch(self, context: Any) -> None:
+        """Starts the process; its first answer says what it has built."""
+        self.conn, other = context.Pipe()
+        self.process = context.Process(
+            target=protocol.main, args=(other, self.payload), daemon=True, name=f"mtw-{self.index}"
+        )
+        try:
+            self.process.start()
+        finally:
+            other.close()
+        self.awaited = True
+        self.layout, self.strings = None, {}
+
+    def kill(self) -> None:
+        if self.process is not None and self.process.pid is not None:
+            self.process.kill()
+            self.process.join()
+        if self.conn is not None:
+            self.conn.close()
+
+    def how_it_ended(self) -> str:
+        self.process.join(_ALIVE_CHECK)
+        code = self.process.exitcode
+        if code is None:
+            return "closed its pipe"
+        if code >= 0:
+            return f"exited with code {code}"
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+
+
+class MetaParallelEnvExecutor(MetaVectorEnv):
+    """``M * K`` environments in worker processes.
+
+    Each worker builds a contiguous block of the environments from their constructors, all workers
+    at once, and steps its block for one message. Numbers go through shared memory. The results are
+    those of `MetaIterativeEnvExecutor`, whatever the number of workers.
+
+    A worker that dies or hangs is noticed at once. With ``on_worker_failure="raise"`` the executor
+    closes and says which; with ``"restart"`` a new worker takes its place and its tasks: the step
+    returns the other workers' results and, for the lost environments, a first observation with
+    ``truncated`` and ``info["worker_restarted"]``. (In SAME_STEP mode ``final_obs`` is then the
+    last observation before, and ``final_info`` holds ``worker_restarted`` alone.) Workers end with
+    their parent. Needs POSIX (Linux, macOS).
+
+    Args:
+        env: A constructor; a list of constructors, one a task or one an environment; or an
+            environment that pickles. Constructors are sent with cloudpickle.
+        meta_batch_size: ``M``, how many tasks.
+        envs_per_task: ``K``, how many environments a task.
+        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
+        autoreset_mode: See `gymnasium.vector.AutoresetMode`.
+        workers: How many processes; by default as many as there are cores for this process, and
+            never more than environments.
+        on_worker_failure: ``"raise"`` or ``"restart"``.
+        timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
+        context: ``"fork"``, ``"spawn"``, ``"forkserver"`` or Python's default.
+
+    Raises:
+        RuntimeError: In a daemonic process, which may have no children.
+        TypeError: If ``env`` is none of those.
+        ValueError: If a size is not positive or does not fit the list, or spaces differ.
+        WorkerDiedError: If a worker dies while it builds its environments.
+        Exception: Whatever a constructor raises, with the environment named.
+    """
+
+    def __init__(
+        self,
+        env: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
+        meta_batch_size: int,
+        envs_per_task: int = 1,
+        max_path_length: int | None = None,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        workers: int | None = None,
+        on_worker_failure: Literal["raise", "restart"] = "raise",
+        timeout: float | None = 300.0,
+        context: str | None = None,
+    ) -> None:
+        super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
+        if mp.current_process().daemon:
+            raise RuntimeError(
+                "a daemonic process may not have children, so there can be no workers here; use "
+                "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
+            )
+        if on_worker_failure not in ("raise", "restart"):
+            raise ValueError(
+                f"on_worker_failure must be 'raise' or 'restart', got {on_worker_failure!r}"
+            )
+        if timeout is not None and not timeout > 0:
+            raise ValueError(f"timeout must be positive or None, got {timeout!r}")
+        if max_path_length is not None:
+            max_path_length = positive(max_path_length, "max_path_length")
+        count = cores() if workers is None else positive(workers, "workers")
+        makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task, max_path_length)
+        self._restarts = on_worker_failure == "restart"
+        self._timeout = timeout
+        self._context = mp.get_context(context)
+        self._batch_infos = InfoBatcher(self._add_info)
+        self._seeds: list[int | None] = [None] * self.num_envs
+        self._restart_count = 0
+        self._replayed: dict[str, tuple[str, Any]] = {}
+        self._fd = -1
+        self._lost: list[_Worker] = []
+        self._workers = self._plan_workers(makers, min(count, self.num_envs))
+        try:
+            for worker in self._workers:
+                worker.launch(self._context)
+            self._built(self._workers)
+        except BaseException:
+            self.closed = True
+            self._kill_all()
+            raise
+
+    @property
+    def num_workers(self) -> int:
+        """How many worker processes there are."""
+        return len(self._workers)
+
+    @property
+    def worker_pids(self) -> list[int]:
+        """The process id of each worker."""
+        return [worker.process.pid for worker in self._workers]
+
+    def _plan_workers(self, makers: Sequence[Maker], count: int) -> list[_Worker]:
+        bounds = [self.num_envs * w // count for w in range(count + 1)]
+        workers = []
+        for w in range(count):
+            start, stop = bounds[w], bounds[w + 1]
+            block = (list(makers[start:stop]), start, self.autoreset_mode.value)
+            workers.append(_Worker(w, start, stop, cloudpickle.dumps(block)))
+        return workers
+
+    def _built(self, workers: Sequence[_Worker]) -> None:
+        """Takes what the workers have built, and gives them the shared memory."""
+        built = self._gather(workers)
+        if self._fd < 0:
+            spaces = [pair for worker in workers for pair in built[worker.index][0]]
+            self._declare(spaces, *built[0][1:])
+            size = int(np.prod(self._action_shape[1:])) if self._arrays else 0
+            space, n = self.single_observation_space, self.num_envs
+            self._fd = anonymous_file(SharedArrays.nbytes(space, size, n))
+            self._shared = SharedArrays(self._fd, space, size, n)
+            self._share = (n, size, self._action_shape[1:])
+            self._dtype: Any = None
+        for worker in workers:
+            self._send(worker, "share", *self._share)
+            assert worker.conn is not None
+            send_handle(worker.conn, self._fd, worker.process.pid)
+        self._gather(workers)
+
+    # Talking to workers.
+
+    def _send(self, worker: _Worker, command: str, *arguments: Any) -> None:
+        self._send_bytes(worker, cloudpickle.dumps((command, arguments)))
+
+    def _send_bytes(self, worker: _Worker, message: bytes) -> None:
+        assert worker.conn is not None
+        worker.awaited = True
+        # A worker that is gone is found by whoever awaits its answer.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            worker.conn.send_bytes(message)
+
+    def _gather(self, workers: Iterable[_Worker]) -> dict[int, Any]:
+        """The answer of each worker, by its index.
+
+        Workers that died or hung are left in `_lost`, or raised where they may not be restarted.
+        An exception in a worker is raised once every answer has come.
+        """
+        waiting: dict[Any, _Worker] = {worker.conn: worker for worker in workers}
+        answers: dict[int, Any] = {}
+        failure: tuple[Exception, str] | None = None
+        deadline = None if self._timeout is None else time.monotonic() + self._timeout
+        self._lost = []
+        while waiting:
+            pause = _ALIVE_CHECK
+            if deadline is not None:
+                pause = min(pause, max(deadline - time.monotonic(), 0.0))
+            # With a single worker left, its pipe alone says when it answers.
+            ready: Any = wait(list(waiting), pause) if len(waiting) > 1 else _poll(waiting, pause)
+            if not ready:
+                self._find_silent(waiting, deadline)
+                continue
+            for conn in ready:
+                worker = waiting.pop(conn)
+                try:
+                    message = conn.recv_bytes()
+                except (EOFError, ConnectionResetError):
+                    self._lost.append(worker)
+                    continue
+                worker.awaited = False
+                if message == protocol.DONE:
+                    answers[worker.index] = None
+                    continue
+                answer = pickle.loads(message)
+                if answer[0] == protocol.ERROR:
+                    failure = failure or (answer[1], answer[2])
+                else:
+                    answers[worker.index] = answer[1]
+        if self._lost and not self._restarts:
+            self._fail(self._lost)
+        if failure is not None:
+            self._lost = self._revive_quietly(self._lost)
+            raise failure[0] from WorkerTraceback(failure[1])
+        return answers
+
+    def _find_silent(self, waiting: dict[Any, _Worker], deadline: float | None) -> None:
+        """Moves workers that are dead, or late, from ``waiting`` to `_lost`."""
+        late = deadline is not None and time.monotonic() >= deadline
+        for conn, worker in list(waiting.items()):
+            if late or not worker.process.is_alive():
+                if late:
+                    worker.process.kill()
+                del waiting[conn]
+                self._lost.append(worker)
+
+    def _ask(self, command: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
+        """Sends a command to every worker; a lost one is restarted and asked again."""
+        self._drain()
+        for worker, own in zip(self._workers, arguments, strict=True):
+            self._send(worker, command, *own)
+        answers = self._gather(self._workers)
+        for worker in self._lost:
+            self._restart(worker)
+            if command != "reset" and self._was_reset:
+                self._reset_restarted(worker)
+            self._send(worker, command, *arguments[worker.index])
+            answers.update(self._gather_or_fail(worker))
+        return [answers[worker.index] for worker in self._workers]
+
+    def _drain(self) -> None:
+        """Takes the answers that an interrupted call has left in the pipes."""
+        late = [worker for worker in self._workers if worker.awaited]
+        if late:
+            try:
+                self._gather(late)
+            except WorkerDiedError:
+                raise
+            except Exception as exc:
+                # Of a call that its caller has given up.
+                gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
+            for worker in self._lost:
+                self._restart(worker)
+                self._reset_restarted(worker)
+            self._over = self._shared.terminated | self._shared.truncated
+
+    # Faults.
+
+    def _fail(self, lost: Sequence[_Worker]) -> None:
+        """Closes everything and raises `WorkerDiedError`."""
+        said = "; ".join(self._describe(worker) for worker in lost)
+        self._kill_all()
+        self.closed = True
+        raise WorkerDiedError(f"{said}; all workers were closed")
+
+    def _describe(self, worker: _Worker) -> str:
+        k = self.envs_per_task
+        tasks = sorted({i // k for i in range(worker.start, worker.stop)})
+        names = dict.fromkeys(str(name) for name in worker.names if name)
+        named = f" ({', '.join(names)})" if names else ""
+        return (
+            f"worker {worker.index} {worker.how_it_ended()}, with environments {worker.start} to "
+            f"{worker.stop - 1} of tasks {tasks}{named}"
+        )
+
+    def _gather_or_fail(self, worker: _Worker) -> dict[int, Any]:
+        """The answer of a worker that may not be lost again."""
+        answers = self._gather([worker])
+        if self._lost:
+            self._fail(self._lost)
+        return answers
+
+    def _restart(self, worker: _Worker) -> None:
+        """A new worker in the place of a lost one, with its tasks and settings."""
+        worker.kill()
+        worker.launch(self._context)
+        lost, self._lost = self._lost, []
+        self._built([worker])
+        if self._lost:
+            self._fail(self._lost)
+        rows = worker.rows
+        if self._dtype is not None:
+            self._send(worker, "actions_in", self._dtype.str)
+            self._gather_or_fail(worker)
+        for name, (command, each) in self._replayed.items():
+            self._send(worker, command, name, each[rows])
+            self._gather_or_fail(worker)
+        if self._tasks is not None:
+            tasks = [self._tasks[i // self.envs_per_task] for i in range(worker.start, worker.stop)]
+            self._send(worker, "call", self._task_setter(), [((task,), {}) for task in tasks])
+            self._gather_or_fail(worker)
+        self._lost = lost
+
+    def _revive_quietly(self, lost: Sequence[_Worker]) -> list[_Worker]:
+        for worker in lost:
+            self._restart(worker)
+            self._reset_restarted(worker)
+        return []
+
+    def _reset_restarted(self, worker: _Worker) -> Any:
+        """Resets the environments of a restarted worker, from branches of their last seeds."""
+        self._restart_count += 1
+        seeds = [
+            None if seed is None else seeding.child_seed(seed, self._restart_count)
+            for seed in self._seeds[worker.rows]
+        ]
+        self._send(worker, "reset", seeds, None, None)
+        return self._gather_or_fail(worker)[worker.index]
+
+    # What the base asks for.
+
+    def _reset(
+        self,
+        seeds: list[int | None],
+        options: dict[str, Any] | None,
+        mask: NDArray[np.bool_] | None,
+    ) -> tuple[Any, dict[str, Any]]:
+        for i, seed in enumerate(seeds):
+            if seed is not None:
+                self._seeds[i] = seed
+        masks = None if mask is None else mask.tolist()
+        arguments = [
+            (seeds[w.rows], options, None if masks is None else masks[w.rows])
+            for w in self._workers
+        ]
+        answers = self._ask("reset", arguments)
+        infos = [info for answer in answers for info in answer["infos"]]
+        for worker, answer in zip(self._workers, answers, strict=True):
+            worker.names = [info and info.get("task_name") for info in answer["infos"]]
+        self._object_obs = [obs for answer in answers for obs in answer.get("obs", ())]
+        return self._batch_obs(), self._batch_infos(infos)
+
+    def _batch_obs(self) -> Any:
+        layout = self._shared.layout
+        if not layout.fixed:
+            return layout.stack(self._object_obs)
+        return layout.batch([array.copy() for array in self._shared.obs])
+
+    def _begin_step(self, actions: Any) -> None:
+        self._drain()
+        if not self._arrays:
+            self._last_actions = actions
+            for worker in self._workers:
+                self._send(worker, "step", actions[worker.rows])
+            return
+        if actions.dtype != self._dtype:
+            self._use_dtype(actions.dtype)
+        self._action_view[...] = actions
+        for worker in self._workers:
+            self._send_bytes(worker, protocol.STEP)
+
+    def _use_dtype(self, dtype: np.dtype[Any]) -> None:
+        """Agrees with the workers on how actions lie in shared memory."""
+        if dtype.hasobject or dtype.itemsize > 8:
+            raise ValueError(f"actions must be numbers of at most 8 bytes, got {dtype}")
+        self._action_view = self._shared.actions(dtype, self._action_shape[1:])
+        self._ask("actions_in", [(dtype.str,)] * len(self._workers))
+        self._dtype = dtype
+
+    def _end_step(self) -> StepResult:
+        before = self._batch_obs() if self._restarts else None
+        answers = self._gather(self._workers)
+        lost = self._lost
+        for worker in lost:
+            self._restart(worker)
+            answers[worker.index] = self._reset_restarted(worker)
+            self._shared.rewards[worker.rows] = 0.0
+            self._shared.terminated[worker.rows] = False
+            self._shared.truncated[worker.rows] = True
+        finals = []
+        for worker in self._workers:
+            extras = answers[worker.index]
+            if not extras:
+                continue
+            if "obs" in extras:
+                self._object_obs[worker.rows] = extras["obs"]
+            worker.layout = extras.get("layout", None if "infos" in extras else worker.layout)
+            worker.strings = extras.get("strings", worker.strings)
+            finals += extras.get("finals", ())
+        infos = self._collect_infos(answers)
+        for i, obs, info in finals:
+            infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, i)
+        shared = self._shared
+        if lost:
+            infos = self._mark_restarted(infos, lost, before)
+        return (
+            self._batch_obs(),
+            shared.rewards.copy(),
+            shared.terminated.copy(),
+            shared.truncated.copy(),
+            infos,
+        )
+
+    def _collect_infos(self, answers: dict[int, Any]) -> Info:
+        first = self._workers[0].layout
+        if first is not None and all(worker.layout == first for worker in self._workers):
+            strings = {
+                key: [value for worker in self._workers for value in worker.strings[key]]
+                for key, kind in first
+                if kind is str
+            }
+            return self._shared.cells.read(first, strings)
+        infos: list[Info | None] = []
+        for worker in self._workers:
+            if worker.layout is None:
+                infos += answers[worker.index]["infos"]
+            else:
+                infos += self._shared.cells.read_each(
+                    worker.layout, worker.start, worker.stop, worker.strings
+                )
+        return self._batch_infos(infos)
+
+    def _mark_restarted(self, infos: Info, lost: Sequence[_Worker], before: Any) -> Info:
+        from gymnasium.vector.utils import iterate
+
+        rows = [i for worker in lost for i in range(worker.start, worker.stop)]
+        last = list(iterate(self.observation_space, before))
+        for i in rows:
+            mark: Info = {"worker_restarted": True}
+            if self.autoreset_mode is AutoresetMode.SAME_STEP:
+                mark.update(final_obs=last[i], final_info={"worker_restarted": True})
+            infos = self._add_info(infos, mark, i)
+        return infos
+
+    def _call_each(self, name: str, each: EachCall) -> list[Any]:
+        answers = self._ask("call", [(name, each[w.rows]) for w in self._workers])
+        if name.startswith("toggle_"):
+            self._replayed[name] = ("call", each)
+        return [value for answer in answers for value in answer]
+
+    def _set_attr_each(self, name: str, values: list[Any]) -> None:
+        self._ask("set_attr", [(name, values[w.rows]) for w in self._workers])
+        self._replayed[name] = ("set_attr", values)
+
+    def _render(self) -> list[Any]:
+        return [f for frames in self._ask("render", [()] * len(self._workers)) for f in frames]
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Lets the workers close their environments, and ends them."""
+        for worker in self._workers:
+            with contextlib.suppress(OSError, AttributeError):
+                self._send(worker, "close")
+        deadline = time.monotonic() + _CLOSE_TIMEOUT
+        for worker in self._workers:
+            if worker.process is not None and worker.process.pid is not None:
+                worker.process.join(max(deadline - time.monotonic(), 0.0))
+        self._kill_all()
+
+    def _kill_all(self) -> None:
+        for worker in self._workers:
+            worker.kill()
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def cores() -> int:
+    """How many cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _poll(waiting: dict[Any, _Worker], timeout: float) -> list[Any]:
+    [conn] = waiting
+    return [conn] if conn.poll(timeout) else []
