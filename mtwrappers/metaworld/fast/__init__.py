@@ -1,0 +1,1 @@
+"""Meta-World's classes with the same bits, several times sooner."""

@@ -1,0 +1,209 @@
+"""Twins of the helper functions in Meta-World's reward code, for the small inputs that occur there.
+
+Each gives the bits of its original for the inputs that it takes, and hands anything else to the
+original. `exact` compares them; a machine on which one differs gets the originals.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from metaworld.utils import reward_utils
+from numpy.typing import NDArray
+from scipy.spatial.transform import Rotation
+
+_sqrt = math.sqrt
+_float64 = np.float64
+_ndarray = np.ndarray
+_FLOAT64 = np.dtype(np.float64)
+_norm = np.linalg.norm
+_hstack = np.hstack
+_concatenate = np.concatenate
+
+
+def norm(x: Any, *args: Any, **kwargs: Any) -> Any:
+    """``np.linalg.norm`` of a 1-D float64 array."""
+    if type(x) is _ndarray and x.dtype is _FLOAT64 and x.ndim == 1 and not args and not kwargs:
+        return _float64(_sqrt(x.dot(x)))
+    return _norm(x, *args, **kwargs)
+
+
+def hstack(arrays: Any, **kwargs: Any) -> Any:
+    """``np.hstack`` of 1-D arrays."""
+    if type(arrays) is tuple and not kwargs:
+        for array in arrays:
+            if type(array) is not _ndarray or array.ndim != 1:
+                break
+        else:
+            return _concatenate(arrays)
+    return _hstack(arrays, **kwargs)
+
+
+def _scale(value_at_margin: float, sigmoid: str) -> float | None:
+    """What `reward_utils._sigmoids` multiplies by, for the sigmoids that have a twin here."""
+    if not 0 < value_at_margin < 1:
+        return None
+    if sigmoid == "long_tail":
+        return float(np.sqrt(1 / value_at_margin - 1))
+    if sigmoid == "gaussian":
+        return float(np.sqrt(-2 * np.log(value_at_margin)))
+    return None
+
+
+_LONG_TAIL = _scale(reward_utils._DEFAULT_VALUE_AT_MARGIN, "long_tail")
+_GAUSSIAN = _scale(reward_utils._DEFAULT_VALUE_AT_MARGIN, "gaussian")
+_tolerance = reward_utils.tolerance
+_DEFAULT = reward_utils._DEFAULT_VALUE_AT_MARGIN
+
+
+def tolerance(
+    x: Any,
+    bounds: tuple[float, float] = (0.0, 0.0),
+    margin: Any = 0.0,
+    sigmoid: str = "gaussian",
+    value_at_margin: float = _DEFAULT,
+) -> Any:
+    """``reward_utils.tolerance`` of one number, with a long tail and the default value."""
+    kind, margin_kind = type(x), type(margin)
+    if (
+        (kind is float or kind is _float64)
+        and (margin_kind is float or margin_kind is _float64)
+        and margin > 0
+        and sigmoid == "long_tail"
+        and value_at_margin == _DEFAULT
+    ):
+        lower, upper = bounds
+        if lower <= x <= upper:
+            return 1.0
+        if lower <= upper:
+            distance = float(lower - x if x < lower else x - upper) / float(margin)
+            return 1 / ((distance * _LONG_TAIL) ** 2 + 1)  # type: ignore[operator]
+    return _tolerance(
+        x, bounds=bounds, margin=margin, sigmoid=sigmoid, value_at_margin=value_at_margin
+    )
+
+
+_from_matrix = Rotation.from_matrix
+
+
+class _Quaternion:
+    """What `Rotation.from_matrix` returns here: it has ``as_quat`` and, slowly, all the rest."""
+
+    __slots__ = ("_matrix",)
+
+    def __init__(self, matrix: NDArray[Any]) -> None:
+        self._matrix = matrix
+
+    def as_quat(self, *args: Any, **kwargs: Any) -> NDArray[np.float64]:
+        if args or kwargs:
+            return np.asarray(_from_matrix(self._matrix).as_quat(*args, **kwargs))
+        return matrix_to_quaternion(self._matrix)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(_from_matrix(self._matrix), name)
+
+
+def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
+    """``Rotation.from_matrix(matrix).as_quat()`` of one rotation matrix.
+
+    SciPy's algorithm: the largest of the diagonal and the trace decides which component comes
+    first (Markley 2008, "Unit quaternion from rotation matrix"). A matrix that SciPy might
+    orthogonalise first is handed to it.
+    """
+    if type(matrix) is not _ndarray or matrix.dtype is not _FLOAT64 or matrix.shape != (3, 3):
+        return np.asarray(_from_matrix(matrix).as_quat())
+    (a, b, c), (d, e, f), (g, h, i) = matrix.tolist()
+    ab, ac, bc = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
+    aa, bb, cc = a * a + b * b + c * c, d * d + e * e + f * f, g * g + h * h + i * i
+    det = a * (e * i - f * h) - b * (d * i - f * g) + c * (d * h - e * g)
+    # Far inside SciPy's own limits (1e-12 beside the diagonal, 1e-5 on it).
+    if not (
+        -1e-13 < ab < 1e-13
+        and -1e-13 < ac < 1e-13
+        and -1e-13 < bc < 1e-13
+        and -1e-7 < aa - 1 < 1e-7
+        and -1e-7 < bb - 1 < 1e-7
+        and -1e-7 < cc - 1 < 1e-7
+        and det > 0.5
+    ):
+        return np.asarray(_from_matrix(matrix).as_quat())
+    trace = a + e + i
+    if trace >= a and trace >= e and trace >= i and not (a == trace or e == trace or i == trace):
+        x, y, z, w = h - f, c - g, d - b, 1 + trace
+    elif a >= e and a >= i:
+        x, y, z, w = 1 - trace + 2 * a, d + b, g + c, h - f
+    elif e >= i:
+        x, y, z, w = b + d, 1 - trace + 2 * e, h + f, c - g
+    else:
+        x, y, z, w = c + g, f + h, 1 - trace + 2 * i, d - b
+    length = _sqrt(x * x + y * y + z * z + w * w)
+    return np.array([x / length, y / length, z / length, w / length])
+
+
+class _RotationTwin:
+    """Stands for ``scipy.spatial.transform.Rotation`` in the copies of Meta-World's functions."""
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(Rotation, name)
+
+    @staticmethod
+    def from_matrix(matrix: Any, *args: Any, **kwargs: Any) -> Any:
+        if args or kwargs or getattr(matrix, "shape", None) != (3, 3):
+            return _from_matrix(matrix, *args, **kwargs)
+        return _Quaternion(matrix)
+
+
+def twin_of(module: ModuleType, **replaced: Any) -> ModuleType:
+    """A module with the contents of ``module``, but for some names."""
+    twin = ModuleType(module.__name__)
+    twin.__dict__.update(vars(module))
+    twin.__dict__.update(replaced)
+    return twin
+
+
+def fast_globals() -> dict[str, Any]:
+    """The global names that the copies of Meta-World's functions get."""
+    return {
+        "np": twin_of(np, linalg=twin_of(np.linalg, norm=norm), hstack=hstack),
+        "reward_utils": twin_of(reward_utils, tolerance=tolerance),
+        "Rotation": _RotationTwin(),
+    }
+
+
+def exact(seed: int = 0, n: int = 200) -> list[str]:
+    """The names of the twins that differ from their originals on this machine: normally none."""
+    rng = np.random.Generator(np.random.PCG64(seed))
+    differ = []
+    checks: list[tuple[str, Callable[..., Any], Callable[..., Any], list[tuple[Any, ...]]]] = [
+        ("norm", norm, _norm, [(rng.normal(size=k % 5 + 1),) for k in range(n)]),
+        (
+            "hstack",
+            hstack,
+            _hstack,
+            [((rng.normal(size=3), rng.normal(size=4)),) for _ in range(n)],
+        ),
+        (
+            "tolerance",
+            tolerance,
+            _tolerance,
+            [
+                (x, (0.0, 0.05), margin, "long_tail")
+                for x, margin in rng.uniform(0, 1, size=(n, 2)).tolist()
+            ],
+        ),
+        (
+            "matrix_to_quaternion",
+            matrix_to_quaternion,
+            lambda m: _from_matrix(m).as_quat(),
+            [(Rotation.random(random_state=k).as_matrix(),) for k in range(n)],
+        ),
+    ]
+    for name, twin, original, inputs in checks:
+        pairs = [(np.asarray(twin(*args)), np.asarray(original(*args))) for args in inputs]
+        if any(a.tobytes() != b.tobytes() for a, b in pairs):
+            differ.append(name)
+    return differ

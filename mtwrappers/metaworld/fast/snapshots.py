@@ -1,0 +1,158 @@
+"""Resets from snapshots: a reset to a task that was reset to before restores what that one left.
+
+Meta-World's reset settles the hand for 250 physics steps, always with the same result for the same
+task. The first reset to a task runs it; what it leaves is kept: MuJoCo's integration state, the
+few numbers of the model that it moved, the Python attributes that it assigned, and the
+observation. That is about 4 kB a task.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import OrderedDict
+from dataclasses import dataclass
+from typing import Any
+
+import mujoco
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.metaworld.fast.memory import EditableMemory, OptionReader
+
+MAX_SNAPSHOTS = 1024  # a class: 4 MB
+_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+
+
+@dataclass
+class Snapshot:
+    """What a reset left behind."""
+
+    state: NDArray[np.float64]
+    model: list[tuple[int, NDArray[np.intp], NDArray[np.uint8]]]
+    copied: dict[str, NDArray[Any]]
+    kept: dict[str, Any]
+    obs: NDArray[np.float64]
+
+
+class Snapshots:
+    """The snapshots of one environment, the least recently used forgotten first.
+
+    A model that was edited from outside (domain randomisation) is found at the next reset, and
+    ends the use of snapshots for the environment: the old physics would come back with them.
+
+    Args:
+        env: A Sawyer environment, as it is before its first reset.
+        limit: How many to keep.
+    """
+
+    def __init__(self, env: Any, limit: int = MAX_SNAPSHOTS) -> None:
+        self._env = env
+        self._model, self._data = env.model, env.data
+        self._limit = limit
+        self._memory = EditableMemory(self._model)
+        self._before = self._memory.save()
+        self._expected = self._memory.save()
+        self._read_options = OptionReader(self._model)
+        self._options = self._read_options()
+        self._size = mujoco.mj_stateSize(self._model, _STATE)
+        self._present: Snapshot | None = None
+        self._kept: OrderedDict[Any, Snapshot] = OrderedDict()
+        self._recorder = _recorder_of(type(env))
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    def trustworthy(self) -> bool:
+        """Whether the model is as the last reset left it."""
+        return (
+            self._env.model is self._model
+            and self._env.data is self._data
+            and self._memory.equals(self._expected)
+            and self._read_options() == self._options
+        )
+
+    def restore(self, key: Any) -> NDArray[np.float64] | None:
+        """Brings back the reset to ``key`` and returns its observation, if it is known."""
+        snapshot = self._kept.get(key)
+        if snapshot is None:
+            return None
+        self._kept.move_to_end(key)
+        env, model, data = self._env, self._model, self._data
+        if snapshot is not self._present:
+            self._move_model(snapshot)
+        mujoco.mj_setState(model, data, snapshot.state, _STATE)
+        mujoco.mj_forward(model, data)
+        # mj_forward moves the solver's warm start, which is part of the state.
+        mujoco.mj_setState(model, data, snapshot.state, _STATE)
+        attributes = env.__dict__
+        attributes.update(snapshot.kept)
+        for name, value in snapshot.copied.items():
+            attributes[name] = value.copy()
+        return snapshot.obs.copy()
+
+    def record(self, key: Any, reset: Any) -> NDArray[np.float64]:
+        """Runs ``reset()``, keeps what it leaves, and returns its observation."""
+        env = self._env
+        own_class = type(env)
+        names: set[str] = set()
+        env.__dict__["_assigned"] = names
+        env.__class__ = self._recorder
+        try:
+            obs: NDArray[np.float64] = reset()
+        finally:
+            # Not by assignment, which the recorder would remember.
+            object.__setattr__(env, "__class__", own_class)
+            del env.__dict__["_assigned"]
+        state = np.empty(self._size)
+        mujoco.mj_getState(self._model, self._data, state, _STATE)
+        copied, kept = self._split(names)
+        self._expected = self._memory.save()
+        changes = self._memory.changes(self._before)
+        self._present = self._kept[key] = Snapshot(state, changes, copied, kept, obs.copy())
+        if len(self._kept) > self._limit:
+            self._kept.popitem(last=False)
+        return obs
+
+    def _move_model(self, snapshot: Snapshot) -> None:
+        """Takes back what the present snapshot has moved, and moves what this one has."""
+        present = self._present.model if self._present else []
+        back = [(k, where, self._before[k][where]) for k, where, _ in present]
+        for changes in (back, snapshot.model):
+            self._memory.write(changes)
+            for k, where, values in changes:
+                self._expected[k][where] = values
+        self._present = snapshot
+
+    def _split(self, names: set[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+        """The attributes that a restore copies, and those that it only assigns.
+
+        An array that is a view of the simulation's own memory must stay that view.
+        """
+        copied, kept = {}, {}
+        for name in names:
+            value = self._env.__dict__[name]
+            if isinstance(value, np.ndarray) and not self._is_live(value):
+                copied[name] = value.copy()
+            else:
+                kept[name] = value if isinstance(value, np.ndarray) else copy.deepcopy(value)
+        return copied, kept
+
+    def _is_live(self, array: NDArray[Any]) -> bool:
+        address = array.__array_interface__["data"][0]
+        start = self._data.qpos.__array_interface__["data"][0]
+        return bool(start <= address < start + self._data.nbuffer)
+
+
+_recorders: dict[type[Any], type[Any]] = {}
+
+
+def _recorder_of(cls: type[Any]) -> type[Any]:
+    """A subclass of ``cls`` that remembers which attributes are assigned."""
+    if cls not in _recorders:
+
+        def remember(self: Any, name: str, value: Any) -> None:
+            self.__dict__["_assigned"].add(name)
+            object.__setattr__(self, name, value)
+
+        _recorders[cls] = type(cls.__name__, (cls,), {"__setattr__": remember})
+    return _recorders[cls]
