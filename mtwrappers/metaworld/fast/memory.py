@@ -82,7 +82,11 @@ class EditableMemory:
 
     def equals(self, saved: list[NDArray[np.uint8]]) -> bool:
         """Whether the model is still as `save` found it."""
-        return all(bytes_equal(run, copy) for run, copy in zip(self._runs, saved, strict=True))
+        # As words, which compare faster than bytes.
+        return all(
+            (run.view(np.uint32) == copy.view(np.uint32)).all()
+            for run, copy in zip(self._runs, saved, strict=True)
+        )
 
     def changes(
         self, since: list[NDArray[np.uint8]]

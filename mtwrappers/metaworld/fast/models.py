@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.fast.memory import EditableMemory, digest_of_big_arrays, OptionReader
+from mtwrappers.metaworld.fast.memory import EditableMemory, OptionReader, digest_of_big_arrays
 
 
 @dataclass
