@@ -1,4 +1,4 @@
-"""The command line: ``mtwrappers list`` and ``mtwrappers rollout``."""
+"""The command line: ``mtwrappers list``, ``rollout`` and ``verify-fast``."""
 
 from __future__ import annotations
 
@@ -40,10 +40,12 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Runs the command line.
 
     Returns:
-        0, or 2 for bad input, or 130 after Ctrl-C.
+        0, or 1 when classes differ, 2 for bad input, 130 after Ctrl-C.
     """
     parser = _Parser(prog="mtwrappers", description="Multi-task environments on Meta-World.")
-    commands = parser.add_subparsers(dest="command", required=True, metavar="{list,rollout}")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="{list,rollout,verify-fast}"
+    )
     commands.add_parser("list", help="every id with its tasks, spaces and sizes")
     rollout = commands.add_parser("rollout", help="play a benchmark and report success rates")
     rollout.add_argument("benchmark", help=f"one of {', '.join(BENCHMARKS)}; ML10 is ML10-train")
@@ -56,9 +58,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     rollout.add_argument("--workers", type=_positive, default=None, help="processes (all cores)")
     rollout.add_argument("--out", type=Path, default=Path("results"), help="directory (results)")
     rollout.add_argument("--video", action="store_true", help="an mp4 of each task's first episode")
+    rollout.add_argument("--no-fast", action="store_true", help="Meta-World's own classes")
+    verify = commands.add_parser(
+        "verify-fast", help="compare the fast classes with Meta-World's own, bit for bit"
+    )
+    verify.add_argument("--full", action="store_true", help="whole episodes, several tasks")
+    verify.add_argument("--workers", type=_positive, default=None, help="processes (all cores)")
     args = parser.parse_args(argv)
     try:
-        return _list() if args.command == "list" else _rollout(args)
+        return {"list": _list, "rollout": _rollout, "verify-fast": _verify}[args.command](args)
     except (_UsageError, DependencyNotInstalled) as exc:
         parser.error(str(exc))
 
@@ -77,7 +85,7 @@ def _seed(text: str) -> int:
     return value
 
 
-def _list() -> int:
+def _list(args: argparse.Namespace) -> int:
     from mtwrappers.metaworld.entry_points import default_task_encoding
 
     console = import_extra("rich.console", "cli").Console()
@@ -109,6 +117,44 @@ def _list() -> int:
     return 0
 
 
+def _verify(args: argparse.Namespace) -> int:
+    from mtwrappers.metaworld.upstream import all_classes
+    from mtwrappers.metaworld.verify import FULL, QUICK, verify
+
+    names = list(all_classes())
+    console = import_extra("rich.console", "cli").Console()
+    progress_module = import_extra("rich.progress", "cli")
+    _quiet_experts()
+    start, differ = time.perf_counter(), {}
+    columns = (
+        *progress_module.Progress.get_default_columns(),
+        progress_module.MofNCompleteColumn(),
+    )
+    with progress_module.Progress(*columns, console=console) as progress:
+        bar = progress.add_task("classes", total=len(names))
+        for name, found in verify(FULL if args.full else QUICK, names, args.workers or _cores()):
+            if found is not None:
+                differ[name] = found
+            progress.advance(bar)
+    console.print(", ".join(f"{n} {version(n)}" for n in ("metaworld", "mujoco", "numpy", "scipy")))
+    for name, found in differ.items():
+        console.print(f"{name} differs. {found}", highlight=False)
+    answer = "no" if differ else "yes"
+    console.print(
+        f"{answer}: {len(names) - len(differ)} of {len(names)} classes give Meta-World's own bits "
+        f"({time.perf_counter() - start:.0f} s)",
+        highlight=False,
+    )
+    return 1 if differ else 0
+
+
+def _quiet_experts() -> None:
+    """Scripted experts ask for more than the action bounds, and say so; environments clip."""
+    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
+    # For worker processes.
+    os.environ["PYTHONWARNINGS"] = "ignore:Constant(s) may be too high:UserWarning"
+
+
 def _space(space: Any) -> str:
     return f"{space}" if not space.shape else f"{space.dtype}{list(space.shape)}"
 
@@ -122,9 +168,7 @@ def _rollout(args: argparse.Namespace) -> int:
     console = import_extra("rich.console", "cli").Console()
     import_extra("matplotlib.figure", "cli")
     video = args.video and _prepare_video(console)
-    # Scripted experts ask for more than the action bounds; the environment clips.
-    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
-    os.environ["PYTHONWARNINGS"] = "ignore:Constant(s) may be too high:UserWarning"
+    _quiet_experts()
     hidden = plan.benchmark.startswith("ML")
     if hidden and plan.policy == "expert":
         console.print(
@@ -224,7 +268,9 @@ def _plan(args: argparse.Namespace) -> Any:
             raise _UsageError(
                 f"unknown task {task!r} of {args.benchmark} (choose from {', '.join(choices)})"
             )
-    return Plan(name, kind, tuple(args.task), args.policy, args.episodes, args.seed)  # type: ignore[arg-type]
+    fast = not args.no_fast
+    tasks = tuple(args.task)
+    return Plan(name, kind, tasks, args.policy, args.episodes, args.seed, fast)  # type: ignore[arg-type]
 
 
 def _require_writable(directory: Path) -> None:

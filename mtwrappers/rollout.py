@@ -39,6 +39,7 @@ class Plan:
         policy: ``"expert"`` or ``"random"``.
         episodes: How many episodes a class.
         seed: Determines goals, their order and random actions.
+        fast: Whether to use the fast classes where they are verified.
     """
 
     benchmark: str
@@ -47,6 +48,7 @@ class Plan:
     policy: PolicyName = "expert"
     episodes: int = 5
     seed: int = 0
+    fast: bool = True
 
     @functools.cached_property
     def env_kwargs(self) -> dict[str, Any]:
@@ -55,6 +57,7 @@ class Plan:
             "benchmark": self.benchmark,
             "kind": self.kind,
             "seed": self.seed,
+            "fast": "auto" if self.fast else False,
         }
         if self.benchmark in ("MT1", "ML1") and self.tasks:
             kwargs["env_name"] = self.tasks[0]

@@ -5,7 +5,8 @@
 """
 
 from mtwrappers.metaworld.benchmarks import BENCHMARKS, make_benchmark
+from mtwrappers.metaworld.known_good import fast_class
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 
-__all__ = ["BENCHMARKS", "MetaWorldMTEnv", "MetaWorldSetTaskEnv", "make_benchmark"]
+__all__ = ["BENCHMARKS", "MetaWorldMTEnv", "MetaWorldSetTaskEnv", "fast_class", "make_benchmark"]

@@ -10,7 +10,6 @@ Tests compare the goals of all classes with those of Meta-World.
 from __future__ import annotations
 
 import functools
-import types
 from typing import Any
 
 import mujoco
@@ -18,6 +17,8 @@ import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from numpy.random import RandomState
 from numpy.typing import NDArray
+
+from mtwrappers.metaworld.rebind import names_of, with_globals
 
 _MANY = 64  # at least as many positions, bodies and sites as any model has
 
@@ -113,31 +114,13 @@ class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usab
         return vector
 
 
-def with_globals(function: types.FunctionType, **names: Any) -> types.FunctionType:
-    """A copy of ``function`` in which global ``names`` have other values.
-
-    The function's module is not touched.
-    """
-    copy = types.FunctionType(
-        function.__code__,
-        {**function.__globals__, **names},
-        function.__name__,
-        function.__defaults__,
-        function.__closure__,
-    )
-    copy.__kwdefaults__ = function.__kwdefaults__
-    return copy
-
-
 @functools.cache
 def _blueprint_class(cls: Any) -> Any:
-    own: dict[str, Any] = {"_reset_hand": _NoSimulation._reset_hand}
-    for base in cls.__mro__:
-        if base is SawyerXYZEnv:
-            break
-        if "reset_model" in vars(base):
-            own["reset_model"] = with_globals(vars(base)["reset_model"], mujoco=_NoMujoco)
-            break
+    reset_model = names_of(cls, SawyerXYZEnv)["reset_model"]
+    own: dict[str, Any] = {
+        "_reset_hand": _NoSimulation._reset_hand,
+        "reset_model": with_globals(reset_model, {"mujoco": _NoMujoco}),
+    }
     return type(cls.__name__, (cls, _NoSimulation), own)
 
 

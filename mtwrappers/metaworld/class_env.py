@@ -15,6 +15,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
+from mtwrappers.metaworld.known_good import Fast, class_to_build
 from mtwrappers.metaworld.upstream import metaworld
 
 OBS_SIZE = 39
@@ -47,6 +48,8 @@ class SawyerSettings:
         camera_id: The same by number.
         width: Pixels of a frame.
         height: Pixels of a frame.
+        fast: ``"auto"`` takes the fast classes where they are verified; ``True`` and ``False``
+            decide.
 
     Raises:
         ValueError: If a value is not one of those.
@@ -58,6 +61,7 @@ class SawyerSettings:
     camera_id: int | None = None
     width: int = 480
     height: int = 480
+    fast: Fast = "auto"
 
     def __post_init__(self) -> None:
         if self.reward_function_version not in ("v1", "v2"):
@@ -74,6 +78,8 @@ class SawyerSettings:
                 "give camera_name or camera_id, not both; got "
                 f"{self.camera_name!r} and {self.camera_id!r}"
             )
+        if self.fast not in ("auto", True, False):
+            raise ValueError(f"fast must be 'auto', True or False, got {self.fast!r}")
 
 
 def action_box() -> Box:
@@ -142,7 +148,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self.render_mode = settings.render_mode
         self.observation_space = observation_space
         self.action_space = action_box()
-        self.sawyer = cls(
+        self.sawyer = class_to_build(cls, settings.fast)(
             reward_function_version=settings.reward_function_version,
             render_mode=settings.render_mode,
             camera_name=settings.camera_name,
