@@ -78,9 +78,13 @@ def main() -> None:
         code: median(import_time(code) for _ in range(ROUNDS))
         for code in ("import gymnasium", "import gymnasium, mtwrappers")
     }
-    first = "import gymnasium, mtwrappers; e = gymnasium.make('mtwrappers/MT10-v0'); e.reset(seed=0)"
+    first = (
+        "import gymnasium, mtwrappers; e = gymnasium.make('mtwrappers/MT10-v0'); e.reset(seed=0)"
+    )
     check = f"{first}; print(e.unwrapped.env.envs_built)"
-    built = subprocess.run([sys.executable, "-c", check], capture_output=True, text=True, check=True)
+    built = subprocess.run(
+        [sys.executable, "-c", check], capture_output=True, text=True, check=True
+    )
     results = {
         "added_us_per_step": added,
         "import_ms": imports,

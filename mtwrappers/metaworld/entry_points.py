@@ -16,8 +16,8 @@ from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.task_control import TaskControl
 from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.checks import positive
 from mtwrappers.vector.make import Execution, fit_sizes, make_executor
-from mtwrappers.vector.makers import positive
 from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
 
 TASK_ENCODINGS = ("onehot", "none", "dict")

@@ -8,15 +8,19 @@ from typing import Any
 
 import numpy as np
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space, iterate
+from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mtwrappers.seeding import check_seed
-from mtwrappers.vector.makers import positive
+from mtwrappers.vector.checks import (
+    ActionCheck,
+    check_autoreset_mode,
+    check_mask,
+    positive,
+    spread_seeds,
+)
 
-ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
 EachCall = list[tuple[tuple[Any, ...], dict[str, Any]]]
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
@@ -76,12 +80,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
-        self._arrays = isinstance(self.single_action_space, ARRAY_SPACES)
-        self._action_shape = (self.num_envs, *(self.single_action_space.shape or ()))
-        self.closed = False
-        self._may_be_nan = isinstance(self.single_action_space, Box) and np.issubdtype(
-            self.single_action_space.dtype, np.floating
+        self._check_actions = ActionCheck(
+            self.single_action_space, self.action_space, self.num_envs
         )
+        self.closed = False
 
     # The tasks.
 
@@ -143,10 +145,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         self._require_open()
         self._require_idle("reset")
-        seeds = self._spread_seeds(seed)
+        seeds = spread_seeds(seed, self.num_envs)
         mask = None
         if options is not None and "reset_mask" in options:
-            mask = self._check_mask(options["reset_mask"])
+            mask = check_mask(options["reset_mask"], self.num_envs)
             options = {key: value for key, value in options.items() if key != "reset_mask"}
         if mask is None or mask.all():
             self._was_reset = True
@@ -267,65 +269,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if self._stepping:
             raise RuntimeError(f"{what}() while a step is under way: call step_wait() first")
 
-    def _spread_seeds(self, seed: Any) -> list[int | None]:
-        if seed is None:
-            return [None] * self.num_envs
-        if isinstance(seed, (list, tuple, np.ndarray)):
-            if len(seed) != self.num_envs:
-                raise ValueError(
-                    f"expected {self.num_envs} seeds, one an environment, got {len(seed)}"
-                )
-            return [None if s is None else check_seed(s) for s in seed]
-        first = check_seed(seed)
-        return [first + i for i in range(self.num_envs)]
-
-    def _check_mask(self, mask: Any) -> NDArray[np.bool_]:
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-            got = f"{mask.dtype} array" if isinstance(mask, np.ndarray) else type(mask).__name__
-            raise TypeError(f"reset_mask must be a bool array, got {got}")
-        if mask.shape != (self.num_envs,):
-            raise ValueError(f"reset_mask must have shape ({self.num_envs},), got {mask.shape}")
-        if not mask.any():
-            raise ValueError("reset_mask must name at least one environment to reset")
-        return mask.copy()
-
-    def _check_actions(self, actions: Any) -> Any:
-        """The actions as an array of their own, or as a list where the space has no array."""
-        if not self._arrays:
-            rows = list(iterate(self.action_space, actions))
-            if len(rows) != self.num_envs:
-                raise ValueError(
-                    f"expected actions for environments 0 to {self.num_envs - 1}, got {len(rows)}"
-                )
-            return rows
-        try:
-            array = np.array(actions)
-        except ValueError:
-            array = np.array(None)
-        if array.shape != self._action_shape:
-            raise ValueError(self._shape_message(actions, array))
-        if self._may_be_nan and np.isnan(array).any():
-            bad = np.isnan(array).reshape(self.num_envs, -1).any(axis=1)
-            raise ValueError(
-                f"actions of environments {np.flatnonzero(bad).tolist()} are NaN; nothing was "
-                "stepped"
-            )
-        return array
-
-    def _shape_message(self, actions: Any, array: NDArray[Any]) -> str:
-        n, row = self.num_envs, self._action_shape[1:]
-        expected = f"expected actions of shape {self._action_shape}, a row of {row} for each of "
-        expected += f"environments 0 to {n - 1}"
-        if hasattr(actions, "__len__") and len(actions) == n:
-            bad = [i for i, action in enumerate(actions) if np.shape(action) != row]
-            shapes = sorted({str(np.shape(actions[i])) for i in bad})
-            return f"{expected}; environments {bad} got {', '.join(shapes)}"
-        got = array.shape if array.dtype != object else type(actions).__name__
-        missing = ""
-        if hasattr(actions, "__len__") and len(actions) < n:
-            missing = f", none for environments {list(range(len(actions), n))}"
-        return f"{expected}; got {got}{missing}"
-
     # What a subclass does.
 
     @abc.abstractmethod
@@ -350,19 +293,3 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @abc.abstractmethod
     def _render(self) -> list[Any]: ...
-
-
-def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
-    """The `AutoresetMode` of this name or value.
-
-    Raises:
-        ValueError: If there is none; the message names the modes.
-    """
-    if isinstance(mode, AutoresetMode):
-        return mode
-    for known in AutoresetMode:
-        if mode in (known.value, known.name):
-            return known
-    raise ValueError(
-        f"autoreset_mode must be one of {[known.value for known in AutoresetMode]}, got {mode!r}"
-    )

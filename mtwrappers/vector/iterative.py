@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from mtwrappers.vector.base import EachCall, MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.checks import positive
 from mtwrappers.vector.infos import InfoBatcher
 from mtwrappers.vector.layout import BatchLayout
-from mtwrappers.vector.makers import Maker, positive, resolve_makers
+from mtwrappers.vector.makers import Maker, resolve_makers
 
 
 class MetaIterativeEnvExecutor(MetaVectorEnv):

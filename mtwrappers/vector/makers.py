@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
@@ -12,21 +11,6 @@ import gymnasium
 from gymnasium.wrappers import TimeLimit
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
-
-
-def positive(value: Any, name: str) -> int:
-    """Returns ``value`` as an ``int`` of 1 or more.
-
-    Raises:
-        ValueError: If it is anything else.
-    """
-    try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return number
 
 
 def resolve_makers(

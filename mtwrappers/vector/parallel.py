@@ -5,11 +5,8 @@ from __future__ import annotations
 import contextlib
 import multiprocessing as mp
 import os
-import pickle
-import signal
 import time
 from collections.abc import Iterable, Sequence
-from multiprocessing.connection import Connection, wait
 from multiprocessing.reduction import send_handle
 from typing import Any, Literal
 
@@ -23,61 +20,13 @@ from mtwrappers import seeding
 from mtwrappers.errors import WorkerDiedError, WorkerTraceback
 from mtwrappers.vector import worker as protocol
 from mtwrappers.vector.base import EachCall, MetaVectorEnv, StepResult
-from mtwrappers.vector.infos import Info, InfoBatcher, Layout
-from mtwrappers.vector.makers import Maker, positive, resolve_makers
+from mtwrappers.vector.checks import positive
+from mtwrappers.vector.handle import WorkerHandle, cores, gather
+from mtwrappers.vector.infos import Info, InfoBatcher
+from mtwrappers.vector.makers import Maker, resolve_makers
 from mtwrappers.vector.shared import SharedArrays, anonymous_file
 
-_ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
 _CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
-
-
-class _Worker:
-    """The parent's side of one worker: its process, its pipe, and what its infos look like."""
-
-    def __init__(self, index: int, start: int, stop: int, payload: bytes) -> None:
-        self.index, self.start, self.stop = index, start, stop
-        self.payload = payload
-        self.process: Any = None
-        self.conn: Connection | None = None
-        self.awaited = False
-        self.layout: Layout | None = None
-        self.strings: dict[str, list[str]] = {}
-        self.names: list[Any] = []  # of the tasks that the last reset began
-
-    @property
-    def rows(self) -> slice:
-        return slice(self.start, self.stop)
-
-    def launch(self, context: Any) -> None:
-        """Starts the process; its first answer says what it has built."""
-        self.conn, other = context.Pipe()
-        self.process = context.Process(
-            target=protocol.main, args=(other, self.payload), daemon=True, name=f"mtw-{self.index}"
-        )
-        try:
-            self.process.start()
-        finally:
-            other.close()
-        self.awaited = True
-        self.layout, self.strings = None, {}
-
-    def kill(self) -> None:
-        if self.process is not None and self.process.pid is not None:
-            self.process.kill()
-            self.process.join()
-        if self.conn is not None:
-            self.conn.close()
-
-    def how_it_ended(self) -> str:
-        self.process.join(_ALIVE_CHECK)
-        code = self.process.exitcode
-        if code is None:
-            return "closed its pipe"
-        if code >= 0:
-            return f"exited with code {code}"
-        with contextlib.suppress(ValueError):
-            return f"was killed by {signal.Signals(-code).name}"
-        return f"was killed by signal {-code}"
 
 
 class MetaParallelEnvExecutor(MetaVectorEnv):
@@ -152,7 +101,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         self._restart_count = 0
         self._replayed: dict[str, tuple[str, Any]] = {}
         self._fd = -1
-        self._lost: list[_Worker] = []
+        self._lost: list[WorkerHandle] = []
         self._workers = self._plan_workers(makers, min(count, self.num_envs))
         try:
             for worker in self._workers:
@@ -173,81 +122,44 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         """The process id of each worker."""
         return [worker.process.pid for worker in self._workers]
 
-    def _plan_workers(self, makers: Sequence[Maker], count: int) -> list[_Worker]:
+    def _plan_workers(self, makers: Sequence[Maker], count: int) -> list[WorkerHandle]:
         bounds = [self.num_envs * w // count for w in range(count + 1)]
         workers = []
         for w in range(count):
             start, stop = bounds[w], bounds[w + 1]
             block = (list(makers[start:stop]), start, self.autoreset_mode.value)
-            workers.append(_Worker(w, start, stop, cloudpickle.dumps(block)))
+            workers.append(WorkerHandle(w, start, stop, cloudpickle.dumps(block)))
         return workers
 
-    def _built(self, workers: Sequence[_Worker]) -> None:
+    def _built(self, workers: Sequence[WorkerHandle]) -> None:
         """Takes what the workers have built, and gives them the shared memory."""
         built = self._gather(workers)
         if self._fd < 0:
             spaces = [pair for worker in workers for pair in built[worker.index][0]]
             self._declare(spaces, *built[0][1:])
-            size = int(np.prod(self._action_shape[1:])) if self._arrays else 0
+            size = (
+                int(np.prod(self._check_actions.row_shape)) if self._check_actions.is_array else 0
+            )
             space, n = self.single_observation_space, self.num_envs
             self._fd = anonymous_file(SharedArrays.nbytes(space, size, n))
             self._shared = SharedArrays(self._fd, space, size, n)
-            self._share = (n, size, self._action_shape[1:])
+            self._share = (n, size, self._check_actions.row_shape)
             self._dtype: Any = None
         for worker in workers:
-            self._send(worker, "share", *self._share)
+            worker.send("share", *self._share)
             assert worker.conn is not None
             send_handle(worker.conn, self._fd, worker.process.pid)
         self._gather(workers)
 
     # Talking to workers.
 
-    def _send(self, worker: _Worker, command: str, *arguments: Any) -> None:
-        self._send_bytes(worker, cloudpickle.dumps((command, arguments)))
-
-    def _send_bytes(self, worker: _Worker, message: bytes) -> None:
-        assert worker.conn is not None
-        worker.awaited = True
-        # A worker that is gone is found by whoever awaits its answer.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            worker.conn.send_bytes(message)
-
-    def _gather(self, workers: Iterable[_Worker]) -> dict[int, Any]:
+    def _gather(self, workers: Iterable[WorkerHandle]) -> dict[int, Any]:
         """The answer of each worker, by its index.
 
         Workers that died or hung are left in `_lost`, or raised where they may not be restarted.
         An exception in a worker is raised once every answer has come.
         """
-        waiting: dict[Any, _Worker] = {worker.conn: worker for worker in workers}
-        answers: dict[int, Any] = {}
-        failure: tuple[Exception, str] | None = None
-        deadline = None if self._timeout is None else time.monotonic() + self._timeout
-        self._lost = []
-        while waiting:
-            pause = _ALIVE_CHECK
-            if deadline is not None:
-                pause = min(pause, max(deadline - time.monotonic(), 0.0))
-            # With a single worker left, its pipe alone says when it answers.
-            ready: Any = wait(list(waiting), pause) if len(waiting) > 1 else _poll(waiting, pause)
-            if not ready:
-                self._find_silent(waiting, deadline)
-                continue
-            for conn in ready:
-                worker = waiting.pop(conn)
-                try:
-                    message = conn.recv_bytes()
-                except (EOFError, ConnectionResetError):
-                    self._lost.append(worker)
-                    continue
-                worker.awaited = False
-                if message == protocol.DONE:
-                    answers[worker.index] = None
-                    continue
-                answer = pickle.loads(message)
-                if answer[0] == protocol.ERROR:
-                    failure = failure or (answer[1], answer[2])
-                else:
-                    answers[worker.index] = answer[1]
+        answers, self._lost, failure = gather(workers, self._timeout)
         if self._lost and not self._restarts:
             self._fail(self._lost)
         if failure is not None:
@@ -255,27 +167,17 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             raise failure[0] from WorkerTraceback(failure[1])
         return answers
 
-    def _find_silent(self, waiting: dict[Any, _Worker], deadline: float | None) -> None:
-        """Moves workers that are dead, or late, from ``waiting`` to `_lost`."""
-        late = deadline is not None and time.monotonic() >= deadline
-        for conn, worker in list(waiting.items()):
-            if late or not worker.process.is_alive():
-                if late:
-                    worker.process.kill()
-                del waiting[conn]
-                self._lost.append(worker)
-
     def _ask(self, command: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
         """Sends a command to every worker; a lost one is restarted and asked again."""
         self._drain()
         for worker, own in zip(self._workers, arguments, strict=True):
-            self._send(worker, command, *own)
+            worker.send(command, *own)
         answers = self._gather(self._workers)
         for worker in self._lost:
             self._restart(worker)
             if command != "reset" and self._was_reset:
                 self._reset_restarted(worker)
-            self._send(worker, command, *arguments[worker.index])
+            worker.send(command, *arguments[worker.index])
             answers.update(self._gather_or_fail(worker))
         return [answers[worker.index] for worker in self._workers]
 
@@ -297,14 +199,14 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
 
     # Faults.
 
-    def _fail(self, lost: Sequence[_Worker]) -> None:
+    def _fail(self, lost: Sequence[WorkerHandle]) -> None:
         """Closes everything and raises `WorkerDiedError`."""
         said = "; ".join(self._describe(worker) for worker in lost)
         self._kill_all()
         self.closed = True
         raise WorkerDiedError(f"{said}; all workers were closed")
 
-    def _describe(self, worker: _Worker) -> str:
+    def _describe(self, worker: WorkerHandle) -> str:
         k = self.envs_per_task
         tasks = sorted({i // k for i in range(worker.start, worker.stop)})
         names = dict.fromkeys(str(name) for name in worker.names if name)
@@ -314,14 +216,14 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             f"{worker.stop - 1} of tasks {tasks}{named}"
         )
 
-    def _gather_or_fail(self, worker: _Worker) -> dict[int, Any]:
+    def _gather_or_fail(self, worker: WorkerHandle) -> dict[int, Any]:
         """The answer of a worker that may not be lost again."""
         answers = self._gather([worker])
         if self._lost:
             self._fail(self._lost)
         return answers
 
-    def _restart(self, worker: _Worker) -> None:
+    def _restart(self, worker: WorkerHandle) -> None:
         """A new worker in the place of a lost one, with its tasks and settings."""
         worker.kill()
         worker.launch(self._context)
@@ -331,31 +233,31 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             self._fail(self._lost)
         rows = worker.rows
         if self._dtype is not None:
-            self._send(worker, "actions_in", self._dtype.str)
+            worker.send("actions_in", self._dtype.str)
             self._gather_or_fail(worker)
         for name, (command, each) in self._replayed.items():
-            self._send(worker, command, name, each[rows])
+            worker.send(command, name, each[rows])
             self._gather_or_fail(worker)
         if self._tasks is not None:
             tasks = [self._tasks[i // self.envs_per_task] for i in range(worker.start, worker.stop)]
-            self._send(worker, "call", self._task_setter(), [((task,), {}) for task in tasks])
+            worker.send("call", self._task_setter(), [((task,), {}) for task in tasks])
             self._gather_or_fail(worker)
         self._lost = lost
 
-    def _revive_quietly(self, lost: Sequence[_Worker]) -> list[_Worker]:
+    def _revive_quietly(self, lost: Sequence[WorkerHandle]) -> list[WorkerHandle]:
         for worker in lost:
             self._restart(worker)
             self._reset_restarted(worker)
         return []
 
-    def _reset_restarted(self, worker: _Worker) -> Any:
+    def _reset_restarted(self, worker: WorkerHandle) -> Any:
         """Resets the environments of a restarted worker, from branches of their last seeds."""
         self._restart_count += 1
         seeds = [
             None if seed is None else seeding.child_seed(seed, self._restart_count)
             for seed in self._seeds[worker.rows]
         ]
-        self._send(worker, "reset", seeds, None, None)
+        worker.send("reset", seeds, None, None)
         return self._gather_or_fail(worker)[worker.index]
 
     # What the base asks for.
@@ -389,22 +291,22 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
 
     def _begin_step(self, actions: Any) -> None:
         self._drain()
-        if not self._arrays:
+        if not self._check_actions.is_array:
             self._last_actions = actions
             for worker in self._workers:
-                self._send(worker, "step", actions[worker.rows])
+                worker.send("step", actions[worker.rows])
             return
         if actions.dtype != self._dtype:
             self._use_dtype(actions.dtype)
         self._action_view[...] = actions
         for worker in self._workers:
-            self._send_bytes(worker, protocol.STEP)
+            worker.send_bytes(protocol.STEP)
 
     def _use_dtype(self, dtype: np.dtype[Any]) -> None:
         """Agrees with the workers on how actions lie in shared memory."""
         if dtype.hasobject or dtype.itemsize > 8:
             raise ValueError(f"actions must be numbers of at most 8 bytes, got {dtype}")
-        self._action_view = self._shared.actions(dtype, self._action_shape[1:])
+        self._action_view = self._shared.actions(dtype, self._check_actions.row_shape)
         self._ask("actions_in", [(dtype.str,)] * len(self._workers))
         self._dtype = dtype
 
@@ -461,7 +363,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
                 )
         return self._batch_infos(infos)
 
-    def _mark_restarted(self, infos: Info, lost: Sequence[_Worker], before: Any) -> Info:
+    def _mark_restarted(self, infos: Info, lost: Sequence[WorkerHandle], before: Any) -> Info:
         from gymnasium.vector.utils import iterate
 
         rows = [i for worker in lost for i in range(worker.start, worker.stop)]
@@ -490,7 +392,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         """Lets the workers close their environments, and ends them."""
         for worker in self._workers:
             with contextlib.suppress(OSError, AttributeError):
-                self._send(worker, "close")
+                worker.send("close")
         deadline = time.monotonic() + _CLOSE_TIMEOUT
         for worker in self._workers:
             if worker.process is not None and worker.process.pid is not None:
@@ -503,15 +405,3 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-
-def cores() -> int:
-    """How many cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _poll(waiting: dict[Any, _Worker], timeout: float) -> list[Any]:
-    [conn] = waiting
-    return [conn] if conn.poll(timeout) else []

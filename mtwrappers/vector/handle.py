@@ -1,0 +1,156 @@
+"""The parent's side of a worker: its process, its pipe, and what its infos look like."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pickle
+import signal
+import time
+from collections.abc import Iterable
+from multiprocessing.connection import Connection, wait
+from typing import Any
+
+import cloudpickle
+
+from mtwrappers.vector import worker as protocol
+from mtwrappers.vector.infos import Layout
+
+ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
+
+
+class WorkerHandle:
+    """One worker, as its parent sees it.
+
+    Args:
+        index: Which worker it is.
+        start: The first of its environments.
+        stop: One past the last of them.
+        payload: What `mtwrappers.vector.worker.main` builds them from.
+    """
+
+    def __init__(self, index: int, start: int, stop: int, payload: bytes) -> None:
+        self.index, self.start, self.stop = index, start, stop
+        self.payload = payload
+        self.process: Any = None
+        self.conn: Connection | None = None
+        self.awaited = False
+        self.layout: Layout | None = None
+        self.strings: dict[str, list[str]] = {}
+        self.names: list[Any] = []  # of the tasks that the last reset began
+
+    @property
+    def rows(self) -> slice:
+        """Which of all environments it has."""
+        return slice(self.start, self.stop)
+
+    def launch(self, context: Any) -> None:
+        """Starts the process; its first answer says what it has built."""
+        self.conn, other = context.Pipe()
+        self.process = context.Process(
+            target=protocol.main, args=(other, self.payload), daemon=True, name=f"mtw-{self.index}"
+        )
+        try:
+            self.process.start()
+        finally:
+            other.close()
+        self.awaited = True
+        self.layout, self.strings = None, {}
+
+    def send(self, command: str, *arguments: Any) -> None:
+        """Sends a command with its arguments."""
+        self.send_bytes(cloudpickle.dumps((command, arguments)))
+
+    def send_bytes(self, message: bytes) -> None:
+        """Sends a message as it is."""
+        assert self.conn is not None
+        self.awaited = True
+        # A worker that is gone is found by whoever awaits its answer.
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self.conn.send_bytes(message)
+
+    def kill(self) -> None:
+        """Ends the process, however it is."""
+        if self.process is not None and self.process.pid is not None:
+            self.process.kill()
+            self.process.join()
+        if self.conn is not None:
+            self.conn.close()
+
+    def how_it_ended(self) -> str:
+        """Its exit code or signal, in words."""
+        self.process.join(ALIVE_CHECK)
+        code = self.process.exitcode
+        if code is None:
+            return "closed its pipe"
+        if code >= 0:
+            return f"exited with code {code}"
+        with contextlib.suppress(ValueError):
+            return f"was killed by {signal.Signals(-code).name}"
+        return f"was killed by signal {-code}"
+
+
+def cores() -> int:
+    """How many cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+Gathered = tuple[dict[int, Any], list[WorkerHandle], "tuple[Exception, str] | None"]
+
+
+def gather(workers: Iterable[WorkerHandle], timeout: float | None) -> Gathered:
+    """Awaits an answer of each worker.
+
+    Args:
+        workers: Those that were sent something.
+        timeout: Seconds after which a silent one counts as hung, and is killed.
+
+    Returns:
+        The answers by the workers' index; the workers that are lost; and the first exception that
+        a worker answered with, and its traceback.
+    """
+    waiting: dict[Any, WorkerHandle] = {worker.conn: worker for worker in workers}
+    answers: dict[int, Any] = {}
+    lost: list[WorkerHandle] = []
+    failure: tuple[Exception, str] | None = None
+    deadline = None if timeout is None else time.monotonic() + timeout
+    while waiting:
+        pause = ALIVE_CHECK
+        if deadline is not None:
+            pause = min(pause, max(deadline - time.monotonic(), 0.0))
+        ready: list[Any] = wait(list(waiting), pause)
+        if not ready:
+            late = deadline is not None and time.monotonic() >= deadline
+            lost += _silent(waiting, late)
+            continue
+        for conn in ready:
+            worker = waiting.pop(conn)
+            try:
+                message = conn.recv_bytes()
+            except (EOFError, ConnectionResetError):
+                lost.append(worker)
+                continue
+            worker.awaited = False
+            if message == protocol.DONE:
+                answers[worker.index] = None
+                continue
+            answer = pickle.loads(message)
+            if answer[0] == protocol.ERROR:
+                failure = failure or (answer[1], answer[2])
+            else:
+                answers[worker.index] = answer[1]
+    return answers, lost, failure
+
+
+def _silent(waiting: dict[Any, WorkerHandle], late: bool) -> list[WorkerHandle]:
+    """Takes those that are dead, or all that are late, out of ``waiting``."""
+    found = []
+    for conn, worker in list(waiting.items()):
+        if late or not worker.process.is_alive():
+            if late:
+                worker.process.kill()
+            del waiting[conn]
+            found.append(worker)
+    return found
