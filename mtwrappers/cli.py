@@ -160,6 +160,7 @@ def _space(space: Any) -> str:
 
 
 def _rollout(args: argparse.Namespace) -> int:
+    from mtwrappers.report import show_results, write_video
     from mtwrappers.rollout import FRAME_EVERY, run, summarize
 
     plan = _plan(args)
@@ -190,8 +191,6 @@ def _rollout(args: argparse.Namespace) -> int:
         try:
             for outcome in run(plan, args.workers or _cores(), video):
                 if outcome.frames:
-                    from mtwrappers.report import write_video
-
                     path = args.out / f"{outcome.episode.task}.mp4"
                     write_video(path, outcome.frames, FRAME_EVERY)
                     outcome.frames.clear()
@@ -201,25 +200,10 @@ def _rollout(args: argparse.Namespace) -> int:
                 progress.update(bar, advance=1, rate=f"{rate:,.0f} steps/s")
         except KeyboardInterrupt:
             interrupted = True
-    return _finish(args, plan, console, summarize(outcomes, order), interrupted, seconds, hidden)
-
-
-def _finish(
-    args: argparse.Namespace,
-    plan: Any,
-    console: Any,
-    rows: list[dict[str, Any]],
-    interrupted: bool,
-    seconds: float,
-    hidden: bool,
-) -> int:
-    from mtwrappers.report import result_table, write_results
-    from mtwrappers.rollout import MAX_STEPS
-
+    rows = summarize(outcomes, order)
     if not rows:
         console.print("Interrupted before an episode was finished; nothing was written.")
         return 130
-    steps = MAX_STEPS * sum(row["episodes"] for row in rows)
     results = {
         "benchmark": args.benchmark,
         "policy": plan.policy,
@@ -227,18 +211,11 @@ def _finish(
         "episodes": plan.episodes,
         "seed": plan.seed,
         "interrupted": interrupted,
-        "steps": steps,
+        "steps": sum(outcome.steps for outcome in outcomes),
         "seconds": seconds,
-        "steps_per_second": steps / seconds,
-        "versions": {name: version(name) for name in ("gymnasium", "metaworld", "mujoco", "numpy")},
         "tasks": rows,
     }
-    console.print(result_table(rows))
-    console.print(f"{steps:,} steps in {seconds:.1f} s: {steps / seconds:,.0f} steps/s")
-    for path in write_results(args.out, results):
-        console.print(f"wrote {path}", highlight=False)
-    for path in sorted(args.out.glob("*.mp4")) if args.video else []:
-        console.print(f"wrote {path}", highlight=False)
+    show_results(console, args.out, results)
     if interrupted:
         console.print("Interrupted: these are the episodes that were finished.")
     return 130 if interrupted else 0

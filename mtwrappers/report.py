@@ -8,6 +8,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,20 @@ from numpy.typing import NDArray
 from mtwrappers._extras import import_extra
 from mtwrappers.metaworld.class_env import METADATA
 
+VERSIONS = ("gymnasium", "metaworld", "mujoco", "numpy")
 CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
+
+
+def show_results(console: Any, directory: Path, results: dict[str, Any]) -> None:
+    """Completes the results, prints their table, and writes the files."""
+    rate = results["steps"] / results["seconds"]
+    results["steps_per_second"] = rate
+    results["versions"] = {name: version(name) for name in VERSIONS}
+    console.print(result_table(results["tasks"]))
+    console.print(f"{results['steps']:,} steps in {results['seconds']:.1f} s: {rate:,.0f} steps/s")
+    videos = sorted(directory.glob("*.mp4"))
+    for path in [*write_results(directory, results), *videos]:
+        console.print(f"wrote {path}", highlight=False)
 
 
 def write_results(directory: Path, results: Mapping[str, Any]) -> list[Path]:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import pickle
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -14,13 +13,18 @@ from gymnasium.spaces import Box
 from mtwrappers import seeding
 from mtwrappers.metaworld.benchmarks import Kind, make_benchmark
 from mtwrappers.metaworld.class_env import METADATA, ClassPool, SawyerSettings, action_box
+from mtwrappers.metaworld.set_task_dict import (
+    SetTaskDict,
+    check_task,
+    goal_is_visible,
+    layout_of_task,
+    resolve_classes,
+    shorten_classes,
+)
 from mtwrappers.metaworld.upstream import all_classes, metaworld
 from mtwrappers.spaces import append_onehot
 from mtwrappers.wrappers.task_name import TaskNameWrapper
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
-
-SetTaskDict: TypeAlias = dict[str, Any]
-TASK_KEYS = ("benchmark", "kind", "add_env_onehot", "goals_visible", "classes", "inner")
 
 
 class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
@@ -154,10 +158,10 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         Raises:
             ValueError: If it is malformed, of the other kind, or of another benchmark.
         """
-        self._check(task)
+        self._require_ours(task)
         inner = task["inner"]
-        if not self._own and self._layout(task) != self._present_layout():
-            self._arrange(_resolve(task["classes"]), goals_visible=task["goals_visible"])
+        if not self._own and layout_of_task(task) != self._layout():
+            self._arrange(resolve_classes(task["classes"]), goals_visible=task["goals_visible"])
             self._onehot = task["add_env_onehot"]
             self._declare_space()
         env = self._build(inner)
@@ -251,7 +255,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         classes: dict[str, type[Any]] = {}
         for kind in kinds:
             classes.update(splits[kind][0])
-        visible = _goal_is_visible(tasks[kinds[0]][0])
+        visible = goal_is_visible(tasks[kinds[0]][0])
         if self._onehot and (not visible or "test" in kinds):
             raise ValueError(
                 "add_env_onehot is for the train tasks of multi-task benchmarks, got "
@@ -260,9 +264,18 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._name = self._name or type(benchmark).__name__
         self._arrange(classes, goals_visible=visible)
         self._declare_space()
+        short = shorten_classes(classes)
         for kind in kinds:
             for inner in tasks[kind]:
-                self._tasks.setdefault(inner.env_name, []).append(self._describe(kind, inner))
+                described = {
+                    "benchmark": self._name,
+                    "kind": kind,
+                    "add_env_onehot": self._onehot,
+                    "goals_visible": visible,
+                    "classes": short,
+                    "inner": inner,
+                }
+                self._tasks.setdefault(inner.env_name, []).append(described)
         if self._wrapper is not None:
             first = next(iter(self._tasks.values()))[0]["inner"]
             self.observation_space = self._build(first).observation_space
@@ -286,58 +299,23 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             append_onehot(box, len(self._pool.classes)) if self._onehot else box
         )
 
-    def _describe(self, kind: Kind, inner: Any) -> SetTaskDict:
-        known = all_classes()
-        classes = self._pool.classes
-        by_name = all(known.get(name) is cls for name, cls in classes.items())
-        return {
-            "benchmark": self._name,
-            "kind": kind,
-            "add_env_onehot": self._onehot,
-            "goals_visible": self._pool.goals_visible,
-            # Names suffice for Meta-World's own classes, and are smaller.
-            "classes": tuple(classes) if by_name else dict(classes),
-            "inner": inner,
-        }
-
-    def _layout(self, task: SetTaskDict) -> tuple[Any, ...]:
-        return (
-            tuple(_resolve(task["classes"]).items()),
-            task["goals_visible"],
-            task["add_env_onehot"],
-        )
-
-    def _present_layout(self) -> tuple[Any, ...]:
-        return tuple(self._pool.classes.items()), self._pool.goals_visible, self._onehot
-
-    def _check(self, task: Any) -> None:
+    def _require_ours(self, task: Any) -> None:
         """Raises `ValueError` unless ``task`` can be set here."""
-        if not isinstance(task, dict) or any(key not in task for key in TASK_KEYS):
-            got = sorted(task) if isinstance(task, dict) else repr(task)
-            raise ValueError(
-                f"a task must be a dict with the keys {list(TASK_KEYS)}, as sample_tasks() "
-                f"returns it; got {got}"
-            )
-        inner = task["inner"]
-        if not isinstance(inner, metaworld().Task):
-            raise ValueError(f"task['inner'] must be a metaworld.Task, got {inner!r}")
-        if task["kind"] not in ("train", "test"):
-            raise ValueError(f"task['kind'] must be 'train' or 'test', got {task['kind']!r}")
+        check_task(task)
         if self._kind is not None and task["kind"] != self._kind:
             raise ValueError(
                 f"this environment is for {self._kind} tasks, got a {task['kind']} task"
             )
-        if inner.env_name not in _resolve(task["classes"]):
-            raise ValueError(
-                f"task['inner'] is of class {inner.env_name!r}, expected one of "
-                f"{list(task['classes'])}"
-            )
-        if self._own and self._layout(task) != self._present_layout():
+        if self._own and layout_of_task(task) != self._layout():
             raise ValueError(
                 f"this environment is for tasks of {self._name} with "
                 f"add_env_onehot={self._onehot}, got one of {task['benchmark']} with "
                 f"add_env_onehot={task['add_env_onehot']}"
             )
+
+    def _layout(self) -> tuple[Any, ...]:
+        """What the observation space depends on."""
+        return tuple(self._pool.classes.items()), self._pool.goals_visible, self._onehot
 
     def _build(self, inner: Any) -> gymnasium.Env[Any, Any]:
         """The environment of the task's class, wrapped, built on first use."""
@@ -361,18 +339,3 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
                 )
         self._wrapped[name] = env
         return env
-
-
-def _goal_is_visible(task: Any) -> bool:
-
-    return not pickle.loads(task.data)["partially_observable"]
-
-
-def _resolve(classes: Any) -> dict[str, type[Any]]:
-    if isinstance(classes, Mapping):
-        return dict(classes)
-    known = all_classes()
-    missing = [name for name in classes if name not in known]
-    if missing:
-        raise ValueError(f"task['classes'] names unknown classes {missing}")
-    return {name: known[name] for name in classes}
