@@ -14,6 +14,24 @@ if TYPE_CHECKING:
     from mtwrappers.core import MTEnv
     from mtwrappers.errors import SeedNotSetError, WorkerDiedError
     from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
+    from mtwrappers.point_env import PointGoalEnv
+    from mtwrappers.processors.baselines import (
+        LinearFeatureBaseline,
+        LinearTimeBaseline,
+        ZeroBaseline,
+    )
+    from mtwrappers.processors.dice import DiceMetaSampleProcessor, DiceSampleProcessor
+    from mtwrappers.processors.sample import MetaSampleProcessor, SampleProcessor
+    from mtwrappers.samplers.meta_sampler import MetaSampler
+    from mtwrappers.samplers.sampler import Sampler
+    from mtwrappers.tasks.samplers import (
+        ConstructEnvsSampler,
+        EnvPoolSampler,
+        MetaWorldTaskSampler,
+        SetTaskSampler,
+        TaskSampler,
+    )
+    from mtwrappers.tasks.updates import EnvUpdate, ExistingEnvUpdate, NewEnvUpdate, SetTaskUpdate
     from mtwrappers.vector.base import MetaVectorEnv
     from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
     from mtwrappers.vector.parallel import MetaParallelEnvExecutor
@@ -27,35 +45,73 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOME = {
+    "ConstructEnvsSampler": "tasks.samplers",
+    "DiceMetaSampleProcessor": "processors.dice",
+    "DiceSampleProcessor": "processors.dice",
+    "EnvPoolSampler": "tasks.samplers",
     "EnvToMTEnv": "wrappers.env_to_mtenv",
+    "EnvUpdate": "tasks.updates",
+    "ExistingEnvUpdate": "tasks.updates",
     "FlattenMTEnv": "wrappers.flatten_mtenv",
+    "LinearFeatureBaseline": "processors.baselines",
+    "LinearTimeBaseline": "processors.baselines",
     "MTEnv": "core",
     "MetaIterativeEnvExecutor": "vector.iterative",
     "MetaParallelEnvExecutor": "vector.parallel",
+    "MetaSampleProcessor": "processors.sample",
+    "MetaSampler": "samplers.meta_sampler",
     "MetaVectorEnv": "vector.base",
     "MetaVectorWrapper": "vector.wrapper",
     "MetaWorldSetTaskEnv": "metaworld.set_task_env",
+    "MetaWorldTaskSampler": "tasks.samplers",
     "MultiEnvWrapper": "wrappers.multi_env",
+    "NewEnvUpdate": "tasks.updates",
+    "PointGoalEnv": "point_env",
+    "SampleProcessor": "processors.sample",
+    "Sampler": "samplers.sampler",
     "SeedNotSetError": "errors",
+    "SetTaskSampler": "tasks.samplers",
+    "SetTaskUpdate": "tasks.updates",
     "TaskNameWrapper": "wrappers.task_name",
     "TaskOnehotWrapper": "wrappers.task_onehot",
+    "TaskSampler": "tasks.samplers",
     "WorkerDiedError": "errors",
+    "ZeroBaseline": "processors.baselines",
 }
 
 __all__ = [
+    "ConstructEnvsSampler",
+    "DiceMetaSampleProcessor",
+    "DiceSampleProcessor",
+    "EnvPoolSampler",
     "EnvToMTEnv",
+    "EnvUpdate",
+    "ExistingEnvUpdate",
     "FlattenMTEnv",
+    "LinearFeatureBaseline",
+    "LinearTimeBaseline",
     "MTEnv",
     "MetaIterativeEnvExecutor",
     "MetaParallelEnvExecutor",
+    "MetaSampleProcessor",
+    "MetaSampler",
     "MetaVectorEnv",
     "MetaVectorWrapper",
     "MetaWorldSetTaskEnv",
+    "MetaWorldTaskSampler",
     "MultiEnvWrapper",
+    "NewEnvUpdate",
+    "PointGoalEnv",
+    "SampleProcessor",
+    "Sampler",
     "SeedNotSetError",
+    "SetTaskSampler",
+    "SetTaskUpdate",
     "TaskNameWrapper",
     "TaskOnehotWrapper",
+    "TaskSampler",
     "WorkerDiedError",
+    "ZeroBaseline",
 ]
 
 

@@ -49,6 +49,7 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
         for kind in ("train", "test")
     },
     "mtwrappers/MultiEnv-v0": (_MULTI_ENV, {}, None),
+    "mtwrappers/PointGoal-v0": ("mtwrappers.point_env", {}, 100),
 }
 
 

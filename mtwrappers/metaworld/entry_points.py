@@ -11,12 +11,12 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 from mtwrappers import seeding
+from mtwrappers.checks import positive
 from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.task_control import TaskControl
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.checks import positive
 from mtwrappers.vector.make import Execution, fit_sizes, make_executor
 from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
 

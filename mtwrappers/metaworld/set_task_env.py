@@ -92,7 +92,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._task: SetTaskDict | None = None
         self._wrapped: dict[str, gymnasium.Env[Any, Any]] = {}
         self._reset_needed = True
-        self._seed_order(seed)
+        self.seed_tasks(seed)
         self.action_space = action_box()
         if isinstance(benchmark, str):
             self._name = benchmark
@@ -149,6 +149,18 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             drawn.append(dict(tasks[self._sweeps[name].pop()]))
         return drawn
 
+    def sample_task_of(self, class_name: str, rng: np.random.Generator) -> SetTaskDict:
+        """Draws any task of a class from ``rng``, leaving this environment's own order alone."""
+        tasks = self._tasks[class_name]
+        return dict(tasks[int(rng.integers(len(tasks)))])
+
+    def seed_tasks(self, seed: int | None = None) -> None:
+        """Seeds the order of `sample_tasks`, from entropy when ``seed`` is ``None``."""
+        value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+        self._order = seeding.task_generator(value)
+        self._sweeps: dict[str, list[int]] = {}
+        self._next_class = 0
+
     def set_task(self, task: SetTaskDict) -> None:
         """Makes ``task`` the present one; the next `reset` begins it.
 
@@ -186,7 +198,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         """
         super().reset(seed=seed)
         if seed is not None:
-            self._seed_order(seed)
+            self.seed_tasks(seed)
         if options and "task" in options:
             self.set_task(options["task"])
         elif self._task is None:
@@ -230,13 +242,6 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return state
 
     # How it is arranged.
-
-    def _seed_order(self, seed: int | None) -> None:
-        """Seeds the order of `sample_tasks` and begins every sweep anew."""
-        value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
-        self._order = seeding.task_generator(value)
-        self._sweeps: dict[str, list[int]] = {}
-        self._next_class = 0
 
     def _take(self, benchmark: Any) -> None:
         """Takes the classes and tasks of a benchmark."""

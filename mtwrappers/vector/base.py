@@ -13,11 +13,11 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
+from mtwrappers.checks import positive
 from mtwrappers.vector.checks import (
     ActionCheck,
     check_autoreset_mode,
     check_mask,
-    positive,
     spread_seeds,
 )
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import operator
 from typing import Any
 
 import numpy as np
@@ -14,21 +13,6 @@ from numpy.typing import NDArray
 from mtwrappers.seeding import check_seed
 
 ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
-
-
-def positive(value: Any, name: str) -> int:
-    """Returns ``value`` as an ``int`` of 1 or more.
-
-    Raises:
-        ValueError: If it is anything else.
-    """
-    try:
-        number = 0 if isinstance(value, bool) else operator.index(value)
-    except TypeError:
-        number = 0
-    if number < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return number
 
 
 def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:

@@ -10,9 +10,9 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from mtwrappers.checks import positive
 from mtwrappers.vector.base import EachCall, MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.checks import positive
 from mtwrappers.vector.infos import InfoBatcher
 from mtwrappers.vector.layout import BatchLayout
 from mtwrappers.vector.makers import Maker, resolve_makers

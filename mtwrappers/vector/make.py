@@ -7,8 +7,8 @@ from typing import Any, Literal, TypeAlias
 
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers.checks import positive
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.checks import positive
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 from mtwrappers.vector.makers import Maker
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor

@@ -17,10 +17,10 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
+from mtwrappers.checks import positive
 from mtwrappers.errors import WorkerDiedError, WorkerTraceback
 from mtwrappers.vector import worker as protocol
 from mtwrappers.vector.base import EachCall, MetaVectorEnv, StepResult
-from mtwrappers.vector.checks import positive
 from mtwrappers.vector.handle import WorkerHandle, cores, gather
 from mtwrappers.vector.infos import Info, InfoBatcher
 from mtwrappers.vector.makers import Maker, resolve_makers

@@ -1,0 +1,34 @@
+"""Checks of numbers that callers give."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+import numpy as np
+
+
+def positive(value: Any, name: str) -> int:
+    """Returns ``value`` as an ``int`` of 1 or more.
+
+    Raises:
+        ValueError: If it is anything else.
+    """
+    try:
+        number = 0 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = 0
+    if number < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return number
+
+
+def check_fraction(value: Any, name: str) -> float:
+    """Returns ``value`` as a float in [0, 1].
+
+    Raises:
+        ValueError: If it is not.
+    """
+    if not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
+        raise ValueError(f"{name} must be in [0, 1], got {value!r}")
+    return float(value)

@@ -1,0 +1,157 @@
+"""The embedded example: a point that looks for a goal it cannot see. No simulator is needed."""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box
+from numpy.typing import NDArray
+
+from mtwrappers import seeding
+from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.make import make_executor
+
+MAX_STEP = 0.1
+BOUND = 5.0
+
+
+class PointGoalEnv(gymnasium.Env[Any, Any]):
+    """A point in the plane, to be moved to a goal on a circle; a task is the goal.
+
+    The observation is the position, ``(2,)``; the goal is hidden, so what to do has to be learnt
+    from rewards: the negative distance to the goal. It is the 2-D navigation of Finn et al. (2017,
+    arXiv:1703.03400) with goals on a circle. ``info`` carries ``distance`` and ``success`` (within
+    0.05 of the goal).
+
+    Args:
+        radius: Of the circle of goals.
+        render_mode: None; there is nothing to see.
+
+    Raises:
+        ValueError: If the radius is not in (0, 4].
+
+    >>> env = PointGoalEnv()
+    >>> env.set_task({"goal": (1.0, 0.0)})
+    >>> obs, info = env.reset(seed=0)
+    >>> obs, reward, terminated, truncated, info = env.step([0.1, 0.0])
+    >>> obs, reward
+    (array([0.1, 0. ]), -0.9)
+    """
+
+    metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+
+    def __init__(self, radius: float = 1.0, render_mode: str | None = None) -> None:
+        if not 0 < radius <= 4:
+            raise ValueError(f"radius must be in (0, 4], got {radius!r}")
+        if render_mode is not None:
+            raise ValueError(
+                f"PointGoalEnv renders nothing; render_mode must be None, got {render_mode!r}"
+            )
+        self.radius = radius
+        self.observation_space = Box(-BOUND, BOUND, (2,), np.float64)
+        self.action_space = Box(-MAX_STEP, MAX_STEP, (2,), np.float64)
+        self._task: dict[str, tuple[float, float]] = {"goal": (radius, 0.0)}
+        self._order = seeding.task_generator(seeding.fresh_seed())
+        self._position: NDArray[np.float64] | None = None
+
+    def sample_tasks(self, n_tasks: int) -> list[dict[str, tuple[float, float]]]:
+        """Draws goals, uniformly on the circle."""
+        if isinstance(n_tasks, bool) or not isinstance(n_tasks, (int, np.integer)) or n_tasks < 0:
+            raise ValueError(f"n_tasks must be zero or a positive integer, got {n_tasks!r}")
+        angles = self._order.uniform(0, 2 * math.pi, int(n_tasks)).tolist()
+        r = self.radius
+        return [{"goal": (r * math.cos(angle), r * math.sin(angle))} for angle in angles]
+
+    def set_task(self, task: dict[str, tuple[float, float]]) -> None:
+        """Takes a goal; the next `reset` begins its first episode.
+
+        Raises:
+            ValueError: If it is no task.
+        """
+        goal = task.get("goal") if isinstance(task, dict) else None
+        if goal is None or np.shape(goal) != (2,) or not np.isfinite(goal).all():
+            raise ValueError(f"a task must be {{'goal': (x, y)}}, got {task!r}")
+        self._task = {"goal": (float(goal[0]), float(goal[1]))}
+        self._position = None
+
+    def get_task(self) -> dict[str, tuple[float, float]]:
+        """The present task."""
+        return dict(self._task)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[np.float64], dict[str, Any]]:
+        """Puts the point near the origin."""
+        super().reset(seed=seed)
+        if seed is not None:
+            self._order = seeding.task_generator(seeding.check_seed(seed))
+        self._position = np.zeros(2)
+        return self._position.copy(), self._info()
+
+    def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
+        """Moves the point by ``action``, ``(2,)``, at most a tenth along each axis.
+
+        Raises:
+            ResetNeeded: If no episode is under way.
+            ValueError: If the action has another shape or is not finite.
+        """
+        if self._position is None:
+            raise ResetNeeded("call reset() before step()")
+        move = np.asarray(action, dtype=np.float64)
+        if move.shape != (2,) or not np.isfinite(move).all():
+            raise ValueError(f"expected a finite action of shape (2,), got {action!r}")
+        moved = self._position + np.clip(move, -MAX_STEP, MAX_STEP)
+        self._position = np.clip(moved, -BOUND, BOUND)
+        info = self._info()
+        return self._position.copy(), -info["distance"], False, False, info
+
+    def _info(self) -> dict[str, float]:
+        assert self._position is not None
+        x, y = self._position.tolist()
+        distance = math.hypot(x - self._task["goal"][0], y - self._task["goal"][1])
+        return {"distance": distance, "success": float(distance <= 0.05)}
+
+
+def make_env(**kwargs: Any) -> PointGoalEnv:
+    """What `gymnasium.make` calls for ``mtwrappers/PointGoal-v0``."""
+    return PointGoalEnv(**kwargs)
+
+
+def make_vec_env(
+    num_envs: int = 1,
+    *,
+    radius: float = 1.0,
+    max_episode_steps: int | None = 100,
+    meta_batch_size: int | None = None,
+    render_mode: str | None = None,
+    **executor: Any,
+) -> MetaVectorEnv:
+    """What `gymnasium.make_vec` calls for ``mtwrappers/PointGoal-v0``.
+
+    Args:
+        num_envs: How many environments.
+        radius: See `PointGoalEnv`.
+        max_episode_steps: When to truncate.
+        meta_batch_size: How many tasks, ``num_envs`` by default; it must divide ``num_envs``.
+        render_mode: See `PointGoalEnv`.
+        **executor: See `mtwrappers.vector.make.make_executor`.
+    """
+    tasks = num_envs if meta_batch_size is None else meta_batch_size
+    if tasks < 1 or num_envs % tasks:
+        raise ValueError(f"num_envs={num_envs} must be a multiple of meta_batch_size={tasks}")
+    make = functools.partial(_make_limited, radius, max_episode_steps, render_mode)
+    return make_executor([make] * num_envs, tasks, num_envs // tasks, **executor)
+
+
+def _make_limited(
+    radius: float, max_episode_steps: int | None, render_mode: str | None
+) -> gymnasium.Env[Any, Any]:
+    env = PointGoalEnv(radius, render_mode)
+    if max_episode_steps is None or max_episode_steps < 0:
+        return env
+    return gymnasium.wrappers.TimeLimit(env, max_episode_steps)

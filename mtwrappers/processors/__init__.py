@@ -1,0 +1,1 @@
+"""Processors: from paths to training batches, in the shape of ProMP's."""

@@ -1,0 +1,1 @@
+"""Samplers: whole paths from environments, in the shape of ProMP's."""

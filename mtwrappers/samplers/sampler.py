@@ -1,0 +1,85 @@
+"""Paths from one environment."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from mtwrappers.checks import positive
+from mtwrappers.log import LogSink, resolve_sink
+from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.recorder import Recorder
+from mtwrappers.samplers.trajectory import Path
+from mtwrappers.seeding import check_seed
+from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
+
+
+class Sampler:
+    """Collects ``batch_size`` whole paths from one environment.
+
+    The name and the arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784).
+
+    Args:
+        env: The environment. It is stepped, and not closed.
+        policy: See `mtwrappers.samplers.policies.PolicyCaller`; ``M`` and ``K`` are 1.
+        batch_size: How many paths.
+        max_path_length: Truncate paths after this many steps.
+        seed: Seeds the environment's first reset.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
+
+    Raises:
+        ValueError: If a size is not positive.
+        TypeError: If the environment or the policy is none.
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        policy: Any,
+        batch_size: int,
+        max_path_length: int,
+        *,
+        seed: int | None = None,
+        log_sink: LogSink | None = None,
+    ) -> None:
+        if not isinstance(env, gymnasium.Env):
+            raise TypeError(f"expected a gymnasium.Env, got {env!r}")
+        self.batch_size = positive(batch_size, "batch_size")
+        self.max_path_length = positive(max_path_length, "max_path_length")
+        self._seed = None if seed is None else check_seed(seed)
+        self._sink = resolve_sink(log_sink)
+        self._policy = PolicyCaller(policy, 1, 1)
+        self.env = env
+        make: Callable[[], gymnasium.Env[Any, Any]] = lambda: env  # noqa: E731
+        self._envs = MetaIterativeEnvExecutor(make, 1, 1, self.max_path_length)
+
+    def obtain_samples(self, log: bool = False, log_prefix: str = "") -> list[Path]:
+        """Collects ``batch_size`` paths; see `mtwrappers.samplers.trajectory`.
+
+        Args:
+            log: Whether to log the number of steps and the seconds they took.
+            log_prefix: Put before every key.
+        """
+        start = time.perf_counter()
+        recorder = Recorder(np.array([self.batch_size]), self.batch_size * self.max_path_length)
+        obs, _ = self._envs.reset(seed=self._seed)
+        self._seed = None
+        over = np.ones(1, dtype=np.bool_)
+        steps = 0
+        while not recorder.complete:
+            if over.any():
+                self._policy.reset(over)
+            actions, agent_infos = self._policy(obs)
+            step = self._envs.step(actions)
+            over = recorder.add(obs, actions, agent_infos, step)
+            obs = step[0]
+            steps += 1
+        [paths] = recorder.paths()
+        if log:
+            self._sink(f"{log_prefix}n_timesteps", steps)
+            self._sink(f"{log_prefix}SamplingTime", time.perf_counter() - start)
+        return paths

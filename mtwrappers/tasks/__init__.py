@@ -1,0 +1,1 @@
+"""Which environments and tasks come next: garage's environment updates and task samplers."""

@@ -1,0 +1,269 @@
+"""Task samplers: batches of environment updates, drawn from a distribution of tasks.
+
+The classes are garage's (https://github.com/rlworkgroup/garage). All take ``seed=``, draw from a
+stream of their own, and give the same tasks for the same seed.
+"""
+
+from __future__ import annotations
+
+import abc
+import copy
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.random import Generator
+
+from mtwrappers import seeding
+from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
+from mtwrappers.tasks.updates import Env, EnvUpdate, ExistingEnvUpdate, NewEnvUpdate, SetTaskUpdate
+
+
+def _count(n_tasks: Any) -> int:
+    if isinstance(n_tasks, bool) or not isinstance(n_tasks, (int, np.integer)) or n_tasks < 1:
+        raise ValueError(f"n_tasks must be a positive integer, got {n_tasks!r}")
+    return int(n_tasks)
+
+
+def _generator(seed: int | None) -> Generator:
+    return seeding.task_generator(
+        seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+    )
+
+
+def _draw(n: int, available: int, with_replacement: bool, rng: Generator) -> list[int]:
+    """``n`` of ``available`` indices; without replacement none comes again before all have come."""
+    if with_replacement:
+        drawn: list[int] = rng.integers(available, size=n).tolist()
+        return drawn
+    sweeps = [rng.permutation(available) for _ in range(-(-n // available))]
+    whole: list[int] = np.concatenate(sweeps)[:n].tolist()
+    return whole
+
+
+class TaskSampler(abc.ABC):
+    """Draws batches of tasks, as environment updates."""
+
+    @property
+    def n_tasks(self) -> int | None:
+        """How many tasks there are, or ``None`` if that is unknown or unbounded."""
+        return None
+
+    @abc.abstractmethod
+    def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
+        """Draws ``n_tasks`` updates.
+
+        Args:
+            n_tasks: How many.
+            with_replacement: Whether a task may come twice before all have come once.
+
+        Raises:
+            ValueError: If ``n_tasks`` is not a positive integer.
+        """
+
+
+class ConstructEnvsSampler(TaskSampler):
+    """Each task has a constructor of its own.
+
+    Args:
+        env_constructors: A constructor a task. More tasks than there are may be asked for: none
+            repeats before all have come.
+        seed: Determines the tasks.
+
+    Raises:
+        ValueError: If there are none.
+    """
+
+    def __init__(
+        self, env_constructors: Sequence[Callable[[], Env]], *, seed: int | None = None
+    ) -> None:
+        self._updates = [NewEnvUpdate(constructor) for constructor in env_constructors]
+        if not self._updates:
+            raise ValueError("env_constructors must hold at least one constructor, got none")
+        self._rng = _generator(seed)
+
+    @property
+    def n_tasks(self) -> int:
+        """How many constructors there are."""
+        return len(self._updates)
+
+    def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
+        """Draws updates that construct new environments."""
+        indices = _draw(_count(n_tasks), self.n_tasks, with_replacement, self._rng)
+        return [self._updates[i] for i in indices]
+
+
+class EnvPoolSampler(TaskSampler):
+    """Draws from a pool of environments that exist.
+
+    Args:
+        envs: The pool.
+        seed: Determines the tasks.
+
+    Raises:
+        ValueError: If the pool is empty.
+    """
+
+    def __init__(self, envs: Sequence[Env], *, seed: int | None = None) -> None:
+        self._envs = list(envs)
+        if not self._envs:
+            raise ValueError("envs must hold at least one environment, got none")
+        self._rng = _generator(seed)
+
+    @property
+    def n_tasks(self) -> int:
+        """How many environments the pool holds."""
+        return len(self._envs)
+
+    def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
+        """Draws updates that return members of the pool.
+
+        Raises:
+            ValueError: If more are asked for than the pool holds, or ``with_replacement`` is set:
+                one environment cannot be in two places.
+        """
+        n = _count(n_tasks)
+        if with_replacement:
+            raise ValueError("a pool of environments cannot be sampled with replacement")
+        if n > self.n_tasks:
+            raise ValueError(
+                f"the pool holds {self.n_tasks} environments, got n_tasks={n}; grow_pool({n}) "
+                "copies random members"
+            )
+        return [ExistingEnvUpdate(self._envs[i]) for i in _draw(n, self.n_tasks, False, self._rng)]
+
+    def grow_pool(self, new_size: int) -> None:
+        """Copies random members until the pool holds ``new_size``; a smaller size does nothing.
+
+        A bare Sawyer environment, which `copy.deepcopy` does not copy, is built anew on its task.
+
+        Raises:
+            TypeError: If a member cannot be copied.
+        """
+        missing = new_size - self.n_tasks
+        if missing > 0:
+            originals = list(self._envs)
+            for i in _draw(missing, len(originals), False, self._rng):
+                self._envs.append(_copy_env(originals[i]))
+
+
+def _copy_env(env: Env) -> Env:
+    sawyer: Any = env.unwrapped
+    if hasattr(sawyer, "sawyer_observation_space"):
+        from mtwrappers.metaworld.copying import copy_sawyer
+
+        if sawyer is not env:
+            raise TypeError(
+                f"cannot copy {env}: wrap a MetaWorldSetTaskEnv, which copies, instead of a bare "
+                "Sawyer environment"
+            )
+        copied: Env = copy_sawyer(sawyer)
+        return copied
+    try:
+        return copy.deepcopy(env)
+    except Exception as exc:
+        raise TypeError(f"cannot copy {env}: {exc}") from exc
+
+
+class SetTaskSampler(TaskSampler):
+    """Draws tasks from an environment that has ``sample_tasks`` and ``set_task``.
+
+    Args:
+        env_constructor: Makes such an environment; sent along with every update.
+        env: The environment to draw from; one is constructed by default.
+        wrapper: ``wrapper(env, task) -> env`` is applied to new environments.
+        seed: Determines the tasks.
+
+    Raises:
+        TypeError: If the environment has no ``sample_tasks``.
+    """
+
+    def __init__(
+        self,
+        env_constructor: Callable[[], Env],
+        *,
+        env: Env | None = None,
+        wrapper: Callable[[Env, Any], Env] | None = None,
+        seed: int | None = None,
+    ) -> None:
+        self._env_constructor = env_constructor
+        self._env = env_constructor() if env is None else env
+        self._wrapper = wrapper
+        if not self._env.has_wrapper_attr("sample_tasks"):
+            raise TypeError(f"{self._env} has no sample_tasks(n)")
+        self._rng = _generator(seed)
+        if seed is not None:
+            # The task stream of an environment begins with reset(seed=...).
+            self._env.reset(seed=seed)
+
+    @property
+    def n_tasks(self) -> int | None:
+        """The environment's ``num_tasks``, if it has one."""
+        if not self._env.has_wrapper_attr("num_tasks"):
+            return None
+        number: int | None = self._env.get_wrapper_attr("num_tasks")
+        return number
+
+    def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
+        """Draws updates that set tasks."""
+        n = _count(n_tasks)
+        sample: Any = self._env.get_wrapper_attr("sample_tasks")
+        available = self.n_tasks
+        if with_replacement and available:
+            sweep = sample(available)
+            tasks = [sweep[i] for i in _draw(n, available, True, self._rng)]
+        else:
+            tasks = sample(n)
+        return [SetTaskUpdate(self._env_constructor, task, self._wrapper) for task in tasks]
+
+
+class MetaWorldTaskSampler(TaskSampler):
+    """Draws the tasks of a Meta-World benchmark, class by class.
+
+    Tasks come round by class, each class's own without replacement, for any number of goals a
+    class. The updates set tasks on `MetaWorldSetTaskEnv`.
+
+    Args:
+        benchmark: A `metaworld.Benchmark`, or the name of one.
+        kind: ``"train"`` or ``"test"``.
+        wrapper: ``wrapper(env, task) -> env`` is applied to new environments; ``task`` is the dict
+            of `MetaWorldSetTaskEnv`.
+        add_env_onehot: Append a one-hot of the class, in `MetaWorldSetTaskEnv`'s order.
+        seed: Determines the tasks.
+
+    Raises:
+        ValueError: If ``kind`` is neither, or `MetaWorldSetTaskEnv` refuses the arguments.
+    """
+
+    def __init__(
+        self,
+        benchmark: Any,
+        kind: str,
+        wrapper: Callable[[Env, Any], Env] | None = None,
+        add_env_onehot: bool = False,
+        *,
+        seed: int | None = None,
+    ) -> None:
+        if kind not in ("train", "test"):
+            raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
+        # Never stepped, so it builds no simulation.
+        self._env = MetaWorldSetTaskEnv(benchmark, kind, None, add_env_onehot)  # type: ignore[arg-type]
+        self._env.seed_tasks(seed)
+        self._rng = _generator(seed)
+        self._wrapper = wrapper
+
+    @property
+    def n_tasks(self) -> int:
+        """How many tasks the benchmark has of this kind."""
+        return self._env.num_tasks
+
+    def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
+        """Draws updates that set tasks."""
+        n = _count(n_tasks)
+        if with_replacement:
+            names = list(self._env.class_names)
+            classes = [names[k % len(names)] for k in range(n)]
+            tasks = [self._env.sample_task_of(name, self._rng) for name in classes]
+        else:
+            tasks = self._env.sample_tasks(n)
+        return [SetTaskUpdate(MetaWorldSetTaskEnv, task, self._wrapper) for task in tasks]
