@@ -96,17 +96,18 @@ def _list(args: argparse.Namespace) -> int:
         table.add_column(title, no_wrap=True)
     for env_id, (_, kwargs, _) in TABLE.items():
         env: Any = gymnasium.make(env_id, disable_env_checker=True).unwrapped
-        inner = env if hasattr(env, "num_tasks") else env.env
-        classes = getattr(inner, "class_names", inner.task_names)
-        encoding = default_task_encoding(kwargs["benchmark"]) if kwargs else "onehot"
+        inner = env.env if isinstance(env, gymnasium.Wrapper) else env
+        names = getattr(inner, "class_names", getattr(inner, "task_names", None))
+        is_metaworld = "benchmark" in kwargs
+        encoding = default_task_encoding(kwargs["benchmark"]) if is_metaworld else "onehot"
         table.add_row(
             env_id,
-            str(len(classes)),
-            str(inner.num_tasks // len(classes)) if kwargs else "-",
+            str(len(names)) if names else "any",
+            str(inner.num_tasks // len(names)) if is_metaworld else "-",
             _space(env.observation_space),
             _space(env.action_space),
-            encoding,
-            str(len(classes)),
+            encoding if names else "none",
+            str(len(names)) if names else "1",
         )
         env.close()
     console.print(table)

@@ -92,8 +92,8 @@ class DiceSampleProcessor(SampleProcessor):
         longest = int(np.argmax(batch.lengths))
         if batch.lengths[longest] > self.max_path_length:
             raise ValueError(
-                f"path {longest} of {batch.what} has {batch.lengths[longest]} steps, expected at most "
-                f"max_path_length={self.max_path_length}"
+                f"path {longest} of {batch.what} has {batch.lengths[longest]} steps, at most "
+                f"max_path_length={self.max_path_length} were expected"
             )
         pad = _Padding(batch, self.max_path_length)
         returns = discounted_sums(batch.rewards, self.discount, batch.ends)

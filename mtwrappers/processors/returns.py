@@ -78,7 +78,7 @@ def gae(
         Advantages of all paths, ``(S,)``.
 
     >>> gae([1.0, 1.0], [0.5, 0.5], [0.0], 0.5, 1.0, path_ends([2]))
-    array([1.  , 0.5])
+    array([1. , 0.5])
     """
     values = np.asarray(values, dtype=np.float64)
     deltas = np.empty_like(values)
