@@ -58,18 +58,18 @@ def columns(infos: Sequence[Info], layout: Layout) -> Info:
 
 
 class InfoBatcher:
-    """Batches the infos of all environments, remembering the layout that they had last.
+    """Batches the infos of all environments, remembering the layout that they had last."""
 
-    Args:
-        add_info: ``VectorEnv._add_info``.
-    """
-
-    def __init__(self, add_info: AddInfo) -> None:
-        self._add_info = add_info
+    def __init__(self) -> None:
         self._layout: Layout | None = None
 
-    def __call__(self, infos: Sequence[Info | None]) -> Info:
-        """Batches an info for each environment; ``None`` stands for one that reports nothing."""
+    def __call__(self, infos: Sequence[Info | None], add_info: AddInfo) -> Info:
+        """Batches an info for each environment.
+
+        Args:
+            infos: ``None`` stands for one that reports nothing.
+            add_info: ``VectorEnv._add_info``.
+        """
         present = [info for info in infos if info is not None]
         if len(present) == len(infos):
             layout = self._layout
@@ -83,7 +83,7 @@ class InfoBatcher:
         batched: Info = {}
         for i, info in enumerate(infos):
             if info is not None:
-                batched = self._add_info(batched, info, i)
+                batched = add_info(batched, info, i)
         return batched
 
 

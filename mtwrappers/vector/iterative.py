@@ -70,7 +70,7 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
             self._block.close()
             raise
         self._layout = BatchLayout(self.single_observation_space, self.num_envs)
-        self._batch_infos = InfoBatcher(self._add_info)
+        self._batch_infos = InfoBatcher()
         self._actions: Any = None
 
     @property
@@ -93,7 +93,7 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         mask: NDArray[np.bool_] | None,
     ) -> tuple[Any, dict[str, Any]]:
         self._block.reset(seeds, options, None if mask is None else mask.tolist())
-        return self._batch(), self._batch_infos(self._block.infos)
+        return self._batch(), self._batch_infos(self._block.infos, self._add_info)
 
     def _begin_step(self, actions: Any) -> None:
         self._actions = actions
@@ -103,7 +103,7 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         rewards = np.empty(n, dtype=np.float64)
         terminated, truncated = np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.bool_)
         block.step(self._actions, rewards, terminated, truncated)
-        infos = self._batch_infos(block.infos)
+        infos = self._batch_infos(block.infos, self._add_info)
         for i, obs, info in block.finals:
             infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, i)
         return self._batch(), rewards, terminated, truncated, infos

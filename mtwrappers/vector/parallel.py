@@ -96,7 +96,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         self._restarts = on_worker_failure == "restart"
         self._timeout = timeout
         self._context = mp.get_context(context)
-        self._batch_infos = InfoBatcher(self._add_info)
+        self._batch_infos = InfoBatcher()
         self._seeds: list[int | None] = [None] * self.num_envs
         self._restart_count = 0
         self._replayed: dict[str, tuple[str, Any]] = {}
@@ -281,7 +281,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         for worker, answer in zip(self._workers, answers, strict=True):
             worker.names = [info and info.get("task_name") for info in answer["infos"]]
         self._object_obs = [obs for answer in answers for obs in answer.get("obs", ())]
-        return self._batch_obs(), self._batch_infos(infos)
+        return self._batch_obs(), self._batch_infos(infos, self._add_info)
 
     def _batch_obs(self) -> Any:
         layout = self._shared.layout
@@ -361,7 +361,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
                 infos += self._shared.cells.read_each(
                     worker.layout, worker.start, worker.stop, worker.strings
                 )
-        return self._batch_infos(infos)
+        return self._batch_infos(infos, self._add_info)
 
     def _mark_restarted(self, infos: Info, lost: Sequence[WorkerHandle], before: Any) -> Info:
         from gymnasium.vector.utils import iterate

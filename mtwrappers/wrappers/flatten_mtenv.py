@@ -48,7 +48,8 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         box = require_flat_box(space["env_obs"], "the space of env_obs")
         task = space["task_obs"]
         self._size = box.shape[0]
-        self._flatten: Callable[[dict[str, Any]], NDArray[Any]]
+        # Functions, not bound methods: an environment that refers to itself is freed late.
+        self._flatten: Callable[[FlattenMTEnv, dict[str, Any]], NDArray[Any]]
         if task_encoding == "none":
             self.observation_space = box
             self._flatten = _env_obs
@@ -56,11 +57,11 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             self.observation_space = append_onehot(box, int(task.n))
             self._offset = self._size - int(task.start)
             self._zeros = np.zeros_like(self.observation_space.low)
-            self._flatten = self._with_onehot
+            self._flatten = FlattenMTEnv._with_onehot
         elif isinstance(task, Box) and len(task.shape) == 1:
             self.observation_space = append_box(box, task.low, task.high)
             self._zeros = np.zeros_like(self.observation_space.low)
-            self._flatten = self._with_vector
+            self._flatten = FlattenMTEnv._with_vector
         else:
             raise TypeError(f"the space of task_obs must be Discrete or a 1-D Box, got {task}")
         self._own_spec: EnvSpec | None = None
@@ -93,12 +94,12 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Resets the environment; the options are those of `MTEnv.reset`."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._flatten(obs), info
+        return self._flatten(self, obs), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         """Steps the environment."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._flatten(obs), reward, terminated, truncated, info
+        return self._flatten(self, obs), reward, terminated, truncated, info
 
     def _with_onehot(self, obs: dict[str, Any]) -> NDArray[Any]:
         flat: NDArray[Any] = self._zeros.copy()
@@ -113,6 +114,6 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         return flat
 
 
-def _env_obs(obs: dict[str, Any]) -> NDArray[Any]:
+def _env_obs(env: FlattenMTEnv, obs: dict[str, Any]) -> NDArray[Any]:
     flat: NDArray[Any] = obs["env_obs"]
     return flat

@@ -99,7 +99,7 @@ class MultiEnvWrapper(IndexedMTEnv):
                 select=select,
                 sample_tasks_on_reset=sample_tasks_on_reset,
             )
-            self._zeros: Any = np.zeros_like(space.low) if isinstance(space, Box) else None
+            self._padding = _Padding(space) if self._pad and isinstance(space, Box) else None
             for i, env in enumerate(self._envs):
                 if env is not None:
                     self._check_fit(i, env)
@@ -205,12 +205,7 @@ class MultiEnvWrapper(IndexedMTEnv):
         self._task_info: dict[str, Any] = {"task_id": index}
         if self._task_names is not None:
             self._task_info["task_name"] = self._task_names[index]
-        self._adapt: Callable[[Any], Any] = self._pad_obs if self._pad else _as_it_is
-
-    def _pad_obs(self, obs: NDArray[Any]) -> NDArray[Any]:
-        padded: NDArray[Any] = self._zeros.copy()
-        padded[: len(obs)] = obs
-        return padded
+        self._adapt: Callable[[Any], Any] = self._padding or _as_it_is
 
     def _name(self, index: int) -> str:
         return f"task {index}" + (f" ({self._task_names[index]!r})" if self._task_names else "")
@@ -255,3 +250,15 @@ class MultiEnvWrapper(IndexedMTEnv):
 
 def _as_it_is(obs: Any) -> Any:
     return obs
+
+
+class _Padding:
+    """Appends zeros to an observation."""
+
+    def __init__(self, space: Box) -> None:
+        self._zeros = np.zeros_like(space.low)
+
+    def __call__(self, obs: NDArray[Any]) -> NDArray[Any]:
+        padded: NDArray[Any] = self._zeros.copy()
+        padded[: len(obs)] = obs
+        return padded

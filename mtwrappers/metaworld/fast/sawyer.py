@@ -127,15 +127,15 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         if self._snapshots is None and self._snapshots_on:
             self._snapshots = Snapshots(self)
         snapshots = self._snapshots
-        if snapshots is not None and not snapshots.trustworthy():
+        if snapshots is not None and not snapshots.trustworthy(self):
             self._snapshots, self._snapshots_on = None, False
             snapshots = None
         if snapshots is None:
             return self._reset_once(), {}
         key = self._reset_key()
-        obs = snapshots.restore(key)
+        obs = snapshots.restore(self, key)
         if obs is None:
-            obs = snapshots.record(key, self._reset_once)
+            obs = snapshots.record(self, key, self._reset_once)
         elif self.render_mode == "human":
             self.render()
         return obs, {}

@@ -40,13 +40,15 @@ class Snapshots:
     A model that was edited from outside (domain randomisation) is found at the next reset, and
     ends the use of snapshots for the environment: the old physics would come back with them.
 
+    It does not hold the environment, which holds it: a model of 21 MB should go with the last
+    reference to its environment, not with the next garbage collection.
+
     Args:
         env: A Sawyer environment, as it is before its first reset.
         limit: How many to keep.
     """
 
     def __init__(self, env: Any, limit: int = MAX_SNAPSHOTS) -> None:
-        self._env = env
         self._model, self._data = env.model, env.data
         self._limit = limit
         self._memory = EditableMemory(self._model)
@@ -62,22 +64,22 @@ class Snapshots:
     def __len__(self) -> int:
         return len(self._kept)
 
-    def trustworthy(self) -> bool:
+    def trustworthy(self, env: Any) -> bool:
         """Whether the model is as the last reset left it."""
         return (
-            self._env.model is self._model
-            and self._env.data is self._data
+            env.model is self._model
+            and env.data is self._data
             and self._memory.equals(self._expected)
             and self._read_options() == self._options
         )
 
-    def restore(self, key: Any) -> NDArray[np.float64] | None:
+    def restore(self, env: Any, key: Any) -> NDArray[np.float64] | None:
         """Brings back the reset to ``key`` and returns its observation, if it is known."""
         snapshot = self._kept.get(key)
         if snapshot is None:
             return None
         self._kept.move_to_end(key)
-        env, model, data = self._env, self._model, self._data
+        model, data = self._model, self._data
         if snapshot is not self._present:
             self._move_model(snapshot)
         mujoco.mj_setState(model, data, snapshot.state, _STATE)
@@ -90,9 +92,8 @@ class Snapshots:
             attributes[name] = value.copy()
         return snapshot.obs.copy()
 
-    def record(self, key: Any, reset: Any) -> NDArray[np.float64]:
+    def record(self, env: Any, key: Any, reset: Any) -> NDArray[np.float64]:
         """Runs ``reset()``, keeps what it leaves, and returns its observation."""
-        env = self._env
         own_class = type(env)
         names: set[str] = set()
         env.__dict__["_assigned"] = names
@@ -105,7 +106,7 @@ class Snapshots:
             del env.__dict__["_assigned"]
         state = np.empty(self._size)
         mujoco.mj_getState(self._model, self._data, state, _STATE)
-        copied, kept = self._split(names)
+        copied, kept = self._split(env, names)
         self._expected = self._memory.save()
         changes = self._memory.changes(self._before)
         self._present = self._kept[key] = Snapshot(state, changes, copied, kept, obs.copy())
@@ -123,14 +124,14 @@ class Snapshots:
                 self._expected[k][where] = values
         self._present = snapshot
 
-    def _split(self, names: set[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    def _split(self, env: Any, names: set[str]) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
         """The attributes that a restore copies, and those that it only assigns.
 
         An array that is a view of the simulation's own memory must stay that view.
         """
         copied, kept = {}, {}
         for name in names:
-            value = self._env.__dict__[name]
+            value = env.__dict__[name]
             if isinstance(value, np.ndarray) and not self._is_live(value):
                 copied[name] = value.copy()
             else:
