@@ -59,18 +59,21 @@ def pss(include_self: bool = True) -> float:
 def machine() -> dict[str, Any]:
     """What the figures were taken on."""
     names = ("gymnasium", "metaworld", "mujoco", "numpy", "scipy", "envpool", "mtwrappers")
-    versions = {}
-    for name in names:
-        try:
-            versions[name] = version(name)
-        except PackageNotFoundError:
-            versions[name] = None
+    versions = {name: version_or_none(name) for name in names}
     return {
         "cpu": cpu_name(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
         "versions": versions,
     }
+
+
+def version_or_none(name: str) -> str | None:
+    """The version of an installed package."""
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return None
 
 
 def cpu_name() -> str:
