@@ -121,11 +121,19 @@ class LinearBaseline(Baseline):
         for _ in range(5):
             regularized = gram.copy()
             regularized.flat[:: len(gram) + 1] += reg
-            solution: Floats = np.asarray(np.linalg.lstsq(regularized, right, rcond=None)[0])
+            solution = _solve_symmetric(regularized, right)
             self._coeffs = solution
             if np.isfinite(solution).all():
                 return
             reg = reg * 10 if reg else 1e-5
+
+
+def _solve_symmetric(matrix: Floats, right: Floats) -> Floats:
+    """Solves ``matrix @ x = right``; in the sense of least squares where it is singular."""
+    try:
+        return np.asarray(np.linalg.solve(matrix, right))
+    except np.linalg.LinAlgError:
+        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
 
 
 class LinearFeatureBaseline(LinearBaseline):

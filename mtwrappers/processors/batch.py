@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.processors.returns import path_ends
-from mtwrappers.samplers.trajectory import Path, check_paths, last_flag, stack
+from mtwrappers.samplers.trajectory import Path, check_paths, check_rewards, last_flag, stack
 
 
 class PathBatch:
@@ -31,14 +31,15 @@ class PathBatch:
     """
 
     def __init__(self, paths: Sequence[Path], what: str = "paths") -> None:
-        check_paths(paths, what)
+        lengths = check_paths(paths, what)
         self.what = what
         self.paths = paths
-        self.lengths = np.array([len(path["rewards"]) for path in paths], dtype=np.intp)
+        self.lengths = np.array(lengths, dtype=np.intp)
         self.ends = path_ends(self.lengths)
         self.rewards: NDArray[np.float64] = np.concatenate(
             [path["rewards"] for path in paths], dtype=np.float64
         )
+        check_rewards(self.rewards, lengths, what)
         self.observations: NDArray[Any] = np.concatenate([path["observations"] for path in paths])
 
     def gather(self, key: str) -> Any:

@@ -29,61 +29,90 @@ Path: TypeAlias = dict[str, Any]
 STEP_KEYS = ("observations", "actions", "rewards")
 
 
-def check_paths(paths: Any, what: str = "paths") -> None:
-    """Checks what every processor relies on.
+def check_paths(paths: Any, what: str = "paths") -> list[int]:
+    """Checks what every processor relies on, and returns the length of each path.
 
     Args:
         paths: A list of paths.
         what: What the message calls them, such as ``"paths of task 3"``.
 
     Raises:
-        ValueError: If there are none, keys differ, arrays differ in length, or rewards are NaN;
-            the message names the path and the step.
+        ValueError: If there are none, keys differ, or arrays differ in length or shape; the
+            message names the path.
     """
     if not isinstance(paths, Sequence) or isinstance(paths, (str, bytes)) or not paths:
         got = "none" if isinstance(paths, Sequence) else repr(paths)
         raise ValueError(f"{what} must be a list of at least one path, got {got}")
     first = paths[0]
+    if not isinstance(first, Mapping):
+        raise ValueError(f"path 0 of {what} must be a dict, got {first!r}")
+    missing = [key for key in STEP_KEYS if key not in first]
+    if missing:
+        raise ValueError(f"path 0 of {what} lacks {missing}; it has {sorted(first)}")
+    keys = first.keys()
+    obs_shape, action_shape = np.shape(first["observations"])[1:], np.shape(first["actions"])[1:]
+    lengths = []
+    # Batches hold thousands of short paths: this loop is what checking costs.
     for i, path in enumerate(paths):
-        if not isinstance(path, Mapping):
-            raise ValueError(f"path {i} of {what} must be a dict, got {path!r}")
-        missing = [key for key in STEP_KEYS if key not in path]
-        if missing:
-            raise ValueError(f"path {i} of {what} lacks {missing}; it has {sorted(path)}")
-        if path.keys() != first.keys():
-            raise ValueError(
-                f"path {i} of {what} has the keys {sorted(path)}, expected {sorted(first)} as in "
-                "path 0"
-            )
-        _check_path(path, first, i, what)
-    _check_rewards(paths, what)
+        if not isinstance(path, dict) or path.keys() != keys:
+            raise ValueError(_key_message(path, i, what, first))
+        shape = _shape(path["rewards"])
+        if (
+            len(shape) != 1
+            or not shape[0]
+            or _shape(path["observations"]) != shape + obs_shape
+            or _shape(path["actions"]) != shape + action_shape
+        ):
+            raise ValueError(_shape_message(path, i, what, obs_shape, action_shape))
+        lengths.append(shape[0])
+    return lengths
 
 
-def _check_path(path: Mapping[str, Any], first: Mapping[str, Any], i: int, what: str) -> None:
-    steps = len(path["rewards"])
-    if np.ndim(path["rewards"]) != 1 or steps == 0:
-        raise ValueError(
-            f"rewards of path {i} of {what} must have shape (T,) with T of 1 or more, got "
-            f"{np.shape(path['rewards'])}"
+def _shape(values: Any) -> tuple[int, ...]:
+    if type(values) is np.ndarray:
+        return values.shape
+    return np.shape(values)
+
+
+def _key_message(path: Any, i: int, what: str, first: Mapping[str, Any]) -> str:
+    if not isinstance(path, dict):
+        return f"path {i} of {what} must be a dict, got {path!r}"
+    return f"path {i} of {what} has the keys {sorted(path)}, expected {sorted(first)} as in path 0"
+
+
+def _shape_message(
+    path: Mapping[str, Any],
+    i: int,
+    what: str,
+    obs_shape: tuple[int, ...],
+    action_shape: tuple[int, ...],
+) -> str:
+    shape = np.shape(path["rewards"])
+    if len(shape) != 1 or not shape[0]:
+        return (
+            f"rewards of path {i} of {what} must have shape (T,) with T of 1 or more, got {shape}"
         )
-    for key in ("observations", "actions"):
-        shape, expected = np.shape(path[key]), np.shape(first[key])[1:]
-        if shape[:1] != (steps,) or shape[1:] != expected:
-            raise ValueError(
-                f"{key} of path {i} of {what} must have shape {(steps, *expected)}, got {shape}"
-            )
+    for key, rest in (("observations", obs_shape), ("actions", action_shape)):
+        if np.shape(path[key]) != shape + rest:
+            break
+    return f"{key} of path {i} of {what} must have shape {shape + rest}, got {np.shape(path[key])}"
 
 
-def _check_rewards(paths: Sequence[Mapping[str, Any]], what: str) -> None:
-    total = 0.0
-    for path in paths:
-        total += float(np.sum(path["rewards"]))
-    if total == total:
+def check_rewards(
+    rewards: NDArray[np.float64], lengths: Sequence[int], what: str = "paths"
+) -> None:
+    """Checks the rewards of all paths, one path after another, ``(S,)``.
+
+    Raises:
+        ValueError: If one is NaN; the message names the path and the step.
+    """
+    if not np.isnan(rewards).any():
         return
-    for i, path in enumerate(paths):
-        bad = np.flatnonzero(np.isnan(path["rewards"]))
-        if len(bad):
-            raise ValueError(f"reward of path {i} of {what} is NaN at step {int(bad[0])}")
+    at = int(np.flatnonzero(np.isnan(rewards))[0])
+    ends = np.cumsum(lengths)
+    path = int(np.searchsorted(ends, at, side="right"))
+    step = at - int(ends[path] - lengths[path])
+    raise ValueError(f"reward of path {path} of {what} is NaN at step {step}")
 
 
 def stack(values: Sequence[Any]) -> Any:
