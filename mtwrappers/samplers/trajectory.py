@@ -69,9 +69,8 @@ def check_paths(paths: Any, what: str = "paths") -> list[int]:
 
 
 def _shape(values: Any) -> tuple[int, ...]:
-    if type(values) is np.ndarray:
-        return values.shape
-    return np.shape(values)
+    shape: tuple[int, ...] = values.shape if type(values) is np.ndarray else np.shape(values)
+    return shape
 
 
 def _key_message(path: Any, i: int, what: str, first: Mapping[str, Any]) -> str:

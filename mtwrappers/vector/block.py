@@ -6,6 +6,7 @@ one a block in each worker.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -29,12 +30,19 @@ class EnvBlock:
         makers: The constructors of the block's environments.
         offset: The index of the first of them.
         mode: How episodes begin after others end.
+        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
 
     Raises:
         Exception: Whatever a constructor raises, with the environment named.
     """
 
-    def __init__(self, makers: Sequence[Maker], offset: int, mode: AutoresetMode) -> None:
+    def __init__(
+        self,
+        makers: Sequence[Maker],
+        offset: int,
+        mode: AutoresetMode,
+        max_path_length: int | None = None,
+    ) -> None:
         self.offset = offset
         self.envs: list[gymnasium.Env[Any, Any]] = []
         try:
@@ -49,6 +57,9 @@ class EnvBlock:
         self._same_step = mode is AutoresetMode.SAME_STEP
         self._next_step = mode is AutoresetMode.NEXT_STEP
         self._over = [False] * len(self.envs)
+        # As TimeLimit would, without a wrapper's call in every step.
+        self._limit = sys.maxsize if max_path_length is None else max_path_length
+        self._elapsed = [0] * len(self.envs)
         self._names: list[Any] = [None] * len(self.envs)
 
     def reset(
@@ -74,6 +85,7 @@ class EnvBlock:
                 self.obs[i], info = env.reset(seed=seeds[i], options=options)
                 self.infos[i] = info
                 self._over[i] = False
+                self._elapsed[i] = 0
                 self._names[i] = info.get("task_name")
         except Exception as exc:
             raise self._named(exc, i) from exc
@@ -95,6 +107,7 @@ class EnvBlock:
         """
         obs, infos, over, self.finals = self.obs, self.infos, self._over, []
         same_step, next_step = self._same_step, self._next_step
+        elapsed, limit = self._elapsed, self._limit
         i = 0
         try:
             for i, env in enumerate(self.envs):
@@ -102,14 +115,19 @@ class EnvBlock:
                     obs[i], infos[i] = env.reset()
                     rewards[i] = 0.0
                     terminated[i] = truncated[i] = over[i] = False
+                    elapsed[i] = 0
                     continue
                 obs[i], rewards[i], ended, cut, infos[i] = env.step(actions[i])
+                elapsed[i] += 1
+                if elapsed[i] >= limit:
+                    cut = True
                 terminated[i] = ended
                 truncated[i] = cut
                 over[i] = done = ended or cut
                 if done and same_step:
                     self.finals.append((self.offset + i, obs[i], infos[i]))  # type: ignore[arg-type]
                     obs[i], info = env.reset()
+                    elapsed[i] = 0
                     infos[i], self._names[i] = info, info.get("task_name")
         except Exception as exc:
             raise self._named(exc, i) from exc

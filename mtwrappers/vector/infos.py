@@ -70,6 +70,8 @@ class InfoBatcher:
             infos: ``None`` stands for one that reports nothing.
             add_info: ``VectorEnv._add_info``.
         """
+        if not any(infos):
+            return {}
         present = [info for info in infos if info is not None]
         if len(present) == len(infos):
             layout = self._layout

@@ -57,8 +57,8 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
         if max_path_length is not None:
             max_path_length = positive(max_path_length, "max_path_length")
-        makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task, max_path_length)
-        self._block = EnvBlock(makers, 0, self.autoreset_mode)
+        makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
+        self._block = EnvBlock(makers, 0, self.autoreset_mode, max_path_length)
         try:
             first = self._block.envs[0]
             self._declare(

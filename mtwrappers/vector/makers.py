@@ -8,7 +8,6 @@ from typing import Any, TypeAlias
 
 import cloudpickle
 import gymnasium
-from gymnasium.wrappers import TimeLimit
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 
@@ -17,7 +16,6 @@ def resolve_makers(
     env: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
     meta_batch_size: int,
     envs_per_task: int,
-    max_path_length: int | None,
 ) -> list[Maker]:
     """One constructor for each of ``meta_batch_size * envs_per_task`` environments.
 
@@ -55,10 +53,4 @@ def resolve_makers(
     for i, maker in enumerate(makers):
         if not callable(maker):
             raise TypeError(f"the constructor of environment {i} must be callable, got {maker!r}")
-    if max_path_length is None:
-        return makers
-    return [functools.partial(_limited, maker, max_path_length) for maker in makers]
-
-
-def _limited(maker: Maker, max_path_length: int) -> gymnasium.Env[Any, Any]:
-    return TimeLimit(maker(), max_path_length)
+    return makers

@@ -92,7 +92,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         if max_path_length is not None:
             max_path_length = positive(max_path_length, "max_path_length")
         count = cores() if workers is None else positive(workers, "workers")
-        makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task, max_path_length)
+        makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
         self._restarts = on_worker_failure == "restart"
         self._timeout = timeout
         self._context = mp.get_context(context)
@@ -102,7 +102,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         self._replayed: dict[str, tuple[str, Any]] = {}
         self._fd = -1
         self._lost: list[WorkerHandle] = []
-        self._workers = self._plan_workers(makers, min(count, self.num_envs))
+        self._workers = self._plan_workers(makers, min(count, self.num_envs), max_path_length)
         try:
             for worker in self._workers:
                 worker.launch(self._context)
@@ -122,12 +122,14 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         """The process id of each worker."""
         return [worker.process.pid for worker in self._workers]
 
-    def _plan_workers(self, makers: Sequence[Maker], count: int) -> list[WorkerHandle]:
+    def _plan_workers(
+        self, makers: Sequence[Maker], count: int, limit: int | None
+    ) -> list[WorkerHandle]:
         bounds = [self.num_envs * w // count for w in range(count + 1)]
         workers = []
         for w in range(count):
             start, stop = bounds[w], bounds[w + 1]
-            block = (list(makers[start:stop]), start, self.autoreset_mode.value)
+            block = (list(makers[start:stop]), start, self.autoreset_mode.value, limit)
             workers.append(WorkerHandle(w, start, stop, cloudpickle.dumps(block)))
         return workers
 

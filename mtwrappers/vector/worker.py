@@ -36,7 +36,7 @@ def main(conn: Connection, payload: bytes) -> None:
 
     Args:
         conn: This end of the pipe.
-        payload: Pickled ``(makers, offset, autoreset mode)`` of the block.
+        payload: Pickled ``(makers, offset, autoreset mode, max_path_length)`` of the block.
     """
     # The parent decides what Ctrl-C means, and its own handlers are none of a worker's.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -85,8 +85,8 @@ def _failure(exc: Exception) -> bytes:
 class _Server:
     def __init__(self, conn: Connection, payload: bytes) -> None:
         self._conn = conn
-        makers, offset, mode = pickle.loads(payload)
-        self.block = EnvBlock(makers, offset, AutoresetMode(mode))
+        makers, offset, mode, limit = pickle.loads(payload)
+        self.block = EnvBlock(makers, offset, AutoresetMode(mode), limit)
         self._start, self._stop = offset, offset + len(makers)
         self._shared: SharedArrays | None = None
         self._layout: Layout | None = None
