@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import sys
 import tempfile
 import time
 import warnings
@@ -20,9 +21,20 @@ from mtwrappers.registration import TABLE
 
 BENCHMARKS = tuple(
     name.removeprefix("mtwrappers/").removesuffix("-v0")
-    for name in TABLE
-    if "Custom" not in name and "MultiEnv" not in name
+    for name, (_, kwargs, _) in TABLE.items()
+    if "benchmark" in kwargs and "train_classes" not in kwargs
 )
+
+
+LIST_COLUMNS = {
+    "id": 28,
+    "tasks": 5,
+    "goals": 5,
+    "observation": 11,
+    "action": 11,
+    "encoding": 8,
+    "envs": 4,
+}
 
 
 class _Parser(argparse.ArgumentParser):
@@ -69,6 +81,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return {"list": _list, "rollout": _rollout, "verify-fast": _verify}[args.command](args)
     except (_UsageError, DependencyNotInstalled) as exc:
         parser.error(str(exc))
+    except KeyboardInterrupt:
+        print("Interrupted before an episode was finished; nothing was written.", file=sys.stderr)
+        return 130
 
 
 def _positive(text: str) -> int:
@@ -90,10 +105,11 @@ def _list(args: argparse.Namespace) -> int:
 
     console = import_extra("rich.console", "cli").Console()
     table = import_extra("rich.table", "cli").Table(
-        box=import_extra("rich.box", "cli").SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
+        box=import_extra("rich.box", "cli").SIMPLE_HEAD, padding=0, show_edge=False
     )
-    for title in ("id", "tasks", "goals", "observation", "action", "encoding", "envs"):
-        table.add_column(title, no_wrap=True)
+    # Every column at its full width: 79 characters in all, so that pipes and files get it whole.
+    for title, width in LIST_COLUMNS.items():
+        table.add_column(title, no_wrap=True, min_width=width)
     for env_id, (_, kwargs, _) in TABLE.items():
         env = gymnasium.make(env_id, disable_env_checker=True).unwrapped
         inner: Any = env.env if isinstance(env, gymnasium.Wrapper) else env

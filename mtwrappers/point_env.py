@@ -74,9 +74,13 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
             ValueError: If it is no task.
         """
         goal = task.get("goal") if isinstance(task, dict) else None
-        if goal is None or np.shape(goal) != (2,) or not np.isfinite(goal).all():
+        try:
+            x, y = (float(coordinate) for coordinate in (() if goal is None else goal))
+        except (TypeError, ValueError):
+            x = y = math.nan
+        if not (math.isfinite(x) and math.isfinite(y)):
             raise ValueError(f"a task must be {{'goal': (x, y)}}, got {task!r}")
-        self._task = {"goal": (float(goal[0]), float(goal[1]))}
+        self._task = {"goal": (x, y)}
         self._position = None
 
     def get_task(self) -> dict[str, tuple[float, float]]:

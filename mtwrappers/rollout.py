@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 import signal
+import threading
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -150,20 +151,20 @@ def run(plan: Plan, workers: int, video: bool = False) -> Iterator[Outcome]:
         for episode in episodes:
             yield play(plan, episode, video and episode.number == 0)
         return
-    pool = ProcessPoolExecutor(
-        min(workers, len(episodes)), mp_context=get_context("spawn"), initializer=_leave_ctrl_c
-    )
+    pool = ProcessPoolExecutor(min(workers, len(episodes)), mp_context=get_context("spawn"))
+    # Workers inherit that they leave Ctrl-C to their parent, which decides what is kept.
+    in_main_thread = threading.current_thread() is threading.main_thread()
+    previous = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
     try:
-        futures = [pool.submit(play, plan, e, video and e.number == 0) for e in episodes]
+        try:
+            futures = [pool.submit(play, plan, e, video and e.number == 0) for e in episodes]
+        finally:
+            if in_main_thread:
+                signal.signal(signal.SIGINT, previous)
         for future in as_completed(futures):
             yield future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def _leave_ctrl_c() -> None:
-    # The parent decides what is kept of an interrupted run.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def summarize(outcomes: Sequence[Outcome], order: Sequence[str]) -> list[dict[str, Any]]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import operator
 import os
 from collections import OrderedDict
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from mtwrappers import seeding
+from mtwrappers.checks import positive
 from mtwrappers.metaworld.goal_cache import Goals, cached_goals, goal_file
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 
@@ -71,8 +71,7 @@ def make_benchmark(
     """
     if name not in BENCHMARKS:
         raise ValueError(f"unknown benchmark {name!r}; expected one of {list(BENCHMARKS)}")
-    if not isinstance(num_goals, (int, np.integer)) or num_goals < 1:
-        raise ValueError(f"num_goals must be a positive integer, got {num_goals!r}")
+    positive(num_goals, "num_goals")
     goals_seed = seeding.fresh_seed() if seed is None else _numpy_seed(seed)
     train, test = _class_names(name, env_name, train_classes, test_classes)
     hidden = is_meta_learning(name)
@@ -88,8 +87,23 @@ def make_benchmark(
     return benchmark
 
 
+def split_of(benchmark: Any, kind: str) -> tuple[dict[str, Any], list[Any]]:
+    """The classes and the tasks of a benchmark's split.
+
+    Raises:
+        ValueError: If ``kind`` is no split or the split is empty.
+    """
+    if kind not in ("train", "test"):
+        raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
+    train = kind == "train"
+    tasks = benchmark.train_tasks if train else benchmark.test_tasks
+    if not tasks:
+        raise ValueError(f"{type(benchmark).__name__} has no {kind} tasks")
+    return dict(benchmark.train_classes if train else benchmark.test_classes), list(tasks)
+
+
 def _numpy_seed(seed: Any) -> int:
-    value = seeding.check_seed(operator.index(seed))
+    value = seeding.check_seed(seed)
     if value >= 2**32 - 1:
         raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {value}")
     return value

@@ -12,7 +12,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
 from mtwrappers import seeding
 from mtwrappers.checks import positive
-from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark
+from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark, split_of
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.task_control import TaskControl
@@ -146,19 +146,13 @@ def make_vec_env(
         seed=seed,
         num_goals=num_goals,
     )
-    classes = list(made.train_classes if kind == "train" else made.test_classes)
+    classes = list(split_of(made, kind)[0])
     meta_learning = is_meta_learning(benchmark)
     goals = _goals_per_class(total_tasks_per_cls, num_goals)
     if meta_learning:
         each = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
-        if meta_batch_size is None:
-            meta_batch_size = len(classes) if num_envs == 1 else num_envs // each
-        if num_envs not in (1, meta_batch_size * each):
-            raise ValueError(
-                f"num_envs must be meta_batch_size * envs_per_task = {meta_batch_size * each} (or "
-                f"1, which leaves it open), got {num_envs}"
-            )
-        groups = _spread(meta_batch_size, len(classes), goals, f"{benchmark}-{kind}")
+        m = _meta_batch_size(meta_batch_size, num_envs, each, len(classes), goals)
+        groups = _spread(m, len(classes), goals, f"{benchmark}-{kind}")
     else:
         if meta_batch_size is not None:
             raise ValueError(
@@ -209,9 +203,31 @@ def make_vec_env(
 def _goals_per_class(total: int | None, num_goals: int) -> int:
     if total is None:
         return num_goals
-    if not 1 <= total <= num_goals:
+    if positive(total, "total_tasks_per_cls") > num_goals:
         raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {total}")
     return total
+
+
+def _meta_batch_size(
+    meta_batch_size: int | None, num_envs: int, each: int, num_classes: int, goals: int
+) -> int:
+    """How many task groups there are to be."""
+    if meta_batch_size is not None:
+        m = positive(meta_batch_size, "meta_batch_size")
+        if num_envs not in (1, m * each):
+            raise ValueError(
+                f"num_envs must be meta_batch_size * envs_per_task = {m * each} (or 1, which "
+                f"leaves it open), got {num_envs}"
+            )
+        return m
+    if num_envs == 1:
+        return num_classes
+    if num_envs % each or not num_classes <= num_envs // each <= num_classes * goals:
+        raise ValueError(
+            f"num_envs must be a multiple of envs_per_task={each} from {num_classes * each} to "
+            f"{num_classes * goals * each} (or 1, which leaves it open), got {num_envs}"
+        )
+    return num_envs // each
 
 
 def _spread(

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.core import Observation
 from mtwrappers.indexed import IndexedMTEnv, check_index
-from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark
+from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark, split_of
 from mtwrappers.metaworld.class_env import (
     METADATA,
     ClassPool,
@@ -79,12 +79,8 @@ class MetaWorldMTEnv(IndexedMTEnv):
             seed=seed,
             num_goals=num_goals,
         )
-        if kind not in ("train", "test"):
-            raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
-        self.tasks: list[Any] = made.train_tasks if kind == "train" else made.test_tasks
-        if not self.tasks:
-            raise ValueError(f"{benchmark} has no {kind} tasks")
-        classes = made.train_classes if kind == "train" else made.test_classes
+        classes, tasks = split_of(made, kind)
+        self.tasks: list[Any] = tasks
         self._class_index = {name: i for i, name in enumerate(classes)}
         hidden = is_meta_learning(benchmark)
         self._pool = ClassPool(
@@ -115,6 +111,7 @@ class MetaWorldMTEnv(IndexedMTEnv):
         self.render_mode = self._pool.settings.render_mode
         self.terminate_on_success = terminate_on_success
         self._fresh = True
+        self._stays = False
         self._env: SawyerClassEnv | None = None
         self._describe(self._task_state)
 
@@ -224,7 +221,7 @@ class MetaWorldMTEnv(IndexedMTEnv):
             self._activate(self._task_state)
         assert self._env is not None
         env_obs, info = self._env.reset()
-        self._fresh = False
+        self._fresh = self._stays = False
         self._begin_episode()
         info["task_id"] = self._task_id
         info["task_name"] = self._env.name
@@ -257,11 +254,13 @@ class MetaWorldMTEnv(IndexedMTEnv):
     def __getstate__(self) -> dict[str, Any]:
         # The copy builds its own simulation, so it begins with a reset, on the same task.
         state = {**self.__dict__, "_reset_needed": True, "_env": None}
-        state["_task_was_set"] = self._task_was_set or not self._fresh
+        state["_stays"] = not self._fresh
         return state
 
     def _draws_on_reset(self, seed: int | None) -> bool:
-        return self.sample_tasks_on_reset or self._fresh or seed is not None
+        if seed is not None:
+            return True
+        return not self._stays and (self.sample_tasks_on_reset or self._fresh)
 
     def _activate(self, index: int) -> None:
         task = self.tasks[index]

@@ -34,10 +34,29 @@ def check_task(task: Any) -> None:
         raise ValueError(f"task['inner'] must be a metaworld.Task, got {inner!r}")
     if task["kind"] not in ("train", "test"):
         raise ValueError(f"task['kind'] must be 'train' or 'test', got {task['kind']!r}")
-    if inner.env_name not in resolve_classes(task["classes"]):
+    classes = resolve_classes(task["classes"])
+    if inner.env_name not in classes:
         raise ValueError(
-            f"task['inner'] is of class {inner.env_name!r}, expected one of {list(task['classes'])}"
+            f"task['inner'] is of class {inner.env_name!r}, expected one of {list(classes)}"
         )
+    data = _decode(inner)
+    if not isinstance(data, dict) or data.get("env_cls") is not classes[inner.env_name]:
+        raise ValueError(
+            f"the data of task['inner'] is not that of class {inner.env_name!r}; got {data!r}"
+        )
+    if data.get("partially_observable") is not (not task["goals_visible"]):
+        raise ValueError(
+            f"task['goals_visible'] is {task['goals_visible']!r}, but task['inner'] has "
+            f"partially_observable={data.get('partially_observable')!r}: the goal would not be "
+            "shown as promised"
+        )
+
+
+def _decode(inner: Any) -> Any:
+    try:
+        return pickle.loads(inner.data)
+    except Exception as exc:
+        raise ValueError(f"the data of task['inner'] cannot be read: {exc}") from exc
 
 
 def layout_of_task(task: SetTaskDict) -> tuple[Any, ...]:
@@ -61,6 +80,8 @@ def resolve_classes(classes: Any) -> dict[str, type[Any]]:
     """
     if isinstance(classes, Mapping):
         return dict(classes)
+    if not isinstance(classes, (tuple, list)):
+        raise ValueError(f"task['classes'] must be class names, got {classes!r}")
     known = all_classes()
     missing = [name for name in classes if name not in known]
     if missing:
@@ -70,4 +91,4 @@ def resolve_classes(classes: Any) -> dict[str, type[Any]]:
 
 def goal_is_visible(task: Any) -> bool:
     """Whether a `metaworld.Task` shows its goal in observations."""
-    return not pickle.loads(task.data)["partially_observable"]
+    return not _decode(task)["partially_observable"]

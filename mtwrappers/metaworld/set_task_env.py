@@ -178,6 +178,8 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             self._declare_space()
         env = self._build(inner)
         env.unwrapped.set_task(inner)  # type: ignore[attr-defined]
+        if not self._own and self._wrapper is not None:
+            self.observation_space = env.observation_space
         self._env = env
         self._task = dict(task)
         self._reset_needed = True
@@ -311,12 +313,21 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             raise ValueError(
                 f"this environment is for {self._kind} tasks, got a {task['kind']} task"
             )
-        if self._own and layout_of_task(task) != self._layout():
+        if self._own and not self._fits(task):
             raise ValueError(
                 f"this environment is for tasks of {self._name} with "
                 f"add_env_onehot={self._onehot}, got one of {task['benchmark']} with "
                 f"add_env_onehot={task['add_env_onehot']}"
             )
+
+    def _fits(self, task: SetTaskDict) -> bool:
+        """Whether the task is played in the same observation space."""
+        classes, visible, onehot = layout_of_task(task)
+        if onehot or self._onehot:
+            return (classes, visible, onehot) == self._layout()
+        name = task["inner"].env_name
+        known = self._pool.classes.get(name) is dict(classes)[name]
+        return known and visible == self._pool.goals_visible
 
     def _layout(self) -> tuple[Any, ...]:
         """What the observation space depends on."""

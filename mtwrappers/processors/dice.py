@@ -179,7 +179,7 @@ class _Padding:
         if isinstance(first, Mapping):
             return {key: self._pad_each([value[key] for value in values]) for key in first}
         shape = (len(values), self._length, *np.shape(first)[1:])
-        rows = np.zeros(shape, np.asarray(first).dtype)
+        rows = np.zeros(shape, np.result_type(*{np.asarray(value).dtype for value in values}))
         for row, value in zip(rows, values, strict=True):
             row[: len(value)] = value
         return rows

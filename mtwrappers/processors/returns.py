@@ -52,7 +52,12 @@ def discounted_sums(values: Any, discount: float, ends: Any) -> Floats:
     band[0] = -discount
     # What a step takes from the next stands in the next one's column.
     band[0, np.asarray(ends[:-1], dtype=np.intp) + 1] = 0.0
-    solved: Floats = dtbsv(1, band, summed, lower=0, diag=1, overwrite_x=1)
+    solved: Floats = dtbsv(1, band, summed, lower=0, diag=1)
+    if len(ends) > 1 and not np.isfinite(solved.sum()):
+        # Zero times infinity is not zero: solve path by path, so that none reaches another.
+        stops = (np.asarray(ends) + 1).tolist()
+        paths = [summed[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
+        return np.concatenate([discounted_sums(x, discount, [len(x) - 1]) for x in paths])
     return solved
 
 

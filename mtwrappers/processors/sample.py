@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import check_fraction
 from mtwrappers.log import LogSink, resolve_sink
-from mtwrappers.processors.baselines import Baseline, LinearBaseline
+from mtwrappers.processors.baselines import Baseline, LinearBaseline, ZeroBaseline
 from mtwrappers.processors.batch import PathBatch
 from mtwrappers.processors.returns import discounted_sums, gae, normalized, shifted_to_positive
 from mtwrappers.samplers.trajectory import Path
@@ -33,13 +33,19 @@ def check_baseline(baseline: Any) -> Baseline:
 
 def fit_predict(baseline: Baseline, batch: PathBatch, targets: Floats, key: str) -> Floats:
     """Fits a baseline to targets ``(S,)`` and predicts them, path by path if it must be."""
-    at_once: Callable[..., Floats] | None = getattr(baseline, "fit_predict", None)
-    if at_once is not None:
-        return at_once(batch, targets)
+    if isinstance(baseline, (LinearBaseline, ZeroBaseline)) and _is_ours(baseline):
+        return baseline.fit_predict(batch, targets)
     split = np.split(targets, batch.ends[:-1] + 1)
     paths = [{**path, key: own} for path, own in zip(batch.paths, split, strict=True)]
     baseline.fit(paths, target_key=key)
     return np.concatenate([baseline.predict(path) for path in paths])
+
+
+def _is_ours(baseline: Baseline) -> bool:
+    """Whether fit and predict are this package's own, which can be done for a batch at once."""
+    own = (LinearBaseline, ZeroBaseline)
+    cls = type(baseline)
+    return any(cls.fit is base.fit and cls.predict is base.predict for base in own)
 
 
 def last_values(baseline: Baseline, batch: PathBatch) -> Floats:
@@ -52,11 +58,14 @@ def last_values(baseline: Baseline, batch: PathBatch) -> Floats:
     cut = np.flatnonzero(batch.bootstrapped())
     for i in cut.tolist():
         if batch.paths[i].get("next_observation") is None:
-            raise ValueError(f"path {i} is truncated and has no next_observation to bootstrap from")
+            raise ValueError(
+                f"path {i} is truncated and has no next_observation to bootstrap from "
+                f"({batch.what})"
+            )
     if not len(cut):
         return values
     following = np.stack([batch.paths[i]["next_observation"] for i in cut.tolist()])
-    if isinstance(baseline, LinearBaseline):
+    if isinstance(baseline, LinearBaseline) and _is_ours(baseline):
         values[cut] = baseline.predict_steps(following, batch.lengths[cut].astype(np.float64))
         return values
     for i, observation in zip(cut.tolist(), following, strict=True):
@@ -113,7 +122,7 @@ class SampleProcessor:
 
         Args:
             paths: A list of paths; see `mtwrappers.samplers.trajectory`.
-            log: Whether to log returns and how well the baseline explains them.
+            log: Whether to log returns.
             log_prefix: Put before every key.
 
         Returns:

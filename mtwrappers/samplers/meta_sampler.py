@@ -85,6 +85,7 @@ class MetaSampler:
         self.envs: MetaVectorEnv = make(
             env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
         )
+        self._made_env = not isinstance(env, gymnasium.Env)
         self.env = env if isinstance(env, gymnasium.Env) else env()
         if self._seed is not None and self.env.has_wrapper_attr("sample_tasks"):
             self.env.reset(seed=self._seed)
@@ -146,8 +147,10 @@ class MetaSampler:
         return paths
 
     def close(self) -> None:
-        """Closes the environments."""
+        """Closes the environments that the sampler made."""
         self.envs.close()
+        if self._made_env:
+            self.env.close()
 
     def _quotas(self) -> NDArray[np.int64]:
         """How many paths each environment is to give, as even as it goes."""

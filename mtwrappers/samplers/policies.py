@@ -53,14 +53,15 @@ class PolicyCaller:
         m, k = self._m, self._k
         if self._get is None:
             actions = np.asarray(self._policy(observations))
-            if len(actions) != m * k:
-                raise ValueError(f"expected {m * k} actions from the policy, got {len(actions)}")
+            got = len(actions) if actions.ndim else actions
+            if not actions.ndim or got != m * k:
+                raise ValueError(f"expected {m * k} actions from the policy, got {got}")
             return actions, {}
         actions, infos = self._get(observations.reshape(m, k, *observations.shape[1:]))
         if len(actions) != m or any(len(own) != k for own in actions):
-            got = [len(own) for own in actions]
+            counts = [len(own) for own in actions]
             raise ValueError(
-                f"expected {k} actions for each of {m} tasks from the policy, got {got}"
+                f"expected {k} actions for each of {m} tasks from the policy, got {counts}"
             )
         array = np.asarray(actions)
         return array.reshape(m * k, *array.shape[2:]), self._flat_infos(infos)
@@ -71,13 +72,23 @@ class PolicyCaller:
             return {}
         if isinstance(infos, Mapping):
             arrays = {key: np.asarray(value) for key, value in infos.items()}
+            for key, a in arrays.items():
+                if a.shape[:2] != (m, k):
+                    raise ValueError(
+                        f"expected agent_infos[{key!r}] of shape {(m, k)} and more, got {a.shape}"
+                    )
             return {key: a.reshape(m * k, *a.shape[2:]) for key, a in arrays.items()}
         if len(infos) != m:
             raise ValueError(f"expected agent_infos for {m} tasks, got {len(infos)}")
         if isinstance(infos[0], Mapping):
-            return {
-                key: np.concatenate([np.asarray(own[key]) for own in infos]) for key in infos[0]
-            }
+            for task, own in enumerate(infos):
+                for key, value in own.items():
+                    if len(value) != k:
+                        raise ValueError(
+                            f"expected agent_infos[{key!r}] of task {task} to have {k} rows, got "
+                            f"{len(value)}"
+                        )
+            return {key: np.concatenate([own[key] for own in infos]) for key in infos[0]}
         each = [info for own in infos for info in own]
         if len(each) != m * k:
             raise ValueError(f"expected agent_infos for {m * k} environments, got {len(each)}")

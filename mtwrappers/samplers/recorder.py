@@ -81,31 +81,49 @@ class Recorder:
         return over
 
     def _put(self, key: str, values: NDArray[Any]) -> None:
+        values = np.asarray(values)
         array = self._arrays.get(key)
         if array is None:
-            values = np.asarray(values)
             shape = (self._n, self._room, *values.shape[1:])
             array = self._arrays[key] = np.empty(shape, values.dtype)
+        elif array.dtype != values.dtype:
+            # Whole numbers at first and fractions later: nothing is to be cut off.
+            array = self._arrays[key] = array.astype(np.result_type(array.dtype, values.dtype))
         array[:, self._t] = values
 
     def _put_infos(self, infos: dict[str, Any]) -> None:
-        present = {
-            key: value
-            for key, value in infos.items()
-            if key[0] != "_" and key not in _NOT_STEPS and isinstance(value, np.ndarray)
-        }
+        final: dict[str, Any] = infos.get("final_info", {})
+        present: dict[str, NDArray[Any]] = {}
+        for key in dict.fromkeys([*infos, *final]):
+            if key[0] == "_" or key in _NOT_STEPS:
+                continue
+            values = self._of_this_step(key, infos, final)
+            if values is not None:
+                present[key] = values
         self._info_keys = self._common(self._info_keys, present)
         for key in self._info_keys:
             self._put(f"env_infos/{key}", present[key])
-        final = infos.get("final_info")
-        if final is None:
-            return
-        # Where an episode ended, the infos are of the next one's reset.
-        for key in self._info_keys:
-            mask = final.get(f"_{key}")
-            if mask is not None and mask.any():
-                array = self._arrays[f"env_infos/{key}"]
-                array[mask, self._t] = final[key][mask]
+
+    def _of_this_step(
+        self, key: str, infos: dict[str, Any], final: dict[str, Any]
+    ) -> NDArray[Any] | None:
+        """What every environment reports of the step, or ``None`` if one does not.
+
+        Where an episode ended, ``infos`` are of the next one's reset, and ``final`` of the step.
+        """
+        now, last = infos.get(key), final.get(key)
+        if isinstance(now, dict) or isinstance(last, dict):
+            return None
+        if last is None:
+            return now if now is not None and infos[f"_{key}"].all() else None
+        ended = final[f"_{key}"]
+        if now is None:
+            return last if ended.all() else None
+        if not (infos[f"_{key}"] | ended).all() or now.shape != last.shape:
+            return None
+        mask = ended.reshape(-1, *[1] * (now.ndim - 1))
+        merged: NDArray[Any] = np.where(mask, last, now)
+        return merged
 
     @staticmethod
     def _common(known: set[str] | None, present: dict[str, Any]) -> set[str]:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import functools
 import time
-from collections.abc import Callable
 from typing import Any
 
 import gymnasium
@@ -16,6 +16,12 @@ from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.trajectory import Path
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
+
+
+class _Borrowed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that its user closes."""
+
+    def close(self) -> None: ...
 
 
 class Sampler:
@@ -54,8 +60,9 @@ class Sampler:
         self._sink = resolve_sink(log_sink)
         self._policy = PolicyCaller(policy, 1, 1)
         self.env = env
-        make: Callable[[], gymnasium.Env[Any, Any]] = lambda: env  # noqa: E731
-        self._envs = MetaIterativeEnvExecutor(make, 1, 1, self.max_path_length)
+        self._envs = MetaIterativeEnvExecutor(
+            functools.partial(_Borrowed, env), 1, 1, self.max_path_length
+        )
 
     def obtain_samples(self, log: bool = False, log_prefix: str = "") -> list[Path]:
         """Collects ``batch_size`` paths; see `mtwrappers.samplers.trajectory`.

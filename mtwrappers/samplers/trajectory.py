@@ -65,7 +65,35 @@ def check_paths(paths: Any, what: str = "paths") -> list[int]:
         ):
             raise ValueError(_shape_message(path, i, what, obs_shape, action_shape))
         lengths.append(shape[0])
+    for key in ("terminated", "truncated"):
+        if np.ndim(first.get(key, False)):
+            _check_lengths([path[key] for path in paths], lengths, key, what)
+    for key in ("env_infos", "agent_infos"):
+        if first.get(key):
+            _check_infos([path[key] for path in paths], lengths, key, what)
     return lengths
+
+
+def _check_infos(values: Sequence[Any], lengths: list[int], key: str, what: str) -> None:
+    first = values[0]
+    if not isinstance(first, Mapping):
+        _check_lengths(values, lengths, key, what)
+        return
+    for i, value in enumerate(values):
+        if value.keys() != first.keys():
+            raise ValueError(
+                f"{key} of path {i} of {what} have the keys {sorted(value)}, expected "
+                f"{sorted(first)} as in path 0"
+            )
+    for name in first:
+        _check_infos([value[name] for value in values], lengths, f"{key}[{name!r}]", what)
+
+
+def _check_lengths(values: Sequence[Any], lengths: list[int], key: str, what: str) -> None:
+    found = [len(value) for value in values]
+    if found != lengths:
+        i = next(i for i, (a, b) in enumerate(zip(found, lengths, strict=True)) if a != b)
+        raise ValueError(f"{key} of path {i} of {what} must have {lengths[i]} rows, got {found[i]}")
 
 
 def _shape(values: Any) -> tuple[int, ...]:

@@ -7,7 +7,6 @@ stream of their own, and give the same tasks for the same seed.
 from __future__ import annotations
 
 import abc
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,6 +15,7 @@ from numpy.random import Generator
 
 from mtwrappers import seeding
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
+from mtwrappers.tasks.copying import copy_env
 from mtwrappers.tasks.updates import Env, EnvUpdate, ExistingEnvUpdate, NewEnvUpdate, SetTaskUpdate
 
 
@@ -144,25 +144,7 @@ class EnvPoolSampler(TaskSampler):
         if missing > 0:
             originals = list(self._envs)
             for i in _draw(missing, len(originals), False, self._rng):
-                self._envs.append(_copy_env(originals[i]))
-
-
-def _copy_env(env: Env) -> Env:
-    sawyer: Any = env.unwrapped
-    if hasattr(sawyer, "sawyer_observation_space"):
-        from mtwrappers.metaworld.copying import copy_sawyer
-
-        if sawyer is not env:
-            raise TypeError(
-                f"cannot copy {env}: wrap a MetaWorldSetTaskEnv, which copies, instead of a bare "
-                "Sawyer environment"
-            )
-        copied: Env = copy_sawyer(sawyer)
-        return copied
-    try:
-        return copy.deepcopy(env)
-    except Exception as exc:
-        raise TypeError(f"cannot copy {env}: {exc}") from exc
+                self._envs.append(copy_env(originals[i]))
 
 
 class SetTaskSampler(TaskSampler):

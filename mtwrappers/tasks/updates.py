@@ -7,12 +7,14 @@ four classes are garage's (https://github.com/rlworkgroup/garage).
 from __future__ import annotations
 
 import abc
-import copy
+import functools
 import warnings
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
 import gymnasium
+
+from mtwrappers.tasks.copying import copy_env
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 
@@ -101,15 +103,14 @@ class SetTaskUpdate(EnvUpdate):
         return env
 
     def _is_right(self, env: Env) -> bool:
-        if getattr(env, "made_by", None) == self.env_type:
-            return True
-        if not isinstance(self.env_type, type):
-            return False
-        while not isinstance(env, self.env_type):
+        while True:
+            if _same_maker(env.__dict__.get("made_by"), self.env_type):
+                return True
+            if isinstance(self.env_type, type) and isinstance(env, self.env_type):
+                return True
             if not isinstance(env, gymnasium.Wrapper):
                 return False
             env = env.env
-        return True
 
 
 class ExistingEnvUpdate(EnvUpdate):
@@ -131,7 +132,14 @@ class ExistingEnvUpdate(EnvUpdate):
         return self.env
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExistingEnvUpdate:
-        return type(self)(copy.deepcopy(self.env, memo))
+        return type(self)(copy_env(self.env))
+
+
+def _same_maker(one: Any, other: Any) -> bool:
+    """Whether two constructors are the same, also after they were pickled."""
+    if isinstance(one, functools.partial) and isinstance(other, functools.partial):
+        return (one.func, one.args, one.keywords) == (other.func, other.args, other.keywords)
+    return bool(one == other)
 
 
 def _name(constructor: Any) -> str:

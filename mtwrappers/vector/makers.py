@@ -36,7 +36,7 @@ def resolve_makers(
         makers = [functools.partial(cloudpickle.loads, data)] * n
     elif callable(env):
         makers = [env] * n
-    elif isinstance(env, Sequence):
+    elif isinstance(env, Sequence) and not isinstance(env, (str, bytes)):
         if len(env) == n:
             makers = list(env)
         elif len(env) == meta_batch_size:

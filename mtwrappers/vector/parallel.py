@@ -298,7 +298,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             for worker in self._workers:
                 worker.send("step", actions[worker.rows])
             return
-        if actions.dtype != self._dtype:
+        # Not `!=` alone: to NumPy, None is float64.
+        if self._dtype is None or actions.dtype != self._dtype:
             self._use_dtype(actions.dtype)
         self._action_view[...] = actions
         for worker in self._workers:
