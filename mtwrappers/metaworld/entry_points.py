@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import functools
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
 
@@ -203,9 +205,11 @@ def make_vec_env(
 def _goals_per_class(total: int | None, num_goals: int) -> int:
     if total is None:
         return num_goals
-    if positive(total, "total_tasks_per_cls") > num_goals:
-        raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {total}")
-    return total
+    if not isinstance(total, (int, np.integer)) or not 1 <= total <= num_goals:
+        raise ValueError(
+            f"total_tasks_per_cls must be an integer and must be in [1, {num_goals}], got {total!r}"
+        )
+    return operator.index(total)
 
 
 def _meta_batch_size(
@@ -222,10 +226,12 @@ def _meta_batch_size(
         return m
     if num_envs == 1:
         return num_classes
-    if num_envs % each or not num_classes <= num_envs // each <= num_classes * goals:
+    low, high = num_classes, num_classes * goals
+    if num_envs % each or not low <= num_envs // each <= high:
         raise ValueError(
-            f"num_envs must be a multiple of envs_per_task={each} from {num_classes * each} to "
-            f"{num_classes * goals * each} (or 1, which leaves it open), got {num_envs}"
+            f"meta_batch_size must be in [{low}, {high}], got {num_envs / each:g}; so num_envs "
+            f"must be a multiple of envs_per_task={each} from {low * each} to {high * each} (or "
+            f"1, which leaves it open), got {num_envs}"
         )
     return num_envs // each
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -51,6 +52,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self, meta_batch_size: int, envs_per_task: int, autoreset_mode: str | AutoresetMode
     ) -> None:
         self.closed = True  # until it is built
+        self._pid = os.getpid()
         self.meta_batch_size = positive(meta_batch_size, "meta_batch_size")
         self.envs_per_task = positive(envs_per_task, "envs_per_task")
         self.num_envs = self.meta_batch_size * self.envs_per_task
@@ -104,6 +106,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             AttributeError: If the environments have neither method.
         """
         self._require_open()
+        self._require_idle("set_tasks")
         if isinstance(tasks, (str, bytes)) or len(tasks) != self.meta_batch_size:
             raise ValueError(
                 f"expected {self.meta_batch_size} tasks, one for each group of "
@@ -150,11 +153,11 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if options is not None and "reset_mask" in options:
             mask = check_mask(options["reset_mask"], self.num_envs)
             options = {key: value for key, value in options.items() if key != "reset_mask"}
-        if mask is None or mask.all():
-            self._was_reset = True
-        elif not self._was_reset:
+        whole = mask is None or bool(mask.all())
+        if not whole and not self._was_reset:
             raise ResetNeeded("reset every environment before some of them")
         result = self._reset(seeds, options, mask)
+        self._was_reset = True
         self._over[slice(None) if mask is None else mask] = False
         return result
 
@@ -256,7 +259,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     def __del__(self) -> None:
         """Closes what was not closed."""
-        if not getattr(self, "closed", True):
+        # Not in a forked process, which inherits what is its parent's to close.
+        if not getattr(self, "closed", True) and self._pid == os.getpid():
             self.close()
 
     # Checks.

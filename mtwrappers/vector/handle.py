@@ -37,7 +37,9 @@ class WorkerHandle:
         self.awaited = False
         self.layout: Layout | None = None
         self.strings: dict[str, list[str]] = {}
-        self.names: list[Any] = []  # of the tasks that the last reset began
+        self.names: list[Any] = [None] * (stop - start)  # of tasks, as resets reported them
+        self.hung: float | None = None
+        self.ready = False  # whether it has all that a worker needs
 
     @property
     def rows(self) -> slice:
@@ -55,7 +57,13 @@ class WorkerHandle:
         finally:
             other.close()
         self.awaited = True
-        self.layout, self.strings = None, {}
+        self.layout, self.strings, self.hung = None, {}, None
+
+    def note(self, answer: Any) -> None:
+        """Takes from an answer what its later ones will leave out."""
+        if isinstance(answer, dict):
+            self.layout = answer.get("layout", self.layout)
+            self.strings = answer.get("strings", self.strings)
 
     def send(self, command: str, *arguments: Any) -> None:
         """Sends a command with its arguments."""
@@ -79,6 +87,8 @@ class WorkerHandle:
 
     def how_it_ended(self) -> str:
         """Its exit code or signal, in words."""
+        if self.hung is not None:
+            return f"hung: it did not answer within {self.hung:g} s"
         self.process.join(ALIVE_CHECK)
         code = self.process.exitcode
         if code is None:
@@ -114,7 +124,7 @@ def gather(workers: Iterable[WorkerHandle], timeout: float | None) -> Gathered:
     waiting: dict[Any, WorkerHandle] = {worker.conn: worker for worker in workers}
     answers: dict[int, Any] = {}
     lost: list[WorkerHandle] = []
-    failure: tuple[Exception, str] | None = None
+    failures: dict[int, tuple[Exception, str]] = {}
     deadline = None if timeout is None else time.monotonic() + timeout
     while waiting:
         pause = ALIVE_CHECK
@@ -123,7 +133,7 @@ def gather(workers: Iterable[WorkerHandle], timeout: float | None) -> Gathered:
         ready: list[Any] = wait(list(waiting), pause)
         if not ready:
             late = deadline is not None and time.monotonic() >= deadline
-            lost += _silent(waiting, late)
+            lost += _silent(waiting, timeout if late else None)
             continue
         for conn in ready:
             worker = waiting.pop(conn)
@@ -138,18 +148,22 @@ def gather(workers: Iterable[WorkerHandle], timeout: float | None) -> Gathered:
                 continue
             answer = pickle.loads(message)
             if answer[0] == protocol.ERROR:
-                failure = failure or (answer[1], answer[2])
+                failures[worker.index] = answer[1], answer[2]
             else:
+                worker.note(answer[1])
                 answers[worker.index] = answer[1]
+    # That of the first environments, as a single process would raise it.
+    failure = failures[min(failures)] if failures else None
     return answers, lost, failure
 
 
-def _silent(waiting: dict[Any, WorkerHandle], late: bool) -> list[WorkerHandle]:
-    """Takes those that are dead, or all that are late, out of ``waiting``."""
+def _silent(waiting: dict[Any, WorkerHandle], late: float | None) -> list[WorkerHandle]:
+    """Takes those that are dead out of ``waiting``, or all, if they are ``late`` (seconds)."""
     found = []
     for conn, worker in list(waiting.items()):
-        if late or not worker.process.is_alive():
-            if late:
+        if late is not None or not worker.process.is_alive():
+            if worker.process.is_alive():
+                worker.hung = late
                 worker.process.kill()
             del waiting[conn]
             found.append(worker)

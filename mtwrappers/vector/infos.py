@@ -25,6 +25,8 @@ def layout_of(infos: Sequence[Info]) -> Layout | None:
     layout = []
     for key, value in first.items():
         kind = type(value)
+        if type(key) is not str or key[:1] == "_" or key == "final_obs":
+            return None  # these mean something to Gymnasium
         if not (kind in _PLAIN or (issubclass(kind, np.number) and kind is not np.longdouble)):
             return None
         layout.append((key, kind))

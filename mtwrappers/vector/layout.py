@@ -7,6 +7,7 @@ memory. Other spaces (Text, Graph, Sequence) are batched by Gymnasium as Python 
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -75,7 +76,8 @@ class BatchLayout:
     def stack(self, rows: Sequence[Any]) -> Any:
         """Observations of a space that is not fixed, as Gymnasium batches them."""
         out: Any = create_empty_array(self.space, self.n)
-        return concatenate(self.space, rows, out)
+        # Gymnasium's batch holds the environments' own objects.
+        return copy.deepcopy(concatenate(self.space, rows, out))
 
 
 def _leaves(space: Space[Any], path: tuple[Any, ...]) -> list[Leaf] | None:

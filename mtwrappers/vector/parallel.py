@@ -102,11 +102,16 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         self._replayed: dict[str, tuple[str, Any]] = {}
         self._fd = -1
         self._lost: list[WorkerHandle] = []
+        # Workers that were restarted outside of a step, which the next step is to say.
+        self._unreported: list[WorkerHandle] = []
+        self._step_was_sent = False
         self._workers = self._plan_workers(makers, min(count, self.num_envs), max_path_length)
         try:
             for worker in self._workers:
                 worker.launch(self._context)
             self._built(self._workers)
+            for worker in self._workers:
+                worker.ready = True
         except BaseException:
             self.closed = True
             self._kill_all()
@@ -136,6 +141,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     def _built(self, workers: Sequence[WorkerHandle]) -> None:
         """Takes what the workers have built, and gives them the shared memory."""
         built = self._gather(workers)
+        if self._lost:
+            self._fail(self._lost)
         if self._fd < 0:
             spaces = [pair for worker in workers for pair in built[worker.index][0]]
             self._declare(spaces, *built[0][1:])
@@ -150,8 +157,11 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         for worker in workers:
             worker.send("share", *self._share)
             assert worker.conn is not None
-            send_handle(worker.conn, self._fd, worker.process.pid)
+            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+                send_handle(worker.conn, self._fd, worker.process.pid)
         self._gather(workers)
+        if self._lost:
+            self._fail(self._lost)
 
     # Talking to workers.
 
@@ -165,7 +175,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         if self._lost and not self._restarts:
             self._fail(self._lost)
         if failure is not None:
-            self._lost = self._revive_quietly(self._lost)
+            self._revive(self._lost)
             raise failure[0] from WorkerTraceback(failure[1])
         return answers
 
@@ -177,8 +187,10 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         answers = self._gather(self._workers)
         for worker in self._lost:
             self._restart(worker)
-            if command != "reset" and self._was_reset:
+            if self._was_reset:
+                # A reset of some environments leaves the others where a new worker has none.
                 self._reset_restarted(worker)
+                self._unreported.append(worker)
             worker.send(command, *arguments[worker.index])
             answers.update(self._gather_or_fail(worker))
         return [answers[worker.index] for worker in self._workers]
@@ -194,10 +206,12 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             except Exception as exc:
                 # Of a call that its caller has given up.
                 gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
-            for worker in self._lost:
-                self._restart(worker)
-                self._reset_restarted(worker)
-            self._over = self._shared.terminated | self._shared.truncated
+            self._revive(self._lost)
+            if self._step_was_sent:
+                self._over = self._shared.terminated | self._shared.truncated
+        # A restart that was itself interrupted is done again.
+        self._revive([worker for worker in self._workers if not worker.ready])
+        self._step_was_sent = False
 
     # Faults.
 
@@ -227,12 +241,11 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
 
     def _restart(self, worker: WorkerHandle) -> None:
         """A new worker in the place of a lost one, with its tasks and settings."""
+        worker.ready = False
         worker.kill()
         worker.launch(self._context)
         lost, self._lost = self._lost, []
         self._built([worker])
-        if self._lost:
-            self._fail(self._lost)
         rows = worker.rows
         if self._dtype is not None:
             worker.send("actions_in", self._dtype.str)
@@ -245,12 +258,16 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             worker.send("call", self._task_setter(), [((task,), {}) for task in tasks])
             self._gather_or_fail(worker)
         self._lost = lost
+        worker.ready = True
 
-    def _revive_quietly(self, lost: Sequence[WorkerHandle]) -> list[WorkerHandle]:
-        for worker in lost:
+    def _revive(self, lost: Sequence[WorkerHandle]) -> None:
+        """Restarts workers outside of a step; the next step says so."""
+        for worker in list(lost):
             self._restart(worker)
-            self._reset_restarted(worker)
-        return []
+            if self._was_reset:
+                self._reset_restarted(worker)
+                self._unreported.append(worker)
+        self._lost = []
 
     def _reset_restarted(self, worker: WorkerHandle) -> Any:
         """Resets the environments of a restarted worker, from branches of their last seeds."""
@@ -279,9 +296,13 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             for w in self._workers
         ]
         answers = self._ask("reset", arguments)
+        if mask is None or mask.all():
+            self._unreported = []
         infos = [info for answer in answers for info in answer["infos"]]
         for worker, answer in zip(self._workers, answers, strict=True):
-            worker.names = [info and info.get("task_name") for info in answer["infos"]]
+            for row, info in enumerate(answer["infos"]):
+                if info is not None:
+                    worker.names[row] = info.get("task_name")
         self._object_obs = [obs for answer in answers for obs in answer.get("obs", ())]
         return self._batch_obs(), self._batch_infos(infos, self._add_info)
 
@@ -293,6 +314,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
 
     def _begin_step(self, actions: Any) -> None:
         self._drain()
+        self._step_was_sent = True
         if not self._check_actions.is_array:
             self._last_actions = actions
             for worker in self._workers:
@@ -316,9 +338,12 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     def _end_step(self) -> StepResult:
         before = self._batch_obs() if self._restarts else None
         answers = self._gather(self._workers)
-        lost = self._lost
-        for worker in lost:
+        for worker in self._lost:
             self._restart(worker)
+        self._step_was_sent = False
+        lost = list(dict.fromkeys([*self._lost, *self._unreported]))
+        self._unreported = []
+        for worker in lost:
             answers[worker.index] = self._reset_restarted(worker)
             self._shared.rewards[worker.rows] = 0.0
             self._shared.terminated[worker.rows] = False
@@ -330,8 +355,6 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
                 continue
             if "obs" in extras:
                 self._object_obs[worker.rows] = extras["obs"]
-            worker.layout = extras.get("layout", None if "infos" in extras else worker.layout)
-            worker.strings = extras.get("strings", worker.strings)
             finals += extras.get("finals", ())
         infos = self._collect_infos(answers)
         for i, obs, info in finals:

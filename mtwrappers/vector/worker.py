@@ -23,6 +23,7 @@ import cloudpickle
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers.errors import with_context
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.infos import Info, Layout, fits_cells, layout_of, matches
 from mtwrappers.vector.shared import INFO_SLOTS, SharedArrays
@@ -146,6 +147,8 @@ class _Server:
         extras = self._write_obs()
         extras.update(self._pack(block.infos))
         if block.finals:
+            for i, _, info in block.finals:
+                _require_picklable(info, i)
             extras["finals"] = block.finals
         if extras:
             self._answer(extras)
@@ -156,6 +159,8 @@ class _Server:
         self, seeds: list[int | None], options: dict[str, Any] | None, mask: list[bool] | None
     ) -> None:
         self.block.reset(seeds, options, mask)
+        for i, info in enumerate(self.block.infos, self._start):
+            _require_picklable(info, i)
         self._answer({**self._write_obs(), "infos": self.block.infos})
 
     def _write_obs(self) -> dict[str, Any]:
@@ -174,19 +179,24 @@ class _Server:
         if layout is None or not all(matches(info, layout) for info in infos):
             layout = layout_of(infos)
             if layout is None or not fits_cells(layout, INFO_SLOTS):
-                self._layout = None
-                return {"infos": infos}
+                return self._send_whole(infos)
             self._layout = extras["layout"] = layout
             self._strings = {}
         try:
             self._shared.cells.write(layout, self._start, infos)
         except OverflowError:
-            self._layout = None
-            return {"infos": infos}
+            return self._send_whole(infos)
         strings = _strings(layout, infos)
         if strings != self._strings:
             self._strings = extras["strings"] = strings
         return extras
+
+    def _send_whole(self, infos: Sequence[Any]) -> dict[str, Any]:
+        """Infos that shared memory cannot hold, through the pipe."""
+        self._layout = None
+        for i, info in enumerate(infos):
+            _require_picklable(info, self._start + i)
+        return {"infos": infos, "layout": None}
 
     def _call(self, name: str, each: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> None:
         self._answer(self.block.call(name, each))
@@ -197,6 +207,13 @@ class _Server:
 
     def _render(self) -> None:
         self._answer(self.block.render())
+
+
+def _require_picklable(info: Any, index: int) -> None:
+    try:
+        cloudpickle.dumps(info)
+    except Exception as exc:
+        raise with_context(exc, f"the info of environment {index}") from exc
 
 
 def _strings(layout: Layout, infos: Sequence[Info]) -> dict[str, list[str]]:

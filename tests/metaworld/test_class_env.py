@@ -1,0 +1,299 @@
+"""One Sawyer class under Gymnasium's contract; every class plays once beside Meta-World's own."""
+
+import pickle
+from types import SimpleNamespace
+
+import metaworld
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from metaworld.policies import ENV_POLICY_MAP
+
+from mtwrappers.metaworld import make_benchmark
+from mtwrappers.metaworld.class_env import (
+    ClassPool,
+    SawyerSettings,
+    action_box,
+    observation_box,
+)
+from mtwrappers.report import choose_gl
+
+CLASSES = metaworld.ALL_V3_ENVIRONMENTS
+REACH = {"reach-v3": CLASSES["reach-v3"]}
+
+
+def pool_of(classes, *, goals_visible=True, max_episode_steps=500, **settings):
+    return ClassPool(
+        classes,
+        goals_visible=goals_visible,
+        settings=SawyerSettings(**settings),
+        max_episode_steps=max_episode_steps,
+    )
+
+
+def reach(**kwargs):
+    env = pool_of(REACH, **kwargs).get("reach-v3")
+    env.set_task(make_benchmark("MT1", num_goals=2).train_tasks[0])
+    return env
+
+
+def random_actions(n, seed=0):
+    return np.random.default_rng(seed).uniform(-1, 1, (n, 4)).astype(np.float32)
+
+
+def play(env, task, actions, policy=None):
+    """An episode's beginning: ``[(obs, info), (obs, reward, terminated, truncated, info), ...]``.
+
+    With a policy, its actions replace the given ones.
+    """
+    env.set_task(task)
+    returned = [env.reset()]
+    for action in actions:
+        if policy is not None:
+            action = policy.get_action(returned[-1][0])
+        returned.append(env.step(action))
+    return returned
+
+
+@pytest.fixture(scope="module", params=CLASSES)
+def played(request):
+    """One class, ours and Meta-World's, on two visible goals and on a hidden one."""
+    name = request.param
+    pool = pool_of({name: CLASSES[name]})
+    shown, hidden = (
+        make_benchmark(b, env_name=name, num_goals=2).train_tasks for b in ("MT1", "ML1")
+    )
+    bare = CLASSES[name]()
+    ours, theirs = [], []
+    for env, episodes in ((pool.get(name), ours), (bare, theirs)):
+        episodes.append(play(env, shown[0], random_actions(10)))
+        episodes.append(play(env, hidden[1], random_actions(10)))
+        episodes.append(play(env, shown[1], range(60), ENV_POLICY_MAP[name]()))
+    return SimpleNamespace(
+        ours=ours,
+        theirs=theirs,
+        visible_box=pool.observation_space,
+        hidden_box=observation_box({name: CLASSES[name]}, goals_visible=False),
+    )
+
+
+def test_observations_and_rewards_are_those_of_the_bare_class_bit_for_bit(played):
+    for ours, theirs in zip(played.ours, played.theirs, strict=True):
+        for our, their in zip(ours, theirs, strict=True):
+            assert np.array_equal(our[0], their[0])
+        for our, their in zip(ours[1:], theirs[1:], strict=True):
+            assert our[1] == their[1]
+            assert our[4] == {key: float(value) for key, value in their[4].items()}
+
+
+def test_observations_lie_inside_the_tightest_space_from_reset_on(played):
+    boxes = (played.visible_box, played.hidden_box, played.visible_box)
+    for box, episode in zip(boxes, played.ours, strict=True):
+        for returned in episode:
+            assert returned[0].dtype == box.dtype == np.float64
+            assert box.contains(returned[0])
+
+
+def test_goals_are_shown_or_hidden_as_the_task_says(played):
+    shown, hidden, _ = played.ours
+    assert all(np.any(returned[0][-3:] != 0) for returned in shown)
+    assert all(np.all(returned[0][-3:] == 0) for returned in hidden)
+
+
+def test_scalars_are_plain_and_infos_have_the_same_keys_on_reset_and_step(played):
+    for (_, first_info), *steps in played.ours:
+        assert {type(value) for value in first_info.values()} == {float}
+        for _, reward, terminated, truncated, info in steps:
+            assert type(reward) is float
+            assert terminated is False
+            assert truncated is False
+            assert info.keys() == first_info.keys()
+            assert {type(value) for value in info.values()} == {float}
+
+
+def test_the_observation_box_has_the_bounds_of_hand_gripper_objects_and_goal():
+    box = observation_box(REACH, goals_visible=True)
+    hand_low, hand_high = [-0.525, 0.348, -0.0525], [0.525, 1.025, 0.7]
+    assert box.dtype == np.float64
+    assert box.low.tolist()[:4] == box.low.tolist()[18:22] == [*hand_low, -1.0]
+    assert box.high.tolist()[:4] == box.high.tolist()[18:22] == [*hand_high, 1.0]
+    assert box.low.tolist()[4:18] == box.low.tolist()[22:36] == [-1e10] * 14
+    assert box.high.tolist()[4:18] == box.high.tolist()[22:36] == [1e10] * 14
+    assert box.low.tolist()[36:] == [-0.1, 0.8, 0.05]
+    assert box.high.tolist()[36:] == [0.1, 0.9, 0.3]
+
+
+def test_a_hidden_goal_has_bounds_that_include_zero():
+    box = observation_box(REACH, goals_visible=False)
+    assert box.low.tolist()[36:] == [-0.1, 0.0, 0.0]
+    assert box.high.tolist()[36:] == [0.1, 0.9, 0.3]
+
+
+def test_the_box_of_several_classes_is_the_union_of_theirs_and_has_width_everywhere():
+    union = observation_box(CLASSES, goals_visible=True)
+    boxes = [observation_box({n: c}, goals_visible=True) for n, c in CLASSES.items()]
+    assert np.array_equal(union.low, np.min([box.low for box in boxes], axis=0))
+    assert np.array_equal(union.high, np.max([box.high for box in boxes], axis=0))
+    for box in (union, *boxes):
+        assert np.all(box.low < box.high)
+        assert np.all(np.isfinite([box.low, box.high]))
+
+
+def test_the_action_box_is_symmetric_and_float32():
+    box = action_box()
+    assert box.dtype == np.float32
+    assert box.low.tolist() == [-1.0] * 4
+    assert box.high.tolist() == [1.0] * 4
+
+
+@pytest.mark.parametrize(
+    ("action", "message"),
+    [
+        ([np.nan, 0, 0, 0], r"reach-v3: expected a finite action, got \[nan  0.  0.  0.\]"),
+        ([0, 0, 0, np.nan], "reach-v3: expected a finite action"),
+        ([0, np.inf, 0, 0], "reach-v3: expected a finite action"),
+        ([np.inf, -np.inf, 0, 0], "reach-v3: expected a finite action"),
+        ([0, 0, 0], r"reach-v3: expected an action of shape \(4,\), got \(3,\)"),
+        ([0, 0, 0, 0, 0], r"reach-v3: expected an action of shape \(4,\), got \(5,\)"),
+        ([[0, 0, 0, 0]], r"reach-v3: expected an action of shape \(4,\), got \(1, 4\)"),
+        (0.0, r"reach-v3: expected an action of shape \(4,\), got \(\)"),
+    ],
+)
+def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on(action, message):
+    actions = random_actions(6)
+    env, undisturbed = reach(), reach()
+    for one in (env, undisturbed):
+        one.reset()
+        for good in actions[:3]:
+            one.step(good)
+    with pytest.raises(ValueError, match=message):
+        env.step(np.array(action))
+    for good in actions[3:]:
+        (obs, reward, *_), (expected, expected_reward, *_) = env.step(good), undisturbed.step(good)
+        assert np.array_equal(obs, expected)
+        assert reward == expected_reward
+
+
+def test_a_list_is_an_action_too():
+    env = reach()
+    env.reset()
+    as_list = env.step([1.0, 0.0, 0.0, 0.0])
+    env.reset()
+    as_array = env.step(np.array([1.0, 0.0, 0.0, 0.0]))
+    assert np.array_equal(as_list[0], as_array[0])
+
+
+def test_every_call_returns_arrays_and_dicts_of_its_own():
+    env = reach()
+    returned = [env.reset(), env.reset()]
+    returned += [(obs, info) for obs, _, _, _, info in (env.step(a) for a in random_actions(3))]
+    for i, (obs, info) in enumerate(returned):
+        for other_obs, other_info in returned[:i]:
+            assert not np.shares_memory(obs, other_obs)
+            assert info is not other_info
+
+
+def test_stepping_needs_a_reset_after_set_task_and_after_the_end_of_an_episode():
+    env = reach(max_episode_steps=2)
+    action = np.zeros(4, np.float32)
+    with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
+        env.step(action)
+    for _ in range(2):
+        env.reset()
+        assert [env.step(action)[3] for _ in range(2)] == [False, True]
+        with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
+            env.step(action)
+
+
+def test_without_a_time_limit_an_episode_outlasts_that_of_meta_world():
+    env = reach(max_episode_steps=None)
+    env.reset()
+    assert [env.step(np.zeros(4, np.float32))[3] for _ in range(501)] == [False] * 501
+
+
+def test_the_reward_function_version_reaches_the_class():
+    rewards = []
+    for version in ("v1", "v2"):
+        env = reach(reward_function_version=version)
+        env.reset()
+        rewards.append([env.step(action)[1] for action in random_actions(3)])
+    bare = CLASSES["reach-v3"](reward_function_version="v1")
+    bare.set_task(make_benchmark("MT1", num_goals=2).train_tasks[0])
+    bare.reset()
+    assert rewards[0] == [bare.step(action)[1] for action in random_actions(3)]
+    assert rewards[0] != rewards[1]
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        (
+            {"reward_function_version": "v3"},
+            "reward_function_version must be 'v1' or 'v2', got 'v3'",
+        ),
+        (
+            {"render_mode": "ansi"},
+            r"render_mode must be one of \['rgb_array', 'depth_array'\] or None, got 'ansi'",
+        ),
+        (
+            {"camera_name": "corner", "camera_id": 1},
+            "give camera_name or camera_id, not both; got 'corner' and 1",
+        ),
+    ],
+)
+def test_settings_that_do_not_exist_are_refused(settings, message):
+    with pytest.raises(ValueError, match=message):
+        SawyerSettings(**settings)
+
+
+def test_a_pool_builds_a_class_on_first_use_and_keeps_it():
+    pool = pool_of({name: CLASSES[name] for name in ("reach-v3", "push-v3")})
+    assert pool.envs_built == 0
+    push = pool.get("push-v3")
+    assert pool.get("push-v3") is push
+    assert pool.envs_built == 1
+    assert push.observation_space == pool.observation_space
+
+
+def test_a_pickled_pool_is_a_plan_that_builds_its_own_environments():
+    pool = pool_of(REACH, render_mode="rgb_array", camera_name="corner2", max_episode_steps=7)
+    pool.get("reach-v3")
+    copy = pickle.loads(pickle.dumps(pool))
+    assert copy.envs_built == 0
+    assert copy.settings == SawyerSettings(render_mode="rgb_array", camera_name="corner2")
+    assert copy.max_episode_steps == 7
+    assert copy.observation_space == pool.observation_space
+    assert copy.get("reach-v3") is not pool.get("reach-v3")
+    assert copy.get("reach-v3").action_space == action_box()
+
+
+@pytest.fixture(scope="module")
+def gl():
+    name = choose_gl()
+    if name is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    return name
+
+
+def test_a_frame_has_the_size_and_the_camera_that_were_asked_for(gl, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", gl)
+    frames = []
+    for camera in ("corner", "topview"):
+        env = reach(render_mode="rgb_array", camera_name=camera, width=64, height=48)
+        assert env.render_mode == "rgb_array"
+        env.reset()
+        frames.append(env.render())
+        env.close()
+    assert [frame.shape for frame in frames] == [(48, 64, 3)] * 2
+    assert [frame.dtype for frame in frames] == [np.uint8] * 2
+    assert not np.array_equal(*frames)
+
+
+def test_depth_is_rendered_as_one_number_a_pixel(gl, monkeypatch):
+    monkeypatch.setenv("MUJOCO_GL", gl)
+    env = reach(render_mode="depth_array", camera_name="corner", width=64, height=48)
+    env.reset()
+    depth = env.render()
+    env.close()
+    assert depth.shape == (48, 64)
+    assert len(np.unique(depth)) > 1

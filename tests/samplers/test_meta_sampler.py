@@ -1,0 +1,515 @@
+"""`MetaSampler`: exactly the paths asked for, of each of a batch of tasks."""
+
+import gc
+import logging
+import sys
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ClosedEnvironmentError, DependencyNotInstalled
+from gymnasium.spaces import Box, Discrete
+
+from mtwrappers import MetaSampler, MetaWorldSetTaskEnv, PointGoalEnv
+from tests.fakes import CountingEnv, CountingSetTaskEnv, equal
+
+TASKS = [{"first": 0}, {"first": 100}]
+
+
+def lazy(observations):
+    return np.zeros(len(observations), dtype=np.int64)
+
+
+class LengthEnv(gymnasium.Env):
+    """Its task says how long episodes are; it observes the length and the step."""
+
+    def __init__(self):
+        self.observation_space = Box(0, 1000, (2,), np.float64)
+        self.action_space = Discrete(2)
+        self.length = 1
+
+    def set_task(self, task):
+        self.length = task["length"]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.steps = 0
+        return self._obs(), {}
+
+    def step(self, action):
+        self.steps += 1
+        return self._obs(), float(self.steps), self.steps >= self.length, False, {}
+
+    def _obs(self):
+        return np.array([self.length, self.steps], np.float64)
+
+
+class ChanceEnv(CountingSetTaskEnv):
+    """Episodes have 1 step or 20, by a coin that every reset throws."""
+
+    def reset(self, *, seed=None, options=None):
+        obs, info = super().reset(seed=seed, options=options)
+        self.length = 1 if self.np_random.random() < 0.5 else 20
+        return obs, info
+
+
+class QuietResetEnv(CountingSetTaskEnv):
+    """Reports an info at every step and none on reset."""
+
+    def _info(self):
+        return {"count": 10 * self.steps} if self.steps else {}
+
+
+class Walk:
+    """A random policy with a stream of its own."""
+
+    def __init__(self, seed=0):
+        self.rng = np.random.default_rng(seed)
+
+    def get_actions(self, observations):
+        actions = self.rng.uniform(-0.1, 0.1, observations.shape)
+        return actions, {"mean": actions / 2}
+
+
+def lengths(paths):
+    return {task: [len(path["rewards"]) for path in own] for task, own in paths.items()}
+
+
+def sample(*args, tasks=None, **kwargs):
+    """The paths of a sampler, which is closed after it."""
+    sampler = MetaSampler(*args, **kwargs)
+    try:
+        if tasks is not None:
+            sampler.update_tasks(tasks)
+        return sampler.obtain_samples()
+    finally:
+        sampler.close()
+
+
+# What a path holds.
+
+
+def test_each_tasks_paths_hold_what_happened():
+    paths = sample(CountingSetTaskEnv(3), lazy, 2, 2, 9, tasks=TASKS)
+    assert list(paths) == [0, 1]
+    for task, first in ((0, 0), (1, 100)):
+        assert len(paths[task]) == 2
+        for path in paths[task]:
+            seen = np.array([[first, first], [first + 1, first + 1], [first + 2, first + 2]])
+            assert equal(path["observations"], seen.astype(np.float64))
+            assert path["actions"].tolist() == [0, 0, 0]
+            assert equal(path["rewards"], np.array([1.0, 2, 3]))
+            assert equal(path["terminated"], np.array([False, False, True]))
+            assert equal(path["truncated"], np.array([False, False, False]))
+            assert path["agent_infos"] == {}
+            assert path["env_infos"]["steps"].tolist() == [1, 2, 3]
+            assert equal(path["next_observation"], np.array([first + 3.0, first + 3.0]))
+
+
+@pytest.mark.parametrize(
+    ("length", "terminated", "truncated"),
+    [
+        (1, [True], [False]),
+        (2, [False, True], [False, True]),
+        (3, [False, False], [False, True]),
+    ],
+)
+def test_paths_are_truncated_at_the_longest_length(length, terminated, truncated):
+    paths = sample(CountingSetTaskEnv(length), lazy, 1, 2, 2, tasks=TASKS)
+    for first, [path] in zip((0, 100), paths.values(), strict=True):
+        assert path["terminated"].tolist() == terminated
+        assert path["truncated"].tolist() == truncated
+        assert path["next_observation"].tolist() == [first + len(terminated)] * 2
+
+
+def test_the_last_infos_of_a_path_are_its_own_and_not_of_the_next_episode():
+    sampler = MetaSampler(LengthByTask(), lazy, 3, 2, 9, envs_per_task=1)
+    sampler.update_tasks([{"first": 1}, {"first": 4}])
+    for own, last in zip(sampler.obtain_samples().values(), (1, 4), strict=True):
+        for path in own:
+            assert path["env_infos"]["steps"].tolist() == list(range(1, last + 1))
+            assert len(set(path["env_infos"]["draw"].tolist())) == 1
+        assert len({int(path["env_infos"]["draw"][0]) for path in own}) == 3
+
+
+class LengthByTask(CountingSetTaskEnv):
+    """Counts from ``first``, for as many steps."""
+
+    def set_task(self, task):
+        super().set_task(task)
+        self.length = task["first"]
+
+
+@pytest.mark.parametrize("tasks", [1, 2])
+def test_infos_that_a_reset_does_not_report_are_kept(tasks):
+    # All environments end at once, so that all infos of that step are of resets.
+    paths = sample(QuietResetEnv(3), lazy, 2, tasks, 9, tasks=TASKS[:tasks])
+    for own in paths.values():
+        assert [path["env_infos"]["count"].tolist() for path in own] == [[10, 20, 30]] * 2
+
+
+def test_agent_infos_are_cut_into_paths_with_their_actions():
+    paths = sample(PointGoalEnv(), Walk(), 3, 2, 4, envs_per_task=2, seed=0)
+    for path in (path for own in paths.values() for path in own):
+        assert path["agent_infos"]["mean"].shape == (4, 2)
+        assert np.array_equal(path["agent_infos"]["mean"], path["actions"] / 2)
+
+
+def test_each_observation_follows_from_the_one_before_and_its_action():
+    paths = sample(PointGoalEnv(), Walk(), 3, 2, 5, envs_per_task=2, seed=0)
+    for path in (path for own in paths.values() for path in own):
+        assert path["observations"][0].tolist() == [0, 0]
+        following = np.vstack([path["observations"][1:], path["next_observation"]])
+        assert np.array_equal(following, path["observations"] + path["actions"])
+
+
+# How many paths, and which.
+
+
+@pytest.mark.parametrize("envs_per_task", [1, 2, 3, 5])
+@pytest.mark.parametrize("longest", [4, 50])
+def test_every_task_gives_its_quota_of_whole_paths_whatever_the_lengths(envs_per_task, longest):
+    tasks = [{"length": 1}, {"length": 9}, {"length": 4}]
+    sampler = MetaSampler(LengthEnv(), lazy, 5, 3, longest, envs_per_task=envs_per_task)
+    sampler.update_tasks(tasks)
+    for round_ in (1, 2):
+        paths = sampler.obtain_samples()
+        last = min(9, longest)
+        assert lengths(paths) == {0: [1] * 5, 1: [last] * 5, 2: [4] * 5}
+        assert sampler.total_timesteps_sampled == round_ * 5 * (1 + last + 4)
+        for task, own in paths.items():
+            for path in own:
+                over = path["terminated"] | path["truncated"]
+                assert over.tolist() == [False] * (len(over) - 1) + [True]
+                assert path["observations"][:, 0].tolist() == [tasks[task]["length"]] * len(over)
+                assert path["observations"][:, 1].tolist() == list(range(len(over)))
+
+
+def test_one_environment_a_path_is_the_default():
+    sampler = MetaSampler(CountingSetTaskEnv(), lazy, 3, 2, 5)
+    assert sampler.envs_per_task == 3
+    assert sampler.envs.num_envs == 6
+
+
+def chance_lengths(seed, episodes):
+    """The lengths of the first episodes of an environment with this seed, played on its own."""
+    env, drawn = ChanceEnv(), []
+    env.reset(seed=seed)
+    for _ in range(episodes):
+        drawn.append(env.length)
+        env.reset()
+    return drawn
+
+
+@pytest.mark.parametrize(("paths_a_task", "envs_per_task"), [(4, 4), (6, 2), (5, 3)])
+def test_each_environment_gives_its_own_first_episodes_short_or_long(paths_a_task, envs_per_task):
+    whole, rest = divmod(paths_a_task, envs_per_task)
+    paths = sample(ChanceEnv(), lazy, paths_a_task, 2, 50, envs_per_task, seed=7)
+    expected = {task: [] for task in range(2)}
+    for index in range(2 * envs_per_task):
+        task, k = divmod(index, envs_per_task)
+        expected[task] += chance_lengths(7 + index, whole + (k < rest))
+    assert lengths(paths) == expected
+    assert {n for own in expected.values() for n in own} == {1, 20}
+
+
+def test_short_episodes_are_not_preferred():
+    # The first 30 episodes to end, of 30 environments that begin anew at once, are nearly all
+    # short: about 15 end with the first step, half as many with the second, and so on.
+    paths = sample(ChanceEnv(), lazy, 30, 2, 50, seed=0)
+    expected = [length for seed in range(60) for length in chance_lengths(seed, 1)]
+    drawn = [len(path["rewards"]) for own in paths.values() for path in own]
+    assert drawn == expected
+    assert 20 <= drawn.count(20) <= 40
+
+
+# Tasks.
+
+
+def test_tasks_are_drawn_from_the_environment():
+    sampler = MetaSampler(CountingSetTaskEnv(), lazy, 2, 3, 5, seed=1)
+    tasks = sampler.update_tasks()
+    assert len({task["first"] for task in tasks}) == 3
+    for task, own in sampler.obtain_samples().items():
+        for path in own:
+            assert path["observations"][0].tolist() == [tasks[task]["first"]] * 2
+
+
+def test_tasks_that_are_set_stay_until_others_are():
+    sampler = MetaSampler(CountingSetTaskEnv(), lazy, 1, 2, 5)
+    assert sampler.update_tasks(TASKS) == TASKS
+
+    def firsts():
+        return [own[0]["observations"][0, 0] for own in sampler.obtain_samples().values()]
+
+    assert [firsts(), firsts()] == [[0, 100]] * 2
+    sampler.update_tasks(tuple(reversed(TASKS)))
+    assert firsts() == [100, 0]
+
+
+def test_the_environment_that_is_given_is_copied():
+    env = CountingSetTaskEnv()
+    sampler = MetaSampler(env, lazy, 1, 2, 5)
+    sampler.update_tasks(TASKS)
+    sampler.obtain_samples()
+    assert env.actions == []
+    assert env.first == 0
+
+
+@pytest.mark.parametrize("n", [0, 1, 3])
+def test_another_number_of_tasks_is_refused(n):
+    sampler = MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5)
+    with pytest.raises(
+        ValueError, match=rf"expected 2 tasks, one for each group of 2 environments, got {n}"
+    ):
+        sampler.update_tasks([{"first": 0}] * n)
+
+
+# Seeds, and both executors.
+
+
+def both(env, policy, *args, tasks=None, **kwargs):
+    """The same paths from both executors."""
+    return [
+        sample(
+            env,
+            policy(),
+            *args,
+            tasks=tasks,
+            parallel=parallel,
+            **kwargs,
+            **({"workers": 2} if parallel else {}),
+        )
+        for parallel in (False, True)
+    ]
+
+
+def test_both_executors_give_equal_paths_and_the_seed_reproduces_them():
+    iterative, parallel = both(ChanceEnv(), lambda: lazy, 3, 2, 9, 2, seed=5, tasks=TASKS)
+    assert equal(iterative, parallel)
+    assert equal(iterative, sample(ChanceEnv(), lazy, 3, 2, 9, 2, seed=5, tasks=TASKS))
+    assert not equal(iterative, sample(ChanceEnv(), lazy, 3, 2, 9, 2, seed=6, tasks=TASKS))
+
+
+def test_both_executors_give_equal_paths_of_a_constructor_and_a_random_policy():
+    make = partial(PointGoalEnv, radius=2.0)
+    iterative, parallel = both(make, Walk, 2, 3, 4, seed=5)
+    assert equal(iterative, parallel)
+
+
+def test_both_executors_draw_the_same_tasks():
+    drawn = []
+    for options in ({}, {"parallel": True, "workers": 2}):
+        sampler = MetaSampler(PointGoalEnv(), Walk(), 1, 3, 4, seed=5, **options)
+        drawn.append([sampler.update_tasks(), sampler.obtain_samples(), sampler.update_tasks()])
+        sampler.close()
+    assert equal(*drawn)
+    assert drawn[0][0] != drawn[0][2]
+
+
+def test_the_global_random_state_is_not_changed():
+    before = np.random.get_state()[1].tolist()
+    sampler = MetaSampler(ChanceEnv(), lazy, 2, 2, 9, seed=5)
+    sampler.update_tasks()
+    sampler.obtain_samples()
+    assert np.random.get_state()[1].tolist() == before
+
+
+def test_only_the_first_rollout_is_seeded():
+    sampler = MetaSampler(CountingSetTaskEnv(2), lazy, 1, 2, 5, seed=3)
+    sampler.obtain_samples()
+    sampler.obtain_samples()
+    seeds = [env.unwrapped.seeds for env in sampler.envs.envs]
+    assert [own[0] for own in seeds] == [3, 4]
+    assert {seed for own in seeds for seed in own[1:]} == {None}
+
+
+# The policy.
+
+
+def test_observations_come_task_by_task_and_resets_as_masks():
+    class Watching:
+        masks, shapes = [], set()
+
+        def reset(self, mask):
+            self.masks.append(mask.tolist())
+
+        def get_actions(self, observations):
+            self.shapes.add(observations.shape)
+            return [[0, 0], [0, 0]], None
+
+    policy = Watching()
+    sample(LengthEnv(), policy, 2, 2, 9, tasks=[{"length": 1}, {"length": 3}])
+    assert policy.shapes == {(2, 2, 2)}
+    # The first task's environments begin anew at every step, while the second's go on.
+    first_only = [True, True, False, False]
+    assert policy.masks == [[True] * 4, first_only, first_only]
+
+
+def test_too_few_actions_are_refused():
+    class Short:
+        def get_actions(self, observations):
+            return [[0, 0], [0]], None
+
+    with pytest.raises(ValueError, match=r"expected 2 actions for each of 2 tasks .* got \[2, 1\]"):
+        sample(CountingSetTaskEnv(), Short(), 2, 2, 5)
+    with pytest.raises(ValueError, match="expected 4 actions from the policy, got 3"):
+        sample(CountingSetTaskEnv(), lambda _: [0, 0, 0], 2, 2, 5)
+
+
+def test_what_is_no_policy_is_refused():
+    with pytest.raises(TypeError, match="a policy must have get_actions"):
+        MetaSampler(CountingSetTaskEnv(), None, 2, 2, 5)
+
+
+# Logging and progress.
+
+
+def test_figures_are_logged_with_the_prefix():
+    logged = {}
+    sampler = MetaSampler(LengthEnv(), lazy, 2, 2, 9, log_sink=logged.__setitem__)
+    sampler.update_tasks([{"length": 1}, {"length": 3}])
+    sampler.obtain_samples()
+    assert logged == {}
+    sampler.obtain_samples(log=True, log_prefix="step_0/")
+    assert logged.pop("step_0/PolicyExecTime") > 0
+    assert logged.pop("step_0/EnvExecTime") > 0
+    # The returns are 1, 1, 6 and 6.
+    assert logged == {
+        "step_0/n_timesteps": 8,
+        "step_0/TotalTimestepsSampled": 16,
+        "step_0/NumTrajs": 4,
+        "step_0/AverageReturn": 3.5,
+        "step_0/StdReturn": 2.5,
+        "step_0/MinReturn": 1,
+        "step_0/MaxReturn": 6,
+    }
+
+
+def test_figures_may_go_to_a_logger(caplog):
+    logger = logging.getLogger("tests.meta_sampler")
+    sampler = MetaSampler(CountingSetTaskEnv(3), lazy, 2, 2, 9, log_sink=logger)
+    with caplog.at_level(logging.INFO, "tests.meta_sampler"):
+        sampler.obtain_samples(log=True, log_prefix="a/")
+    assert "a/NumTrajs: 4" in caplog.messages
+    assert "a/AverageReturn: 6.0" in caplog.messages
+
+
+def test_a_log_sink_must_be_callable():
+    with pytest.raises(TypeError, match="a log sink must be a callable"):
+        MetaSampler(CountingSetTaskEnv(), lazy, 1, 1, 5, log_sink=3)
+
+
+def test_progress_shows_the_paths_and_changes_none(monkeypatch, capsys):
+    done = []
+    monkeypatch.setattr(
+        "rich.progress.Progress.update", lambda self, task, completed: done.append(completed)
+    )
+    tasks = [{"length": 1}, {"length": 3}]
+    shown = sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, progress=True, seed=0)
+    assert equal(shown, sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, seed=0))
+    # After the first step two paths are whole; the second task's two end with the third step.
+    assert done == [2, 2, 4]
+    capsys.readouterr()
+
+
+def test_progress_says_what_to_install(monkeypatch):
+    monkeypatch.setitem(sys.modules, "rich.progress", None)
+    with pytest.raises(DependencyNotInstalled, match=r"pip install 'mtwrappers\[cli\]'"):
+        MetaSampler(CountingSetTaskEnv(), lazy, 1, 1, 5, progress=True)
+
+
+# Bad sizes, and the end.
+
+
+@pytest.mark.parametrize("size", [0, -2, 1.5, "3", True])
+@pytest.mark.parametrize(
+    "name", ["rollouts_per_meta_task", "meta_batch_size", "max_path_length", "envs_per_task"]
+)
+def test_sizes_must_be_positive_integers(name, size):
+    sizes = {"rollouts_per_meta_task": 2, "meta_batch_size": 2, "max_path_length": 5, name: size}
+    with pytest.raises(ValueError, match=f"{name} must be a positive integer, got {size!r}"):
+        MetaSampler(CountingSetTaskEnv(), lazy, **sizes)
+
+
+def test_more_environments_than_paths_are_refused():
+    with pytest.raises(ValueError, match="envs_per_task=3 is more than rollouts_per_meta_task=2"):
+        MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5, envs_per_task=3)
+
+
+@pytest.mark.parametrize("env", ["CartPole-v1", None, 3])
+def test_what_is_no_environment_is_refused(env):
+    with pytest.raises(TypeError, match=r"expected a constructor, .*gymnasium\.Env, got"):
+        MetaSampler(env, lazy, 2, 2, 5)
+
+
+def test_a_negative_seed_is_refused():
+    with pytest.raises(ValueError, match="a seed must be zero or greater, got -1"):
+        MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5, seed=-1)
+
+
+def test_a_closed_sampler_says_so():
+    sampler = MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5)
+    sampler.close()
+    with pytest.raises(ClosedEnvironmentError, match="was closed"):
+        sampler.obtain_samples()
+
+
+def test_every_environment_that_the_sampler_made_is_closed():
+    made = []
+
+    def make():
+        made.append(CountingSetTaskEnv())
+        return made[-1]
+
+    sampler = MetaSampler(make, lazy, 2, 2, 5)
+    sampler.close()
+    assert len(made) >= 4
+    assert all(env.closed for env in made)
+
+
+def test_the_environment_that_is_given_is_not_closed():
+    env = CountingSetTaskEnv()
+    sampler = MetaSampler(env, lazy, 2, 2, 5)
+    sampler.close()
+    del sampler
+    gc.collect()
+    assert not env.closed
+
+
+def test_an_environment_without_tasks_can_be_sampled():
+    paths = sample(partial(CountingEnv, 2), lazy, 2, 2, 5, seed=0)
+    assert lengths(paths) == {0: [2, 2], 1: [2, 2]}
+
+
+# Meta-World.
+
+
+def test_metaworld_paths_are_those_of_each_task_played_alone_on_both_executors():
+    env = MetaWorldSetTaskEnv("ML1", "train", env_name="reach-v3", num_goals=2)
+    tasks = env.sample_tasks(2)
+    iterative, parallel = both(env, lambda: reaching, 2, 2, 5, 1, seed=4, tasks=tasks)
+    assert equal(iterative, parallel)
+    assert lengths(iterative) == {0: [5, 5], 1: [5, 5]}
+    alone = MetaWorldSetTaskEnv()
+    for task, own in iterative.items():
+        alone.set_task(tasks[task])
+        obs, _ = alone.reset(seed=4 + task)
+        for path in own:
+            for t in range(5):
+                assert np.array_equal(path["observations"][t], obs)
+                obs, reward, _, _, info = alone.step(reaching(obs[None])[0])
+                assert path["rewards"][t] == reward
+                assert path["env_infos"]["success"][t] == info["success"]
+                assert path["env_infos"]["obj_to_target"][t] == info["obj_to_target"]
+                assert path["env_infos"]["task_name"][t] == "reach-v3"
+            assert np.array_equal(path["next_observation"], obs)
+            assert path["truncated"].tolist() == [False] * 4 + [True]
+            obs, _ = alone.reset()
+    rewards = [own[0]["rewards"].tolist() for own in iterative.values()]
+    assert rewards[0] != rewards[1]
+
+
+def reaching(observations):
+    return np.clip(observations[:, :4] - 0.3, -1, 1).astype(np.float32)

@@ -1,0 +1,187 @@
+"""How policies are asked, and the forms in which they may answer."""
+
+import numpy as np
+import pytest
+
+from mtwrappers.samplers.policies import PolicyCaller
+from tests.fakes import equal
+
+# Two tasks with three environments each, and observations of two numbers.
+OBSERVATIONS = np.arange(12.0).reshape(6, 2)
+
+
+class Scripted:
+    def __init__(self, actions, infos=None):
+        self.answer = actions, infos
+        self.asked = None
+
+    def get_actions(self, observations):
+        self.asked = observations
+        return self.answer
+
+
+def ask(actions, infos=None):
+    return PolicyCaller(Scripted(actions, infos), 2, 3)(OBSERVATIONS)
+
+
+ACTIONS = [[[1, 2], [3, 4], [5, 6]], [[7, 8], [9, 10], [11, 12]]]
+FLAT = [[1, 2], [3, 4], [5, 6], [7, 8], [9, 10], [11, 12]]
+
+
+def test_observations_come_task_by_task():
+    policy = Scripted(ACTIONS)
+    PolicyCaller(policy, 2, 3)(OBSERVATIONS)
+    assert policy.asked.tolist() == [[[0, 1], [2, 3], [4, 5]], [[6, 7], [8, 9], [10, 11]]]
+
+
+@pytest.mark.parametrize(
+    "actions",
+    [
+        ACTIONS,
+        np.array(ACTIONS),
+        [np.array(own) for own in ACTIONS],
+        tuple(tuple(np.array(one) for one in own) for own in ACTIONS),
+    ],
+    ids=["lists", "array", "arrays-in-a-list", "arrays-in-tuples"],
+)
+def test_actions_may_be_nested_lists_or_arrays(actions):
+    flat, infos = ask(actions)
+    assert isinstance(flat, np.ndarray)
+    assert flat.tolist() == FLAT
+    assert infos == {}
+
+
+def test_actions_may_be_plain_numbers():
+    flat, _ = ask([[1, 2, 3], [4, 5, 6]])
+    assert flat.tolist() == [1, 2, 3, 4, 5, 6]
+
+
+MEANS = np.arange(12.0).reshape(2, 3, 2)
+STDS = np.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    "infos",
+    [
+        [[{"mean": MEANS[m, k], "std": STDS[m, k]} for k in range(3)] for m in range(2)],
+        [[{"mean": MEANS[m, k].tolist(), "std": STDS[m, k]} for k in range(3)] for m in range(2)],
+        [{"mean": MEANS[m], "std": STDS[m]} for m in range(2)],
+        [{"mean": MEANS[m].tolist(), "std": STDS[m].tolist()} for m in range(2)],
+        {"mean": MEANS, "std": STDS},
+        {"mean": MEANS.tolist(), "std": STDS.tolist()},
+    ],
+    ids=["dicts", "dicts-of-lists", "a-dict-a-task", "lists-a-task", "one-dict", "one-of-lists"],
+)
+def test_agent_infos_come_in_three_forms(infos):
+    _, flat = ask(ACTIONS, infos)
+    assert set(flat) == {"mean", "std"}
+    assert equal(flat["mean"], MEANS.reshape(6, 2))
+    assert equal(flat["std"], np.array([0.0, 1, 2, 3, 4, 5]))
+
+
+@pytest.mark.parametrize("infos", [None, {}, [], [{}, {}], [[{}] * 3, [{}] * 3]])
+def test_agent_infos_may_be_absent(infos):
+    assert ask(ACTIONS, infos)[1] == {}
+
+
+def test_a_plain_callable_sees_all_environments_at_once():
+    seen = []
+
+    def policy(observations):
+        seen.append(observations)
+        return observations[:, 0] * 2
+
+    actions, infos = PolicyCaller(policy, 2, 3)(OBSERVATIONS)
+    assert equal(seen[0], OBSERVATIONS)
+    assert actions.tolist() == [0, 4, 8, 12, 16, 20]
+    assert infos == {}
+
+
+def test_a_plain_callable_may_return_lists():
+    actions, _ = PolicyCaller(lambda _: FLAT, 2, 3)(OBSERVATIONS)
+    assert isinstance(actions, np.ndarray)
+    assert actions.tolist() == FLAT
+
+
+def test_get_actions_goes_before_being_callable():
+    class Both(Scripted):
+        def __call__(self, observations):
+            raise AssertionError("it was called")
+
+    actions, _ = PolicyCaller(Both(ACTIONS), 2, 3)(OBSERVATIONS)
+    assert actions.tolist() == FLAT
+
+
+def test_reset_is_handed_on():
+    class Resets(Scripted):
+        def reset(self, mask):
+            self.mask = mask
+
+    policy = Resets(ACTIONS)
+    mask = np.array([True, False, False, True, False, False])
+    PolicyCaller(policy, 2, 3).reset(mask)
+    assert equal(policy.mask, mask)
+
+
+def test_a_policy_without_reset_is_left_alone():
+    policy = Scripted(ACTIONS)
+    PolicyCaller(policy, 2, 3).reset(np.ones(6, dtype=np.bool_))
+    assert policy.asked is None
+
+
+@pytest.mark.parametrize("policy", [None, 3, "random", object()])
+def test_what_is_no_policy_is_refused(policy):
+    with pytest.raises(
+        TypeError, match=r"a policy must have get_actions\(observations\) or be callable, got"
+    ):
+        PolicyCaller(policy, 2, 3)
+
+
+@pytest.mark.parametrize(
+    ("actions", "got"),
+    [
+        (ACTIONS[:1], r"\[3\]"),
+        ([ACTIONS[0], ACTIONS[1][:2]], r"\[3, 2\]"),
+        (np.zeros((2, 2, 2)), r"\[2, 2\]"),
+        (np.zeros((3, 3, 2)), r"\[3, 3, 3\]"),
+        ([], r"\[\]"),
+    ],
+    ids=["too-few-tasks", "too-few-actions", "too-few-each", "too-many-tasks", "none"],
+)
+def test_another_number_of_actions_is_refused(actions, got):
+    with pytest.raises(
+        ValueError, match=f"expected 3 actions for each of 2 tasks from the policy, got {got}"
+    ):
+        ask(actions)
+
+
+@pytest.mark.parametrize("n", [0, 5, 7])
+def test_another_number_of_actions_from_a_callable_is_refused(n):
+    with pytest.raises(ValueError, match=f"expected 6 actions from the policy, got {n}"):
+        PolicyCaller(lambda _: np.zeros((n, 2)), 2, 3)(OBSERVATIONS)
+
+
+def test_one_number_is_not_enough_actions():
+    with pytest.raises(ValueError, match="expected 6 actions from the policy"):
+        PolicyCaller(lambda _: 0.0, 2, 3)(OBSERVATIONS)
+
+
+def test_agent_infos_of_too_few_tasks_are_refused():
+    with pytest.raises(ValueError, match="expected agent_infos for 2 tasks, got 1"):
+        ask(ACTIONS, [{"mean": MEANS[0]}])
+
+
+def test_agent_infos_of_too_few_environments_are_refused():
+    infos = [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]
+    with pytest.raises(ValueError, match="expected agent_infos for 6 environments, got 5"):
+        ask(ACTIONS, infos)
+
+
+@pytest.mark.parametrize(
+    "infos",
+    [[{"std": np.zeros(3)}, {"std": np.zeros(2)}], {"std": np.zeros((2, 2))}],
+    ids=["a-dict-a-task", "one-dict"],
+)
+def test_agent_infos_with_too_few_rows_are_refused(infos):
+    with pytest.raises(ValueError, match="agent_infos"):
+        ask(ACTIONS, infos)

@@ -1,0 +1,458 @@
+"""The command line, run as `main` and as a process."""
+
+import contextlib
+import csv
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import imageio.v3 as imageio
+import metaworld
+import numpy as np
+import pytest
+from metaworld.policies import ENV_POLICY_MAP
+
+from mtwrappers import report, rollout
+from mtwrappers.cli import main
+from mtwrappers.metaworld import make_benchmark
+from mtwrappers.registration import TABLE
+
+BENCHMARKS = (
+    "MT1, MT10, MT25, MT50, ML1-train, ML1-test, ML10-train, ML10-test, "
+    "ML25-train, ML25-test, ML45-train, ML45-test"
+)
+TIMING = ("seconds", "steps_per_second")
+
+
+@pytest.fixture(autouse=True)
+def _environment_is_put_back(monkeypatch):
+    """The command sets these for its workers and for the renderer."""
+    for name in ("PYTHONWARNINGS", "MUJOCO_GL"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("COLUMNS", "120")
+
+
+def play(out, *arguments, workers=1):
+    """Runs a rollout in this process and returns its results."""
+    code = main(["rollout", *arguments, "--workers", str(workers), "--out", str(out)])
+    assert code == 0
+    return json.loads((out / "results.json").read_text())
+
+
+def stable(results):
+    return {key: value for key, value in results.items() if key not in TIMING}
+
+
+@pytest.fixture
+def short_episodes(monkeypatch):
+    """Episodes of 40 steps, in environments made for them."""
+    monkeypatch.setattr(rollout, "MAX_STEPS", 40)
+    rollout._env.cache_clear()
+    yield
+    rollout._env.cache_clear()
+
+
+# list
+
+
+def test_list_shows_every_id_whole_with_its_sizes(capsys):
+    assert main(["list"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = {line.split()[0]: line.split()[1:] for line in lines if line.startswith("mtwrappers/")}
+    assert list(rows) == list(TABLE)
+    action = "float32[4]"
+    assert rows["mtwrappers/MT10-v0"] == ["10", "50", "float64[49]", action, "onehot", "10"]
+    assert rows["mtwrappers/MT50-v0"] == ["50", "50", "float64[89]", action, "onehot", "50"]
+    assert rows["mtwrappers/ML1-test-v0"] == ["1", "50", "float64[39]", action, "none", "1"]
+    assert rows["mtwrappers/ML10-test-v0"] == ["5", "50", "float64[39]", action, "none", "5"]
+    multi = ["2", "-", "float32[8]", "Discrete(3)", "onehot", "2"]
+    assert rows["mtwrappers/MultiEnv-v0"] == multi
+
+
+def test_list_shows_every_id_whole_when_its_output_goes_to_a_file(capsys, monkeypatch):
+    monkeypatch.delenv("COLUMNS")
+    assert main(["list"]) == 0
+    words = capsys.readouterr().out.split()
+    assert [word for word in words if word.startswith("mtwrappers/")] == list(TABLE)
+
+
+# rollout
+
+
+def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
+    results = play(tmp_path / "new" / "out", "MT1", "--task", "push-v3", "--episodes", "2")
+    (row,) = results["tasks"]
+    assert {key: results[key] for key in ("benchmark", "policy", "episodes", "seed", "steps")} == {
+        "benchmark": "MT1",
+        "policy": "expert",
+        "episodes": 2,
+        "seed": 0,
+        "steps": 1000,
+    }
+    assert results["interrupted"] is False
+    assert results["privileged_goal"] is False
+    assert results["versions"]["metaworld"] == version("metaworld")
+    assert results["steps_per_second"] == 1000 / results["seconds"]
+    assert (row["task"], row["episodes"]) == ("push-v3", 2)
+    assert row["mean_return"] == np.mean(row["returns"])
+    assert len(set(row["task_states"])) == 2
+
+    out = tmp_path / "new" / "out"
+    with (out / "results.csv").open(newline="") as file:
+        (written,) = csv.DictReader(file)
+    assert written == {
+        "task": "push-v3",
+        "episodes": "2",
+        "success_once": str(row["success_once"]),
+        "success_final": str(row["success_final"]),
+        "mean_return": str(row["mean_return"]),
+    }
+    assert (out / "success.png").read_bytes().startswith(b"\x89PNG")
+    assert imageio.imread(out / "success.png").shape[2] in (3, 4)
+    assert sorted(path.name for path in out.iterdir()) == [
+        "results.csv",
+        "results.json",
+        "success.png",
+    ]
+
+    said = capsys.readouterr().out
+    assert re.search(rf"push-v3 +2 +1\.00 +1\.00 +{row['mean_return']:.1f}", said)
+    assert "1,000 steps in" in said
+    assert "privileged" not in said
+
+
+# The last two have an expert that fails on one of the two goals, or only at the end.
+@pytest.mark.parametrize("name", ["reach-v3", "pick-place-v3", "box-close-v3", "door-open-v3"])
+def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
+    results = play(tmp_path, "MT1", "--task", name, "--episodes", "2")
+    tasks = make_benchmark("MT1", env_name=name, seed=0).train_tasks
+    (row,) = results["tasks"]
+    env, policy = metaworld.ALL_V3_ENVIRONMENTS[name](), ENV_POLICY_MAP[name]()
+    returns, once, final = [], [], []
+    for state in row["task_states"]:
+        env.set_task(tasks[state])
+        obs, _ = env.reset()
+        total, successes = 0.0, []
+        for _ in range(500):
+            obs, reward, _, _, info = env.step(policy.get_action(obs))
+            total += float(reward)
+            successes.append(info["success"] == 1.0)
+        returns.append(total)
+        once.append(any(successes))
+        final.append(successes[-1])
+    assert row["successes_once"] == once
+    assert row["successes_final"] == final
+    assert row["returns"] == returns
+    assert row["success_once"] == np.mean(once)
+    assert row["success_final"] == np.mean(final)
+
+
+def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_so(tmp_path, capsys):
+    chosen = ["--task", "drawer-open-v3", "--task", "door-close-v3"]
+    results = play(tmp_path, "ML10-test", *chosen, "--episodes", "1")
+    assert [(row["task"], row["success_once"]) for row in results["tasks"]] == [
+        ("drawer-open-v3", 1.0),
+        ("door-close-v3", 1.0),
+    ]
+    assert results["privileged_goal"] is True
+    said = " ".join(capsys.readouterr().out.split())
+    assert "ML10 hides its goals" in said
+    assert "privileged information that a learner does not have" in said
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_random_actions_on_hidden_goals_need_no_privileged_information(tmp_path, capsys):
+    results = play(tmp_path, "ML1-train", "--policy", "random", "--episodes", "1")
+    assert results["policy"] == "random"
+    assert results["privileged_goal"] is False
+    assert "privileged" not in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_ml10_means_its_train_tasks(tmp_path):
+    arguments = ["--policy", "random", "--episodes", "1", "--task", "reach-v3"]
+    results = play(tmp_path, "ML10", *arguments)
+    assert results["tasks"] == play(tmp_path, "ML10-train", *arguments)["tasks"]
+    assert results["benchmark"] == "ML10"
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_all_classes_are_played_in_the_order_of_the_benchmark(tmp_path):
+    results = play(tmp_path, "ML10-test", "--policy", "random", "--episodes", "2")
+    classes = list(make_benchmark("ML10").test_classes)
+    assert [row["task"] for row in results["tasks"]] == classes
+    for i, row in enumerate(results["tasks"]):
+        assert all(50 * i <= state < 50 * (i + 1) for state in row["task_states"])
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_seed_determines_goals_and_actions(tmp_path):
+    arguments = ["MT1", "--policy", "random", "--episodes", "3"]
+    first = play(tmp_path, *arguments, "--seed", "1")
+    rollout._env.cache_clear()
+    assert stable(play(tmp_path, *arguments, "--seed", "1")) == stable(first)
+    other = play(tmp_path, *arguments, "--seed", "2")
+    assert other["tasks"][0]["returns"] != first["tasks"][0]["returns"]
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_no_goal_comes_again_before_all_have_come_and_no_actions_ever(tmp_path):
+    results = play(tmp_path, "MT1", "--policy", "random", "--episodes", "51")
+    (row,) = results["tasks"]
+    states, returns = row["task_states"], row["returns"]
+    assert sorted(states[:50]) == list(range(50))
+    assert states[:50] != list(range(50))
+    # When a goal does come again, the actions are others.
+    assert returns[50] != returns[states.index(states[50])]
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_chosen_class_is_played_as_among_all(tmp_path):
+    arguments = ["ML10-test", "--policy", "random", "--episodes", "1"]
+    rows = {row["task"]: row for row in play(tmp_path, *arguments)["tasks"]}
+    (row,) = play(tmp_path, *arguments, "--task", "sweep-into-v3")["tasks"]
+    assert row == rows["sweep-into-v3"]
+
+
+def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
+    arguments = ["MT10", "--task", "push-v3", "--task", "door-open-v3", "--episodes", "2"]
+    alone = play(tmp_path / "1", *arguments, "--policy", "random")
+    shared = play(tmp_path / "2", *arguments, "--policy", "random", workers=2)
+    assert stable(shared) == stable(alone)
+    alone_csv, shared_csv = ((tmp_path / n / "results.csv").read_text() for n in "12")
+    assert shared_csv == alone_csv
+
+
+# Bad input.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ([], "the following arguments are required: {list,rollout"),
+        (["play"], "invalid choice: 'play' (choose from 'list', 'rollout'"),
+        (["rollout"], "the following arguments are required: benchmark"),
+        (["rollout", "MT11"], f"unknown benchmark 'MT11' (choose from {BENCHMARKS})"),
+        (["rollout", "MT10-test"], f"unknown benchmark 'MT10-test' (choose from {BENCHMARKS})"),
+        (["rollout", "ML10-"], f"unknown benchmark 'ML10-' (choose from {BENCHMARKS})"),
+        (
+            ["rollout", "ML10-test", "--task", "reach-v3"],
+            "unknown task 'reach-v3' of ML10-test (choose from drawer-open-v3, door-close-v3, "
+            "shelf-place-v3, sweep-into-v3, lever-pull-v3)",
+        ),
+        (
+            ["rollout", "MT10", "--task", "push-v3", "--task", "hammer-v3"],
+            "unknown task 'hammer-v3' of MT10 (choose from reach-v3, push-v3, pick-place-v3, ",
+        ),
+        (
+            ["rollout", "MT1", "--task", "reach-v2"],
+            "unknown task 'reach-v2' of MT1 (choose from assembly-v3, basketball-v3, ",
+        ),
+        (
+            ["rollout", "MT1", "--task", "reach-v3", "--task", "push-v3"],
+            "MT1 has one task, got 2",
+        ),
+        (
+            ["rollout", "MT1", "--policy", "best"],
+            "argument --policy: invalid choice: 'best' (choose from 'expert', 'random')",
+        ),
+        (["rollout", "MT1", "--episodes", "0"], "argument --episodes: must be 1 or more, got 0"),
+        (["rollout", "MT1", "--episodes", "2.5"], "--episodes: must be 1 or more, got 2.5"),
+        (["rollout", "MT1", "--workers", "0"], "argument --workers: must be 1 or more, got 0"),
+        (["rollout", "MT1", "--seed", "-1"], "--seed: must be in [0, 2**32 - 2], got -1"),
+        (["rollout", "MT1", "--seed", str(2**32 - 1)], "[0, 2**32 - 2], got 4294967295"),
+        (["rollout", "MT1", "--seed", "one"], "--seed: must be in [0, 2**32 - 2], got one"),
+        (["rollout", "MT1", "--speed", "2"], "unrecognized arguments: --speed 2"),
+    ],
+)
+def test_bad_input_is_one_line_that_names_the_choices(
+    arguments, message, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(arguments)
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith("mtwrappers: error: ")
+    assert said.err.count("\n") == 1
+    # Versions of Python differ in where they quote.
+    assert message.replace("'", "") in said.err.replace("'", "")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_directory_that_cannot_be_written_is_one_line(capsys, tmp_path):
+    file = tmp_path / "file"
+    file.write_text("")
+    for out in (file, file / "below"):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(["rollout", "MT1", "--out", str(out)])
+        said = capsys.readouterr().err
+        assert said.startswith(f"mtwrappers: error: cannot write to {out}: ")
+        assert said.count("\n") == 1
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_the_smallest_and_the_largest_seed_work(tmp_path):
+    for seed in (0, 2**32 - 2):
+        arguments = ["ML1-test", "--policy", "random", "--episodes", "1", "--seed", str(seed)]
+        assert play(tmp_path, *arguments)["seed"] == seed
+
+
+def test_every_benchmark_that_is_named_as_a_choice_can_be_played(capsys, tmp_path):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["rollout", "no-such-benchmark"])
+    choices = re.search(r"choose from (.*)\)", capsys.readouterr().err)[1].split(", ")
+    assert len(choices) >= 12
+    for name in choices:
+        # Past the benchmark, to what comes after it.
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(["rollout", name, "--task", "no-such-class", "--out", str(tmp_path)])
+        assert f"unknown task 'no-such-class' of {name}" in capsys.readouterr().err
+
+
+def test_help_names_the_benchmarks(capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["rollout", "--help"])
+    said = " ".join(capsys.readouterr().out.split())
+    assert BENCHMARKS in said
+
+
+# Ctrl-C.
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_an_interrupted_rollout_writes_the_episodes_that_were_finished(
+    tmp_path, capsys, monkeypatch
+):
+    def interrupted(plan, episode, video=False):
+        if episode.number == 2:
+            raise KeyboardInterrupt
+        return played(plan, episode, video)
+
+    played = rollout.play
+    monkeypatch.setattr(rollout, "play", interrupted)
+    out = ["--workers", "1", "--out", str(tmp_path)]
+    assert main(["rollout", "MT1", "--policy", "random", "--episodes", "5", *out]) == 130
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["interrupted"] is True
+    assert [row["episodes"] for row in results["tasks"]] == [2]
+    assert results["steps"] == 80
+    assert "Interrupted: these are the episodes that were finished." in capsys.readouterr().out
+
+
+def test_a_rollout_interrupted_before_an_episode_was_finished_writes_nothing(
+    tmp_path, capsys, monkeypatch
+):
+    def interrupted(*args):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(rollout, "play", interrupted)
+    assert main(["rollout", "MT1", "--workers", "1", "--out", str(tmp_path)]) == 130
+    assert list(tmp_path.iterdir()) == []
+    assert "Interrupted before an episode was finished" in capsys.readouterr().out
+
+
+def processes(group):
+    """The processes of a group, but for those that have ended and wait to be noticed."""
+    found = []
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+            if int(its_group) == group and state != "Z":
+                found.append(int(stat.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(workers, tmp_path):
+    arguments = ["rollout", "MT10", "--episodes", "50", "--workers", str(workers)]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "mtwrappers", *arguments, "--out", str(tmp_path)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        # A group of its own, which a terminal would interrupt as a whole; live progress.
+        start_new_session=True,
+        env={**os.environ, "FORCE_COLOR": "1"},
+    )
+    try:
+        said = ""
+        # Some episodes in, so that every worker is at work.
+        while not re.search(r"\b([6-9]|\d\d+)/500\b", said):
+            said += process.stdout.read(1)
+            assert process.poll() is None, process.stderr.read()
+        assert len(processes(process.pid)) >= workers
+        os.killpg(process.pid, signal.SIGINT)
+        rest, errors = process.communicate(timeout=30)
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.communicate()
+    assert process.returncode == 130
+    assert errors == ""
+    assert "Interrupted: these are the episodes that were finished." in rest
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert results["interrupted"] is True
+    finished = sum(row["episodes"] for row in results["tasks"])
+    assert 6 <= finished < 500
+    assert results["steps"] == 500 * finished
+    assert all(row["success_once"] == 1.0 for row in results["tasks"])
+    deadline = time.monotonic() + 5  # for helpers that end when this one has
+    while processes(process.pid) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes(process.pid) == []
+
+
+# Video.
+
+
+@pytest.mark.usefixtures("short_episodes")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # imageio's reader
+def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
+    if report.choose_gl() is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    play(tmp_path, "MT1", "--task", "reach-v3", "--episodes", "2", "--video")
+    assert [path.name for path in tmp_path.glob("*.mp4")] == ["reach-v3.mp4"]
+    frames = imageio.imread(tmp_path / "reach-v3.mp4")
+    assert frames.shape == (10, 480, 480, 3)
+    assert len(np.unique(frames[0])) > 1
+    # The hand has moved; compression alone changes a pixel by a tenth of this.
+    assert np.abs(frames[0].astype(int) - frames[-1]).max() > 150
+    assert imageio.immeta(tmp_path / "reach-v3.mp4")["fps"] == 20.0
+    assert "wrote" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(report, "choose_gl", lambda: None)
+    results = play(tmp_path, "MT1", "--episodes", "2", "--video")
+    assert results["tasks"][0]["episodes"] == 2
+    assert list(tmp_path.glob("*.mp4")) == []
+    said = " ".join(capsys.readouterr().out.split())
+    assert "No video: neither EGL nor OSMesa can render here." in said
+    assert "libegl1 or libosmesa6" in said
+
+
+def test_the_renderer_is_the_users_choice_before_egl_before_osmesa(monkeypatch):
+    tried = []
+
+    def run(command, *, env, **kwargs):
+        tried.append(env["MUJOCO_GL"])
+        return subprocess.CompletedProcess(command, int(env["MUJOCO_GL"] != "osmesa"))
+
+    monkeypatch.setattr(report.subprocess, "run", run)
+    assert report.choose_gl() == "osmesa"
+    assert tried == ["egl", "osmesa"]
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    assert report.choose_gl() == "osmesa"
+    assert tried[2:] == ["glfw", "egl", "osmesa"]

@@ -1,0 +1,328 @@
+import random
+from typing import Any
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+
+from mtwrappers import MTEnv, SeedNotSetError, seeding
+from mtwrappers.core import without_task_options
+from tests.fakes import CountingMTEnv, check_env_warnings, equal, play, run_python
+
+
+@pytest.fixture
+def env():
+    return CountingMTEnv()
+
+
+def tasks_drawn(env, n=20):
+    return [env.sample_task_state() for _ in range(n)]
+
+
+# Observations.
+
+
+def test_the_spaces_are_those_of_the_environment_and_of_the_task(env):
+    expected = {"env_obs": Box(0, 1000, (2,), np.float64), "task_obs": Discrete(3)}
+    assert env.observation_space == Dict(expected)
+    assert env.env_observation_space == expected["env_obs"]
+    assert env.task_observation_space == expected["task_obs"]
+    assert env.action_space == Discrete(2)
+
+
+def test_an_observation_holds_what_the_environment_and_the_task_show(env):
+    obs, info = env.reset(seed=0, options={"task_state": 1})
+    assert obs.keys() == {"env_obs", "task_obs"}
+    assert (obs["env_obs"][0], obs["task_obs"], info) == (0, 1, {"goal": 1})
+    obs, reward, terminated, truncated, info = env.step(0)
+    assert equal(obs, {"env_obs": np.array([1.0, 0.0]), "task_obs": 1})
+    assert (reward, terminated, truncated, info) == (1.0, False, False, {"goal": 1})
+    assert env.step(0)[2] is True
+
+
+def test_observe_puts_the_observation_and_the_task_together(env):
+    given = np.array([5.0, 6.0])
+    obs = env.observe(given)
+    assert obs == {"env_obs": given, "task_obs": 2}
+    assert obs["env_obs"] is given
+
+
+def test_gymnasium_has_nothing_to_say_about_it(env):
+    assert check_env_warnings(env, skip_render_check=True) == []
+
+
+def test_it_is_its_own_unwrapped_environment(env):
+    assert env.unwrapped is env
+
+
+# The protocol.
+
+
+@pytest.mark.parametrize(
+    "method", ["get_task_obs", "get_task_state", "set_task_state", "sample_task_state"]
+)
+def test_a_subclass_must_say_what_its_task_is(method):
+    incomplete: Any = type("Incomplete", (CountingMTEnv,), {method: getattr(MTEnv, method)})
+    with pytest.raises(TypeError, match=rf"Can't instantiate abstract class .*{method}"):
+        incomplete()
+
+
+def test_reset_task_state_draws_a_task_and_sets_it(env):
+    env.seed_task(4)
+    drawn = tasks_drawn(env)
+    env.seed_task(4)
+    states = []
+    for _ in range(20):
+        env.reset_task_state()
+        states.append(env.get_task_state())
+    assert states == drawn
+    assert set(states) == {0, 1, 2}
+
+
+def test_sampling_a_task_does_not_set_it(env):
+    env.seed_task(0)
+    assert set(tasks_drawn(env)) == {0, 1, 2}
+    assert env.get_task_state() == 2
+
+
+# Seeds.
+
+
+def test_without_a_seed_no_task_can_be_drawn(env):
+    expected = r"the task seed is not set: call seed_task\(s\) or reset\(seed=s\) first"
+    for draw in (
+        env.sample_task_state,
+        env.reset_task_state,
+        env.assert_task_seed_is_set,
+        lambda: env.np_random_task,
+        lambda: env.reset(options={"resample_task": True}),
+    ):
+        with pytest.raises(SeedNotSetError, match=expected):
+            draw()
+    assert env.get_task_state() == 2
+
+
+def test_without_a_seed_the_environment_stream_is_not_set(env):
+    expected = r"the environment seed is not set: call seed\(s\) or reset\(seed=s\) first"
+    with pytest.raises(SeedNotSetError, match=expected):
+        env.assert_env_seed_is_set()
+
+
+def test_a_reset_without_a_seed_sets_neither_stream(env):
+    env.reset()
+    with pytest.raises(SeedNotSetError, match="the environment seed"):
+        env.assert_env_seed_is_set()
+    with pytest.raises(SeedNotSetError, match="the task seed"):
+        env.assert_task_seed_is_set()
+
+
+def test_the_error_is_raised_in_optimised_python_too():
+    code = """
+from mtwrappers import SeedNotSetError
+from tests.fakes import CountingMTEnv
+assert False, "asserts are on"
+env = CountingMTEnv()
+for ask in (env.sample_task_state, env.assert_env_seed_is_set, env.assert_task_seed_is_set):
+    try:
+        ask()
+    except SeedNotSetError as exc:
+        print(isinstance(exc, AssertionError), str(exc).split(":")[0])
+"""
+    assert run_python(code, "-O").splitlines() == [
+        "True the task seed is not set",
+        "True the environment seed is not set",
+        "True the task seed is not set",
+    ]
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+def test_a_reset_with_a_seed_seeds_both_streams(env, seed):
+    env.reset(seed=seed)
+    env.assert_env_seed_is_set()
+    env.assert_task_seed_is_set()
+    assert env.np_random_seed == seed
+    expected = seeding.env_generator(seed)
+    expected.integers(1000)  # the reset itself drew once
+    assert env.np_random.integers(2**62) == expected.integers(2**62)
+    assert env.np_random_task.integers(2**62) == seeding.task_generator(seed).integers(2**62)
+
+
+def test_seed_sets_the_environment_stream_alone(env):
+    assert env.seed(0) == [0]
+    env.assert_env_seed_is_set()
+    with pytest.raises(SeedNotSetError, match="the task seed"):
+        env.assert_task_seed_is_set()
+    assert env.np_random.integers(2**62) == seeding.env_generator(0).integers(2**62)
+
+
+def test_seed_task_sets_the_task_stream_alone(env):
+    assert env.seed_task(0) == [0]
+    env.assert_task_seed_is_set()
+    with pytest.raises(SeedNotSetError, match="the environment seed"):
+        env.assert_env_seed_is_set()
+    assert env.np_random_task.integers(2**62) == seeding.task_generator(0).integers(2**62)
+
+
+def test_the_two_streams_do_not_disturb_each_other(env):
+    env.reset(seed=3)
+    undisturbed = tasks_drawn(env)
+    env.reset(seed=3)
+    for _ in range(5):
+        env.reset()
+    env.seed(9)
+    assert tasks_drawn(env) == undisturbed
+
+
+@pytest.mark.parametrize("method", ["seed", "seed_task"])
+def test_without_a_number_a_seed_comes_from_entropy_and_is_returned(env, method):
+    seeds = [getattr(env, method)() for _ in range(5)]
+    assert all(type(seed) is int for (seed,) in seeds)
+    assert len({seed for (seed,) in seeds}) == 5
+
+
+def test_a_seed_from_entropy_can_be_used_again(env):
+    (seed,) = env.seed_task()
+    drawn = tasks_drawn(env)
+    env.seed_task(seed)
+    assert tasks_drawn(env) == drawn
+
+
+@pytest.mark.parametrize("method", ["seed", "seed_task", "reset"])
+@pytest.mark.parametrize(
+    ("seed", "error", "message"),
+    [
+        (1.5, TypeError, "a seed must be an integer, got 1.5"),
+        ("1", TypeError, "a seed must be an integer, got '1'"),
+        (-1, ValueError, "a seed must be zero or greater, got -1"),
+    ],
+)
+def test_a_seed_that_is_none_is_refused_and_changes_nothing(env, method, seed, error, message):
+    env.reset(seed=3)
+    expected = tasks_drawn(env)
+    env.reset(seed=3)
+    with pytest.raises(error, match=message):
+        env.reset(seed=seed) if method == "reset" else getattr(env, method)(seed)
+    assert env.np_random_seed == 3
+    assert tasks_drawn(env) == expected
+
+
+def test_a_numpy_integer_is_a_seed(env):
+    assert env.seed(np.int64(5)) == [5]
+    assert env.seed_task(np.uint8(5)) == [5]
+
+
+def test_a_seed_determines_the_episode_and_the_tasks(env):
+    runs = []
+    for seed in (5, 5, 6):
+        episode = play(env, [0, 1], seed=seed, options={"resample_task": True})
+        runs.append((episode, tasks_drawn(env)))
+    assert equal(runs[0], runs[1])
+    assert not equal(runs[0], runs[2])
+
+
+# Options.
+
+
+def test_a_task_state_in_the_options_is_set(env):
+    env.reset(options={"task_state": 1})
+    assert env.get_task_state() == 1
+
+
+def test_zero_in_the_options_is_a_task_state(env):
+    env.reset(options={"task_state": 0})
+    assert env.get_task_state() == 0
+
+
+def test_a_task_state_in_the_options_draws_nothing(env):
+    env.reset(seed=3)
+    expected = tasks_drawn(env)
+    env.reset(seed=3, options={"task_state": 1})
+    assert tasks_drawn(env) == expected
+
+
+def test_resample_task_draws_from_the_stream_that_was_just_seeded(env):
+    states = []
+    for seed in range(20):
+        env.reset(seed=seed, options={"resample_task": True})
+        states.append(env.get_task_state())
+    assert states == [int(seeding.task_generator(seed).integers(3)) for seed in range(20)]
+    assert set(states) == {0, 1, 2}
+
+
+def test_a_reset_without_task_options_keeps_the_task(env):
+    env.reset(seed=0, options={"task_state": 1})
+    for options in (None, {}, {"resample_task": False}, {"other": 1}):
+        for seed in range(5):
+            env.reset(seed=seed, options=options)
+            assert env.get_task_state() == 1
+
+
+def test_a_task_state_and_a_refused_resampling_set_the_task(env):
+    env.reset(options={"resample_task": False, "task_state": 0})
+    assert env.get_task_state() == 0
+
+
+def test_both_task_options_at_once_are_refused_and_change_nothing(env):
+    env.reset(seed=0)
+    expected = tasks_drawn(env)
+    env.reset(seed=0)
+    message = r"task_state or resample_task, not both; got task_state=1 and resample_task=True"
+    with pytest.raises(ValueError, match=message):
+        env.reset(seed=1, options={"task_state": 1, "resample_task": True})
+    assert env.get_task_state() == 2
+    assert tasks_drawn(env) == expected
+
+
+def test_an_impossible_task_state_is_refused_and_the_task_stays(env):
+    with pytest.raises(ValueError, match="task state must be 0, 1 or 2, got 3"):
+        env.reset(options={"task_state": 3})
+    assert env.get_task_state() == 2
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"task_state": 1}, {"resample_task": True}, {"resample_task": False, "x": [1]}]
+)
+def test_options_are_never_changed(env, options):
+    before = {**options}
+    env.reset(seed=0, options=options)
+    assert options == before
+
+
+def test_what_is_left_of_the_options_is_a_dict_of_its_own():
+    options = {"task_state": 1, "resample_task": False, "x": 2}
+    rest = without_task_options(options)
+    assert rest == {"x": 2}
+    assert options == {"task_state": 1, "resample_task": False, "x": 2}
+    only_x = {"x": 2}
+    assert without_task_options(only_x) is not only_x
+
+
+@pytest.mark.parametrize("options", [None, {}, {"task_state": 1}])
+def test_options_of_which_nothing_is_left_become_none(options):
+    assert without_task_options(options) is None
+
+
+# What is global.
+
+
+def test_the_global_random_state_is_neither_read_nor_changed(env):
+    runs = []
+    for seed in (1, 2):
+        random.seed(seed)
+        np.random.seed(seed)
+        before = random.getstate(), np.random.get_state(legacy=False)
+        runs.append((play(env, [0, 1], seed=5), tasks_drawn(env)))
+        env.seed()
+        env.seed_task()
+        assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
+    assert equal(runs[0], runs[1])
+
+
+def test_two_environments_do_not_share_their_streams():
+    one, two = CountingMTEnv(), CountingMTEnv()
+    one.seed_task(3)
+    expected = tasks_drawn(one)
+    one.seed_task(3)
+    two.seed_task(3)
+    tasks_drawn(two)
+    assert tasks_drawn(one) == expected

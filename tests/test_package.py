@@ -1,0 +1,308 @@
+import ast
+import importlib.metadata
+from collections.abc import Iterator
+from pathlib import Path
+
+import gymnasium
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.error import DependencyNotInstalled
+
+import mtwrappers
+from mtwrappers import registration
+from mtwrappers._extras import import_extra
+from tests.fakes import ROOT, run_python
+
+PACKAGE = ROOT / "mtwrappers"
+HEAVY = ("metaworld", "mujoco", "matplotlib", "scipy", "imageio", "rich")
+PRINT_HEAVY = f"import sys; print(sorted(set({HEAVY}) & set(sys.modules)))"
+
+# The data flows down this list; no module imports one of a later layer.
+FLOW = ("tasks", "vector", "samplers", "processors")
+# What the other layers stand on, and which stands on none of them.
+GROUND = ("_extras", "core", "errors", "indexed", "registration", "seeding", "selection", "spaces")
+MEETING_POINT = "mtwrappers.samplers.trajectory"
+
+
+# The public surface.
+
+
+def test_all_is_sorted_and_without_repeats():
+    assert mtwrappers.__all__ == sorted(set(mtwrappers.__all__))
+
+
+def test_every_public_name_resolves_to_an_object_of_that_name():
+    for name in mtwrappers.__all__:
+        assert getattr(mtwrappers, name).__name__ == name
+
+
+def test_the_names_of_what_is_replaced_are_public():
+    expected = {
+        *("MTEnv", "MultiEnvWrapper"),
+        *("TaskOnehotWrapper", "TaskNameWrapper", "MetaWorldSetTaskEnv"),
+        *("TaskSampler", "ConstructEnvsSampler", "EnvPoolSampler", "SetTaskSampler"),
+        *("MetaWorldTaskSampler", "EnvUpdate", "NewEnvUpdate", "SetTaskUpdate"),
+        *("ExistingEnvUpdate", "Sampler", "MetaSampler", "SampleProcessor"),
+        *("MetaSampleProcessor", "DiceSampleProcessor", "DiceMetaSampleProcessor"),
+        *("MetaIterativeEnvExecutor", "MetaParallelEnvExecutor"),
+        *("ZeroBaseline", "LinearFeatureBaseline", "LinearTimeBaseline"),
+        *("SeedNotSetError", "WorkerDiedError", "EnvToMTEnv", "FlattenMTEnv"),
+    }
+    assert expected <= set(mtwrappers.__all__)
+
+
+def test_dir_lists_the_public_names_before_they_were_used():
+    code = "import mtwrappers; print(set(mtwrappers.__all__) <= set(dir(mtwrappers)))"
+    assert run_python(code) == "True"
+
+
+def test_a_star_import_brings_every_public_name():
+    namespace: dict[str, object] = {}
+    exec("from mtwrappers import *", namespace)
+    assert set(mtwrappers.__all__) <= set(namespace)
+
+
+def test_an_unknown_name_is_an_attribute_error_that_names_it():
+    with pytest.raises(AttributeError, match="module 'mtwrappers' has no attribute 'Nothing'"):
+        mtwrappers.Nothing  # noqa: B018
+
+
+def test_the_version_is_that_of_the_distribution():
+    assert mtwrappers.__version__ == importlib.metadata.version("mtwrappers")
+
+
+# What an import costs.
+
+
+@pytest.mark.parametrize("flags", [[], ["-W", "error"], ["-O"]])
+def test_importing_the_package_is_silent_and_imports_nothing_heavy(flags):
+    assert run_python(f"import mtwrappers; {PRINT_HEAVY}", *flags) == "[]"
+
+
+def test_resolving_every_public_name_needs_no_optional_dependency():
+    code = "import mtwrappers as m; [getattr(m, name) for name in m.__all__]; import sys; "
+    optional = tuple(name for name in HEAVY if name != "scipy")
+    code += f"print(sorted(set({optional}) & set(sys.modules)))"
+    assert run_python(code, "-W", "error") == "[]"
+
+
+@pytest.mark.parametrize("first", ["gymnasium", "mtwrappers"])
+def test_gymnasium_and_the_package_import_in_either_order(first):
+    second = {"gymnasium": "mtwrappers", "mtwrappers": "gymnasium"}[first]
+    code = f"import {first}, {second}, gymnasium; print('mtwrappers/MT10-v0' in gymnasium.registry)"
+    assert run_python(code, "-W", "error") == "True"
+
+
+# The registered ids.
+
+
+def test_importing_gymnasium_alone_registers_the_ids():
+    code = (
+        "import gymnasium, sys; "
+        "print(sum(name.startswith('mtwrappers/') for name in gymnasium.registry))"
+    )
+    assert run_python(code, "-W", "error") == str(len(registration.TABLE))
+
+
+def test_an_id_that_names_its_module_needs_no_import():
+    code = (
+        "import gymnasium; env = gymnasium.make('mtwrappers:mtwrappers/MultiEnv-v0'); "
+        "print(env.reset(seed=0)[0].shape)"
+    )
+    assert run_python(code, "-W", "error") == "(8,)"
+
+
+def test_the_plugin_entry_point_registers_the_ids_and_imports_nothing_heavy():
+    code = (
+        "import importlib.metadata as m, gymnasium; "
+        "points = m.entry_points(group='gymnasium.envs'); "
+        "[p.load()() for p in points if p.value.startswith('mtwrappers.')]; "
+        "print(sum(name.startswith('mtwrappers/') for name in gymnasium.registry)); "
+        f"{PRINT_HEAVY}"
+    )
+    assert run_python(code, "-W", "error") == f"{len(registration.TABLE)}\n[]"
+
+
+def test_the_table_holds_every_id():
+    names = ["MT1", "MT10", "MT25", "MT50", "MultiEnv"]
+    for name in ("ML1", "ML10", "ML25", "ML45"):
+        names += [f"{name}-train", f"{name}-test"]
+    assert {f"mtwrappers/{name}-v0" for name in names} <= set(registration.TABLE)
+
+
+def test_registering_again_changes_nothing():
+    before = dict(gymnasium.registry)
+    registration.register_all()
+    assert dict(gymnasium.registry) == before
+
+
+def test_registering_keeps_an_id_that_is_already_there(monkeypatch):
+    monkeypatch.setitem(registration.TABLE, "tests/Taken-v0", ("other", {}, None))
+    gymnasium.register("tests/Taken-v0", "tests.fakes:CountingEnv")
+    try:
+        registration.register_all()
+        assert gymnasium.spec("tests/Taken-v0").entry_point == "tests.fakes:CountingEnv"
+    finally:
+        del gymnasium.registry["tests/Taken-v0"]
+
+
+@pytest.mark.parametrize("env_id", registration.TABLE)
+def test_every_registered_spec_survives_json(env_id):
+    spec = gymnasium.spec(env_id)
+    assert EnvSpec.from_json(spec.to_json()) == spec
+
+
+def test_an_episode_of_meta_world_has_500_steps():
+    specs = [gymnasium.spec(env_id) for env_id in registration.TABLE]
+    steps = [spec.max_episode_steps for spec in specs if ".metaworld." in spec.entry_point]
+    assert len(steps) >= 12
+    assert set(steps) == {500}
+
+
+def test_an_episode_of_many_environments_is_as_long_as_they_say():
+    assert gymnasium.spec("mtwrappers/MultiEnv-v0").max_episode_steps is None
+
+
+# Optional dependencies.
+
+
+def test_an_extra_that_is_installed_is_imported():
+    assert import_extra("json.decoder", "cli").__name__ == "json.decoder"
+
+
+@pytest.mark.parametrize("module", ["no_such_module", "no_such_module.part"])
+def test_a_missing_extra_says_how_to_install_it(module):
+    expected = rf"'{module}' is not installed; .*pip install 'mtwrappers\[cli\]'"
+    with pytest.raises(DependencyNotInstalled, match=expected):
+        import_extra(module, "cli")
+
+
+def test_an_extra_that_misses_a_module_of_its_own_says_which(tmp_path, monkeypatch):
+    (tmp_path / "half_installed.py").write_text("import no_such_module\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(ModuleNotFoundError, match="No module named 'no_such_module'"):
+        import_extra("half_installed", "cli")
+
+
+# Who imports whom.
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports_of(source: str, module: str, is_package: bool = False) -> Iterator[str]:
+    """Every module that a source file imports, at its top, in a function, or by its name."""
+    package = module.split(".") if is_package else module.split(".")[:-1]
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else []
+            origin = ".".join([*base, *([node.module] if node.module else [])])
+            yield from (f"{origin}.{alias.name}" for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
+            called = called.id if isinstance(called, ast.Name) else called
+            if called in ("import_extra", "import_module", "__import__"):
+                yield str(node.args[0].value)
+
+
+def within(imported: str, package: str) -> bool:
+    return imported == package or imported.startswith(package + ".")
+
+
+def breaches(module: str, imported: str) -> Iterator[str]:
+    """The rules that ``module`` breaks when it imports ``imported``."""
+    layer = module.split(".")[1] if "." in module else ""
+    own = imported.split(".")[1] if imported.startswith("mtwrappers.") else ""
+    for name in ("metaworld", "mujoco"):
+        if within(imported, name) and layer != "metaworld":
+            yield "only mtwrappers.metaworld imports Meta-World"
+    if own in FLOW and layer in FLOW and FLOW.index(own) > FLOW.index(layer):
+        yield "the data flows one way"
+    if layer == "processors" and own == "samplers" and not within(imported, MEETING_POINT):
+        yield "processors and samplers meet at the trajectory"
+    if layer in GROUND and own and own not in GROUND:
+        yield "the ground stands on nothing else"
+    if layer == "registration" and own:
+        yield "registration imports nothing of the package"
+    if layer == "wrappers" and own in FLOW:
+        yield "wrappers know nothing of what uses them"
+    if layer in ("wrappers", "testing", *FLOW[1:]) and own == "metaworld":
+        yield "Meta-World stands on these"
+    if own == "testing" and layer != "testing":
+        yield "nothing but tests uses the checkers"
+    if own == "cli" and layer not in ("cli", "__main__"):
+        yield "nothing uses the command line"
+
+
+def test_the_imports_of_the_package_keep_the_direction():
+    found = {}
+    modules = sorted(PACKAGE.rglob("*.py"))
+    for path in modules:
+        module, is_package = module_name(path), path.name == "__init__.py"
+        if module == "mtwrappers":  # it offers the names of all the others
+            continue
+        for imported in imports_of(path.read_text(), module, is_package):
+            for rule in breaches(module, imported):
+                found[f"{module} imports {imported}"] = rule
+    assert len(modules) > 20
+    assert found == {}
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("import a.b", ["a.b"]),
+        ("import a, b as c", ["a", "b"]),
+        ("from a.b import c, d", ["a.b.c", "a.b.d"]),
+        ("def f():\n    from a import b", ["a.b"]),
+        ("from . import x", ["mtwrappers.samplers.x"]),
+        ("from .x import y", ["mtwrappers.samplers.x.y"]),
+        ("from ..processors import z", ["mtwrappers.processors.z"]),
+        ("import_extra('metaworld', 'metaworld')", ["metaworld"]),
+        ("importlib.import_module('mujoco')", ["mujoco"]),
+        ("print('metaworld')", []),
+    ],
+)
+def test_every_kind_of_import_is_read(source, expected):
+    assert list(imports_of(source, "mtwrappers.samplers.sampler")) == expected
+
+
+def test_a_relative_import_of_a_package_starts_at_the_package():
+    found = imports_of("from .x import y", "mtwrappers.samplers", is_package=True)
+    assert list(found) == ["mtwrappers.samplers.x.y"]
+
+
+@pytest.mark.parametrize(
+    ("module", "imported", "allowed"),
+    [
+        ("mtwrappers.metaworld.blueprint", "metaworld.sawyer_xyz_env.SawyerXYZEnv", True),
+        ("mtwrappers.metaworld.blueprint", "mujoco", True),
+        ("mtwrappers.wrappers.multi_env", "metaworld", False),
+        ("mtwrappers.cli", "mujoco", False),
+        ("mtwrappers.cli", "mtwrappers.metaworld.benchmarks", True),
+        ("mtwrappers.samplers.sampler", "mtwrappers.processors.returns", False),
+        ("mtwrappers.processors.returns", "mtwrappers.samplers.sampler.Sampler", False),
+        ("mtwrappers.processors.returns", "mtwrappers.samplers.trajectory.Path", True),
+        ("mtwrappers.samplers.sampler", "mtwrappers.vector.base.TaskVectorEnv", True),
+        ("mtwrappers.vector.base", "mtwrappers.samplers.trajectory", False),
+        ("mtwrappers.tasks.samplers", "mtwrappers.vector", False),
+        ("mtwrappers.core", "mtwrappers.seeding", True),
+        ("mtwrappers.core", "mtwrappers.wrappers.multi_env", False),
+        ("mtwrappers.registration", "mtwrappers.core", False),
+        ("mtwrappers.wrappers.multi_env", "mtwrappers.metaworld", False),
+        ("mtwrappers.wrappers.multi_env", "mtwrappers.vector.base", False),
+        ("mtwrappers.vector.base", "mtwrappers.metaworld.class_env", False),
+        ("mtwrappers.metaworld.entry_points", "mtwrappers.vector.make", True),
+        ("mtwrappers.testing.vector", "mtwrappers.vector.makers", True),
+        ("mtwrappers.wrappers.multi_env", "mtwrappers.testing", False),
+        ("mtwrappers.testing.mtenv", "mtwrappers.core.MTEnv", True),
+        ("mtwrappers.rollout", "mtwrappers.cli.main", False),
+        ("mtwrappers.__main__", "mtwrappers.cli.main", True),
+    ],
+)
+def test_each_rule_refuses_what_it_should_and_no_more(module, imported, allowed):
+    assert (list(breaches(module, imported)) == []) is allowed

@@ -1,0 +1,80 @@
+import numpy as np
+import pytest
+from numpy.random import SeedSequence
+
+from mtwrappers import seeding
+
+
+@pytest.mark.parametrize("seed", [0, 1, 2**32 - 1, 2**100])
+def test_a_seed_is_returned_as_it_is(seed):
+    assert seeding.check_seed(seed) == seed
+
+
+def test_a_numpy_integer_becomes_an_int():
+    seed = seeding.check_seed(np.int64(7))
+    assert seed == 7
+    assert type(seed) is int
+
+
+@pytest.mark.parametrize("seed", [1.0, "1", None, [1], True, np.True_, np.float32(1)])
+def test_a_seed_of_another_type_is_refused(seed):
+    with pytest.raises(TypeError, match="a seed must be an integer, got "):
+        seeding.check_seed(seed)
+
+
+@pytest.mark.parametrize("seed", [-1, np.int8(-1)])
+def test_a_negative_seed_is_refused(seed):
+    with pytest.raises(ValueError, match="a seed must be zero or greater, got -1"):
+        seeding.check_seed(seed)
+
+
+def test_a_fresh_seed_has_32_bits_and_differs_from_the_last():
+    seeds = [seeding.fresh_seed() for _ in range(20)]
+    assert all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
+    assert len(set(seeds)) == 20
+
+
+@pytest.mark.parametrize("seed", [0, 5])
+def test_one_seed_sequence_spawns_all_the_streams(seed):
+    env, task, children = SeedSequence(seed).spawn(3)
+    draws = np.random.default_rng(env).integers(2**32, size=4)
+    assert np.array_equal(seeding.env_generator(seed).integers(2**32, size=4), draws)
+    draws = np.random.default_rng(task).integers(2**32, size=4)
+    assert np.array_equal(seeding.task_generator(seed).integers(2**32, size=4), draws)
+    expected = [int(child.generate_state(1)[0]) for child in children.spawn(4)]
+    assert [seeding.child_seed(seed, index) for index in range(4)] == expected
+
+
+def test_a_release_does_not_change_the_children_of_a_seed():
+    children = [seeding.child_seed(0, index) for index in range(3)]
+    assert children == [1961512366, 1663335698, 1902154619]
+
+
+def test_a_child_is_addressed_and_not_consumed():
+    alone = seeding.child_seed(5, 3)
+    for index in (2, 3, 0, 1):
+        seeding.child_seed(5, index)
+    assert seeding.child_seed(5, 3) == alone
+
+
+def test_children_are_plain_ints_of_32_bits():
+    seed = seeding.child_seed(2**100, 0)
+    assert type(seed) is int
+    assert 0 <= seed < 2**32
+
+
+def test_children_of_near_seeds_and_indices_all_differ():
+    children = [seeding.child_seed(seed, index) for seed in range(20) for index in range(50)]
+    assert len(set(children)) == 1000
+
+
+def test_the_streams_of_a_seed_differ():
+    env, task = seeding.env_generator(5), seeding.task_generator(5)
+    assert env.integers(2**62) != task.integers(2**62)
+
+
+def test_a_seed_gives_the_same_stream_again_and_another_seed_another():
+    for generator in (seeding.env_generator, seeding.task_generator):
+        first, again, other = (generator(seed).integers(2**62) for seed in (5, 5, 6))
+        assert first == again
+        assert first != other

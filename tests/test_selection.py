@@ -1,0 +1,204 @@
+import copy
+import json
+from collections import Counter
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from mtwrappers.selection import TaskSelector
+
+
+def draws(select, num_tasks, n, seed=0):
+    selector, rng = TaskSelector(select, num_tasks), np.random.default_rng(seed)
+    return [selector(rng) for _ in range(n)]
+
+
+class Countdown:
+    """A strategy with a memory: every task from the last to the first."""
+
+    def __init__(self):
+        self.left = 0
+
+    def __call__(self, num_tasks, last_task, rng):
+        self.left = (self.left or num_tasks) - 1
+        return self.left
+
+
+class ForgetfulCountdown(Countdown):
+    def reset(self):
+        self.left = 0
+
+
+def test_uniform_draws_each_task_as_often_as_the_others():
+    counts = Counter(draws("uniform", 3, 3000))
+    assert set(counts) == {0, 1, 2}
+    assert all(900 < count < 1100 for count in counts.values())
+
+
+def test_uniform_draws_a_task_twice_in_a_row():
+    drawn = draws("uniform", 3, 30)
+    assert any(a == b for a, b in pairwise(drawn))
+
+
+def test_round_robin_goes_through_the_tasks_in_their_order():
+    assert draws("round_robin", 3, 7) == [0, 1, 2, 0, 1, 2, 0]
+
+
+def test_without_replacement_draws_every_task_once_in_each_sweep():
+    drawn = draws("without_replacement", 5, 15)
+    sweeps = [drawn[:5], drawn[5:10], drawn[10:]]
+    assert [sorted(sweep) for sweep in sweeps] == [[0, 1, 2, 3, 4]] * 3
+    assert len({tuple(sweep) for sweep in sweeps}) > 1
+
+
+@pytest.mark.parametrize("select", ["uniform", "without_replacement"])
+def test_the_generator_determines_the_tasks(select):
+    assert draws(select, 50, 60, seed=1) == draws(select, 50, 60, seed=1)
+    assert draws(select, 50, 60, seed=1) != draws(select, 50, 60, seed=2)
+
+
+def test_round_robin_needs_no_random_numbers():
+    rng = np.random.default_rng(0)
+    selector = TaskSelector("round_robin", 3)
+    for _ in range(4):
+        selector(rng)
+    assert rng.integers(2**62) == np.random.default_rng(0).integers(2**62)
+
+
+@pytest.mark.parametrize("select", ["uniform", "round_robin", "without_replacement"])
+def test_a_single_task_is_always_drawn(select):
+    assert draws(select, 1, 3) == [0, 0, 0]
+
+
+@pytest.mark.parametrize("select", ["uniform", "round_robin", "without_replacement"])
+def test_a_drawn_task_is_a_plain_int(select):
+    assert {type(index) for index in draws(select, 3, 6)} == {int}
+
+
+@pytest.mark.parametrize("select", ["uniform", "round_robin", "without_replacement"])
+def test_a_selector_that_was_reset_starts_over(select):
+    selector = TaskSelector(select, 7)
+    first = [selector(rng) for rng in [np.random.default_rng(3)] for _ in range(10)]
+    selector.reset()
+    again = [selector(rng) for rng in [np.random.default_rng(3)] for _ in range(10)]
+    assert first == again
+
+
+def test_a_callable_is_told_the_number_of_tasks_and_the_last_one():
+    seen = []
+
+    def strategy(num_tasks, last_task, rng):
+        seen.append((num_tasks, last_task, rng))
+        return 2 if last_task is None else 1
+
+    rng = np.random.default_rng(0)
+    selector = TaskSelector(strategy, 3)
+    assert [selector(rng), selector(rng)] == [2, 1]
+    selector.reset()
+    assert selector(rng) == 2
+    assert seen == [(3, None, rng), (3, 2, rng), (3, None, rng)]
+
+
+def test_two_selectors_of_one_strategy_do_not_share_its_memory():
+    strategy = Countdown()
+    assert draws(strategy, 4, 3) == [3, 2, 1]
+    assert draws(strategy, 4, 3) == [3, 2, 1]
+    assert strategy.left == 0
+
+
+def test_a_strategy_with_a_memory_forgets_it_on_reset():
+    rng = np.random.default_rng(0)
+    for strategy, expected in ((ForgetfulCountdown(), 3), (Countdown(), 2)):
+        selector = TaskSelector(strategy, 4)
+        selector(rng)
+        selector.reset()
+        assert selector(rng) == expected
+
+
+def test_a_callable_may_return_a_numpy_integer():
+    drawn = draws(lambda num_tasks, last_task, rng: np.int64(1), 3, 1)
+    assert drawn == [1]
+    assert type(drawn[0]) is int
+
+
+@pytest.mark.parametrize("select", ["uniform", "round_robin", "without_replacement"])
+@pytest.mark.parametrize("n", [0, 1, 5, 7])
+def test_a_selector_goes_on_from_a_state_that_went_through_json(select, n):
+    selector, rng = TaskSelector(select, 5), np.random.default_rng(3)
+    for _ in range(n):
+        selector(rng)
+    state, bits = json.loads(json.dumps(selector.get_state())), rng.bit_generator.state
+    expected = [selector(rng) for _ in range(8)]
+    rng.bit_generator.state = bits
+    other = TaskSelector(select, 5)
+    other.set_state(state)
+    assert [other(rng) for _ in range(8)] == expected
+
+
+def test_a_state_is_not_changed_by_what_is_drawn_after_it():
+    selector, rng = TaskSelector("without_replacement", 5), np.random.default_rng(3)
+    selector(rng)
+    state = selector.get_state()
+    before = copy.deepcopy(state)
+    selector(rng)
+    assert state == before
+    selector.set_state(state)
+    selector(rng)
+    assert state == before
+
+
+class SavedCountdown(Countdown):
+    def get_state(self):
+        return {"left": self.left}
+
+    def set_state(self, state):
+        self.left = state["left"]
+
+
+def test_what_a_strategy_remembers_is_part_of_the_state():
+    rng = np.random.default_rng(0)
+    for strategy, memory, following in ((SavedCountdown(), {"left": 3}, 2), (Countdown(), None, 3)):
+        selector, other = TaskSelector(strategy, 4), TaskSelector(strategy, 4)
+        selector(rng)
+        assert selector.get_state() == {"last": 3, "strategy": memory}
+        other.set_state(selector.get_state())
+        assert other(rng) == following
+
+
+def test_an_unknown_name_is_refused_with_the_names_there_are():
+    expected = r"select must be one of \['round_robin', 'uniform', 'without_replacement'\], got 'x'"
+    with pytest.raises(ValueError, match=expected):
+        TaskSelector("x", 3)
+
+
+@pytest.mark.parametrize("select", [None, 3, ["uniform"]])
+def test_what_is_neither_a_name_nor_callable_is_refused(select):
+    with pytest.raises(TypeError, match="select must be a name or a callable, got "):
+        TaskSelector(select, 3)
+
+
+@pytest.mark.parametrize("drawn", [3, -1, 1.0, "1", None])
+def test_a_strategy_that_returns_no_index_is_refused_with_the_range(drawn):
+    def strategy(num_tasks, last_task, rng):
+        return drawn
+
+    expected = rf"strategy .*strategy.* must return an integer in \[0, 2\], got {drawn!r}"
+    with pytest.raises(ValueError, match=expected):
+        draws(strategy, 3, 1)
+
+
+def test_a_draw_that_was_refused_is_not_the_last_task():
+    given = iter([1, 9, 2])
+    seen = []
+
+    def strategy(num_tasks, last_task, rng):
+        seen.append(last_task)
+        return next(given)
+
+    selector, rng = TaskSelector(strategy, 3), np.random.default_rng(0)
+    selector(rng)
+    with pytest.raises(ValueError, match="got 9"):
+        selector(rng)
+    selector(rng)
+    assert seen == [None, 1, 1]

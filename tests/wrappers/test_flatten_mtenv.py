@@ -1,0 +1,291 @@
+import copy
+import pickle
+import weakref
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.wrappers import FlattenObservation
+
+from mtwrappers import EnvToMTEnv, FlattenMTEnv, MTEnv, MultiEnvWrapper, TaskOnehotWrapper
+from tests.fakes import (
+    CountingEnv,
+    CountingMTEnv,
+    check_env_warnings,
+    counting_makers,
+    equal,
+    play,
+)
+
+DTYPES = ["float32", "float64", "uint8", "int64"]
+
+
+class ShownTaskEnv(MTEnv):
+    """Shows the task that it is given, in the space that it is given."""
+
+    def __init__(self, task_space, task_obs, dtype="float64"):
+        box = Box(0, 100, (2,), np.dtype(dtype).type)
+        super().__init__(Discrete(2), box, task_space)
+        self.task_obs = task_obs
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed, options=options)
+        self.count = 5
+        return self.observe(self._count()), {}
+
+    def step(self, action):
+        self.count += 1
+        return self.observe(self._count()), 1.0, False, False, {}
+
+    def _count(self):
+        return np.full(2, self.count, self.env_observation_space.dtype)
+
+    def get_task_obs(self):
+        return copy.copy(self.task_obs)
+
+    def get_task_state(self):
+        return self.task_obs
+
+    def set_task_state(self, task_state):
+        self.task_obs = task_state
+
+    def sample_task_state(self):
+        return self.task_observation_space.sample()
+
+
+# Observations.
+
+
+def test_the_task_becomes_a_onehot_behind_the_observation():
+    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3)))
+    low, high = np.zeros(5), np.array([1000.0, 1000, 1, 1, 1])
+    assert env.observation_space == Box(low, high, dtype=np.float64)
+    obs, info = env.reset(options={"task_state": 1})
+    assert obs.tolist() == [100, 100, 0, 1, 0]
+    assert info["task_id"] == 1
+    obs, reward, terminated, truncated, info = env.step(0)
+    assert obs.tolist() == [101, 101, 0, 1, 0]
+    assert (reward, terminated, truncated, info["task_id"]) == (1.0, False, False, 1)
+    assert env.reset(options={"task_state": 2})[0].tolist() == [200, 200, 0, 0, 1]
+
+
+def test_without_an_encoding_the_task_is_left_out():
+    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3)), "none")
+    assert env.observation_space == Box(0, 1000, (2,), np.float64)
+    obs, info = env.reset(options={"task_state": 1})
+    assert (obs.tolist(), info["task_id"]) == ([100, 100], 1)
+    assert env.step(0)[0].tolist() == [101, 101]
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("encoding", ["onehot", "none"])
+def test_the_dtype_of_the_environment_is_kept(dtype, encoding):
+    makers = counting_makers(2, dtype=dtype, first=3, high=200)
+    env = FlattenMTEnv(MultiEnvWrapper(makers), encoding)
+    for obs, *_ in play(env, [0, 1]):
+        assert obs.dtype == np.dtype(dtype) == env.observation_space.dtype
+        assert obs in env.observation_space
+
+
+FLOAT_TASK = (Box(np.array([-1.0, 0]), np.array([2.0, 9]), dtype=np.float64), np.array([0.5, 7]))
+INT_TASK = (Box(0, 9, (3,), np.int64), np.array([0, 9, 4]))
+
+
+@pytest.mark.parametrize(
+    ("task_space", "task_obs"),
+    [(Discrete(4), 3), (Discrete(4), np.int64(0)), (Discrete(3, start=5), 6), FLOAT_TASK, INT_TASK],
+)
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_the_numbers_are_those_of_gymnasium(task_space, task_obs, dtype):
+    flat = FlattenMTEnv(ShownTaskEnv(task_space, task_obs, dtype))
+    reference = FlattenObservation(ShownTaskEnv(task_space, task_obs, dtype))
+    assert np.array_equal(flat.observation_space.low, reference.observation_space.low)
+    assert np.array_equal(flat.observation_space.high, reference.observation_space.high)
+    returned = zip(play(flat, [0, 1]), play(reference, [0, 1]), strict=True)
+    for (obs, *rest), (expected, *expected_rest) in returned:
+        assert obs.dtype == np.dtype(dtype)
+        assert np.array_equal(obs, expected)
+        assert rest == expected_rest
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int64"])
+@pytest.mark.parametrize(("task_space", "task_obs"), [(Discrete(4), 3), INT_TASK])
+def test_integers_are_those_of_gymnasium_too(task_space, task_obs, dtype):
+    flat = FlattenMTEnv(ShownTaskEnv(task_space, task_obs, dtype))
+    reference = FlattenObservation(ShownTaskEnv(task_space, task_obs, dtype))
+    assert np.array_equal(flat.reset()[0], reference.reset()[0])
+
+
+def test_fractions_of_a_task_are_not_cut_off_among_integers():
+    env = ShownTaskEnv(Box(0, 1, (1,), np.float64), np.array([0.5]), "uint8")
+    with pytest.raises((TypeError, ValueError), match="task_obs"):
+        FlattenMTEnv(env)
+
+
+def test_a_onehot_starts_where_the_task_numbers_start():
+    env = FlattenMTEnv(ShownTaskEnv(Discrete(3, start=5), 6))
+    assert env.reset()[0].tolist() == [5, 5, 0, 1, 0]
+
+
+@pytest.mark.parametrize("task", [(Discrete(4), 3), FLOAT_TASK])
+@pytest.mark.parametrize("encoding", ["onehot", "none"])
+def test_nothing_is_handed_out_twice(task, encoding):
+    env = FlattenMTEnv(ShownTaskEnv(*task), encoding)
+    first, second = (obs for obs, *_ in play(env, [0]))
+    expected = second.copy()
+    first[:] = 77
+    assert np.array_equal(second, expected)
+    env.step(0)
+    assert np.array_equal(second, expected)
+
+
+@pytest.mark.parametrize("encoding", ["onehot", "none"])
+def test_gymnasium_has_nothing_to_say_about_it(encoding):
+    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(2)), encoding)
+    assert check_env_warnings(env, skip_render_check=True) == []
+
+
+# An environment of its own.
+
+
+@pytest.mark.parametrize("encoding", ["onehot", "none"])
+def test_it_is_its_own_unwrapped_environment_and_its_spaces_agree(encoding):
+    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(2)), encoding)
+    assert env.unwrapped is env
+    outer = gymnasium.wrappers.TimeLimit(env, 5)
+    assert outer.unwrapped is env
+    assert outer.reset()[0] in outer.unwrapped.observation_space
+
+
+class GoalEnv(CountingEnv):
+    num_envs = 1
+
+    def compute_reward(self):
+        return 0.0
+
+    def __len__(self):
+        return 1
+
+
+@pytest.mark.parametrize("name", ["compute_reward", "num_envs", "__len__"])
+def test_it_shows_nothing_that_others_read_a_meaning_into(name):
+    assert hasattr(GoalEnv(), name)
+    env = FlattenMTEnv(MultiEnvWrapper([GoalEnv]))
+    assert not hasattr(env.unwrapped, name)
+
+
+def test_the_task_can_be_reached_through_it():
+    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3)))
+    env.get_wrapper_attr("set_task_state")(2)
+    assert env.get_wrapper_attr("get_task_state")() == 2
+    assert env.reset()[0].tolist() == [200, 200, 0, 0, 1]
+
+
+def test_its_random_stream_is_that_of_the_environment():
+    inner = MultiEnvWrapper(counting_makers(2))
+    env = FlattenMTEnv(inner)
+    env.reset(seed=5)
+    assert env.np_random is inner.np_random
+    assert env.np_random_seed == 5
+    env._np_random = stream = np.random.default_rng(0)
+    assert inner.np_random is stream
+
+
+def test_a_seed_determines_the_episode():
+    runs = []
+    for seed in (5, 5, 6):
+        env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3), sample_tasks_on_reset=True))
+        runs.append([*play(env, [0, 1], seed=seed), *play(env, [0])])
+    assert equal(runs[0], runs[1])
+    assert not equal(runs[0], runs[2])
+
+
+def test_options_reach_the_environment_and_are_not_changed():
+    env = FlattenMTEnv(CountingMTEnv())
+    options = {"task_state": 0}
+    assert env.reset(options=options)[1] == {"goal": 0}
+    assert options == {"task_state": 0}
+
+
+def test_it_renders_and_closes_the_environment():
+    inner = CountingEnv(render_mode="rgb_array")
+    env = FlattenMTEnv(MultiEnvWrapper([lambda: inner]))
+    env.reset()
+    env.step(0)
+    assert env.render_mode == "rgb_array"
+    assert np.array_equal(env.render(), np.full((2, 2, 3), 1, np.uint8))
+    env.close()
+    assert inner.closed
+
+
+def test_without_gymnasium_make_it_has_no_spec():
+    assert FlattenMTEnv(MultiEnvWrapper(counting_makers(2))).spec is None
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.parametrize("encoding", ["onehot", "none"])
+def test_a_copy_plays_the_same_on_its_own(duplicate, encoding):
+    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3)), encoding)
+    env.reset(seed=5, options={"task_state": 1})
+    other = duplicate(env)
+    mine = [env.step(0), *play(env, [0])]
+    assert equal([other.step(0), *play(other, [0])], mine)
+
+
+@pytest.mark.parametrize("encoding", ["onehot", "none"])
+def test_it_is_freed_with_its_last_reference(encoding):
+    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(2)), encoding)
+    play(env, [0], seed=0)
+    reference = weakref.ref(env)
+    del env
+    assert reference() is None
+
+
+# What does not fit.
+
+
+def test_an_environment_without_a_task_is_refused():
+    with pytest.raises(TypeError, match=r"expected an MTEnv with observations {env_obs, task_obs}"):
+        FlattenMTEnv(CountingEnv())
+
+
+class OtherKeysEnv(CountingEnv):
+    def __init__(self):
+        super().__init__()
+        self.observation_space = Dict({"env_obs": Discrete(2), "goal": Discrete(2)})
+
+
+def test_a_dict_with_other_keys_is_refused():
+    with pytest.raises(TypeError, match=r"expected an MTEnv .*, got Dict\(.*'goal'"):
+        FlattenMTEnv(OtherKeysEnv())
+
+
+@pytest.mark.parametrize("encoding", ["onehot", "none"])
+def test_an_observation_that_is_no_1d_box_is_refused(encoding):
+    env = EnvToMTEnv(CountingEnv(), [0], lambda env, task: None)
+    env.observation_space = Dict({"env_obs": Discrete(2), "task_obs": Discrete(2)})
+    with pytest.raises(TypeError, match=r"space of env_obs must be a 1-D Box, got Discrete\(2\)"):
+        FlattenMTEnv(env, encoding)
+
+
+@pytest.mark.parametrize("task_space", [Box(0, 1, (2, 2)), Dict({"a": Discrete(2)})])
+def test_a_task_of_another_kind_is_refused_where_it_would_be_shown(task_space):
+    env = ShownTaskEnv(task_space, None)
+    with pytest.raises(TypeError, match="space of task_obs must be Discrete or a 1-D Box, got "):
+        FlattenMTEnv(env)
+    assert FlattenMTEnv(env, "none").reset()[0].tolist() == [5, 5]
+
+
+@pytest.mark.parametrize("encoding", ["dict", "one-hot", None])
+def test_an_unknown_encoding_is_refused(encoding):
+    message = f"task_encoding must be 'onehot' or 'none', got {encoding!r}"
+    with pytest.raises(ValueError, match=message):
+        FlattenMTEnv(MultiEnvWrapper(counting_makers(2)), encoding)
+
+
+def test_a_onehot_wrapper_says_the_same_as_the_flat_view():
+    onehot = TaskOnehotWrapper(CountingEnv(first=100), 1, 2)
+    flat = FlattenMTEnv(MultiEnvWrapper(counting_makers(2), 1))
+    assert flat.observation_space == onehot.observation_space
+    assert np.array_equal(flat.reset()[0], onehot.reset()[0])

@@ -1,0 +1,100 @@
+import pickle
+
+import gymnasium
+import pytest
+from gymnasium.envs.registration import EnvSpec
+
+from mtwrappers import TaskNameWrapper
+from tests.fakes import CountingEnv, check_env_warnings, equal, play
+
+
+@pytest.mark.parametrize(
+    ("given", "added"),
+    [
+        ({"task_name": "reach"}, {"task_name": "reach"}),
+        ({"task_id": 0}, {"task_id": 0}),
+        ({"task_id": 3, "task_name": ""}, {"task_id": 3, "task_name": ""}),
+    ],
+)
+def test_what_is_given_is_in_the_info_of_every_call(given, added):
+    env = TaskNameWrapper(CountingEnv(2), **given)
+    draw = env.reset(seed=0)[1]["draw"]
+    infos = [returned[-1] for returned in play(env, [0, 1], seed=0)]
+    assert infos == [{"steps": steps, "draw": draw, **added} for steps in (0, 1, 2)]
+
+
+def test_everything_else_is_that_of_the_environment():
+    env = TaskNameWrapper(CountingEnv(2), task_name="reach")
+    assert env.observation_space == env.env.observation_space
+    assert env.action_space == env.env.action_space
+    (obs, _), first, second = play(env, [0, 1])
+    assert [obs.tolist(), first[0].tolist(), second[0].tolist()] == [[0, 0], [1, 1], [2, 2]]
+    assert first[1:4] == (1.0, False, False)
+    assert second[1:4] == (2.0, True, False)
+    assert env.unwrapped.actions == [0, 1]
+
+
+def test_a_seed_and_options_reach_the_environment():
+    env = TaskNameWrapper(CountingEnv(), task_id=1)
+    env.reset(seed=5, options={"x": 1})
+    assert (env.unwrapped.seeds, env.unwrapped.options) == ([5], [{"x": 1}])
+
+
+class SharedInfoEnv(CountingEnv):
+    """Hands out one dict again and again."""
+
+    shared: dict[str, object] = {}  # noqa: RUF012
+
+    def _info(self):
+        return self.shared
+
+
+def test_an_info_is_a_new_dict_and_the_environments_own_is_not_changed():
+    env = TaskNameWrapper(SharedInfoEnv(), task_name="reach")
+    (_, first), (*_, second) = play(env, [0])
+    first["task_name"] = "changed"
+    assert first is not second
+    assert second == {"task_name": "reach"}
+    assert SharedInfoEnv.shared == {}
+
+
+def test_the_outer_of_two_wins():
+    env = TaskNameWrapper(TaskNameWrapper(CountingEnv(), task_name="in", task_id=1), task_id=2)
+    _, info = env.reset()
+    assert (info["task_name"], info["task_id"]) == ("in", 2)
+
+
+def test_gymnasium_has_nothing_to_say_about_it():
+    env = TaskNameWrapper(gymnasium.make("tests/Short-v0").unwrapped, task_name="reach")
+    assert check_env_warnings(env) == []
+
+
+def test_giving_neither_is_refused():
+    with pytest.raises(ValueError, match="give task_name, task_id, or both; got neither"):
+        TaskNameWrapper(CountingEnv())
+
+
+@pytest.mark.parametrize("name", [3, b"reach", ["reach"]])
+def test_a_name_that_is_no_string_is_refused(name):
+    with pytest.raises(TypeError, match="task_name must be a string, got "):
+        TaskNameWrapper(CountingEnv(), task_name=name)
+
+
+@pytest.mark.parametrize("task_id", [1.0, "1", True])
+def test_an_id_that_is_no_int_is_refused(task_id):
+    with pytest.raises(TypeError, match="task_id must be an int, got "):
+        TaskNameWrapper(CountingEnv(), task_id=task_id)
+
+
+def test_its_spec_round_trips_through_json():
+    env = TaskNameWrapper(gymnasium.make("tests/Short-v0"), task_name="reach", task_id=3)
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert isinstance(again, TaskNameWrapper)
+    assert again.spec == env.spec
+    assert equal(play(again, [0, 1], seed=5), play(env, [0, 1], seed=5))
+
+
+def test_it_pickles():
+    env = TaskNameWrapper(CountingEnv(), task_name="reach")
+    env.reset(seed=0)
+    assert equal(play(pickle.loads(pickle.dumps(env)), [0, 1]), play(env, [0, 1]))

@@ -1,0 +1,243 @@
+import pickle
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Discrete
+
+from mtwrappers import MultiEnvWrapper, TaskOnehotWrapper
+from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal, play, run_python
+
+DTYPES = ["float32", "float64", "uint8", "int64"]
+
+
+@pytest.fixture
+def env():
+    return TaskOnehotWrapper(CountingEnv(), 1, 3)
+
+
+# Observations.
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_onehot_follows_the_observation_in_its_dtype(dtype):
+    env = TaskOnehotWrapper(CountingEnv(low=2, high=9, first=5, dtype=dtype), 1, 3)
+    dtype = np.dtype(dtype)
+    low, high = np.array([2, 2, 0, 0, 0], dtype), np.array([9, 9, 1, 1, 1], dtype)
+    assert env.observation_space == Box(low, high, dtype=dtype.type)
+    obs, _ = env.reset(seed=0)
+    assert equal(obs, np.array([5, 5, 0, 1, 0], dtype))
+    obs, *_ = env.step(0)
+    assert equal(obs, np.array([6, 6, 0, 1, 0], dtype))
+
+
+@pytest.mark.parametrize(
+    ("index", "n", "expected"),
+    [(0, 1, [1]), (0, 3, [1, 0, 0]), (2, 3, [0, 0, 1]), (np.int64(1), 2, [0, 1])],
+)
+def test_the_entry_of_the_task_is_one(index, n, expected):
+    env = TaskOnehotWrapper(CountingEnv(), index, n)
+    assert env.reset()[0].tolist() == [0, 0, *expected]
+
+
+def test_the_rest_of_a_step_is_that_of_the_environment(env):
+    _, info = env.reset(seed=0)
+    draw = info["draw"]
+    assert info == {"steps": 0, "draw": draw, "task_id": 1}
+    assert [env.step(0)[1:] for _ in range(3)] == [
+        (1.0, False, False, {"steps": 1, "draw": draw, "task_id": 1}),
+        (2.0, False, False, {"steps": 2, "draw": draw, "task_id": 1}),
+        (3.0, True, False, {"steps": 3, "draw": draw, "task_id": 1}),
+    ]
+    assert env.action_space == Discrete(2)
+
+
+def test_the_task_id_is_an_int():
+    env = TaskOnehotWrapper(CountingEnv(), np.int64(2), 3)
+    assert type(env.reset()[1]["task_id"]) is int
+    assert type(env.step(0)[4]["task_id"]) is int
+
+
+def test_a_seed_and_options_reach_the_environment(env):
+    options = {"x": 1}
+    env.reset(seed=5, options=options)
+    env.reset()
+    assert env.unwrapped.seeds == [5, None]
+    assert env.unwrapped.options == [{"x": 1}, None]
+    assert options == {"x": 1}
+
+
+class BufferedEnv(CountingEnv):
+    """Hands out one buffer again and again."""
+
+    def _obs(self):
+        self.buffer = getattr(self, "buffer", np.zeros(2))
+        self.buffer[:] = self.steps
+        return self.buffer
+
+    def _info(self):
+        self.shared = getattr(self, "shared", {})
+        return self.shared
+
+
+def test_nothing_is_handed_out_twice_even_if_the_environment_does():
+    env = TaskOnehotWrapper(BufferedEnv(), 0, 2)
+    (first, first_info), (second, *_, second_info), (third, *_) = play(env, [0, 0])
+    assert [first.tolist(), second.tolist(), third.tolist()] == [
+        [0, 0, 1, 0],
+        [1, 1, 1, 0],
+        [2, 2, 1, 0],
+    ]
+    assert not np.shares_memory(first, second)
+    assert not np.shares_memory(second, third)
+    assert first_info is not second_info
+    assert env.unwrapped.shared == {}
+
+
+def test_a_caller_who_changes_an_observation_changes_nothing_else(env):
+    env.reset()[0][:] = 7
+    assert env.step(0)[0].tolist() == [1, 1, 0, 1, 0]
+
+
+def test_gymnasium_has_nothing_to_say_about_it():
+    env = TaskOnehotWrapper(gymnasium.make("tests/Short-v0").unwrapped, 1, 3)
+    assert check_env_warnings(env) == []
+
+
+# What does not fit.
+
+
+@pytest.mark.parametrize("index", [3, -1, 1.0, "1", None, True])
+def test_an_index_out_of_range_names_the_range(index):
+    with pytest.raises(ValueError, match=r"task_index must be an integer in \[0, 2\], got "):
+        TaskOnehotWrapper(CountingEnv(), index, 3)
+
+
+class OtherEnv(CountingEnv):
+    def __init__(self, space):
+        super().__init__()
+        self.observation_space = space
+
+
+@pytest.mark.parametrize("space", [Discrete(3), Box(0, 1, (2, 2)), Box(0, 1, ())])
+def test_an_observation_that_is_no_1d_box_is_refused(space):
+    message = r"observation space to append a one-hot to must be a 1-D Box, got (Box|Discrete)\("
+    with pytest.raises(TypeError, match=message):
+        TaskOnehotWrapper(OtherEnv(space), 0, 1)
+
+
+# Lists of environments.
+
+
+def test_each_environment_of_a_list_gets_the_onehot_of_its_place():
+    envs = [CountingEnv(first=first) for first in (10, 20, 30)]
+    wrapped = TaskOnehotWrapper.wrap_env_list(envs)
+    assert [env.reset()[0].tolist() for env in wrapped] == [
+        [10, 10, 1, 0, 0],
+        [20, 20, 0, 1, 0],
+        [30, 30, 0, 0, 1],
+    ]
+    assert [env.env for env in wrapped] == envs
+
+
+def test_each_constructor_of_a_list_makes_an_environment_with_the_onehot_of_its_place():
+    makers = TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3))
+    assert [make().reset()[0].tolist() for make in makers] == [
+        [0, 0, 1, 0, 0],
+        [100, 100, 0, 1, 0],
+        [200, 200, 0, 0, 1],
+    ]
+
+
+def test_a_wrapped_constructor_makes_a_new_environment_each_time():
+    (make,) = TaskOnehotWrapper.wrap_env_cons_list([CountingEnv])
+    assert make().env is not make().env
+
+
+def test_wrapping_constructors_calls_none_of_them():
+    def fail():
+        raise OSError("it was called")
+
+    (make,) = TaskOnehotWrapper.wrap_env_cons_list([fail])
+    with pytest.raises(OSError, match="it was called"):
+        make()
+
+
+@pytest.mark.parametrize("protocol", range(2, pickle.HIGHEST_PROTOCOL + 1))
+def test_wrapped_constructors_pickle_with_plain_pickle(protocol):
+    makers = TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3))
+    copies = pickle.loads(pickle.dumps(makers, protocol))
+    for make, copied in zip(makers, copies, strict=True):
+        assert equal(play(copied(), [0, 1], seed=5), play(make(), [0, 1], seed=5))
+
+
+def test_wrapped_constructors_work_in_another_process():
+    makers = TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3))
+    code = f"import pickle; print(pickle.loads({pickle.dumps(makers[2])!r})().reset()[0].tolist())"
+    assert run_python(code) == "[200.0, 200.0, 0.0, 0.0, 1.0]"
+
+
+class LoudOnehotWrapper(TaskOnehotWrapper):
+    pass
+
+
+def test_a_subclass_wraps_with_itself():
+    (env,) = LoudOnehotWrapper.wrap_env_list([CountingEnv()])
+    (make,) = LoudOnehotWrapper.wrap_env_cons_list([CountingEnv])
+    assert type(env) is LoudOnehotWrapper
+    assert type(pickle.loads(pickle.dumps(make))()) is LoudOnehotWrapper
+
+
+@pytest.mark.parametrize("wrap", ["wrap_env_list", "wrap_env_cons_list"])
+def test_an_empty_list_stays_empty(wrap):
+    assert getattr(TaskOnehotWrapper, wrap)([]) == []
+
+
+def test_wrapped_constructors_are_the_tasks_of_a_multi_environment():
+    env = MultiEnvWrapper(TaskOnehotWrapper.wrap_env_cons_list(counting_makers(2)))
+    obs, info = env.reset(options={"task_state": 1})
+    assert obs["env_obs"].tolist() == [100, 100, 0, 1]
+    assert info["task_id"] == 1
+
+
+# Specs and copies.
+
+
+@pytest.mark.parametrize("index", [0, 1, np.int64(1)])
+def test_its_spec_round_trips_through_json(index):
+    env = TaskOnehotWrapper(gymnasium.make("tests/Short-v0", first=10), index, 3)
+    spec = EnvSpec.from_json(env.spec.to_json())
+    again = gymnasium.make(spec)
+    assert isinstance(again, TaskOnehotWrapper)
+    assert again.spec == env.spec == spec
+    assert equal(play(again, [0, 1], seed=5), play(env, [0, 1], seed=5))
+    assert again.reset()[0].tolist() == [10, 10, *np.eye(3)[index]]
+
+
+def test_its_spec_round_trips_between_other_wrappers():
+    inner = gymnasium.wrappers.TimeLimit(gymnasium.make("tests/Short-v0"), 2)
+    env = gymnasium.wrappers.TimeAwareObservation(TaskOnehotWrapper(inner, 0, 2))
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert equal(play(again, [0, 1], seed=5), play(env, [0, 1], seed=5))
+
+
+def test_its_spec_pickles():
+    env = TaskOnehotWrapper(gymnasium.make("tests/Short-v0"), 1, 3)
+    assert pickle.loads(pickle.dumps(env.spec)) == env.spec
+
+
+def test_it_pickles():
+    env = TaskOnehotWrapper(CountingEnv(), 1, 3)
+    env.reset(seed=0)
+    other = pickle.loads(pickle.dumps(env))
+    assert equal(play(other, [0, 1]), play(env, [0, 1]))
+
+
+def test_gymnasium_makes_a_vector_environment_of_the_constructors():
+    makers = TaskOnehotWrapper.wrap_env_cons_list([partial(CountingEnv, 5)] * 2)
+    envs = gymnasium.vector.SyncVectorEnv(makers)
+    obs, info = envs.reset(seed=0)
+    assert obs.tolist() == [[0, 0, 1, 0], [0, 0, 0, 1]]
+    assert info["task_id"].tolist() == [0, 1]
