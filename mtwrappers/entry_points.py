@@ -42,10 +42,7 @@ def make_env(
     Raises:
         ValueError: If an argument is none of those, or the environments do not fit together.
     """
-    if task_encoding not in ("onehot", "none", "dict"):
-        raise ValueError(
-            f"task_encoding must be one of ['onehot', 'none', 'dict'], got {task_encoding!r}"
-        )
+    _check_encoding(task_encoding)
     ids, pad = _choose(env_ids, unify)
     env = MultiEnvWrapper(
         _makers(ids, render_mode, env_kwargs),
@@ -85,6 +82,7 @@ def make_vec_env(
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.
     """
+    _check_encoding(task_encoding)
     ids, pad = _choose(env_ids, unify)
     per_id = fit_sizes(num_envs, envs_per_task, len(ids), "MultiEnv")
     space = None
@@ -109,6 +107,13 @@ def make_vec_env(
         for _ in range(per_id)
     ]
     return make_executor(makers, len(ids), per_id, **executor)
+
+
+def _check_encoding(task_encoding: Any) -> None:
+    if task_encoding not in ("onehot", "none", "dict"):
+        raise ValueError(
+            f"task_encoding must be one of ['onehot', 'none', 'dict'], got {task_encoding!r}"
+        )
 
 
 def _choose(

@@ -128,8 +128,9 @@ class IndexedMTEnv(MTEnv):
 
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and starts the selection strategy over."""
+        seeds = super().seed_task(seed)
         self._selector.reset()
-        return super().seed_task(seed)
+        return seeds
 
     def _draws_on_reset(self, seed: int | None) -> bool:
         """Whether this reset is to draw a task, if none was set."""

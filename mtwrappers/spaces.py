@@ -88,9 +88,5 @@ def fits_padded(inner: Space[Any], outer: Box) -> bool:
     """Whether every member of the 1-D Box ``inner``, padded with zeros, is one of ``outer``."""
     if not isinstance(inner, Box) or len(inner.shape) != 1 or inner.shape[0] > outer.shape[0]:
         return False
-    return inner.dtype == outer.dtype and fits(pad_boxes([inner, _zeros_like(outer)]), outer)
-
-
-def _zeros_like(box: Box) -> Box:
-    dtype: Any = box.dtype
-    return Box(np.zeros_like(box.low), np.zeros_like(box.high), dtype=dtype)
+    zeros = np.zeros(outer.shape[0] - inner.shape[0])
+    return inner.dtype == outer.dtype and fits(append_box(inner, zeros, zeros), outer)

@@ -96,9 +96,11 @@ def test_gymnasium_and_the_package_import_in_either_order(first):
 # The registered ids.
 
 
-def test_importing_gymnasium_alone_registers_the_ids():
+def test_the_entry_point_that_gymnasium_read_until_0_29_registers_the_ids():
     code = (
-        "import gymnasium, sys; "
+        "import gymnasium; from importlib.metadata import entry_points; "
+        "[p] = [p for p in entry_points(group='gymnasium.envs') if 'mtwrappers' in p.value]; "
+        "p.load()(); "
         "print(sum(name.startswith('mtwrappers/') for name in gymnasium.registry))"
     )
     assert run_python(code, "-W", "error") == str(len(registration.TABLE))

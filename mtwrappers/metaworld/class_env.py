@@ -15,6 +15,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
+from mtwrappers.closing import close_all
 from mtwrappers.metaworld.known_good import Fast, class_to_build
 from mtwrappers.metaworld.upstream import metaworld
 
@@ -258,5 +259,4 @@ class ClassPool:
 
     def close(self) -> None:
         """Closes every environment that was built."""
-        for env in self._envs.values():
-            env.close()
+        close_all(self._envs.values())

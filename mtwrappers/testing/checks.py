@@ -59,20 +59,33 @@ def untouched_global_random() -> Iterator[None]:
     require(same(before[1], after[1]), "the environment used the global state of np.random")
 
 
+def has_dtypes(obs: Any, space: gymnasium.Space[Any]) -> bool:
+    """Whether the arrays of an observation have the dtypes of its space."""
+    if isinstance(space, gymnasium.spaces.Dict):
+        return all(has_dtypes(obs[key], sub) for key, sub in space.items())
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return all(has_dtypes(o, sub) for o, sub in zip(obs, space.spaces, strict=True))
+    return not isinstance(space, gymnasium.spaces.Box) or obs.dtype == space.dtype
+
+
+def require_within(obs: Any, space: gymnasium.Space[Any], what: str) -> None:
+    """Requires that an observation is in its space, dtype included."""
+    require(obs in space, f"{what} returned {obs}, not in {space}")
+    require(has_dtypes(obs, space), f"{what} returned {obs!r}, of another dtype than {space}")
+
+
 def check_episode(env: gymnasium.Env[Any, Any], steps: int) -> None:
     """Checks what `reset` and `step` return over the beginning of an episode."""
     options: dict[str, Any] = {}
     obs, info = env.reset(options=options)
     require(options == {}, f"reset changed the caller's options to {options}")
-    require(obs in env.observation_space, f"reset returned {obs}, not in {env.observation_space}")
+    require_within(obs, env.observation_space, "reset")
     require(isinstance(info, dict), f"reset must return an info dict, got {info!r}")
     keys = set(info)
     previous, previous_copy = (obs, info), copy.deepcopy((obs, info))
     for _ in range(steps):
         obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
-        require(
-            obs in env.observation_space, f"step returned {obs}, not in {env.observation_space}"
-        )
+        require_within(obs, env.observation_space, "step")
         require(type(reward) is float, f"reward must be a float, got {type(reward).__name__}")
         for name, flag in (("terminated", terminated), ("truncated", truncated)):
             require(type(flag) is bool, f"{name} must be a bool, got {type(flag).__name__}")

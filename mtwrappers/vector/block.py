@@ -14,6 +14,7 @@ import gymnasium
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from mtwrappers.closing import close_all
 from mtwrappers.errors import with_context
 from mtwrappers.vector.infos import Info
 from mtwrappers.vector.makers import Maker
@@ -160,8 +161,7 @@ class EnvBlock:
 
     def close(self) -> None:
         """Closes every environment."""
-        for env in self.envs:
-            env.close()
+        close_all(self.envs)
 
     def _named(self, exc: Exception, i: int) -> Exception:
         name = f", task {self._names[i]!r}" if self._names[i] is not None else ""

@@ -27,7 +27,10 @@ def layout_of(infos: Sequence[Info]) -> Layout | None:
         kind = type(value)
         if type(key) is not str or key[:1] == "_" or key == "final_obs":
             return None  # these mean something to Gymnasium
-        if not (kind in _PLAIN or (issubclass(kind, np.number) and kind is not np.longdouble)):
+        if not (
+            kind in _PLAIN
+            or (issubclass(kind, np.number) and kind not in (np.longdouble, np.timedelta64))
+        ):
             return None
         layout.append((key, kind))
     found = tuple(layout)
@@ -46,6 +49,7 @@ def matches(info: Info, layout: Layout) -> bool:
 
 
 _PLAIN = (float, int, bool, str)
+_ODD = (np.longdouble, np.timedelta64)
 
 
 def columns(infos: Sequence[Info], layout: Layout) -> Info:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -93,12 +94,14 @@ class EnvToMTEnv(IndexedMTEnv):
         """The index of the present task, or what ``task_obs`` makes of it."""
         if self._describe is None:
             return super().get_task_obs()
-        return self._describe(self.tasks[self._task_state])
+        # A copy: what the caller does to it must not change the task.
+        return copy.deepcopy(self._describe(self.tasks[self._task_state]))
 
     def seed(self, seed: int | None = None) -> list[int]:
         """Seeds the environment stream, and the environment at its next reset."""
+        seeds = super().seed(seed)
         self._needs_seed = True
-        return super().seed(seed)
+        return seeds
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

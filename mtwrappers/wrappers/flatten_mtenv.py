@@ -59,6 +59,11 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
             self._zeros = np.zeros_like(self.observation_space.low)
             self._flatten = FlattenMTEnv._with_onehot
         elif isinstance(task, Box) and len(task.shape) == 1:
+            if np.issubdtype(task.dtype, np.floating) and not np.issubdtype(box.dtype, np.floating):
+                raise TypeError(
+                    f"task_obs of dtype {task.dtype} cannot be appended to env_obs of dtype "
+                    f"{box.dtype} without loss"
+                )
             self.observation_space = append_box(box, task.low, task.high)
             self._zeros = np.zeros_like(self.observation_space.low)
             self._flatten = FlattenMTEnv._with_vector

@@ -11,6 +11,7 @@ from gymnasium.spaces import Box, Space
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
+from mtwrappers.closing import close_all
 from mtwrappers.core import Observation, without_task_options
 from mtwrappers.errors import with_context
 from mtwrappers.indexed import IndexedMTEnv, check_index, check_task_names
@@ -87,7 +88,8 @@ class MultiEnvWrapper(IndexedMTEnv):
                 space = env_observation_space
             elif self._pad:
                 for i in range(n):
-                    self._envs[i] = self._envs[i] or self._construct(i)
+                    if self._envs[i] is None:
+                        self._envs[i] = self._construct(i)
                 space = pad_boxes([env.observation_space for env in self._envs if env is not None])
             else:
                 space = first.observation_space
@@ -182,9 +184,7 @@ class MultiEnvWrapper(IndexedMTEnv):
         self._close_all()
 
     def _close_all(self) -> None:
-        for env in self._envs:
-            if env is not None:
-                env.close()
+        close_all(env for env in self._envs if env is not None)
 
     def _activate(self, index: int) -> None:
         env = self._envs[index]

@@ -10,6 +10,7 @@ import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
+from mtwrappers.checks import positive
 from mtwrappers.indexed import check_index
 from mtwrappers.spaces import append_onehot, onehot_template, require_flat_box
 
@@ -40,9 +41,11 @@ class TaskOnehotWrapper(
     def __init__(
         self, env: gymnasium.Env[NDArray[Any], Any], task_index: int, n_total_tasks: int
     ) -> None:
-        RecordConstructorArgs.__init__(self, task_index=task_index, n_total_tasks=n_total_tasks)
-        super().__init__(env)
+        n_total_tasks = positive(n_total_tasks, "n_total_tasks")
         index = check_index(task_index, n_total_tasks, "task_index")
+        # Plain integers, so that specs go through JSON.
+        RecordConstructorArgs.__init__(self, task_index=index, n_total_tasks=n_total_tasks)
+        super().__init__(env)
         box = require_flat_box(
             env.observation_space, "the observation space to append a one-hot to"
         )

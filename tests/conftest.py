@@ -1,0 +1,9 @@
+import pytest
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _goals_of_their_own(tmp_path_factory):
+    """Tests neither read nor write the user's cache, in this process or below it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MTWRAPPERS_CACHE_DIR", str(tmp_path_factory.mktemp("goals")))
+        yield
