@@ -89,8 +89,9 @@ class ChangingInfoEnv(NeverEndingEnv):
 
     def step(self, action):
         obs, *rest, _ = super().step(action)
-        some = [None, {"a": 1}, (np.ones(1),), (np.ones(1), np.ones(1)), np.ones(1)]
-        return obs, *rest, {"goal": some[self.steps % 5]}
+        one, two = (np.ones(1),), (np.ones(1), np.ones(1))
+        some = [None, one, {"a": 1}, two, one, np.ones(1)]
+        return obs, *rest, {"goal": some[self.steps % 6]}
 
 
 GOOD = {
