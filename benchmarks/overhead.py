@@ -1,6 +1,6 @@
 """What the wrappers and the import cost, side by side in one run.
 
-    python benchmarks/overhead.py
+    python -m benchmarks.overhead
 
 Writes ``benchmarks/results/overhead.json`` and prints a table.
 """

@@ -314,8 +314,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
 
     def _begin_step(self, actions: Any) -> None:
         self._drain()
-        self._step_was_sent = True
         if not self._check_actions.is_array:
+            self._step_was_sent = True
             self._last_actions = actions
             for worker in self._workers:
                 worker.send("step", actions[worker.rows])
@@ -323,6 +323,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         # Not `!=` alone: to NumPy, None is float64.
         if self._dtype is None or actions.dtype != self._dtype:
             self._use_dtype(actions.dtype)
+        self._step_was_sent = True
         self._action_view[...] = actions
         for worker in self._workers:
             worker.send_bytes(protocol.STEP)
@@ -372,7 +373,9 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
 
     def _collect_infos(self, answers: dict[int, Any]) -> Info:
         first = self._workers[0].layout
-        if first is not None and all(worker.layout == first for worker in self._workers):
+        # Infos in an answer are newer than those in shared memory: of a reset after a restart.
+        sent = {index for index, answer in answers.items() if answer and "infos" in answer}
+        if first is not None and not sent and all(w.layout == first for w in self._workers):
             strings = {
                 key: [value for worker in self._workers for value in worker.strings[key]]
                 for key, kind in first
@@ -381,7 +384,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             return self._shared.cells.read(first, strings)
         infos: list[Info | None] = []
         for worker in self._workers:
-            if worker.layout is None:
+            if worker.index in sent or worker.layout is None:
                 infos += answers[worker.index]["infos"]
             else:
                 infos += self._shared.cells.read_each(
