@@ -128,6 +128,11 @@ class MetaWorldMTEnv(IndexedMTEnv):
         return tuple(task.env_name for task in self.tasks)
 
     @property
+    def task_indices(self) -> tuple[int, ...]:
+        """The task states that resets draw from."""
+        return tuple(self._choices)
+
+    @property
     def task_name(self) -> str:
         """The upstream name of the present class, such as ``"SawyerReachEnvV3"``.
 
