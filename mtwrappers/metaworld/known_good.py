@@ -22,11 +22,14 @@ def fast_class(cls: Any) -> type[Any]:
     rewards, flags, infos and the full simulation state equal those of ``cls``. No module of
     Meta-World, Gymnasium, NumPy or SciPy is changed by it.
 
-    Resets to a task are kept as snapshots (about 4 kB each, the 1024 latest an environment), until
-    the model is edited from outside.
+    Resets to a task are kept as snapshots (about 10 kB each, 30 kB for a few classes; the 1024
+    latest an environment), until the model is edited from outside. A class of your own, derived
+    from a Sawyer class, keeps its code as it is; what it inherits is fast, but for resets, which
+    may depend on anything there and are run in full. One that overrides how the simulation is
+    stepped or built stays as it is.
 
     Args:
-        cls: A Sawyer class, or the name of one, such as ``"reach-v3"``.
+        cls: A Sawyer class, or the name of one, such as ``"reach-v3"``. A fast one stays itself.
 
     Raises:
         ValueError: If there is no class of that name.
@@ -38,11 +41,20 @@ def fast_class(cls: Any) -> type[Any]:
     ('SawyerReachEnvV3', True)
     """
     metaworld()
+    from metaworld.sawyer_xyz_env import SawyerXYZEnv
+
     from mtwrappers.metaworld.fast.classes import make_fast_class
+    from mtwrappers.metaworld.fast.own_class import make_fast_own_class
+    from mtwrappers.metaworld.fast.sawyer import FastSawyer
 
     if isinstance(cls, str):
         cls = classes_by_name([cls])[cls]
-    made: type[Any] = make_fast_class(cls)
+    if not isinstance(cls, type) or not issubclass(cls, SawyerXYZEnv):
+        raise TypeError(f"expected a Sawyer class of Meta-World or the name of one, got {cls!r}")
+    if issubclass(cls, FastSawyer):
+        return cls  # it is fast already
+    make: Any = make_fast_class if cls in all_classes().values() else make_fast_own_class
+    made: type[Any] = make(cls)
     return made
 
 
@@ -64,6 +76,11 @@ def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
     if fast == "auto" and cls in all_classes().values() and _is_verified():
         return fast_class(cls)
     return cls
+
+
+def fast_serves(fast: Fast) -> bool:
+    """Whether Meta-World's own classes are built as fast ones."""
+    return fast is True or (fast == "auto" and _is_verified())
 
 
 @functools.cache

@@ -5,16 +5,17 @@ from __future__ import annotations
 import contextlib
 import os
 import pickle
+import select
 import signal
 import time
 from collections.abc import Iterable
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
 import cloudpickle
 
 from mtwrappers.vector import worker as protocol
-from mtwrappers.vector.infos import Layout
+from mtwrappers.vector.infos import Columns
 
 ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
 
@@ -35,7 +36,7 @@ class WorkerHandle:
         self.process: Any = None
         self.conn: Connection | None = None
         self.awaited = False
-        self.layout: Layout | None = None
+        self.columns: Columns | None = None
         self.strings: dict[str, list[str]] = {}
         self.names: list[Any] = [None] * (stop - start)  # of tasks, as resets reported them
         self.hung: float | None = None
@@ -57,12 +58,15 @@ class WorkerHandle:
         finally:
             other.close()
         self.awaited = True
-        self.layout, self.strings, self.hung = None, {}, None
+        self.columns, self.strings, self.hung = None, {}, None
 
     def note(self, answer: Any) -> None:
         """Takes from an answer what its later ones will leave out."""
         if isinstance(answer, dict):
-            self.layout = answer.get("layout", self.layout)
+            if "layout" in answer:
+                layout = answer["layout"]
+                self.columns = None if layout is None else Columns(layout)
+                self.strings = {}
             self.strings = answer.get("strings", self.strings)
 
     def send(self, command: str, *arguments: Any) -> None:
@@ -73,9 +77,10 @@ class WorkerHandle:
         """Sends a message as it is."""
         assert self.conn is not None
         self.awaited = True
-        # A worker that is gone is found by whoever awaits its answer.
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        try:
             self.conn.send_bytes(message)
+        except (BrokenPipeError, ConnectionResetError):
+            return  # a worker that is gone is found by whoever awaits its answer
 
     def kill(self) -> None:
         """Ends the process, however it is."""
@@ -121,7 +126,13 @@ def gather(workers: Iterable[WorkerHandle], timeout: float | None) -> Gathered:
         The answers by the workers' index; the workers that are lost; and the first exception that
         a worker answered with, and its traceback.
     """
-    waiting: dict[Any, WorkerHandle] = {worker.conn: worker for worker in workers}
+    waiting: dict[int, WorkerHandle] = {}
+    poll = select.poll()
+    for worker in workers:
+        assert worker.conn is not None
+        fd = worker.conn.fileno()
+        waiting[fd] = worker
+        poll.register(fd, select.POLLIN)
     answers: dict[int, Any] = {}
     lost: list[WorkerHandle] = []
     failures: dict[int, tuple[Exception, str]] = {}
@@ -130,15 +141,18 @@ def gather(workers: Iterable[WorkerHandle], timeout: float | None) -> Gathered:
         pause = ALIVE_CHECK
         if deadline is not None:
             pause = min(pause, max(deadline - time.monotonic(), 0.0))
-        ready: list[Any] = wait(list(waiting), pause)
+        ready = poll.poll(pause * 1000)
         if not ready:
             late = deadline is not None and time.monotonic() >= deadline
-            lost += _silent(waiting, timeout if late else None)
+            for fd in _silent(waiting, timeout if late else None):
+                poll.unregister(fd)
+                lost.append(waiting.pop(fd))
             continue
-        for conn in ready:
-            worker = waiting.pop(conn)
+        for fd, _ in ready:
+            worker = waiting.pop(fd)
+            poll.unregister(fd)
             try:
-                message = conn.recv_bytes()
+                message = worker.conn.recv_bytes()  # type: ignore[union-attr]
             except (EOFError, ConnectionResetError):
                 lost.append(worker)
                 continue
@@ -157,14 +171,13 @@ def gather(workers: Iterable[WorkerHandle], timeout: float | None) -> Gathered:
     return answers, lost, failure
 
 
-def _silent(waiting: dict[Any, WorkerHandle], late: float | None) -> list[WorkerHandle]:
-    """Takes those that are dead out of ``waiting``, or all, if they are ``late`` (seconds)."""
+def _silent(waiting: dict[int, WorkerHandle], late: float | None) -> list[int]:
+    """The descriptors of those that are dead, or of all, if they are ``late`` (seconds)."""
     found = []
-    for conn, worker in list(waiting.items()):
+    for fd, worker in waiting.items():
         if late is not None or not worker.process.is_alive():
             if worker.process.is_alive():
                 worker.hung = late
                 worker.process.kill()
-            del waiting[conn]
-            found.append(worker)
+            found.append(fd)
     return found

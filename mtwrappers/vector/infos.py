@@ -7,7 +7,8 @@ else takes Gymnasium's own way, so the results are Gymnasium's in every case.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import numpy as np
@@ -49,17 +50,66 @@ def matches(info: Info, layout: Layout) -> bool:
 
 
 _PLAIN = (float, int, bool, str)
-_ODD = (np.longdouble, np.timedelta64)
+_FLOAT64 = (float, np.float64)
 
 
-def columns(infos: Sequence[Info], layout: Layout) -> Info:
-    """Infos that all match ``layout``, as a vector environment returns them."""
+class Columns:
+    """How infos of one layout become columns.
+
+    Most numbers are float64: they are taken from each info in one call, and are the first rows of
+    a block. Keys of other types follow one by one.
+
+    Args:
+        layout: The keys and types.
+    """
+
+    def __init__(self, layout: Layout) -> None:
+        self.layout = layout
+        self._keys = [key for key, _ in layout]
+        self._kinds = [kind for _, kind in layout]
+        floats = [key for key, kind in layout if kind in _FLOAT64]
+        self.num_floats = len(floats)
+        # The row in the block of each float64, and the cell of anything else.
+        row = {key: i for i, key in enumerate(floats)}
+        after = iter(range(len(floats), len(layout)))
+        self.plan = [
+            (key, "_" + key, kind, kind in _FLOAT64, row[key] if key in row else next(after))
+            for key, kind in layout
+        ]
+        self._take = operator.itemgetter(*floats) if len(floats) > 1 else None
+        self._first = floats[0] if floats else ""
+
+    def match(self, infos: Iterable[Info]) -> bool:
+        """Whether all ``infos`` have exactly this layout."""
+        keys, kinds, layout = self._keys, self._kinds, self.layout
+        for info in infos:
+            # In the same order, as nearly always, this is the quicker way to ask.
+            if [*map(type, info.values())] == kinds and [*info] == keys:
+                continue
+            if not matches(info, layout):
+                return False
+        return True
+
+    def floats(self, infos: Sequence[Info]) -> list[Any]:
+        """The float64s of each info: ``(n, num_floats)`` as nested sequences."""
+        if self._take is not None:
+            return [*map(self._take, infos)]
+        return [(info[self._first],) for info in infos]
+
+
+def columns(infos: Sequence[Info], how: Columns) -> Info:
+    """Infos that all match a layout, as a vector environment returns them."""
     batched: Info = {}
     n = len(infos)
-    for key, kind in layout:
-        values = [info[key] for info in infos]
-        batched[key] = np.array(values, dtype=object if kind is str else kind)
-        batched["_" + key] = np.ones(n, dtype=np.bool_)
+    masks = np.ones((len(how.plan), n), dtype=np.bool_)
+    block = np.array(how.floats(infos)).T.copy() if how.num_floats else masks
+    for (key, mask_key, kind, is_float, row), mask in zip(how.plan, masks, strict=True):
+        if is_float:
+            batched[key] = block[row]
+        else:
+            values = [info[key] for info in infos]
+            batched[key] = np.array(values, dtype=object if kind is str else kind)
+        batched[mask_key] = mask
     return batched
 
 
@@ -67,7 +117,7 @@ class InfoBatcher:
     """Batches the infos of all environments, remembering the layout that they had last."""
 
     def __init__(self) -> None:
-        self._layout: Layout | None = None
+        self._columns: Columns | None = None
 
     def __call__(self, infos: Sequence[Info | None], add_info: AddInfo) -> Info:
         """Batches an info for each environment.
@@ -80,12 +130,13 @@ class InfoBatcher:
             return {}
         present = [info for info in infos if info is not None]
         if len(present) == len(infos):
-            layout = self._layout
-            if layout is None or not all(matches(info, layout) for info in present):
-                layout = self._layout = layout_of(present)
-            if layout is not None:
+            how = self._columns
+            if how is None or not how.match(present):
+                layout = layout_of(present)
+                how = self._columns = None if layout is None else Columns(layout)
+            if how is not None:
                 try:
-                    return columns(present, layout)
+                    return columns(present, how)
                 except OverflowError:
                     pass  # an int beyond 64 bits, which Gymnasium's way refuses in its own words
         batched: Info = {}
@@ -108,6 +159,7 @@ class Cells:
         self.slots = slots
         self._floats = np.frombuffer(buffer, np.float64, slots * n).reshape(slots, n)
         self._ints = self._floats.view(np.int64)
+        self._by_env = self._floats.T
 
     @staticmethod
     def nbytes(slots: int, n: int) -> int:
@@ -119,30 +171,36 @@ class Cells:
         row: NDArray[Any] = self._floats[slot] if real else self._ints[slot]
         return row
 
-    def write(self, layout: Layout, start: int, infos: Sequence[Info]) -> None:
+    def write(self, how: Columns, start: int, infos: Sequence[Info]) -> None:
         """Writes the numbers of ``infos`` into the cells from environment ``start`` on."""
         stop = start + len(infos)
-        for slot, (key, kind) in enumerate(layout):
-            if kind is not str:
+        if how.num_floats:
+            self._by_env[start:stop, : how.num_floats] = how.floats(infos)
+        for key, _, kind, is_float, slot in how.plan:
+            if not is_float and kind is not str:
                 self._row(slot, kind)[start:stop] = [info[key] for info in infos]
 
-    def read(self, layout: Layout, strings: dict[str, list[str]]) -> Info:
+    def read(self, how: Columns, strings: dict[str, list[str]]) -> Info:
         """All environments' infos, as a vector environment returns them."""
         batched: Info = {}
-        for slot, (key, kind) in enumerate(layout):
-            if kind is str:
+        masks = np.ones((len(how.plan), self._floats.shape[1]), dtype=np.bool_)
+        block = self._floats[: how.num_floats].copy()
+        for (key, mask_key, kind, is_float, slot), mask in zip(how.plan, masks, strict=True):
+            if is_float:
+                batched[key] = block[slot]
+            elif kind is str:
                 batched[key] = np.array(strings[key], dtype=object)
             else:
                 batched[key] = self._row(slot, kind).astype(kind)
-            batched["_" + key] = np.ones(len(batched[key]), dtype=np.bool_)
+            batched[mask_key] = mask
         return batched
 
     def read_each(
-        self, layout: Layout, start: int, stop: int, strings: dict[str, list[str]]
+        self, how: Columns, start: int, stop: int, strings: dict[str, list[str]]
     ) -> list[Info]:
         """The infos of environments ``start`` to ``stop``, one by one."""
         infos: list[Info] = [{} for _ in range(start, stop)]
-        for slot, (key, kind) in enumerate(layout):
+        for key, _, kind, _, slot in how.plan:
             values: Sequence[Any] = (
                 strings[key]
                 if kind is str

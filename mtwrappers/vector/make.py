@@ -27,6 +27,7 @@ def make_executor(
     on_worker_failure: Literal["raise", "restart"] | None = None,
     timeout: float | None = None,
     context: str | None = None,
+    step_costs: Sequence[float] | None = None,
 ) -> MetaVectorEnv:
     """Makes an executor over one constructor an environment.
 
@@ -41,6 +42,7 @@ def make_executor(
         on_worker_failure: ``"raise"`` by default.
         timeout: 300 seconds by default.
         context: Python's default.
+        step_costs: See `MetaParallelEnvExecutor`; without workers it means nothing.
 
     Raises:
         ValueError: If an argument is none of those, or does not go with the execution.
@@ -64,6 +66,7 @@ def make_executor(
             envs_per_task,
             autoreset_mode=autoreset_mode,
             workers=workers,
+            step_costs=step_costs,
             **given,
         )
     if given or (workers or 1) > 1:

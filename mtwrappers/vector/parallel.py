@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import multiprocessing as mp
 import os
 import time
@@ -20,6 +21,7 @@ from mtwrappers import seeding
 from mtwrappers.checks import positive
 from mtwrappers.errors import WorkerDiedError, WorkerTraceback
 from mtwrappers.vector import worker as protocol
+from mtwrappers.vector.balance import block_bounds
 from mtwrappers.vector.base import EachCall, MetaVectorEnv, StepResult
 from mtwrappers.vector.handle import WorkerHandle, cores, gather
 from mtwrappers.vector.infos import Info, InfoBatcher
@@ -55,6 +57,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         on_worker_failure: ``"raise"`` or ``"restart"``.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: ``"fork"``, ``"spawn"``, ``"forkserver"`` or Python's default.
+        step_costs: How long a step of each of the ``M * K`` environments takes, in any unit, so
+            that every worker gets about equally much to do. By default they take equally long.
 
     Raises:
         RuntimeError: In a daemonic process, which may have no children.
@@ -76,6 +80,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         on_worker_failure: Literal["raise", "restart"] = "raise",
         timeout: float | None = 300.0,
         context: str | None = None,
+        step_costs: Sequence[float] | None = None,
     ) -> None:
         super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
         if mp.current_process().daemon:
@@ -105,7 +110,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         # Workers that were restarted outside of a step, which the next step is to say.
         self._unreported: list[WorkerHandle] = []
         self._step_was_sent = False
-        self._workers = self._plan_workers(makers, min(count, self.num_envs), max_path_length)
+        bounds = block_bounds(step_costs, self.num_envs, min(count, self.num_envs))
+        self._workers = self._plan_workers(makers, bounds, max_path_length)
         try:
             for worker in self._workers:
                 worker.launch(self._context)
@@ -128,12 +134,10 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         return [worker.process.pid for worker in self._workers]
 
     def _plan_workers(
-        self, makers: Sequence[Maker], count: int, limit: int | None
+        self, makers: Sequence[Maker], bounds: Sequence[int], limit: int | None
     ) -> list[WorkerHandle]:
-        bounds = [self.num_envs * w // count for w in range(count + 1)]
         workers = []
-        for w in range(count):
-            start, stop = bounds[w], bounds[w + 1]
+        for w, (start, stop) in enumerate(itertools.pairwise(bounds)):
             block = (list(makers[start:stop]), start, self.autoreset_mode.value, limit)
             workers.append(WorkerHandle(w, start, stop, cloudpickle.dumps(block)))
         return workers
@@ -372,25 +376,34 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         )
 
     def _collect_infos(self, answers: dict[int, Any]) -> Info:
-        first = self._workers[0].layout
+        first = self._workers[0].columns
         # Infos in an answer are newer than those in shared memory: of a reset after a restart.
         sent = {index for index, answer in answers.items() if answer and "infos" in answer}
-        if first is not None and not sent and all(w.layout == first for w in self._workers):
+        if first is not None and not sent and self._same_columns():
             strings = {
                 key: [value for worker in self._workers for value in worker.strings[key]]
-                for key, kind in first
-                if kind is str
+                for key in self._workers[0].strings
             }
             return self._shared.cells.read(first, strings)
         infos: list[Info | None] = []
         for worker in self._workers:
-            if worker.index in sent or worker.layout is None:
+            if worker.index in sent or worker.columns is None:
                 infos += answers[worker.index]["infos"]
             else:
                 infos += self._shared.cells.read_each(
-                    worker.layout, worker.start, worker.stop, worker.strings
+                    worker.columns, worker.start, worker.stop, worker.strings
                 )
         return self._batch_infos(infos, self._add_info)
+
+    def _same_columns(self) -> bool:
+        first = self._workers[0].columns
+        for worker in self._workers:
+            own = worker.columns
+            if own is not first:
+                if own is None or first is None or own.layout != first.layout:
+                    return False
+                worker.columns = first  # so that the next step need not compare
+        return True
 
     def _mark_restarted(self, infos: Info, lost: Sequence[WorkerHandle], before: Any) -> Info:
         from gymnasium.vector.utils import iterate

@@ -1,7 +1,7 @@
 """A worker process: it builds a block of environments and does what the pipe says.
 
-A message is bytes. The step, which must be quick, is ``STEP`` alone, and its answer ``DONE``
-alone when observations, rewards, flags and infos all went through shared memory. Everything else
+A message is bytes. The step, which must be quick, is the empty ``STEP``, and its answer the empty
+``DONE`` when observations, rewards, flags and infos all went through shared memory. Everything else
 is pickled: ``(command, arguments)`` in, ``(OK, result)`` or ``(ERROR, exception, traceback)`` out.
 """
 
@@ -11,8 +11,10 @@ import contextlib
 import multiprocessing as mp
 import os
 import pickle
+import select
 import signal
 import threading
+import time
 import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
@@ -25,11 +27,14 @@ from gymnasium.vector import AutoresetMode
 
 from mtwrappers.errors import with_context
 from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.infos import Info, Layout, fits_cells, layout_of, matches
+from mtwrappers.vector.infos import Columns, fits_cells, layout_of
 from mtwrappers.vector.shared import INFO_SLOTS, SharedArrays
 
-STEP, DONE = b"s", b"d"
+STEP = DONE = b""  # read in one call, where others take two
 OK, ERROR = "ok", "error"
+# Seconds that a worker looks for the next step before it sleeps. A sleeping core takes longer to
+# wake than the time between two steps; whoever has work to do is let through meanwhile.
+_WATCH = 300e-6
 
 
 def main(conn: Connection, payload: bytes) -> None:
@@ -86,11 +91,13 @@ def _failure(exc: Exception) -> bytes:
 class _Server:
     def __init__(self, conn: Connection, payload: bytes) -> None:
         self._conn = conn
+        self._poll = select.poll()
+        self._poll.register(conn.fileno(), select.POLLIN)
         makers, offset, mode, limit = pickle.loads(payload)
         self.block = EnvBlock(makers, offset, AutoresetMode(mode), limit)
         self._start, self._stop = offset, offset + len(makers)
         self._shared: SharedArrays | None = None
-        self._layout: Layout | None = None
+        self._columns: Columns | None = None
         self._strings: dict[str, list[str]] = {}
         self._dtype: Any = None
         first = self.block.envs[0]
@@ -100,9 +107,17 @@ class _Server:
     def _answer(self, result: Any) -> None:
         self._conn.send_bytes(cloudpickle.dumps((OK, result)))
 
+    def _receive(self) -> bytes:
+        arrived = self._poll.poll
+        if not arrived(0):
+            until = time.perf_counter() + _WATCH
+            while not arrived(0) and time.perf_counter() < until:
+                os.sched_yield()
+        return self._conn.recv_bytes()
+
     def serve(self) -> None:
         while True:
-            message = self._conn.recv_bytes()
+            message = self._receive()
             try:
                 if message == STEP:
                     self._step(None)
@@ -175,25 +190,28 @@ class _Server:
         """Writes infos into shared memory; returns what cannot go there, or has changed."""
         assert self._shared is not None
         extras: dict[str, Any] = {}
-        layout = self._layout
-        if layout is None or not all(matches(info, layout) for info in infos):
+        how = self._columns
+        if how is None or not how.match(infos):
             layout = layout_of(infos)
             if layout is None or not fits_cells(layout, INFO_SLOTS):
                 return self._send_whole(infos)
-            self._layout = extras["layout"] = layout
+            extras["layout"] = layout
+            how = self._columns = Columns(layout)
             self._strings = {}
         try:
-            self._shared.cells.write(layout, self._start, infos)
+            self._shared.cells.write(how, self._start, infos)
         except OverflowError:
             return self._send_whole(infos)
-        strings = _strings(layout, infos)
+        strings = {
+            key: [info[key] for info in infos] for key, _, kind, _, _ in how.plan if kind is str
+        }
         if strings != self._strings:
             self._strings = extras["strings"] = strings
         return extras
 
     def _send_whole(self, infos: Sequence[Any]) -> dict[str, Any]:
         """Infos that shared memory cannot hold, through the pipe."""
-        self._layout = None
+        self._columns = None
         for i, info in enumerate(infos):
             _require_picklable(info, self._start + i)
         return {"infos": infos, "layout": None}
@@ -214,7 +232,3 @@ def _require_picklable(info: Any, index: int) -> None:
         cloudpickle.dumps(info)
     except Exception as exc:
         raise with_context(exc, f"the info of environment {index}") from exc
-
-
-def _strings(layout: Layout, infos: Sequence[Info]) -> dict[str, list[str]]:
-    return {key: [info[key] for info in infos] for key, kind in layout if kind is str}

@@ -7,7 +7,15 @@ import numpy as np
 import pytest
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.vector.infos import Cells, InfoBatcher, columns, fits_cells, layout_of, matches
+from mtwrappers.vector.infos import (
+    Cells,
+    Columns,
+    InfoBatcher,
+    columns,
+    fits_cells,
+    layout_of,
+    matches,
+)
 from tests.fakes import equal
 
 BIG = 2**63
@@ -184,7 +192,7 @@ def test_scalars_of_one_type_a_key_have_a_layout(case):
     layout = layout_of(infos)
     assert [key for key, _ in layout] == list(infos[0])
     assert all(matches(info, layout) for info in infos)
-    assert equal(columns(infos, layout), gymnasiums(infos))
+    assert equal(columns(infos, Columns(layout)), gymnasiums(infos))
 
 
 @pytest.mark.parametrize(
@@ -243,15 +251,15 @@ def test_cells_give_back_what_was_written(case):
     infos = CASES[case]
     layout = layout_of(infos)
     assert fits_cells(layout, 8)
-    shared = cells(3)
+    shared, how = cells(3), Columns(layout)
     # As two workers write them.
-    shared.write(layout, 0, infos[:1])
-    shared.write(layout, 1, infos[1:])
-    read = shared.read(layout, strings_of(layout, infos))
+    shared.write(how, 0, infos[:1])
+    shared.write(how, 1, infos[1:])
+    read = shared.read(how, strings_of(layout, infos))
     assert equal(read, gymnasiums(infos))
     for key, kind in layout:
         assert kind is str or read[key].tobytes() == gymnasiums(infos)[key].tobytes()
-    each = shared.read_each(layout, 1, 3, strings_of(layout, infos[1:]))
+    each = shared.read_each(how, 1, 3, strings_of(layout, infos[1:]))
     assert equal(each, infos[1:])
     assert [[type(v) for v in one.values()] for one in each] == [
         [type(v) for v in info.values()] for info in infos[1:]
@@ -259,11 +267,11 @@ def test_cells_give_back_what_was_written(case):
 
 
 def test_what_is_read_from_cells_does_not_change_with_them():
-    layout = (("a", float), ("b", int), ("c", np.float64), ("d", np.int64))
+    how = Columns((("a", float), ("b", int), ("c", np.float64), ("d", np.int64)))
     shared = cells(2)
-    shared.write(layout, 0, [dict.fromkeys("abcd", 1)] * 2)
-    read, each = shared.read(layout, {}), shared.read_each(layout, 0, 2, {})
-    shared.write(layout, 0, [dict.fromkeys("abcd", 2)] * 2)
+    shared.write(how, 0, [dict.fromkeys("abcd", 1)] * 2)
+    read, each = shared.read(how, {}), shared.read_each(how, 0, 2, {})
+    shared.write(how, 0, [dict.fromkeys("abcd", 2)] * 2)
     assert [read[key].tolist() for key in "abcd"] == [[1, 1]] * 4
     assert each == [dict.fromkeys("abcd", 1)] * 2
 
@@ -271,7 +279,7 @@ def test_what_is_read_from_cells_does_not_change_with_them():
 def test_an_int_beyond_64_bits_does_not_fit_a_cell():
     shared = cells(2)
     with pytest.raises(OverflowError, match="too large to convert"):
-        shared.write((("a", int),), 0, [{"a": 1}, {"a": BIG}])
+        shared.write(Columns((("a", int),)), 0, [{"a": 1}, {"a": BIG}])
 
 
 def test_cells_take_eight_bytes_each():
