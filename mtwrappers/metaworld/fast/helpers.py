@@ -21,43 +21,45 @@ _float64 = np.float64
 _ndarray = np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _norm = np.linalg.norm
+_ORDER_2 = {"ord": 2}
 _hstack = np.hstack
 _concatenate = np.concatenate
+_array = np.array
 
 
 def norm(x: Any, *args: Any, **kwargs: Any) -> Any:
-    """``np.linalg.norm`` of a 1-D float64 array."""
-    if type(x) is _ndarray and x.dtype is _FLOAT64 and x.ndim == 1 and not args and not kwargs:
+    """``np.linalg.norm`` of a 1-D float64 array, or of one float64."""
+    # For a vector, order 2 is what the default computes, by the same operations.
+    if args or (kwargs and (kwargs != _ORDER_2 or getattr(x, "ndim", 0) != 1)):
+        return _norm(x, *args, **kwargs)
+    # Not `is`: an array that was unpickled may have a dtype of its own.
+    if type(x) is _ndarray and x.dtype == _FLOAT64 and x.ndim == 1:
         return _float64(_sqrt(x.dot(x)))
-    return _norm(x, *args, **kwargs)
+    if type(x) is _float64:
+        return _float64(_sqrt(x * x))
+    return _norm(x, **kwargs)
 
 
 def hstack(arrays: Any, **kwargs: Any) -> Any:
-    """``np.hstack`` of 1-D arrays."""
-    if type(arrays) is tuple and not kwargs:
-        for array in arrays:
-            if type(array) is not _ndarray or array.ndim != 1:
-                break
+    """``np.hstack`` of 1-D arrays, or of float64s."""
+    if type(arrays) is tuple and arrays and not kwargs:
+        if type(arrays[0]) is _float64:
+            if all(type(number) is _float64 for number in arrays):
+                return _array(arrays)
         else:
-            return _concatenate(arrays)
+            for array in arrays:
+                if type(array) is not _ndarray or array.ndim != 1:
+                    break
+            else:
+                return _concatenate(arrays)
     return _hstack(arrays, **kwargs)
 
 
-def _scale(value_at_margin: float, sigmoid: str) -> float | None:
-    """What `reward_utils._sigmoids` multiplies by, for the sigmoids that have a twin here."""
-    if not 0 < value_at_margin < 1:
-        return None
-    if sigmoid == "long_tail":
-        return float(np.sqrt(1 / value_at_margin - 1))
-    if sigmoid == "gaussian":
-        return float(np.sqrt(-2 * np.log(value_at_margin)))
-    return None
-
-
-_LONG_TAIL = _scale(reward_utils._DEFAULT_VALUE_AT_MARGIN, "long_tail")
-_GAUSSIAN = _scale(reward_utils._DEFAULT_VALUE_AT_MARGIN, "gaussian")
+_DEFAULT: float = reward_utils._DEFAULT_VALUE_AT_MARGIN
+_LONG_TAIL = float(np.sqrt(1 / _DEFAULT - 1))
+_GAUSSIAN = float(np.sqrt(-2 * np.log(_DEFAULT)))
 _tolerance = reward_utils.tolerance
-_DEFAULT = reward_utils._DEFAULT_VALUE_AT_MARGIN
+_exp = np.exp
 
 
 def tolerance(
@@ -67,13 +69,13 @@ def tolerance(
     sigmoid: str = "gaussian",
     value_at_margin: float = _DEFAULT,
 ) -> Any:
-    """``reward_utils.tolerance`` of one number, with a long tail and the default value."""
+    """``reward_utils.tolerance`` of one number, for the two sigmoids and the value that occur."""
     kind, margin_kind = type(x), type(margin)
     if (
         (kind is float or kind is _float64)
         and (margin_kind is float or margin_kind is _float64)
         and margin > 0
-        and sigmoid == "long_tail"
+        and (sigmoid == "long_tail" or sigmoid == "gaussian")
         and value_at_margin == _DEFAULT
     ):
         lower, upper = bounds
@@ -81,7 +83,10 @@ def tolerance(
             return 1.0
         if lower <= upper:
             distance = float(lower - x if x < lower else x - upper) / float(margin)
-            return 1 / ((distance * _LONG_TAIL) ** 2 + 1)  # type: ignore[operator]
+            if sigmoid == "long_tail":
+                return 1 / ((distance * _LONG_TAIL) ** 2 + 1)
+            # NumPy's own exp: the C library's may differ in the last bit.
+            return float(_exp(-0.5 * (distance * _GAUSSIAN) ** 2))
     return _tolerance(
         x, bounds=bounds, margin=margin, sigmoid=sigmoid, value_at_margin=value_at_margin
     )
@@ -114,7 +119,7 @@ def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
     first (Markley 2008, "Unit quaternion from rotation matrix"). A matrix that SciPy might
     orthogonalise first is handed to it.
     """
-    if type(matrix) is not _ndarray or matrix.dtype is not _FLOAT64 or matrix.shape != (3, 3):
+    if type(matrix) is not _ndarray or matrix.dtype != _FLOAT64 or matrix.shape != (3, 3):
         return np.asarray(_from_matrix(matrix).as_quat())
     (a, b, c), (d, e, f), (g, h, i) = matrix.tolist()
     ab, ac, bc = a * d + b * e + c * f, a * g + b * h + c * i, d * g + e * h + f * i
@@ -180,19 +185,22 @@ def exact(seed: int = 0, n: int = 200) -> list[str]:
     differ = []
     checks: list[tuple[str, Callable[..., Any], Callable[..., Any], list[tuple[Any, ...]]]] = [
         ("norm", norm, _norm, [(rng.normal(size=k % 5 + 1),) for k in range(n)]),
+        ("norm", norm, _norm, [(x,) for x in rng.normal(size=n)]),
         (
             "hstack",
             hstack,
             _hstack,
-            [((rng.normal(size=3), rng.normal(size=4)),) for _ in range(n)],
+            [((rng.normal(size=3), rng.normal(size=4)),) for _ in range(n)]
+            + [(tuple(rng.normal(size=2)),) for _ in range(n)],
         ),
         (
             "tolerance",
             tolerance,
             _tolerance,
             [
-                (x, (0.0, 0.05), margin, "long_tail")
+                (x, (0.0, 0.05), margin, sigmoid)
                 for x, margin in rng.uniform(0, 1, size=(n, 2)).tolist()
+                for sigmoid in ("long_tail", "gaussian")
             ],
         ),
         (

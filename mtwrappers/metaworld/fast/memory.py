@@ -1,4 +1,4 @@
-"""The part of a MuJoCo model that code edits: every array but meshes, textures and their trees."""
+"""The memory of a MuJoCo model and simulation that code edits: compared, saved and restored."""
 
 from __future__ import annotations
 
@@ -29,22 +29,68 @@ def _address(array: NDArray[Any]) -> int:
     return address
 
 
-class OptionReader:
-    """Reads a simulation's options (time step, gravity, ...) as something that compares."""
+class StructReader:
+    """Reads a struct's numbers as something that compares.
 
-    def __init__(self, model: Any) -> None:
-        opt = self._opt = model.opt
-        names = [name for name in dir(opt) if not name.startswith("_")]
+    Args:
+        struct: One of MuJoCo's, such as ``model.opt`` (time step, gravity, ...).
+        leave_out: Names not to read.
+    """
+
+    def __init__(self, struct: Any, leave_out: tuple[str, ...] = ()) -> None:
+        self._struct = struct
+        names = [name for name in dir(struct) if name[0] != "_" and name not in leave_out]
         # The arrays are views, so they stay current.
         self._arrays = [
-            value for name in names if isinstance(value := getattr(opt, name), np.ndarray)
+            value for name in names if isinstance(value := getattr(struct, name), np.ndarray)
         ]
-        scalars = [name for name in names if not isinstance(getattr(opt, name), np.ndarray)]
-        self._scalars = operator.attrgetter(*scalars)
+        scalars = [name for name in names if isinstance(getattr(struct, name), (int, float))]
+        self._read = operator.attrgetter(*scalars) if scalars else lambda _: None
 
     def __call__(self) -> tuple[Any, ...]:
-        """All options."""
-        return self._scalars(self._opt), *[array.tobytes() for array in self._arrays]
+        """All numbers."""
+        return self._read(self._struct), *[array.tobytes() for array in self._arrays]
+
+
+class OptionReader:
+    """Reads what physics depends on beside the arrays: a model's options and its statistics.
+
+    Args:
+        model: An `mujoco.MjModel`. The solver's tolerance scales with its mean inertia.
+    """
+
+    def __init__(self, model: Any) -> None:
+        self._options, self._statistics = StructReader(model.opt), StructReader(model.stat)
+
+    def __call__(self) -> tuple[Any, ...]:
+        """All options and statistics."""
+        return self._options(), self._statistics()
+
+
+class VertexSample:
+    """Every 49th coordinate of a model's meshes: it shows whether a mesh was scaled or replaced.
+
+    All of them are half a megabyte, and would take half as long to compare as a reset takes.
+
+    Args:
+        model: An `mujoco.MjModel`.
+    """
+
+    def __init__(self, model: Any) -> None:
+        # A view, so it stays current. No multiple of three: each of x, y and z comes.
+        self._coordinates = model.mesh_vert.reshape(-1)[::49]
+        self._before = self._coordinates.copy()
+
+    def unchanged(self) -> bool:
+        """Whether the sample is as it was at first."""
+        return bool((self._coordinates == self._before).all())
+
+
+def visual_settings(model: Any) -> tuple[Any, ...]:
+    """How a model is drawn (lights, colours, scales, map), but for the size of the frame."""
+    vis = model.vis
+    groups = [getattr(vis, name) for name in dir(vis) if name[0].islower()]
+    return tuple(StructReader(group, leave_out=("offwidth", "offheight"))() for group in groups)
 
 
 class EditableMemory:
@@ -68,7 +114,6 @@ class EditableMemory:
                 spans[-1][1] = max(spans[-1][1], stop)
             else:
                 spans.append([start, stop])
-        spans = [[start, start + -(-(stop - start) // 4) * 4] for start, stop in spans]
         self._runs = [_bytes_at(model, start, stop - start) for start, stop in spans]
 
     def save(self) -> list[NDArray[np.uint8]]:
@@ -82,10 +127,9 @@ class EditableMemory:
 
     def equals(self, saved: list[NDArray[np.uint8]]) -> bool:
         """Whether the model is still as `save` found it."""
-        # As words, which compare faster than bytes.
+        # As strings, which compare faster than arrays, the copies included.
         return all(
-            (run.view(np.uint32) == copy.view(np.uint32)).all()
-            for run, copy in zip(self._runs, saved, strict=True)
+            run.tobytes() == copy.tobytes() for run, copy in zip(self._runs, saved, strict=True)
         )
 
     def changes(
@@ -105,10 +149,33 @@ class EditableMemory:
             self._runs[k][where] = values
 
 
-def _bytes_at(model: Any, address: int, size: int) -> NDArray[np.uint8]:
+class DataMemory:
+    """All arrays of a simulation but those of contacts and constraints, as one run of words.
+
+    Args:
+        data: An `mujoco.MjData`.
+    """
+
+    def __init__(self, data: Any) -> None:
+        # The first array of MuJoCo's buffer is qpos.
+        self._words = _bytes_at(data, _address(data.qpos), data.nbuffer // 8 * 8).view(np.uint64)
+
+    def differences(self, other: DataMemory) -> tuple[NDArray[np.int32], NDArray[np.uint64]]:
+        """What ``other``, of the same model, holds elsewhere: its places and words."""
+        where = np.flatnonzero(self._words != other._words).astype(np.int32)
+        return where, other._words[where]
+
+    def write(self, differences: tuple[NDArray[np.int32], NDArray[np.uint64]]) -> None:
+        """Makes differences that `differences` found."""
+        where, words = differences
+        self._words[where] = words
+
+
+def _bytes_at(owner: Any, address: int, size: int) -> NDArray[np.uint8]:
+    """A view of memory of ``owner``, which lives as long as the view."""
     interface = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-    owner = type("_Run", (), {"__array_interface__": interface, "model": model})()
-    return np.asarray(owner)
+    run = type("_Run", (), {"__array_interface__": interface, "owner": owner})()
+    return np.asarray(run)
 
 
 def digest_of_big_arrays(model: Any) -> int:

@@ -14,7 +14,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.fast.memory import EditableMemory, OptionReader, digest_of_big_arrays
+from mtwrappers.metaworld.fast.memory import (
+    EditableMemory,
+    OptionReader,
+    digest_of_big_arrays,
+    visual_settings,
+)
 
 
 @dataclass
@@ -23,8 +28,8 @@ class _Donor:
 
     env: weakref.ref[Any]
     small: list[NDArray[Any]]
-    big: int
-    options: tuple[Any, ...]
+    frame_size: tuple[int, int]
+    rest: tuple[Any, ...]
 
 
 _donors: dict[str, _Donor] = {}
@@ -44,10 +49,15 @@ def shared_compile(env: Any, path: str, compile_model: Callable[[], Any]) -> Any
         _donors[path] = _Donor(
             weakref.ref(env),
             EditableMemory(model).save(),
-            digest_of_big_arrays(model),
-            OptionReader(model)(),
+            (model.vis.global_.offwidth, model.vis.global_.offheight),
+            _rest(model),
         )
     return model
+
+
+def _rest(model: Any) -> tuple[Any, ...]:
+    """What must be unchanged for a copy to be made: all but the small arrays."""
+    return OptionReader(model)(), visual_settings(model), digest_of_big_arrays(model)
 
 
 def _copy_of_donor(path: str) -> Any:
@@ -56,8 +66,10 @@ def _copy_of_donor(path: str) -> Any:
     original = getattr(env, "model", None)
     if donor is None or original is None:
         return None
-    if OptionReader(original)() != donor.options or digest_of_big_arrays(original) != donor.big:
-        return None
+    if _rest(original) != donor.rest:
+        return None  # edited: only a compile gives it as it was
     model = copy.copy(original)
     EditableMemory(model).restore(donor.small)
+    # Whoever draws larger frames has made this larger.
+    model.vis.global_.offwidth, model.vis.global_.offheight = donor.frame_size
     return model

@@ -13,16 +13,20 @@ from typing import Any
 import mujoco
 import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
+from metaworld.utils import reward_utils
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.fast.helpers import norm
+from mtwrappers.metaworld.fast.helpers import norm, tolerance
 from mtwrappers.metaworld.fast.models import shared_compile
 from mtwrappers.metaworld.fast.snapshots import Snapshots
 
-_OBJ = slice(4, 18)
+_XZ = np.array([0, 2])
 _QUAT = np.array([1.0, 0.0, 1.0, 0.0])
 # The ufunc inside np.clip, without the checks around it.
 _clip: Any = np._core.umath.clip  # type: ignore[attr-defined]
+_hamacher = reward_utils.hamacher_product
+# Arrays, of the dtype that actions have, spare NumPy the conversion of numbers.
+_MINUS_ONE, _ONE = np.full(3, -1, np.float32), np.full(3, 1, np.float32)
 _mj_step, _mj_forward, _mj_rne = mujoco.mj_step, mujoco.mj_forward, mujoco.mj_rnePostConstraint
 
 
@@ -113,6 +117,58 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         left_force = sum(force[address[k]] for k in left_contacts)
         right_force = sum(force[address[k]] for k in right_contacts)
         return left_force > 0 and right_force > 0
+
+    def _gripper_caging_reward(
+        self,
+        action: NDArray[np.float32],
+        obj_pos: NDArray[Any],
+        obj_radius: float,
+        pad_success_thresh: float,
+        object_reach_radius: float,
+        xz_thresh: float,
+        desired_gripper_effort: float = 1.0,
+        high_density: bool = False,
+        medium_density: bool = False,
+    ) -> Any:
+        """Upstream's, with numbers where it has arrays of two."""
+        init_pos = self.obj_init_pos
+        assert init_pos is not None
+        if high_density and medium_density:
+            raise ValueError("Can only be either high_density or medium_density")
+        # Along y: a pad between the object's radius and the threshold from it is best.
+        obj_y, init_y = float(obj_pos[1]), float(init_pos[1])
+        bounds = (obj_radius, pad_success_thresh)
+        left_y = float(self.get_body_com("leftpad")[1])
+        right_y = float(self.get_body_com("rightpad")[1])
+        left = tolerance(
+            abs(left_y - obj_y),
+            bounds,
+            abs(abs(left_y - init_y) - pad_success_thresh),
+            "long_tail",
+        )
+        right = tolerance(
+            abs(right_y - obj_y),
+            bounds,
+            abs(abs(right_y - init_y) - pad_success_thresh),
+            "long_tail",
+        )
+        # In the x-z plane: the closer the better.
+        tcp = self.tcp_center
+        apart = norm(tcp.take(_XZ) - obj_pos.take(_XZ))
+        margin = norm(init_pos.take(_XZ) - self.init_tcp.take(_XZ)) - xz_thresh
+        caging_xz = tolerance(apart, (0, xz_thresh), margin, "long_tail")
+        caging = _hamacher(_hamacher(left, right), float(caging_xz))
+        effort = min(max(0, action[-1]), desired_gripper_effort) / desired_gripper_effort
+        reward = _hamacher(caging, effort if caging > 0.97 else 0.0)
+        if high_density:
+            reward = (reward + caging) / 2
+        if medium_density:
+            reach_margin = abs(norm(init_pos - self.init_tcp) - object_reach_radius)
+            reach = tolerance(
+                norm(obj_pos - tcp), (0, object_reach_radius), reach_margin, "long_tail"
+            )
+            reward = (reward + float(reach)) / 2
+        return reward
 
     # Resets.
 
@@ -216,9 +272,9 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
 
     def set_xyz_action(self, action: NDArray[Any]) -> None:
         """Moves the mocap body by ``action``, ``(3,)``, within its bounds."""
-        delta = _clip(action, -1, 1) * self.action_scale
+        delta = _clip(action, _MINUS_ONE, _ONE) * self.action_scale
         pos = self._mocap_pos
-        pos[:] = _clip(pos + delta, self.mocap_low, self.mocap_high)
+        _clip(pos + delta, self.mocap_low, self.mocap_high, pos)
         self._mocap_quat[:] = _QUAT
 
     def step(self, action: NDArray[np.float32]) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
