@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from mtwrappers.registration import register_all
 
 if TYPE_CHECKING:
+    from mtwrappers.adapters.sb3 import as_sb3_vec_env
     from mtwrappers.core import MTEnv
     from mtwrappers.errors import SeedNotSetError, WorkerDiedError
     from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
@@ -77,6 +78,7 @@ _HOME = {
     "TaskSampler": "tasks.samplers",
     "WorkerDiedError": "errors",
     "ZeroBaseline": "processors.baselines",
+    "as_sb3_vec_env": "adapters.sb3",
 }
 
 __all__ = [
@@ -112,6 +114,7 @@ __all__ = [
     "TaskSampler",
     "WorkerDiedError",
     "ZeroBaseline",
+    "as_sb3_vec_env",
 ]
 
 

@@ -1,0 +1,477 @@
+"""The adapter against Stable-Baselines3's own `DummyVecEnv` over the same constructors."""
+
+import importlib
+import subprocess
+import sys
+import time
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import DependencyNotInstalled
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
+
+from mtwrappers import (
+    MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
+    MetaVectorWrapper,
+    as_sb3_vec_env,
+)
+from tests.fakes import CountingEnv, counting_makers
+from tests.vector.fakes import BoxCountingEnv, both_executors
+
+LENGTHS = (1, 2, 3, 5)
+N = len(LENGTHS)
+
+
+@pytest.fixture
+def sb3():
+    """Stable-Baselines3's vector environments."""
+    return pytest.importorskip("stable_baselines3.common.vec_env")
+
+
+class ReportingEnv(BoxCountingEnv):
+    """Reports other things at every step, and success in some."""
+
+    def _info(self):
+        n = self.steps
+        info = {"steps": n, "half": n / 2, "name": f"step {n}", "none": None, "success": n % 2}
+        if n % 2:
+            info["odd"] = {"steps": n, "below": {"deep": -n}}
+        return info | ({"draw": self.draw} if n == 0 else {})
+
+
+class DictEnv(CountingEnv):
+    """Observes a dict."""
+
+    def __init__(self, length):
+        super().__init__(length)
+        self.observation_space = Dict({"at": Box(0, 9, (2, 2), np.float32), "n": Discrete(9)})
+
+    def _obs(self):
+        return {"at": np.full((2, 2), self.steps, np.float32), "n": self.steps}
+
+
+class OptionEnv(CountingEnv):
+    """Starts to count from what the options say."""
+
+    def reset(self, *, seed=None, options=None):
+        self.first = (options or {}).get("first", 0)
+        return super().reset(seed=seed, options=options)
+
+
+def with_statistics(make, **kwargs):
+    return RecordEpisodeStatistics(make(**kwargs))
+
+
+def limited(length):
+    return TimeLimit(CountingEnv(9), length)
+
+
+def both_ends(kind=CountingEnv):
+    """Constructors of episodes of other lengths; every second one is truncated."""
+    return [
+        partial(kind, length=length, truncate=i % 2 == 1, first=100 * i)
+        for i, length in enumerate(LENGTHS)
+    ]
+
+
+FAMILIES = {
+    "numbers": both_ends(),
+    "any infos": both_ends(ReportingEnv),
+    "dicts": [partial(DictEnv, length) for length in LENGTHS],
+    "time limits": [partial(limited, length) for length in LENGTHS],
+    "statistics": [partial(with_statistics, make) for make in both_ends()],
+}
+
+
+def actions(space, t):
+    """SB3's policies act in float32 or int64."""
+    if isinstance(space, Discrete):
+        return np.full(N, t % 2, np.int64)
+    return np.full((N, *space.shape), t / 10, np.float32)
+
+
+def plain(info, leave_out=("is_success",)):
+    """An info without times, which differ, and without what is the adapter's addition."""
+    info = {key: value for key, value in info.items() if key not in leave_out}
+    if "episode" in info:
+        info["episode"] = {key: info["episode"][key] for key in "rl"}
+    return info
+
+
+def same_obs(ours, theirs):
+    if isinstance(theirs, dict):
+        assert list(ours) == list(theirs)
+        return all(same_obs(ours[key], theirs[key]) for key in theirs)
+    ours, theirs = np.asarray(ours), np.asarray(theirs)
+    return ours.dtype == theirs.dtype and ours.shape == theirs.shape and (ours == theirs).all()
+
+
+def same_infos(ours, theirs):
+    for one, other in zip(ours, theirs, strict=True):
+        one, other = plain(one), plain(other)
+        last = [info.pop("terminal_observation", None) for info in (one, other)]
+        assert (last[0] is None) == (last[1] is None)
+        assert last[0] is None or same_obs(*last)
+        assert one == other
+    return True
+
+
+@both_executors
+@pytest.mark.parametrize("family", FAMILIES)
+def test_it_returns_what_dummy_vec_env_returns(sb3, executor, family):
+    monitor = importlib.import_module("stable_baselines3.common.monitor").Monitor
+    makers = FAMILIES[family]
+    # SB3's own statistics, where the environments have none.
+    monitored = [lambda make=make: monitor(make()) for make in makers]
+    theirs = sb3.DummyVecEnv(makers if family == "statistics" else monitored)
+    ours = as_sb3_vec_env(executor(makers, N))
+    assert (ours.num_envs, ours.render_mode) == (theirs.num_envs, theirs.render_mode)
+    assert ours.observation_space == theirs.observation_space
+    assert ours.action_space == theirs.action_space
+    for _ in range(2):
+        assert ours.seed(7) == theirs.seed(7) == [7, 8, 9, 10]
+        assert same_obs(ours.reset(), theirs.reset())
+        assert ours.reset_infos == theirs.reset_infos
+        for t in range(13):
+            act = actions(ours.action_space, t)
+            mine, other = ours.step(act), theirs.step(act)
+            assert same_obs(mine[0], other[0])
+            for a, b in zip(mine[1:3], other[1:3], strict=True):
+                assert a.dtype == b.dtype
+                assert a.tolist() == b.tolist()
+            assert same_infos(mine[3], other[3])
+            assert ours.reset_infos == theirs.reset_infos
+    ours.close()
+    theirs.close()
+
+
+@both_executors
+def test_an_episode_as_it_is_reported(sb3, executor):
+    before = time.time()
+    venv = as_sb3_vec_env(executor(both_ends()[1:3], 2))
+    venv.seed(0)
+    venv.reset()
+    _, rewards, dones, infos = venv.step(np.zeros(2, np.int64))
+    assert (rewards.tolist(), rewards.dtype, dones.tolist()) == ([1, 1], np.float32, [False] * 2)
+    assert [sorted(info) for info in infos] == [["TimeLimit.truncated", "draw", "steps"]] * 2
+    obs, rewards, dones, infos = venv.step(np.zeros(2, np.int64))
+    assert dones.tolist() == [True, False]
+    assert obs[:, 0].tolist() == [100, 202]
+    assert infos[0]["terminal_observation"].tolist() == [102, 102]
+    assert infos[0]["TimeLimit.truncated"] is True
+    assert (infos[0]["episode"]["r"], infos[0]["episode"]["l"]) == (3.0, 2)
+    assert 0 <= infos[0]["episode"]["t"] <= time.time() - before
+    assert infos[0]["steps"] == 2
+    assert venv.reset_infos[0]["steps"] == 0
+    assert "episode" not in infos[1]
+    _, _, dones, infos = venv.step(np.zeros(2, np.int64))
+    assert dones.tolist() == [False, True]
+    assert infos[1]["TimeLimit.truncated"] is False
+    assert (infos[1]["episode"]["r"], infos[1]["episode"]["l"]) == (6.0, 3)
+    _, _, _, infos = venv.step(np.zeros(2, np.int64))
+    assert (infos[0]["episode"]["r"], infos[0]["episode"]["l"]) == (3.0, 2)
+    venv.close()
+
+
+@both_executors
+def test_a_reset_begins_the_statistics_anew(sb3, executor):
+    venv = as_sb3_vec_env(executor(counting_makers(2, length=3), 2))
+    venv.reset()
+    venv.step(np.zeros(2, np.int64))
+    venv.reset()
+    for _ in range(3):
+        _, _, _, infos = venv.step(np.zeros(2, np.int64))
+    assert [(info["episode"]["r"], info["episode"]["l"]) for info in infos] == [(6.0, 3)] * 2
+    venv.close()
+
+
+@both_executors
+def test_success_is_that_of_the_last_step(sb3, executor):
+    venv = as_sb3_vec_env(executor([partial(ReportingEnv, 2), partial(ReportingEnv, 3)], 2))
+    venv.reset()
+    act = np.zeros((2, 2), np.float32)
+    infos = [venv.step(act)[3] for _ in range(3)]
+    assert "is_success" not in infos[0][0]
+    assert infos[1][0]["is_success"] is False
+    assert infos[2][1]["is_success"] is True
+    venv.close()
+
+
+def test_it_logs_success_rates(sb3):
+    ppo = importlib.import_module("stable_baselines3").PPO
+    makers = [partial(ReportingEnv, 2), partial(ReportingEnv, 3)]
+    venv = as_sb3_vec_env(MetaIterativeEnvExecutor(makers, 2))
+    model = ppo("MlpPolicy", venv, n_steps=12, batch_size=24, n_epochs=1, device="cpu")
+    model.learn(24)
+    # 12 steps: 6 episodes of 2 steps without success, 4 of 3 steps with it.
+    assert list(model.ep_success_buffer).count(True) == 4
+    assert list(model.ep_success_buffer).count(False) == 6
+    assert sorted({info["r"] for info in model.ep_info_buffer}) == [3.0, 6.0]
+    venv.close()
+
+
+# What does not fit.
+
+
+@both_executors
+@pytest.mark.parametrize("mode", [AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED])
+def test_other_autoreset_modes_are_refused_with_the_one_that_works(sb3, executor, mode):
+    envs = executor(counting_makers(2), 2, autoreset_mode=mode)
+    with pytest.raises(ValueError, match=f"needs autoreset_mode='SameStep'.*got '{mode.value}'"):
+        as_sb3_vec_env(envs)
+    with pytest.raises(ValueError, match="needs autoreset_mode='SameStep'"):
+        as_sb3_vec_env(MetaVectorWrapper(envs))
+    envs.close()
+
+
+@pytest.mark.parametrize("wrapped", [False, True])
+def test_other_vector_environments_are_refused(sb3, wrapped):
+    envs = SyncVectorEnv([CountingEnv], autoreset_mode=AutoresetMode.SAME_STEP)
+    with pytest.raises(TypeError, match=r"expected a MetaVectorEnv.*got SyncVectorEnv"):
+        as_sb3_vec_env(MetaVectorWrapper(envs) if wrapped else envs)
+
+
+def test_without_the_library_it_says_what_to_install(monkeypatch):
+    for name in ("stable_baselines3", "stable_baselines3.common.vec_env"):
+        monkeypatch.setitem(sys.modules, name, None)
+    with pytest.raises(DependencyNotInstalled, match=r"pip install 'mtwrappers\[sb3\]'"):
+        as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(1), 1))
+
+
+def test_the_name_alone_imports_no_library():
+    code = "import sys, mtwrappers; mtwrappers.as_sb3_vec_env; "
+    code += "print(sorted({'torch', 'stable_baselines3'} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+# Options, attributes and methods.
+
+
+@both_executors
+def test_seeds_and_options_are_used_once(sb3, executor):
+    venv = as_sb3_vec_env(executor([OptionEnv] * 2, 2))
+    options = {"first": 40}
+    venv.set_options(options)
+    venv.seed(5)
+    assert venv.reset()[:, 0].tolist() == [40, 40]
+    assert venv.reset()[:, 0].tolist() == [0, 0]
+    assert venv.get_attr("seeds") == [[5, None], [6, None]]
+    venv.set_options([{"first": 60}, {"first": 60}])
+    assert venv.reset()[:, 0].tolist() == [60, 60]
+    assert options == {"first": 40}
+    venv.close()
+
+
+def test_a_seed_of_none_draws_one_and_leaves_the_global_state(sb3):
+    venv = as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(2), 2))
+    state = np.random.get_state()[1].tolist()
+    first, second = venv.seed(None), venv.seed(None)
+    assert np.random.get_state()[1].tolist() == state
+    assert first[1] == first[0] + 1
+    assert first != second
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ([{"first": 1}, {"first": 2}], "environment 1 are {'first': 2}"),
+        ([{"first": 1}], "expected 2 options"),
+        ({"reset_mask": np.array([True, False])}, "resets all environments at once"),
+    ],
+)
+def test_options_that_do_not_fit_are_refused(sb3, options, message):
+    venv = as_sb3_vec_env(MetaIterativeEnvExecutor([OptionEnv] * 2, 2))
+    with pytest.raises(ValueError, match=message):
+        venv.set_options(options)
+
+
+@both_executors
+def test_attributes_of_all_and_of_some(sb3, executor):
+    venv = as_sb3_vec_env(executor(counting_makers(3), 3))
+    assert venv.get_attr("first") == [0, 100, 200]
+    assert venv.get_attr("first", 1) == [100]
+    assert venv.get_attr("first", [2, 0]) == [200, 0]
+    assert venv.get_attr("first", -1) == [200]
+    venv.set_attr("first", 7, indices=[1])
+    assert venv.get_attr("first") == [0, 7, 200]
+    venv.set_attr("first", [1, 2, 3])  # one value, not one an environment
+    assert venv.get_attr("first") == [[1, 2, 3]] * 3
+    with pytest.raises(IndexError, match=r"must be in \[-3, 2\], got 3"):
+        venv.get_attr("first", 3)
+    with pytest.raises(AttributeError, match="nothing"):
+        venv.get_attr("nothing")
+    venv.close()
+
+
+@both_executors
+def test_whether_it_has_a_method_is_asked_without_calling_it(sb3, executor):
+    venv = as_sb3_vec_env(executor(counting_makers(2), 2))
+    assert venv.has_attr("reset")
+    assert not venv.has_attr("nothing")
+    assert venv.get_attr("seeds") == [[], []]
+    venv.close()
+
+
+@both_executors
+def test_a_method_is_called_with_its_arguments(sb3, executor):
+    venv = as_sb3_vec_env(executor(counting_makers(2), 2))
+    assert venv.env_method("has_wrapper_attr", "first") == [True, True]
+    seeded = venv.env_method("reset", seed=3, options={"a": 1})
+    assert [obs.tolist() for obs, _ in seeded] == [[0, 0], [100, 100]]
+    assert venv.get_attr("seeds") == [[3], [3]]
+    assert venv.get_attr("options") == [[{"a": 1}], [{"a": 1}]]
+    assert venv.env_method("has_wrapper_attr", "first", indices=[1, 0]) == [True, True]
+    venv.close()
+
+
+def test_a_method_of_some_environments_is_called_on_them_alone(sb3):
+    venv = as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(3), 3))
+    [(obs, _)] = venv.env_method("reset", seed=3, indices=1)
+    assert obs.tolist() == [100, 100]
+    assert venv.get_attr("seeds") == [[], [3], []]
+
+
+def test_a_method_of_some_environments_in_workers_is_refused(sb3):
+    venv = as_sb3_vec_env(MetaParallelEnvExecutor(counting_makers(3), 3, workers=2))
+    with pytest.raises(NotImplementedError, match="indices=None"):
+        venv.env_method("reset", indices=[1])
+    assert venv.get_attr("seeds") == [[], [], []]
+    venv.close()
+
+
+@both_executors
+def test_it_says_how_environments_are_wrapped(sb3, executor):
+    makers = [partial(with_statistics, CountingEnv), CountingEnv]
+    venv = as_sb3_vec_env(executor(makers, 2))
+    assert venv.env_is_wrapped(RecordEpisodeStatistics) == [True, False]
+    assert venv.env_is_wrapped(RecordEpisodeStatistics, indices=1) == [False]
+    assert venv.env_is_wrapped(TimeLimit) == [False, False]
+    venv.close()
+
+
+@both_executors
+def test_frames_are_tiled(sb3, executor):
+    makers = [partial(CountingEnv, first=i, render_mode="rgb_array") for i in range(2)]
+    venv = as_sb3_vec_env(executor(makers, 2))
+    venv.reset()
+    assert [image[0, 0, 0] for image in venv.get_images()] == [0, 1]
+    assert venv.render()[:, 0, 0].tolist() == [0, 0, 1, 1]
+    assert venv.metadata == {"render_modes": ["human", "rgb_array"]}
+    venv.close()
+
+
+@both_executors
+def test_images_without_a_render_mode_are_none(sb3, executor):
+    venv = as_sb3_vec_env(executor(counting_makers(2), 2))
+    with pytest.warns(UserWarning, match="images need render_mode='rgb_array', got None"):
+        assert venv.get_images() == [None, None]
+    venv.close()
+
+
+class SlowEnv(CountingEnv):
+    def step(self, action):
+        time.sleep(0.2)
+        return super().step(action)
+
+
+def test_a_step_goes_on_while_the_caller_works(sb3):
+    venv = as_sb3_vec_env(MetaParallelEnvExecutor([SlowEnv] * 2, 2, workers=2))
+    venv.reset()
+    start = time.perf_counter()
+    venv.step_async(np.zeros(2, np.int64))
+    begun = time.perf_counter() - start
+    assert begun < 0.15
+    with pytest.raises(RuntimeError, match="call step_wait"):
+        venv.reset()
+    assert venv.step_wait()[1].tolist() == [1, 1]
+    venv.close()
+
+
+class DoubledReward(MetaVectorWrapper):
+    def step_wait(self):
+        obs, rewards, terminated, truncated, infos = super().step_wait()
+        return obs, 2 * rewards, terminated, truncated, infos
+
+
+@both_executors
+def test_it_takes_wrappers_of_executors(sb3, executor):
+    envs = DoubledReward(executor(counting_makers(2, length=2), 2))
+    venv = as_sb3_vec_env(envs)
+    assert venv.vec_env is envs
+    assert venv.unwrapped is venv
+    venv.reset()
+    venv.step(np.zeros(2, np.int64))
+    _, rewards, _, infos = venv.step(np.zeros(2, np.int64))
+    assert rewards.tolist() == [4, 4]
+    assert infos[0]["episode"]["r"] == 6.0
+    assert venv.get_attr("first") == [0, 100]
+    venv.close()
+    assert envs.env.closed
+
+
+@both_executors
+def test_an_episode_lost_with_its_worker_is_not_counted(sb3, executor):
+    lost = {"worker_restarted": True}
+
+    class Lost(MetaVectorWrapper):
+        def step_wait(self):
+            obs, rewards, terminated, _, infos = super().step_wait()
+            infos = self._inner._add_info(infos, {"final_obs": obs[1], "final_info": lost}, 1)
+            return obs, rewards, terminated, np.array([False, True]), infos
+
+    venv = as_sb3_vec_env(Lost(executor(counting_makers(2, length=9), 2)))
+    venv.reset()
+    _, _, dones, infos = venv.step(np.zeros(2, np.int64))
+    assert dones.tolist() == [False, True]
+    assert sorted(infos[1]) == ["TimeLimit.truncated", "terminal_observation", "worker_restarted"]
+    venv.close()
+
+
+# Stable-Baselines3's own wrappers on top.
+
+
+@both_executors
+@pytest.mark.parametrize("name", ["VecMonitor", "VecNormalize", "VecFrameStack", "VecCheckNan"])
+def test_its_wrappers_return_what_they_do_on_dummy_vec_env(sb3, executor, name):
+    make = getattr(sb3, name)
+    wrap = partial(make, n_stack=2) if name == "VecFrameStack" else make
+    makers = both_ends(BoxCountingEnv)
+    ours = wrap(as_sb3_vec_env(executor(makers, N)))
+    theirs = wrap(sb3.DummyVecEnv(makers))
+    ours.seed(1)
+    theirs.seed(1)
+    assert (ours.reset() == theirs.reset()).all()
+    for t in range(7):
+        act = actions(ours.action_space, t)
+        mine, other = ours.step(act), theirs.step(act)
+        for a, b in zip(mine[:3], other[:3], strict=True):
+            assert a.dtype == b.dtype
+            assert a.tolist() == b.tolist()
+        for one, two in zip(mine[3], other[3], strict=True):
+            if name == "VecMonitor":
+                assert plain(one).get("episode") == plain(two).get("episode")
+            if "terminal_observation" in two:
+                last = one["terminal_observation"], two["terminal_observation"]
+                assert last[0].tolist() == last[1].tolist()
+    assert ours.unwrapped.vec_env.num_envs == N
+    ours.close()
+    theirs.close()
+
+
+def test_a_registered_id_goes_through_it(sb3):
+    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, workers=2)
+    venv = sb3.VecMonitor(as_sb3_vec_env(envs))
+    venv.reset()
+    for _ in range(100):
+        _, _, dones, infos = venv.step(np.zeros((4, 2), np.float32))
+    assert dones.all()
+    assert [info["episode"]["l"] for info in infos] == [100] * 4
+    assert [info["is_success"] for info in infos] == [False] * 4
+    assert [info["TimeLimit.truncated"] for info in infos] == [True] * 4
+    venv.close()
