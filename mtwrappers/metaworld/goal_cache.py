@@ -59,6 +59,7 @@ def cached_goals(
     if path is None:
         return draw()
     key = _key(names, seed, num_goals)
+    damage: Exception | None = None
     try:
         return _read(path, key, len(names), num_goals)
     except FileNotFoundError:
@@ -66,10 +67,13 @@ def cached_goals(
     except OSError:
         return draw()  # unreadable: it costs only time
     except Exception as exc:
-        warnings.warn(f"replacing the damaged goal file {path}: {exc}", stacklevel=2)
+        damage = exc
     goals = draw()
     with contextlib.suppress(OSError):
         _write(path, key, goals)
+    if damage is not None:
+        # Not before: where warnings are errors, the file is whole the next time.
+        warnings.warn(f"replacing the damaged goal file {path}: {damage}", stacklevel=2)
     return goals
 
 
@@ -109,7 +113,8 @@ def _read(path: Path, key: str, num_classes: int, num_goals: int) -> list[Goals]
         FileNotFoundError: If there is none.
         ValueError: If it is not what `_write` writes for this key.
     """
-    with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+    with path.open("rb") as file:
+        archive = np.load(file, allow_pickle=False)
         if not isinstance(archive, np.lib.npyio.NpzFile):
             raise ValueError("it is no archive")
         if set(archive.files) != {"key", "sizes", "goals"}:
