@@ -17,6 +17,9 @@ from mtwrappers.testing.checks import (
     untouched_global_random,
 )
 
+# Of two tasks, one does not come in this many draws once in a million.
+_DRAWS = 20
+
 
 def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
     """Checks that an environment keeps the contract of `MTEnv`.
@@ -67,13 +70,15 @@ def _check_seeds(env: MTEnv, seed: int) -> None:
 def _check_task_state(env: MTEnv, seed: int) -> None:
     env.reset(seed=seed)
     before = env.get_task_state()
-    drawn = env.sample_task_state()
-    require(
-        same(before, env.get_task_state()),
-        "sample_task_state() must not set the task, it changed "
-        f"{before!r} to {env.get_task_state()!r}",
-    )
-    for state in [before, drawn, *(env.sample_task_state() for _ in range(3))]:
+    drawn = []
+    for _ in range(_DRAWS):
+        drawn.append(env.sample_task_state())
+        require(
+            same(before, env.get_task_state()),
+            "sample_task_state() must not set the task, it changed "
+            f"{before!r} to {env.get_task_state()!r}",
+        )
+    for state in [before, _another(before, drawn), *drawn[:3]]:
         env.set_task_state(state)
         _require_state(env, state, "set_task_state")
         obs, _ = env.reset()
@@ -88,7 +93,7 @@ def _check_task_state(env: MTEnv, seed: int) -> None:
 
 def _check_options(env: MTEnv, seed: int) -> None:
     env.reset(seed=seed)
-    state = env.sample_task_state()
+    state = _another(env.get_task_state(), [env.sample_task_state() for _ in range(_DRAWS)])
     options: dict[str, Any] = {"task_state": state}
     env.reset(options=options)
     require(
@@ -107,6 +112,11 @@ def _check_options(env: MTEnv, seed: int) -> None:
     with raises(ValueError, "reset with both task_state and resample_task"):
         env.reset(options={"task_state": state, "resample_task": True})
     env.reset()
+
+
+def _another(state: Any, drawn: list[Any]) -> Any:
+    """The first of the drawn task states that is not ``state``; any, if there is none."""
+    return next((other for other in drawn if not same(other, state)), drawn[0])
 
 
 def _require_state(env: MTEnv, state: Any, after: str) -> None:

@@ -1,4 +1,5 @@
 import random
+import re
 
 import numpy as np
 import pytest
@@ -539,6 +540,25 @@ def test_an_environment_that_breaks_a_rule_is_told_which(broken, message):
     finally:
         random.setstate(state[0])
         np.random.set_state(state[1])
+
+
+@pytest.mark.parametrize(("broken", "message"), BROKEN, ids=[env.__name__ for env, _ in BROKEN])
+def test_it_is_told_for_any_seed(broken, message):
+    any_numbers = re.sub(r"\d+", r"\\d+", message)
+    state = random.getstate(), np.random.get_state()
+    try:
+        for seed in range(30):
+            with pytest.raises(AssertionError, match=any_numbers):
+                check_mtenv(broken(), seed=seed)
+    finally:
+        random.setstate(state[0])
+        np.random.set_state(state[1])
+
+
+@pytest.mark.parametrize("name", GOOD)
+def test_one_that_keeps_the_contract_passes_for_any_seed(name):
+    for seed in range(30):
+        check_mtenv(GOOD[name](), seed=seed)
 
 
 def test_the_check_of_an_unseeded_environment_is_left_out_on_a_seeded_one():
