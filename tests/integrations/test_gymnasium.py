@@ -1,0 +1,382 @@
+"""Gymnasium's own tools on what this package makes: checker, vector wrappers, specs, modes."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Dict
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as wrappers
+
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from tests.fakes import check_env_warnings, equal, play
+from tests.vector.fakes import BoxCountingEnv, all_modes
+
+
+class FrameEnv(BoxCountingEnv):
+    """Observes a frame whose pixels count."""
+
+    def __init__(self, length: int, **kwargs: Any) -> None:
+        super().__init__(length, **kwargs)
+        self.observation_space = Box(0, 255, (4, 6, 3), np.uint8)
+
+
+class FilmEnv(BoxCountingEnv):
+    """Renders frames that are large enough for a film."""
+
+    def render(self):
+        return np.full((32, 32, 3), self.first + self.steps, np.uint8)
+
+
+class PartsEnv(BoxCountingEnv):
+    """Observes a dict of two arrays that count."""
+
+    def __init__(self, length: int, **kwargs: Any) -> None:
+        super().__init__(length, **kwargs)
+        self.observation_space = Dict(
+            {"a": Box(0, 1000, (2,), np.float32), "b": Box(0, 1000, (3,), np.float64)}
+        )
+
+    def _obs(self):
+        count = self.first + self.steps
+        return {
+            name: np.full(space.shape, count, space.dtype)
+            for name, space in self.observation_space.items()
+        }
+
+
+def sum_of_parts(obs):
+    return obs["a"].sum(keepdims=True) + obs["b"].sum(keepdims=True)
+
+
+def halve(x):
+    return x / 2
+
+
+def half_box(space):
+    return Box(space.low / 2, space.high / 2, dtype=space.dtype.type)
+
+
+def vectorize_observation(envs):
+    return wrappers.VectorizeTransformObservation(
+        envs,
+        gymnasium.wrappers.TransformObservation,
+        func=sum_of_parts,
+        observation_space=Box(0, 9000, (1,), np.float64),
+    )
+
+
+def vectorize_action(envs):
+    return wrappers.VectorizeTransformAction(
+        envs,
+        gymnasium.wrappers.TransformAction,
+        func=halve,
+        action_space=half_box(envs.single_action_space),
+    )
+
+
+def vectorize_reward(envs):
+    return wrappers.VectorizeTransformReward(envs, gymnasium.wrappers.TransformReward, func=halve)
+
+
+def transform_observation(envs):
+    return wrappers.TransformObservation(
+        envs, halve, single_observation_space=half_box(envs.single_observation_space)
+    )
+
+
+def convert_arrays(envs):
+    return wrappers.ArrayConversion(envs, env_xp=np, target_xp=importlib.import_module("torch"))
+
+
+ARRAYS, FRAMES, PARTS = BoxCountingEnv, FrameEnv, PartsEnv
+# What is wrapped, what wraps it, and the modules that it needs. The wrappers of arrays are looked
+# up late: Gymnasium imports torch and jax with them.
+TABLE: dict[str, tuple[type[gymnasium.Env], Callable[..., Any], tuple[str, ...]]] = {
+    "ClipAction": (ARRAYS, wrappers.ClipAction, ()),
+    "ClipReward": (ARRAYS, partial(wrappers.ClipReward, max_reward=2.0), ()),
+    "DictInfoToList": (ARRAYS, wrappers.DictInfoToList, ()),
+    "DtypeObservation": (ARRAYS, partial(wrappers.DtypeObservation, dtype=np.float16), ()),
+    "FilterObservation": (PARTS, partial(wrappers.FilterObservation, filter_keys=["b"]), ()),
+    "FlattenObservation": (PARTS, wrappers.FlattenObservation, ()),
+    "GrayscaleObservation": (FRAMES, wrappers.GrayscaleObservation, ()),
+    "NormalizeObservation": (ARRAYS, wrappers.NormalizeObservation, ()),
+    "NormalizeReward": (ARRAYS, wrappers.NormalizeReward, ()),
+    "RecordEpisodeStatistics": (ARRAYS, wrappers.RecordEpisodeStatistics, ()),
+    "RescaleAction": (ARRAYS, partial(wrappers.RescaleAction, min_action=-5, max_action=5), ()),
+    "RescaleObservation": (ARRAYS, partial(wrappers.RescaleObservation, min_obs=-1, max_obs=1), ()),
+    "ReshapeObservation": (FRAMES, partial(wrappers.ReshapeObservation, shape=(8, 9)), ()),
+    "ResizeObservation": (FRAMES, partial(wrappers.ResizeObservation, shape=(2, 3)), ("cv2",)),
+    "TransformAction": (ARRAYS, partial(wrappers.TransformAction, func=halve), ()),
+    "TransformObservation": (ARRAYS, transform_observation, ()),
+    "TransformReward": (ARRAYS, partial(wrappers.TransformReward, func=halve), ()),
+    "VectorizeTransformAction": (ARRAYS, vectorize_action, ()),
+    "VectorizeTransformObservation": (PARTS, vectorize_observation, ()),
+    "VectorizeTransformReward": (ARRAYS, vectorize_reward, ()),
+    "ArrayConversion": (ARRAYS, convert_arrays, ("array_api_compat", "torch")),
+    "NumpyToTorch": (
+        ARRAYS,
+        lambda envs: wrappers.NumpyToTorch(envs),
+        ("array_api_compat", "torch"),
+    ),
+    "JaxToNumpy": (ARRAYS, lambda envs: wrappers.JaxToNumpy(envs), ("array_api_compat", "jax")),
+    "JaxToTorch": (
+        ARRAYS,
+        lambda envs: wrappers.JaxToTorch(envs),
+        ("array_api_compat", "jax", "torch"),
+    ),
+}
+RENDERING = {"HumanRendering", "RecordVideo"}
+# Gymnasium's own limits: these refuse other modes, over its own vector environments, too. (Arrays
+# of objects, as SAME_STEP returns them, are not converted; what is named after jax is for
+# environments that are written in it, and hands them masks of jax.)
+NOT_SAME_STEP = (
+    *("ArrayConversion", "DtypeObservation", "FilterObservation", "FlattenObservation"),
+    *("GrayscaleObservation", "NumpyToTorch", "RescaleObservation", "ReshapeObservation"),
+    *("ResizeObservation", "TransformObservation", "VectorizeTransformObservation"),
+)
+ONLY_NEXT_STEP = ("JaxToNumpy", "JaxToTorch", "NormalizeObservation")
+MODES = {
+    **{name: {AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED} for name in NOT_SAME_STEP},
+    **{name: {AutoresetMode.NEXT_STEP} for name in ONLY_NEXT_STEP},
+}
+EXECUTORS = {
+    "iterative": MetaIterativeEnvExecutor,
+    # A server forks the workers: this process may have threads (torch's and jax's).
+    "parallel": partial(MetaParallelEnvExecutor, workers=2, context="forkserver"),
+}
+
+
+def makers(env_class):
+    return [
+        partial(env_class, length, truncate=i % 2 == 1, first=10 * i)
+        for i, length in enumerate((2, 3, 5, 4))
+    ]
+
+
+class Oracle(SyncVectorEnv):
+    """Gymnasium's own, which takes the mask out of the options before its wrappers read it."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed, options=None if options is None else dict(options))
+
+
+@pytest.fixture(scope="module")
+def executors():
+    """Our executors, each started once: ``executors(name, env_class, mode)``.
+
+    (But for Gymnasium 1.2, whose wrappers close what they wrap when they go.)
+    """
+    made = {}
+
+    def get(name, env_class, mode):
+        key = (name, env_class, mode)
+        if key not in made or made[key].closed:
+            made[key] = EXECUTORS[name](makers(env_class), 2, 2, autoreset_mode=mode)
+        return made[key]
+
+    yield get
+    for envs in made.values():
+        envs.close()
+
+
+def plain(value: Any) -> Any:
+    """NumPy's arrays for every other library's, and no times."""
+    if isinstance(value, dict):
+        return {key: plain(v) for key, v in value.items() if key not in ("t", "_t")}
+    if isinstance(value, (list, tuple)):
+        return type(value)(plain(v) for v in value)
+    if isinstance(value, np.ndarray) and value.dtype == object:
+        return [plain(v) for v in value]
+    if type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib"):
+        return np.asarray(value)
+    return value
+
+
+def run(envs, mode):
+    """What ten steps return, with the resets that the mode asks for."""
+    envs.action_space.seed(0)
+    actions = [envs.action_space.sample() for _ in range(10)]
+    results = [plain(envs.reset(seed=3))]
+    for action in actions:
+        results.append(plain(envs.step(action)))
+        over = results[-1][2] | results[-1][3]
+        if mode is AutoresetMode.DISABLED and over.any():
+            results.append(plain(envs.reset(options={"reset_mask": over})))
+    return results
+
+
+def test_every_vector_wrapper_of_gymnasium_is_tested():
+    assert TABLE.keys() | RENDERING == set(wrappers.__all__)
+
+
+@pytest.mark.filterwarnings(
+    # DtypeObservation casts the bounds of a space.
+    "ignore:.*precision lowered by casting:UserWarning"
+)
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("name", TABLE)
+@all_modes
+def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, executor, mode, executors):
+    env_class, wrap, modules = TABLE[name]
+    for module in modules:
+        pytest.importorskip(module)
+    ours = executors(executor, env_class, mode)
+    oracle = Oracle(makers(env_class), autoreset_mode=mode)
+    if mode not in MODES.get(name, AutoresetMode):
+        for envs in (ours, oracle):
+            with pytest.raises((AssertionError, BufferError, TypeError, ValueError)):
+                run(wrap(envs), mode)
+        return
+    wrapped, expected = wrap(ours), wrap(oracle)
+    assert wrapped.observation_space == expected.observation_space
+    assert wrapped.action_space == expected.action_space
+    found = run(wrapped, mode)
+    assert equal(found, run(expected, mode))
+    # No environment's first step is its last, so a wrapper that saw only one would be found out.
+    assert sum(bool((result[2] | result[3]).any()) for result in found if len(result) == 5) >= 5
+    oracle.close()
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_human_rendering_shows_every_environment(executor, monkeypatch):
+    pytest.importorskip("cv2")
+    pygame = pytest.importorskip("pygame")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    made = [partial(BoxCountingEnv, 9, first=10 * i, render_mode="rgb_array") for i in range(2)]
+    envs = wrappers.HumanRendering(
+        EXECUTORS[executor](made, 2, autoreset_mode="NextStep"), screen_size=(2, 4)
+    )
+    try:
+        for step in range(3):
+            if step == 0:
+                envs.reset(seed=0)
+            else:
+                envs.step(np.zeros((2, 2), np.float32))
+            shown = pygame.surfarray.array3d(envs.window)[..., 0]
+            assert set(shown.ravel().tolist()) == {step, 10 + step}
+    finally:
+        envs.close()
+
+
+@pytest.mark.parametrize("executor", EXECUTORS)
+def test_record_video_writes_a_film_of_every_episode(executor, tmp_path):
+    pytest.importorskip("moviepy")
+    made = [partial(FilmEnv, 2, first=10 * i, render_mode="rgb_array") for i in range(2)]
+    envs = wrappers.RecordVideo(
+        EXECUTORS[executor](made, 2, autoreset_mode="NextStep"),
+        str(tmp_path / "films"),
+        episode_trigger=lambda episode: True,
+        video_aspect_ratio=(2, 1),
+        disable_logger=True,
+    )
+    envs.reset(seed=0)
+    for _ in range(5):
+        envs.step(np.zeros((2, 2), np.float32))
+    envs.close()
+    assert sorted(path.name for path in (tmp_path / "films").iterdir()) == [
+        "rl-video-episode-0.mp4",
+        "rl-video-episode-1.mp4",
+    ]
+    assert all(path.stat().st_size > 500 for path in (tmp_path / "films").iterdir())
+
+
+# What is registered.
+
+SMALL = {"num_goals": 2, "max_episode_steps": 3}
+IDS: dict[str, dict[str, Any]] = {
+    "MT1": SMALL,
+    "ML1-test": SMALL,
+    "CustomMT": SMALL,
+    "MT10": SMALL,
+    "MultiEnv": {},
+    "PointGoal": {"radius": 2.0, "max_episode_steps": 3},
+}
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_check_env_has_nothing_to_say(env_id):
+    env = gymnasium.make(f"mtwrappers/{env_id}-v0", **IDS[env_id])
+    assert check_env_warnings(env.unwrapped, skip_render_check=True) == []
+
+
+def first_steps(envs):
+    envs.action_space.seed(0)
+    results = [envs.reset(seed=1)]
+    results += [envs.step(envs.action_space.sample()) for _ in range(4)]
+    return plain(results)
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_the_spec_of_an_environment_survives_json(env_id):
+    env = gymnasium.make(f"mtwrappers/{env_id}-v0", **IDS[env_id])
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert again.spec == env.spec
+    for made in (env, again):
+        made.action_space.seed(0)
+    actions = [env.action_space.sample() for _ in range(3)]
+    assert equal(play(again, actions, seed=1), play(env, actions, seed=1))
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_the_spec_of_a_vector_environment_survives_json(env_id):
+    kwargs = {"workers": 1, "autoreset_mode": "NextStep", **IDS[env_id]}
+    envs = gymnasium.make_vec(f"mtwrappers/{env_id}-v0", **kwargs)
+    text = envs.spec.to_json()
+    saved = json.loads(text)
+    assert {name: saved["kwargs"].get(name, saved.get(name)) for name in kwargs} == kwargs
+    again = gymnasium.make_vec(EnvSpec.from_json(text))
+    assert again.spec == envs.spec
+    assert again.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert equal(first_steps(again), first_steps(envs))
+
+
+@pytest.mark.parametrize("env_id", ["MultiEnv", "PointGoal"])
+@all_modes
+def test_sync_and_async_vectorization_give_the_same(env_id, mode):
+    made = [
+        gymnasium.make_vec(
+            f"mtwrappers/{env_id}-v0",
+            3,
+            vectorization_mode=kind,
+            vector_kwargs={"autoreset_mode": mode, **extra},
+            wrappers=[gymnasium.wrappers.RecordEpisodeStatistics],
+            **{"max_episode_steps": 3, **IDS[env_id]},
+        )
+        for kind, extra in (("sync", {}), ("async", {"context": "forkserver"}))
+    ]
+    try:
+        sync, other = (run(envs, mode) for envs in made)
+        assert equal(sync, other)
+        assert [type(envs) for envs in made] == [SyncVectorEnv, AsyncVectorEnv]
+        assert all(envs.metadata["autoreset_mode"] is mode for envs in made)
+        assert sum(result[3].any() for result in sync if len(result) == 5) >= 2
+    finally:
+        for envs in made:
+            envs.close()
+
+
+def test_meta_world_in_a_chain_of_vector_wrappers():
+    envs = gymnasium.make_vec(
+        "mtwrappers/MT10-v0", autoreset_mode="NextStep", record_episode_statistics=False, **SMALL
+    )
+    wrapped = wrappers.NormalizeObservation(
+        wrappers.NormalizeReward(wrappers.RecordEpisodeStatistics(envs))
+    )
+    results = run(wrapped, AutoresetMode.NEXT_STEP)
+    episodes = [
+        result[4]["episode"]["l"].tolist() for result in results[1:] if "episode" in result[4]
+    ]
+    # Steps 3, 7 end the episodes of three steps; 4 and 8 reset.
+    assert episodes == [[3] * 10] * 2
+    assert all(np.isfinite(result[0]).all() for result in results)
+    assert results[-1][4]["task_id"].tolist() == list(range(10))
+    wrapped.close()
