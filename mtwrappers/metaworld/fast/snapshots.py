@@ -4,8 +4,8 @@ Meta-World's reset settles the hand for 250 physics steps, always with the same 
 task. The first reset to a task runs it; what it leaves is kept: MuJoCo's integration state, the
 few numbers of the model that it moved, the Python attributes that it assigned, and the
 observation. MuJoCo computes the rest from the state; where Meta-World's reset leaves something
-else (forces of the settling, positions from before its last move), that is kept too, so that
-whatever is read or drawn before the first step is the same.
+else (the solver's warm start, forces of the settling, positions from before its last move), that
+is kept too, so that whatever is read or drawn before the first step is the same.
 
 That is about 10 kB a task, and 30 kB for those classes that move their object last.
 """
@@ -179,8 +179,6 @@ def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
     mujoco.mj_resetData(model, data)
     mujoco.mj_setState(model, data, state, _STATE)
     mujoco.mj_forward(model, data)
-    # mj_forward moves the solver's warm start, which is part of the state.
-    mujoco.mj_setState(model, data, state, _STATE)
 
 
 _recorders: dict[type[Any], type[Any]] = {}
