@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from mtwrappers.adapters.sb3 import as_sb3_vec_env
     from mtwrappers.core import MTEnv
     from mtwrappers.errors import SeedNotSetError, WorkerDiedError
+    from mtwrappers.evaluation import evaluate, few_shot_evaluate
     from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
     from mtwrappers.point_env import PointGoalEnv
     from mtwrappers.processors.baselines import (
@@ -79,6 +80,8 @@ _HOME = {
     "WorkerDiedError": "errors",
     "ZeroBaseline": "processors.baselines",
     "as_sb3_vec_env": "adapters.sb3",
+    "evaluate": "evaluation",
+    "few_shot_evaluate": "evaluation",
 }
 
 __all__ = [
@@ -115,6 +118,8 @@ __all__ = [
     "WorkerDiedError",
     "ZeroBaseline",
     "as_sb3_vec_env",
+    "evaluate",
+    "few_shot_evaluate",
 ]
 
 

@@ -177,8 +177,9 @@ def _space(space: Any) -> str:
 
 
 def _rollout(args: argparse.Namespace) -> int:
+    from mtwrappers.evaluation.result import EvaluationResult
     from mtwrappers.report import show_results, write_video
-    from mtwrappers.rollout import FRAME_EVERY, run, summarize
+    from mtwrappers.rollout import FRAME_EVERY, run
 
     plan = _plan(args)
     _require_writable(args.out)
@@ -194,45 +195,42 @@ def _rollout(args: argparse.Namespace) -> int:
             "privileged information that a learner does not have."
         )
 
-    episodes = plan.episodes_to_play()
-    order = list(dict.fromkeys(episode.task for episode in episodes))
-    outcomes, interrupted, seconds = [], False, 0.0
+    slots = plan.episodes_to_play()
+    order = {task: i for i, task in enumerate(dict.fromkeys(slot.task for slot in slots))}
+    episodes, interrupted, seconds = [], False, 0.0
     columns = (
         *progress_module.Progress.get_default_columns(),
         progress_module.MofNCompleteColumn(),
         progress_module.TextColumn("{task.fields[rate]}"),
     )
     with progress_module.Progress(*columns, console=console) as progress:
-        bar = progress.add_task("episodes", total=len(episodes), rate="")
+        bar = progress.add_task("episodes", total=len(slots), rate="")
         start = time.perf_counter()
         try:
             for outcome in run(plan, args.workers or _cores(), video):
                 if outcome.frames:
                     path = args.out / f"{outcome.episode.task}.mp4"
                     write_video(path, outcome.frames, FRAME_EVERY)
-                    outcome.frames.clear()
-                outcomes.append(outcome)
+                episodes.append(outcome.episode)
                 seconds = time.perf_counter() - start
-                rate = sum(o.steps for o in outcomes) / seconds
+                rate = sum(episode.length for episode in episodes) / seconds
                 progress.update(bar, advance=1, rate=f"{rate:,.0f} steps/s")
         except KeyboardInterrupt:
             interrupted = True
-    rows = summarize(outcomes, order)
-    if not rows:
+    if not episodes:
         console.print("Interrupted before an episode was finished; nothing was written.")
         return 130
-    results = {
+    episodes.sort(key=lambda episode: (order[episode.task], episode.number))
+    settings = {
         "benchmark": args.benchmark,
         "policy": plan.policy,
         "privileged_goal": hidden and plan.policy == "expert",
         "episodes": plan.episodes,
         "seed": plan.seed,
         "interrupted": interrupted,
-        "steps": sum(outcome.steps for outcome in outcomes),
         "seconds": seconds,
-        "tasks": rows,
     }
-    show_results(console, args.out, results)
+    show_results(console, args.out, settings, EvaluationResult(episodes, plan.seed))
     if interrupted:
         console.print("Interrupted: these are the episodes that were finished.")
     return 130 if interrupted else 0

@@ -16,25 +16,74 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
+from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.metaworld.class_env import METADATA
 
 VERSIONS = ("gymnasium", "metaworld", "mujoco", "numpy")
 CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
 
 
-def show_results(console: Any, directory: Path, results: dict[str, Any]) -> None:
-    """Completes the results, prints their table, and writes the files."""
-    rate = results["steps"] / results["seconds"]
-    results["steps_per_second"] = rate
-    results["versions"] = {name: version(name) for name in VERSIONS}
-    console.print(result_table(results["tasks"]))
-    console.print(f"{results['steps']:,} steps in {results['seconds']:.1f} s: {rate:,.0f} steps/s")
+def task_rows(result: EvaluationResult) -> list[dict[str, Any]]:
+    """One row a task, ready for JSON."""
+    rows = []
+    for task, found in result.per_task.items():
+        own = result.of_task(task)
+        values = {key: estimate.value for key, estimate in found.items() if estimate}
+        rows.append(
+            {
+                "task": task,
+                "episodes": len(own),
+                "success_once": values["success_once"],
+                "success_final": values["success_final"],
+                "mean_return": values["return"],
+                "intervals": {
+                    key: [estimate.low, estimate.high]
+                    for key, estimate in found.items()
+                    if estimate
+                },
+                "returns": [e.episode_return for e in own],
+                "successes_once": [e.success_once for e in own],
+                "successes_final": [e.success_final for e in own],
+                "task_states": [e.task_state for e in own],
+            }
+        )
+    return rows
+
+
+def show_results(
+    console: Any, directory: Path, settings: Mapping[str, Any], result: EvaluationResult
+) -> None:
+    """Prints the table of a rollout and writes its files.
+
+    Args:
+        console: A `rich.console.Console`.
+        directory: For the files.
+        settings: What was played, and ``seconds``.
+        result: What came of it.
+    """
+    described = result.to_dict()
+    steps = sum(episode.length for episode in result.episodes)
+    results = {
+        **settings,
+        "steps": steps,
+        "steps_per_second": steps / settings["seconds"],
+        "tasks": task_rows(result),
+        **{key: described[key] for key in ("overall", "confidence", "resamples")},
+        "versions": {name: version(name) for name in VERSIONS},
+    }
+    # Whole lines, so that pipes and files get the table as it is.
+    console.print(str(result), soft_wrap=True, markup=False)
+    console.print(
+        f"{steps:,} steps in {results['seconds']:.1f} s: {results['steps_per_second']:,.0f} steps/s"
+    )
     videos = sorted(directory.glob("*.mp4"))
-    for path in [*write_results(directory, results), *videos]:
+    for path in [*write_results(directory, results, result), *videos]:
         console.print(f"wrote {path}", highlight=False)
 
 
-def write_results(directory: Path, results: Mapping[str, Any]) -> list[Path]:
+def write_results(
+    directory: Path, results: Mapping[str, Any], result: EvaluationResult
+) -> list[Path]:
     """Writes ``results.json``, ``results.csv`` and ``success.png``; returns their paths."""
     paths = [directory / name for name in ("results.json", "results.csv", "success.png")]
     paths[0].write_text(json.dumps(results, indent=2) + "\n")
@@ -42,36 +91,12 @@ def write_results(directory: Path, results: Mapping[str, Any]) -> list[Path]:
         writer = csv.DictWriter(file, CSV_COLUMNS, extrasaction="ignore")
         writer.writeheader()
         writer.writerows(results["tasks"])
-    draw_success(paths[2], results)
-    return paths
-
-
-def draw_success(path: Path, results: Mapping[str, Any]) -> None:
-    """Draws the success rates as bars, one pair a task."""
-    figure_module = import_extra("matplotlib.figure", "cli")
-    rows = results["tasks"]
-    n = len(rows)
-    figure = figure_module.Figure(figsize=(8, 1.6 + 0.34 * n), layout="constrained", dpi=120)
-    axes = figure.subplots()
-    y = np.arange(n)
-    once = [row["success_once"] for row in rows]
-    final = [row["success_final"] for row in rows]
-    axes.barh(y - 0.19, once, 0.36, label="at any step (success_once)", color="#2a6fb0")
-    axes.barh(y + 0.19, final, 0.36, label="at the last step (success_final)", color="#9cc3e6")
-    axes.set_yticks(y, [row["task"] for row in rows])
-    axes.invert_yaxis()
-    axes.set_xlim(0, 1.0)
-    axes.set_xlabel("success rate")
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(
+    result.plot(
+        paths[2],
         f"{results['benchmark']}, {results['policy']} policy, {results['episodes']} episodes a "
-        f"task, seed {results['seed']}\nmean success_once {np.mean(once):.2f}, "
-        f"success_final {np.mean(final):.2f}",
-        fontsize=10,
-        loc="left",
+        f"task, seed {results['seed']}",
     )
-    figure.legend(loc="outside lower center", ncols=2, frameon=False, fontsize=9)
-    figure.savefig(path)
+    return paths
 
 
 def write_video(path: Path, frames: Sequence[NDArray[np.uint8]], every: int) -> None:
@@ -99,28 +124,3 @@ def choose_gl() -> str | None:
             if done.returncode == 0:
                 return name
     return None
-
-
-def result_table(rows: Sequence[Mapping[str, Any]]) -> Any:
-    """The rows as a `rich` table, with their mean at the foot."""
-    table = import_extra("rich.table", "cli").Table(
-        show_footer=True, box=import_extra("rich.box", "cli").SIMPLE_HEAD
-    )
-    means = {
-        key: float(np.mean([row[key] for row in rows]))
-        for key in ("success_once", "success_final", "mean_return")
-    }
-    table.add_column("task", footer="mean", no_wrap=True)
-    table.add_column("episodes", justify="right", footer=str(sum(row["episodes"] for row in rows)))
-    table.add_column("success_once", justify="right", footer=f"{means['success_once']:.2f}")
-    table.add_column("success_final", justify="right", footer=f"{means['success_final']:.2f}")
-    table.add_column("mean return", justify="right", footer=f"{means['mean_return']:.1f}")
-    for row in rows:
-        table.add_row(
-            row["task"],
-            str(row["episodes"]),
-            f"{row['success_once']:.2f}",
-            f"{row['success_final']:.2f}",
-            f"{row['mean_return']:.1f}",
-        )
-    return table

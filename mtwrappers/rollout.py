@@ -9,7 +9,7 @@ from __future__ import annotations
 import functools
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from multiprocessing import get_context
@@ -19,6 +19,8 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.plan import Slot, make_plan
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
@@ -64,29 +66,15 @@ class Plan:
             kwargs["env_name"] = self.tasks[0]
         return kwargs
 
-    def episodes_to_play(self) -> list[Episode]:
+    def episodes_to_play(self) -> list[Slot]:
         """Every episode: each class's goals in a random order, none again before all have come."""
         env = MetaWorldMTEnv(**self.env_kwargs)
-        names = env.task_names
-        episodes = []
-        for index, name in enumerate(env.class_names):
-            goals = [i for i, task_name in enumerate(names) if task_name == name]
-            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(index,))))
-            order: list[int] = []
-            while len(order) < self.episodes:
-                order += rng.permutation(goals).tolist()
-            if not self.tasks or name in self.tasks:
-                episodes += [Episode(name, i, order[i]) for i in range(self.episodes)]
-        return episodes
-
-
-@dataclass(frozen=True)
-class Episode:
-    """One episode to play: its class, its number within the class, and its task state."""
-
-    task: str
-    number: int
-    task_state: int
+        goals: dict[str, list[int]] = {name: [] for name in env.class_names}
+        for index, name in enumerate(env.task_names):
+            goals[name].append(index)
+        # Planned for all classes, so that a chosen one is played as it is among all.
+        [slots] = make_plan([""], [goals], self.episodes, self.seed)
+        return [slot for slot in slots if not self.tasks or slot.task in self.tasks]
 
 
 @dataclass(frozen=True)
@@ -97,10 +85,6 @@ class Outcome:
     """
 
     episode: Episode
-    success_once: bool
-    success_final: bool
-    episode_return: float
-    steps: int
     frames: list[NDArray[np.uint8]]
 
 
@@ -111,11 +95,11 @@ def _env(plan: Plan, render: bool) -> MetaWorldMTEnv:
     return MetaWorldMTEnv(**plan.env_kwargs, max_episode_steps=MAX_STEPS, **look)
 
 
-def play(plan: Plan, episode: Episode, video: bool = False) -> Outcome:
+def play(plan: Plan, slot: Slot, video: bool = False) -> Outcome:
     """Plays an episode to its end, whether or not it succeeds before."""
     env = _env(plan, video)
-    obs, _ = env.reset(seed=plan.seed, options={"task_state": episode.task_state})
-    act = _policy(plan, episode, env)
+    obs, _ = env.reset(seed=plan.seed, options={"task_state": slot.task_state})
+    act = _policy(plan, slot, env)
     successes: list[bool] = []
     frames: list[NDArray[np.uint8]] = []
     total, truncated = 0.0, False
@@ -126,15 +110,24 @@ def play(plan: Plan, episode: Episode, video: bool = False) -> Outcome:
         obs, reward, _, truncated, info = env.step(act(obs["env_obs"]))
         successes.append(info["success"] == 1.0)
         total += reward
-    return Outcome(episode, any(successes), successes[-1], total, len(successes), frames)
+    episode = Episode(
+        task=slot.task,
+        number=slot.number,
+        episode_return=total,
+        length=len(successes),
+        success_once=any(successes),
+        success_final=successes[-1],
+        task_state=slot.task_state,
+    )
+    return Outcome(episode, frames)
 
 
-def _policy(plan: Plan, episode: Episode, env: MetaWorldMTEnv) -> Callable[[Any], Any]:
+def _policy(plan: Plan, slot: Slot, env: MetaWorldMTEnv) -> Callable[[Any], Any]:
     if plan.policy == "random":
-        key = (env.class_names.index(episode.task), episode.number)
+        key = (env.class_names.index(slot.task), slot.number)
         rng = Generator(PCG64(SeedSequence(plan.seed, spawn_key=key)))
         return lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
-    act, goal = expert(episode.task), env.goal
+    act, goal = expert(slot.task), env.goal
     return lambda obs: act(obs, goal)
 
 
@@ -146,18 +139,18 @@ def run(plan: Plan, workers: int, video: bool = False) -> Iterator[Outcome]:
         workers: How many processes; 1 plays in this one.
         video: Whether the first episode of each class brings its frames.
     """
-    episodes = plan.episodes_to_play()
+    slots = plan.episodes_to_play()
     if workers == 1:
-        for episode in episodes:
-            yield play(plan, episode, video and episode.number == 0)
+        for slot in slots:
+            yield play(plan, slot, video and slot.number == 0)
         return
-    pool = ProcessPoolExecutor(min(workers, len(episodes)), mp_context=get_context("spawn"))
+    pool = ProcessPoolExecutor(min(workers, len(slots)), mp_context=get_context("spawn"))
     # Workers inherit that they leave Ctrl-C to their parent, which decides what is kept.
     in_main_thread = threading.current_thread() is threading.main_thread()
     previous = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
     try:
         try:
-            futures = [pool.submit(play, plan, e, video and e.number == 0) for e in episodes]
+            futures = [pool.submit(play, plan, s, video and s.number == 0) for s in slots]
         finally:
             if in_main_thread:
                 signal.signal(signal.SIGINT, previous)
@@ -165,27 +158,3 @@ def run(plan: Plan, workers: int, video: bool = False) -> Iterator[Outcome]:
             yield future.result()
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-
-
-def summarize(outcomes: Sequence[Outcome], order: Sequence[str]) -> list[dict[str, Any]]:
-    """One row a class, in the order given, of the episodes that were finished."""
-    rows = []
-    for task in order:
-        own = sorted(
-            (o for o in outcomes if o.episode.task == task), key=lambda o: o.episode.number
-        )
-        if own:
-            rows.append(
-                {
-                    "task": task,
-                    "episodes": len(own),
-                    "success_once": float(np.mean([o.success_once for o in own])),
-                    "success_final": float(np.mean([o.success_final for o in own])),
-                    "mean_return": float(np.mean([o.episode_return for o in own])),
-                    "returns": [o.episode_return for o in own],
-                    "successes_once": [o.success_once for o in own],
-                    "successes_final": [o.success_final for o in own],
-                    "task_states": [o.episode.task_state for o in own],
-                }
-            )
-    return rows

@@ -123,7 +123,13 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     ]
 
     said = capsys.readouterr().out
-    assert re.search(rf"push-v3 +2 +1\.00 +1\.00 +{row['mean_return']:.1f}", said)
+    mean, low, high = row["mean_return"], *row["intervals"]["return"]
+    exact = r"1\.00 \[1\.00, 1\.00\]"
+    assert re.search(
+        rf"push-v3 +2 +{exact} +{exact} +{mean:.1f} \[{low:.1f}, {high:.1f}\] +500\.0\n", said
+    )
+    assert low == min(row["returns"])
+    assert high == max(row["returns"])
     assert "1,000 steps in" in said
     assert "privileged" not in said
 
@@ -152,6 +158,18 @@ def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
     assert row["returns"] == returns
     assert row["success_once"] == np.mean(once)
     assert row["success_final"] == np.mean(final)
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_results_hold_the_aggregates_of_all_tasks(tmp_path):
+    results = play(tmp_path, "ML10-test", "--policy", "random", "--episodes", "4", "--seed", "3")
+    returns = [value for row in results["tasks"] for value in row["returns"]]
+    overall = results["overall"]
+    assert overall["mean"]["return"]["value"] == pytest.approx(np.mean(returns), rel=1e-12)
+    middle = sorted(returns)[5:-5]
+    assert overall["interquartile_mean"]["return"]["value"] == pytest.approx(np.mean(middle))
+    assert overall["mean"]["return"]["low"] < np.mean(returns) < overall["mean"]["return"]["high"]
+    assert overall["mean"]["length"] == {"value": 40.0, "low": 40.0, "high": 40.0}
 
 
 def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_so(tmp_path, capsys):
@@ -331,10 +349,10 @@ def test_help_names_the_benchmarks(capsys):
 def test_an_interrupted_rollout_writes_the_episodes_that_were_finished(
     tmp_path, capsys, monkeypatch
 ):
-    def interrupted(plan, episode, video=False):
-        if episode.number == 2:
+    def interrupted(plan, slot, video=False):
+        if slot.number == 2:
             raise KeyboardInterrupt
-        return played(plan, episode, video)
+        return played(plan, slot, video)
 
     played = rollout.play
     monkeypatch.setattr(rollout, "play", interrupted)

@@ -1,0 +1,98 @@
+"""What a few-shot evaluation found: before, while and after the policy adapted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.table import few_shot_table
+
+_FORMAT = "mtwrappers.FewShotResult/1"
+
+
+@dataclass(frozen=True)
+class FewShotResult:
+    """The episodes that a policy adapted on, and those that it was then evaluated on.
+
+    Intervals are over trials: the episodes of one trial share a goal and what was learnt.
+
+    Args:
+        adaptation: The episodes of adaptation. For a policy that adapts between episodes and not
+            within (``adapt``, in one step), its success before it has adapted.
+        evaluation: The episodes after it.
+    """
+
+    adaptation: EvaluationResult
+    evaluation: EvaluationResult
+
+    @cached_property
+    def by_episode(self) -> tuple[EvaluationResult, ...]:
+        """A result for each place in a trial: the first is before any adaptation."""
+        both = (*self.adaptation.episodes, *self.evaluation.episodes)
+        settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
+        places = sorted({episode.number for episode in both})
+        return tuple(
+            EvaluationResult([e for e in both if e.number == place], *settings) for place in places
+        )
+
+    @property
+    def adaptation_length(self) -> int:
+        """How many of `by_episode` are adaptation."""
+        return len({episode.number for episode in self.adaptation.episodes})
+
+    def __str__(self) -> str:
+        return few_shot_table(self)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        steps = [step.to_dict() for step in self.by_episode]
+        return {
+            "format": _FORMAT,
+            "adaptation": self.adaptation.to_dict(),
+            "evaluation": self.evaluation.to_dict(),
+            "by_episode": [{key: step[key] for key in ("tasks", "overall")} for step in steps],
+        }
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
+        """The result that `to_dict` described.
+
+        Raises:
+            ValueError: If it is of another format.
+        """
+        found = data.get("format") if isinstance(data, Mapping) else data
+        if found != _FORMAT:
+            raise ValueError(f"expected an evaluation of the format {_FORMAT!r}, got {found!r}")
+        return cls(*(EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")))
+
+    def save(self, path: str | Path) -> None:
+        """Writes `to_dict` as JSON."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> FewShotResult:
+        """Reads what `save` wrote.
+
+        Raises:
+            ValueError: If it is something else.
+        """
+        return cls.from_dict(json.loads(Path(path).read_text()))
+
+    def plot(self, path: str | Path, title: str = "") -> None:
+        """Draws success (or return) by episode of the trial, for each task and on average.
+
+        Args:
+            path: Where to write the image; its suffix says which kind.
+            title: Above the plot.
+
+        Raises:
+            DependencyNotInstalled: If matplotlib is not installed.
+        """
+        from mtwrappers.evaluation.plot import draw_few_shot
+
+        draw_few_shot(self, Path(path), title)
