@@ -144,22 +144,20 @@ def test_no_attribute_of_a_package_or_of_its_classes_is_replaced_or_added(mixed)
     assert mixed["added"] == []
 
 
-@pytest.mark.parametrize(
-    ("patch", "path"),
-    [
-        ("np.linalg.norm = lambda x: 0", "numpy.linalg.norm"),
-        (
-            "metaworld.sawyer_xyz_env.SawyerXYZEnv.step = None",
-            "metaworld.sawyer_xyz_env.SawyerXYZEnv.step",
-        ),
-        (
-            "metaworld.utils.reward_utils.tolerance.__code__ = (lambda x: 0).__code__",
-            "metaworld.utils.reward_utils.tolerance.code",
-        ),
-        ("scipy.spatial.transform.Rotation = None", "scipy.spatial.transform.Rotation"),
-    ],
-)
-def test_a_patch_would_be_found(patch, path):
+PATCHES = {
+    "numpy.linalg.norm": "np.linalg.norm = lambda x: 0",
+    "metaworld.sawyer_xyz_env.SawyerXYZEnv.step": (
+        "metaworld.sawyer_xyz_env.SawyerXYZEnv.step = None"
+    ),
+    "metaworld.utils.reward_utils.tolerance.code": (
+        "metaworld.utils.reward_utils.tolerance.__code__ = (lambda x: 0).__code__"
+    ),
+    "scipy.spatial.transform.Rotation": "scipy.spatial.transform.Rotation = None",
+}
+
+
+def test_a_patch_would_be_found():
     code = PLAY + WALK + "import scipy.spatial.transform, metaworld.utils.reward_utils\n"
-    code += f"before = walk()\n{patch}\nprint('{path}' in compare(before, walk()))"
-    assert run_python(code) == "True"
+    code += "before = walk()\n" + "\n".join(PATCHES.values())
+    code += "\nprint(json.dumps(compare(before, walk())))"
+    assert set(PATCHES) <= set(json.loads(run_python(code)))
