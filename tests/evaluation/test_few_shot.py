@@ -1,0 +1,274 @@
+"""`few_shot_evaluate`: trials of policies that adapt."""
+
+from collections import Counter
+from functools import partial
+
+import gymnasium
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+
+from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
+from mtwrappers.evaluation import EvaluationResult, FewShotResult
+from tests.evaluation.fakes import ScriptedEnv, ones
+from tests.vector.fakes import both_executors
+
+
+class GoalEnv(ScriptedEnv):
+    """Pays 1 for an action that is the task, which is success; a task is a number."""
+
+    def __init__(self, length=2, name=None):
+        super().__init__([length], name=name)
+        self.task = None
+        self.right = False
+
+    def sample_tasks(self, n):
+        return self.np_random.uniform(size=n).round(3).tolist()
+
+    def set_task(self, task):
+        self.task = task
+
+    def step(self, action):
+        self.right = float(action[0]) == self.task
+        obs, _, *rest = super().step(action)
+        return obs, float(self.right), *rest
+
+    def _info(self):
+        info = super()._info()
+        return {**info, "success": float(self.steps > 0 and self.right), "task": self.task or 0.0}
+
+
+def goal_envs(m=2, k=1, length=2, executor=MetaIterativeEnvExecutor, **kwargs):
+    return executor(partial(GoalEnv, length), m, k, **kwargs)
+
+
+class Learner:
+    """Does nothing right until it has adapted, and then everything, for ``k`` environments a task.
+
+    It reads the task out of the paths that it is given.
+    """
+
+    def __init__(self, n, k=1):
+        self.n, self.k = n, k
+        self.log = []
+
+    def begin_trial(self):
+        self.log.append("begin")
+        self.known = np.full(self.n, -1.0)
+
+    def adapt(self, paths):
+        self.log.append([len(own) for own in paths])
+        tasks = [own[0]["env_infos"]["task"][0] for own in paths]
+        assert all(
+            (p["env_infos"]["task"] == t).all()
+            for own, t in zip(paths, tasks, strict=True)
+            for p in own
+        )
+        self.known = np.repeat(tasks, self.k)
+
+    def __call__(self, observations):
+        return np.stack([self.known, np.zeros(self.n)], axis=1)
+
+
+class Memory:
+    """Is right from its third episode of a trial on, as far as it has been told."""
+
+    def __init__(self, envs):
+        self.envs = envs
+        self.trials = 0
+
+    def begin_trial(self):
+        self.trials += 1
+        self.episodes = np.zeros(self.envs.num_envs, int)
+
+    def reset(self, mask):
+        self.episodes[mask] += 1
+
+    def __call__(self, observations):
+        tasks = np.array(self.envs.get_attr("task"))
+        first = np.where(self.episodes >= 3, tasks, -1.0)
+        return np.stack([first, first], axis=1)
+
+
+def values(result, metric):
+    return [step.overall["mean"][metric].value for step in result.by_episode]
+
+
+def test_a_policy_that_adapts_between_episodes_is_evaluated_before_and_after():
+    learner = Learner(2)
+    result = few_shot_evaluate(learner, goal_envs(), 3, 4, 2)
+    assert learner.log == ["begin", [4, 4]] * 3
+    assert values(result, "success_once") == [0, 0, 0, 0, 1, 1]
+    assert values(result, "return") == [0, 0, 0, 0, 2, 2]
+    assert result.adaptation_length == 4
+    assert len(result.adaptation.episodes) == 3 * 2 * 4
+    assert len(result.evaluation.episodes) == 3 * 2 * 2
+    assert result.evaluation.per_task["task 1"]["success_final"].value == 1.0
+    assert len({e.trial for e in result.evaluation.episodes}) == 6
+
+
+def test_each_adaptation_step_has_new_episodes():
+    learner = Learner(2)
+    result = few_shot_evaluate(learner, goal_envs(), 1, 3, 1, adaptation_steps=2)
+    assert learner.log == ["begin", [3, 3], [3, 3]]
+    assert values(result, "success_once") == [0, 0, 0, 1, 1, 1, 1]
+
+
+def test_the_environments_of_a_task_share_its_episodes():
+    learner = Learner(6, k=3)
+    result = few_shot_evaluate(learner, goal_envs(k=3), 1, 4, 2)
+    assert learner.log == ["begin", [4, 4]]
+    assert values(result, "success_once") == [0, 0, 0, 0, 1, 1]
+    assert Counter(e.trial for e in result.evaluation.episodes) == {0: 2, 1: 2}
+
+
+def test_a_policy_that_remembers_goes_straight_on_to_its_evaluation():
+    envs = goal_envs()
+    memory = Memory(envs)
+    result = few_shot_evaluate(memory, envs, 5, 3, 2)
+    assert memory.trials == 5
+    assert values(result, "success_once") == [0, 0, 1, 1, 1]
+    assert result.adaptation_length == 3
+    assert result.adaptation.per_task["task 0"]["success_once"].value == pytest.approx(1 / 3)
+
+
+def test_every_environment_is_a_trial_of_its_own_for_a_policy_that_remembers():
+    envs = goal_envs(k=2)
+    result = few_shot_evaluate(Memory(envs), envs, 1, 3, 2)
+    assert Counter(e.trial for e in result.evaluation.episodes) == {0: 2, 1: 2, 2: 2, 3: 2}
+    assert values(result, "success_once") == [0, 0, 1, 1, 1]
+
+
+def test_an_environment_that_is_quick_adapts_on_no_more_episodes_than_a_slow_one():
+    makers = [partial(GoalEnv, 1, "quick"), partial(GoalEnv, 6, "slow")]
+    envs = MetaIterativeEnvExecutor(makers, 2)
+    result = few_shot_evaluate(Memory(envs), envs, 1, 3, 2)
+    for step, right in zip(result.by_episode, [0, 0, 1, 1, 1], strict=True):
+        assert step.per_task["quick"]["success_once"].value == right
+        assert step.per_task["slow"]["success_once"].value == right
+    assert [e.length for e in result.evaluation.of_task("slow")] == [6, 6]
+
+
+@both_executors
+def test_the_same_seed_gives_the_same_tasks_and_numbers(executor):
+    expected = few_shot_evaluate(Learner(4), goal_envs(4), 2, 2, 1, seed=5)
+    envs = goal_envs(4, executor=executor)
+    assert few_shot_evaluate(Learner(4), envs, 2, 2, 1, seed=5) == expected
+    seen = []
+    for seed in (5, 5, 6):
+        learner = Learner(4)
+        few_shot_evaluate(learner, envs, 1, 1, 1, seed=seed)
+        seen.append(learner.known.tolist())
+    envs.close()
+    assert seen[0] == seen[1] != seen[2]
+    assert len(set(seen[0])) == 4
+
+
+def test_tasks_can_be_given():
+    learner = Learner(2)
+    few_shot_evaluate(learner, goal_envs(), 2, 1, 1, tasks=[[0.1, 0.2], [0.3, 0.4]])
+    assert learner.known.tolist() == [0.3, 0.4]
+
+
+class Goals:
+    """Adapts to nothing and notes the first observation of every path: on Meta-World, the task."""
+
+    def __init__(self, n):
+        self.n = n
+        self.seen = []
+
+    def adapt(self, paths):
+        for own in paths:
+            starts = {path["observations"][0].tobytes() for path in own}
+            assert len(starts) == 1
+        self.seen.append([next(iter({p["observations"][0].tobytes() for p in o})) for o in paths])
+
+    def __call__(self, observations):
+        return np.zeros((self.n, 4))
+
+
+def test_meta_worlds_held_out_classes_play_goals_that_differ_from_trial_to_trial():
+    envs = gymnasium.make_vec(
+        "mtwrappers/CustomML-test-v0",
+        test_classes=["pick-place-v3", "door-open-v3"],
+        num_goals=4,
+        meta_batch_size=4,
+        envs_per_task=2,
+        max_episode_steps=4,
+    )
+    policy = Goals(8)
+    result = few_shot_evaluate(policy, envs, 2, 2, 2)
+    assert result.evaluation.tasks == ("pick-place-v3", "door-open-v3")
+    assert len(result.evaluation.of_task("pick-place-v3")) == 2 * 2 * 2
+    # Two groups a class, two goals each, and two trials: every goal once.
+    assert len({start for trial in policy.seen for start in trial}) == 8
+
+
+def test_the_result_prints_saves_and_plots(tmp_path):
+    result = few_shot_evaluate(Learner(2), goal_envs(), 3, 2, 1)
+    lines = str(result).splitlines()
+    assert lines[0] == "after adaptation:"
+    assert lines[2].startswith("task 0                     3  1.00 [1.00, 1.00]")
+    assert lines[-4].startswith("mean over tasks        episodes       success_once")
+    assert lines[-3].startswith("adaptation, episode 1         6  0.00 [0.00, 0.00]")
+    assert lines[-1].startswith("evaluation, episode 3         6  1.00 [1.00, 1.00]")
+    assert "over trials" in lines[-6]
+    result.save(tmp_path / "few.json")
+    assert FewShotResult.load(tmp_path / "few.json") == result
+    curve = result.to_dict()["by_episode"]
+    assert [step["overall"]["mean"]["success_once"]["value"] for step in curve] == [0, 0, 1]
+    assert isinstance(result.adaptation, EvaluationResult)
+    result.plot(tmp_path / "few.png", "Title")
+    assert imageio.imread(tmp_path / "few.png").shape[:2] == (540, 960)
+
+
+class Begins:
+    def begin_trial(self): ...
+
+    def __call__(self, observations):
+        return ones(observations)
+
+
+class AdaptsOnly:
+    def adapt(self, paths): ...
+
+
+class Bare(ScriptedEnv):
+    def set_task(self, task): ...
+
+
+@pytest.mark.parametrize(
+    ("error", "message", "kwargs"),
+    [
+        (TypeError, "must have adapt.paths. or begin_trial", {"policy": ones}),
+        (TypeError, "must have get_actions.* or be callable", {"policy": AdaptsOnly()}),
+        (ValueError, "trials must be a positive integer, got 0", {"trials": 0}),
+        (ValueError, "adaptation_episodes must be a positive", {"adaptation_episodes": 0}),
+        (ValueError, "evaluation_episodes must be a positive", {"evaluation_episodes": -1}),
+        (ValueError, "adaptation_steps must be a positive", {"adaptation_steps": 0}),
+        (ValueError, r"adaptation_steps=2 needs a policy with adapt", {"adaptation_steps": 2}),
+        (ValueError, r"2 tasks for each of 2 trials, got \[2\]", {"tasks": [[0, 1]]}),
+        (ValueError, r"2 tasks for each of 2 trials, got \[2, 1\]", {"tasks": [[0, 1], [0]]}),
+        (
+            ValueError,
+            "needs autoreset_mode='SameStep'.*got 'Disabled'",
+            {"envs": lambda: goal_envs(autoreset_mode="Disabled")},
+        ),
+        (
+            ValueError,
+            "have neither task_indices nor sample_tasks: pass tasks, 2 for each of 2 trials",
+            {"envs": lambda: MetaIterativeEnvExecutor(Bare, 2)},
+        ),
+        (
+            ValueError,
+            "make them with sample_tasks_on_reset=False",
+            {"envs": lambda: gymnasium.make_vec("mtwrappers/MT1-v0")},
+        ),
+        (TypeError, "envs must be a vector environment of this package", {"envs": ScriptedEnv}),
+    ],
+)
+def test_bad_arguments_are_named(error, message, kwargs):
+    arguments = {"policy": Begins(), "trials": 2, **kwargs}
+    policy, envs = arguments.pop("policy"), arguments.pop("envs", goal_envs)()
+    with pytest.raises(error, match=message):
+        few_shot_evaluate(policy, envs, **arguments)

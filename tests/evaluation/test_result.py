@@ -1,0 +1,142 @@
+"""`EvaluationResult`: its numbers, table, JSON and plot."""
+
+import imageio.v3 as imageio
+import numpy as np
+import pytest
+
+from mtwrappers.evaluation import EvaluationResult, FewShotResult
+from mtwrappers.evaluation.episodes import Episode
+
+
+def episodes(task, returns, successes=None, trials=None):
+    n = len(returns)
+    return [
+        Episode(
+            task,
+            i,
+            float(returns[i]),
+            10 + i,
+            None if successes is None else successes[i],
+            None if successes is None else False,
+            trial=None if trials is None else trials[i],
+        )
+        for i in range(n)
+    ]
+
+
+def result(**kwargs):
+    first = episodes("reach-v3", [1, 2, 3, 6], [True, True, False, True])
+    second = episodes("push-v3", [10, 20, 30, 40], [False] * 4)
+    return EvaluationResult(first + second, **kwargs)
+
+
+def test_every_task_and_all_have_their_means():
+    found = result()
+    assert found.tasks == ("reach-v3", "push-v3")
+    reach, push = found.per_task["reach-v3"], found.per_task["push-v3"]
+    assert [e.value for e in reach.values()] == [0.75, 0.0, 3.0, 11.5]
+    assert [e.value for e in push.values()] == [0.0, 0.0, 25.0, 11.5]
+    assert [e.value for e in found.overall["mean"].values()] == [0.375, 0.0, 14.0, 11.5]
+    # Two of eight are left out at either end.
+    middle = found.overall["interquartile_mean"]
+    assert [e.value for e in middle.values()] == [0.25, 0.0, 9.75, 11.5]
+    assert list(reach) == ["success_once", "success_final", "return", "length"]
+
+
+def test_intervals_hold_the_value_and_grow_with_the_confidence():
+    narrow, wide = (result(confidence=c).per_task["push-v3"]["return"] for c in (0.5, 0.99))
+    assert 10 <= wide.low < narrow.low < 25 < narrow.high < wide.high <= 40
+
+
+def test_no_number_depends_on_which_was_asked_for_first():
+    one, other = result(), result()
+    late = one.overall, one.per_task
+    early = other.per_task, other.overall
+    assert late == early[::-1]
+    assert result(seed=1).per_task != one.per_task
+
+
+def test_the_episodes_of_a_trial_are_one_value():
+    """Ten equal episodes of each of two trials know no more than two."""
+    trials = [0] * 10 + [1] * 10
+    found = EvaluationResult(episodes("a", [0] * 10 + [1] * 10, trials=trials))
+    estimate = found.per_task["a"]["return"]
+    assert (estimate.low, estimate.value, estimate.high) == (0.0, 0.5, 1.0)
+    alone = EvaluationResult(episodes("a", [0] * 10 + [1] * 10)).per_task["a"]["return"]
+    assert 0.2 < alone.low < 0.5 < alone.high < 0.8
+    uneven = EvaluationResult(episodes("a", [1, 2, 6], trials=[0, 0, 1]))
+    assert uneven.per_task["a"]["return"].value == 3.75
+
+
+def test_the_table():
+    lines = str(EvaluationResult(episodes("a", [2, 2], [True, True]))).splitlines()
+    assert lines == [
+        "task  episodes       success_once      success_final          return  length",
+        "a            2  1.00 [1.00, 1.00]  0.00 [0.00, 0.00]  2.0 [2.0, 2.0]    10.5",
+        "[95% bootstrap intervals over episodes, 2000 resamples]",
+    ]
+    several = str(result(confidence=0.9)).splitlines()
+    assert [line.split()[:2] for line in several[1:3]] == [["reach-v3", "4"], ["push-v3", "4"]]
+    assert set(several[3]) == {"-"}
+    assert several[4].startswith("mean                       8  0.38 [")
+    assert several[5].startswith("interquartile mean         8  0.25 [")
+    assert several[6].startswith("[90% ")
+
+
+def test_one_episode_has_no_interval():
+    line = str(EvaluationResult(episodes("a", [2], [True]))).splitlines()[1]
+    assert line.split() == ["a", "1", "1.00", "0.00", "2.0", "10.0"]
+
+
+def test_a_file_brings_everything_back(tmp_path):
+    before = result(seed=7, confidence=0.8, resamples=100)
+    before.save(tmp_path / "result.json")
+    after = EvaluationResult.load(tmp_path / "result.json")
+    assert after == before
+    assert after.to_dict() == before.to_dict()
+    described = before.to_dict()
+    assert described["tasks"][0]["success_once"]["value"] == 0.75
+    assert described["overall"]["mean"]["return"]["value"] == 14.0
+    assert described["episodes"][5]["episode_return"] == 20.0
+
+
+def test_another_file_is_refused(tmp_path):
+    path = tmp_path / "other.json"
+    for text, got in (('{"format": "x"}', "'x'"), ("{}", "None"), ("[1]", r"\[1\]")):
+        path.write_text(text)
+        for kind in (EvaluationResult, FewShotResult):
+            with pytest.raises(
+                ValueError, match=f"format 'mtwrappers.{kind.__name__}/1', got {got}"
+            ):
+                kind.load(path)
+
+
+@pytest.mark.parametrize(
+    ("message", "kwargs"),
+    [
+        ("at least one episode, got none", {"episodes": []}),
+        (r"confidence must be a number in \(0, 1\), got 1", {"confidence": 1}),
+        (r"confidence must be a number in \(0, 1\), got '95%'", {"confidence": "95%"}),
+        ("resamples must be a positive integer, got 0", {"resamples": 0}),
+        ("a seed must be zero or greater, got -1", {"seed": -1}),
+    ],
+)
+def test_bad_arguments_are_named(message, kwargs):
+    with pytest.raises(ValueError, match=message):
+        EvaluationResult(**{"episodes": episodes("a", [1.0]), **kwargs})
+
+
+def test_a_task_that_was_not_played_is_named():
+    with pytest.raises(ValueError, match=r"task must be one of \['reach-v3', 'push-v3'\], got 'x'"):
+        result().of_task("x")
+
+
+def test_a_plot_shows_success_and_where_there_is_none_the_return(tmp_path):
+    result().plot(tmp_path / "success.png", "Title")
+    EvaluationResult(episodes("a", [1, 2, 3])).plot(tmp_path / "return.png")
+    for name in ("success.png", "return.png"):
+        pixels = imageio.imread(tmp_path / name)
+        assert pixels.shape[1] == 960
+    # In the colour of the bars: half of the axes for a return of 2 out of about 2.1.
+    blue = np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1)
+    assert blue.sum() > 10_000
