@@ -23,6 +23,8 @@ from mtwrappers.vector.checks import (
 )
 
 EachCall = list[tuple[tuple[Any, ...], dict[str, Any]]]
+# The methods by which environments are turned to a task, the first that they have.
+TASK_SETTERS = ("set_task", "set_task_state")
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 
@@ -114,17 +116,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             )
         each: EachCall = [((task,), {}) for task in tasks for _ in range(self.envs_per_task)]
         self._call_each(self._task_setter(), each)
-        self._tasks = list(tasks)
         self._was_reset = False
 
-    _tasks: list[Any] | None = None
     _setter: str | None = None
 
     def _task_setter(self) -> str:
         if self._setter is None:
-            nothing: EachCall = [(("set_task",), {})] * self.num_envs
+            nothing: EachCall = [((TASK_SETTERS[0],), {})] * self.num_envs
             has = self._call_each("has_wrapper_attr", nothing)
-            self._setter = "set_task" if all(has) else "set_task_state"
+            self._setter = TASK_SETTERS[0] if all(has) else TASK_SETTERS[1]
         return self._setter
 
     # Episodes.

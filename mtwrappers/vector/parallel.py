@@ -6,8 +6,8 @@ import contextlib
 import itertools
 import multiprocessing as mp
 import os
-import time
-from collections.abc import Iterable, Sequence
+import weakref
+from collections.abc import Sequence
 from multiprocessing.reduction import send_handle
 from typing import Any, Literal
 
@@ -19,16 +19,14 @@ from numpy.typing import NDArray
 
 from mtwrappers import seeding
 from mtwrappers.checks import positive
-from mtwrappers.errors import WorkerDiedError, WorkerTraceback
 from mtwrappers.vector import worker as protocol
 from mtwrappers.vector.balance import block_bounds
-from mtwrappers.vector.base import EachCall, MetaVectorEnv, StepResult
-from mtwrappers.vector.handle import WorkerHandle, cores, gather
+from mtwrappers.vector.base import TASK_SETTERS, EachCall, MetaVectorEnv, StepResult
+from mtwrappers.vector.crew import ArgumentsOf, Crew
+from mtwrappers.vector.handle import WorkerHandle, cores
 from mtwrappers.vector.infos import Info, InfoBatcher
 from mtwrappers.vector.makers import Maker, resolve_makers
 from mtwrappers.vector.shared import SharedArrays, anonymous_file
-
-_CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 
 
 class MetaParallelEnvExecutor(MetaVectorEnv):
@@ -98,29 +96,33 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             max_path_length = positive(max_path_length, "max_path_length")
         count = cores() if workers is None else positive(workers, "workers")
         makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
-        self._restarts = on_worker_failure == "restart"
-        self._timeout = timeout
-        self._context = mp.get_context(context)
         self._batch_infos = InfoBatcher()
         self._seeds: list[int | None] = [None] * self.num_envs
         self._restart_count = 0
-        self._replayed: dict[str, tuple[str, Any]] = {}
         self._fd = -1
-        self._lost: list[WorkerHandle] = []
-        # Workers that were restarted outside of a step, which the next step is to say.
+        self._dtype: Any = None
+        # Workers that were replaced outside of a step, which the next step is to say.
         self._unreported: list[WorkerHandle] = []
         self._step_was_sent = False
+        # The crew refers to its executor weakly, so that dropping the last reference ends it.
+        me = weakref.proxy(self)
         bounds = block_bounds(step_costs, self.num_envs, min(count, self.num_envs))
-        self._workers = self._plan_workers(makers, bounds, max_path_length)
+        self._crew = Crew(
+            self._plan_workers(makers, bounds, max_path_length),
+            mp.get_context(context),
+            timeout,
+            on_worker_failure == "restart",
+            self.envs_per_task,
+            equip=lambda worker: me._equip(worker),
+            revived=lambda worker: me._revived(worker),
+            failed=lambda: me._abandon(),
+        )
+        self._workers = self._crew.workers
         try:
-            for worker in self._workers:
-                worker.launch(self._context)
-            self._built(self._workers)
-            for worker in self._workers:
-                worker.ready = True
+            self._share_memory(self._crew.launch())
+            self._crew.equip()
         except BaseException:
-            self.closed = True
-            self._kill_all()
+            self._abandon()
             raise
 
     @property
@@ -142,146 +144,61 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             workers.append(WorkerHandle(w, start, stop, cloudpickle.dumps(block)))
         return workers
 
-    def _built(self, workers: Sequence[WorkerHandle]) -> None:
-        """Takes what the workers have built, and gives them the shared memory."""
-        built = self._gather(workers)
-        if self._lost:
-            self._fail(self._lost)
-        if self._fd < 0:
-            spaces = [pair for worker in workers for pair in built[worker.index][0]]
-            self._declare(spaces, *built[0][1:])
-            size = (
-                int(np.prod(self._check_actions.row_shape)) if self._check_actions.is_array else 0
-            )
-            space, n = self.single_observation_space, self.num_envs
-            self._fd = anonymous_file(SharedArrays.nbytes(space, size, n))
-            self._shared = SharedArrays(self._fd, space, size, n)
-            self._share = (n, size, self._check_actions.row_shape)
-            self._dtype: Any = None
-        for worker in workers:
-            worker.send("share", *self._share)
-            assert worker.conn is not None
-            with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                send_handle(worker.conn, self._fd, worker.process.pid)
-        self._gather(workers)
-        if self._lost:
-            self._fail(self._lost)
+    def _share_memory(self, built: Sequence[Any]) -> None:
+        """Makes the shared memory for what the workers have built."""
+        spaces = [pair for own, *_ in built for pair in own]
+        self._declare(spaces, *built[0][1:])
+        shape = self._check_actions.row_shape
+        size = int(np.prod(shape)) if self._check_actions.is_array else 0
+        space, n = self.single_observation_space, self.num_envs
+        self._fd = anonymous_file(SharedArrays.nbytes(space, size, n))
+        self._shared = SharedArrays(self._fd, space, size, n)
+        self._share = (n, size, shape)
 
-    # Talking to workers.
+    # What the crew asks for.
 
-    def _gather(self, workers: Iterable[WorkerHandle]) -> dict[int, Any]:
-        """The answer of each worker, by its index.
+    def _equip(self, worker: WorkerHandle) -> None:
+        worker.send("share", *self._share)
+        assert worker.conn is not None
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            send_handle(worker.conn, self._fd, worker.process.pid)
 
-        Workers that died or hung are left in `_lost`, or raised where they may not be restarted.
-        An exception in a worker is raised once every answer has come.
-        """
-        answers, self._lost, failure = gather(workers, self._timeout)
-        if self._lost and not self._restarts:
-            self._fail(self._lost)
-        if failure is not None:
-            self._revive(self._lost)
-            raise failure[0] from WorkerTraceback(failure[1])
-        return answers
+    def _revived(self, worker: WorkerHandle) -> None:
+        if self._was_reset:
+            # Also before a reset of some: it leaves the others where a new worker has none.
+            self._reset_replaced(worker)
+            self._unreported.append(worker)
 
-    def _ask(self, command: str, arguments: Sequence[tuple[Any, ...]]) -> list[Any]:
-        """Sends a command to every worker; a lost one is restarted and asked again."""
-        self._drain()
-        for worker, own in zip(self._workers, arguments, strict=True):
-            worker.send(command, *own)
-        answers = self._gather(self._workers)
-        for worker in self._lost:
-            self._restart(worker)
-            if self._was_reset:
-                # A reset of some environments leaves the others where a new worker has none.
-                self._reset_restarted(worker)
-                self._unreported.append(worker)
-            worker.send(command, *arguments[worker.index])
-            answers.update(self._gather_or_fail(worker))
-        return [answers[worker.index] for worker in self._workers]
+    def _abandon(self) -> None:
+        """Ends the workers at once and gives up the shared memory."""
+        self.closed = True
+        self._crew.kill()
+        self._free_memory()
 
-    def _drain(self) -> None:
-        """Takes the answers that an interrupted call has left in the pipes."""
-        late = [worker for worker in self._workers if worker.awaited]
-        if late:
-            try:
-                self._gather(late)
-            except WorkerDiedError:
-                raise
-            except Exception as exc:
-                # Of a call that its caller has given up.
-                gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
-            self._revive(self._lost)
-            if self._step_was_sent:
-                self._over = self._shared.terminated | self._shared.truncated
-        # A restart that was itself interrupted is done again.
-        self._revive([worker for worker in self._workers if not worker.ready])
+    def _free_memory(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _settle(self) -> None:
+        """Takes what an interrupted call has left behind."""
+        if self._crew.settle() and self._step_was_sent:
+            self._over = self._shared.terminated | self._shared.truncated
         self._step_was_sent = False
 
-    # Faults.
+    def _ask(self, command: str, arguments: ArgumentsOf) -> list[Any]:
+        self._settle()
+        return self._crew.ask(command, arguments)
 
-    def _fail(self, lost: Sequence[WorkerHandle]) -> None:
-        """Closes everything and raises `WorkerDiedError`."""
-        said = "; ".join(self._describe(worker) for worker in lost)
-        self._kill_all()
-        self.closed = True
-        raise WorkerDiedError(f"{said}; all workers were closed")
-
-    def _describe(self, worker: WorkerHandle) -> str:
-        k = self.envs_per_task
-        tasks = sorted({i // k for i in range(worker.start, worker.stop)})
-        names = dict.fromkeys(str(name) for name in worker.names if name)
-        named = f" ({', '.join(names)})" if names else ""
-        return (
-            f"worker {worker.index} {worker.how_it_ended()}, with environments {worker.start} to "
-            f"{worker.stop - 1} of tasks {tasks}{named}"
-        )
-
-    def _gather_or_fail(self, worker: WorkerHandle) -> dict[int, Any]:
-        """The answer of a worker that may not be lost again."""
-        answers = self._gather([worker])
-        if self._lost:
-            self._fail(self._lost)
-        return answers
-
-    def _restart(self, worker: WorkerHandle) -> None:
-        """A new worker in the place of a lost one, with its tasks and settings."""
-        worker.ready = False
-        worker.kill()
-        worker.launch(self._context)
-        lost, self._lost = self._lost, []
-        self._built([worker])
-        rows = worker.rows
-        if self._dtype is not None:
-            worker.send("actions_in", self._dtype.str)
-            self._gather_or_fail(worker)
-        for name, (command, each) in self._replayed.items():
-            worker.send(command, name, each[rows])
-            self._gather_or_fail(worker)
-        if self._tasks is not None:
-            tasks = [self._tasks[i // self.envs_per_task] for i in range(worker.start, worker.stop)]
-            worker.send("call", self._task_setter(), [((task,), {}) for task in tasks])
-            self._gather_or_fail(worker)
-        self._lost = lost
-        worker.ready = True
-
-    def _revive(self, lost: Sequence[WorkerHandle]) -> None:
-        """Restarts workers outside of a step; the next step says so."""
-        for worker in list(lost):
-            self._restart(worker)
-            if self._was_reset:
-                self._reset_restarted(worker)
-                self._unreported.append(worker)
-        self._lost = []
-
-    def _reset_restarted(self, worker: WorkerHandle) -> Any:
-        """Resets the environments of a restarted worker, from branches of their last seeds."""
+    def _reset_replaced(self, worker: WorkerHandle) -> Any:
+        """Resets the environments of a replaced worker, from branches of their last seeds."""
         self._restart_count += 1
         seeds = [
             None if seed is None else seeding.child_seed(seed, self._restart_count)
             for seed in self._seeds[worker.rows]
         ]
         worker.send("reset", seeds, None, None)
-        return self._gather_or_fail(worker)[worker.index]
+        return self._crew.answer(worker)
 
     # What the base asks for.
 
@@ -295,11 +212,10 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             if seed is not None:
                 self._seeds[i] = seed
         masks = None if mask is None else mask.tolist()
-        arguments = [
-            (seeds[w.rows], options, None if masks is None else masks[w.rows])
-            for w in self._workers
-        ]
-        answers = self._ask("reset", arguments)
+        answers = self._ask(
+            "reset",
+            lambda rows: (seeds[rows], options, None if masks is None else masks[rows]),
+        )
         if mask is None or mask.all():
             self._unreported = []
         infos = [info for answer in answers for info in answer["infos"]]
@@ -317,7 +233,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         return layout.batch([array.copy() for array in self._shared.obs])
 
     def _begin_step(self, actions: Any) -> None:
-        self._drain()
+        self._settle()
         if not self._check_actions.is_array:
             self._step_was_sent = True
             self._last_actions = actions
@@ -337,19 +253,20 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         if dtype.hasobject or dtype.itemsize > 8:
             raise ValueError(f"actions must be numbers of at most 8 bytes, got {dtype}")
         self._action_view = self._shared.actions(dtype, self._check_actions.row_shape)
-        self._ask("actions_in", [(dtype.str,)] * len(self._workers))
+        self._ask("actions_in", lambda rows: (dtype.str,))
+        self._crew.remember("actions_in", "actions_in", lambda rows: (dtype.str,))
         self._dtype = dtype
 
     def _end_step(self) -> StepResult:
-        before = self._batch_obs() if self._restarts else None
-        answers = self._gather(self._workers)
-        for worker in self._lost:
-            self._restart(worker)
+        before = self._batch_obs() if self._crew.restarts else None
+        answers, lost = self._crew.gather()
+        for worker in lost:
+            self._crew.replace(worker)
         self._step_was_sent = False
-        lost = list(dict.fromkeys([*self._lost, *self._unreported]))
+        lost = list(dict.fromkeys([*lost, *self._unreported]))
         self._unreported = []
         for worker in lost:
-            answers[worker.index] = self._reset_restarted(worker)
+            answers[worker.index] = self._reset_replaced(worker)
             self._shared.rewards[worker.rows] = 0.0
             self._shared.terminated[worker.rows] = False
             self._shared.truncated[worker.rows] = True
@@ -418,32 +335,25 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         return infos
 
     def _call_each(self, name: str, each: EachCall) -> list[Any]:
-        answers = self._ask("call", [(name, each[w.rows]) for w in self._workers])
-        if name.startswith("toggle_"):
-            self._replayed[name] = ("call", each)
+        def arguments(rows: slice) -> tuple[Any, ...]:
+            return name, each[rows]
+
+        answers = self._ask("call", arguments)
+        if name.startswith("toggle_") or name in TASK_SETTERS:
+            self._crew.remember(name, "call", arguments)
         return [value for answer in answers for value in answer]
 
     def _set_attr_each(self, name: str, values: list[Any]) -> None:
-        self._ask("set_attr", [(name, values[w.rows]) for w in self._workers])
-        self._replayed[name] = ("set_attr", values)
+        def arguments(rows: slice) -> tuple[Any, ...]:
+            return name, values[rows]
+
+        self._ask("set_attr", arguments)
+        self._crew.remember(name, "set_attr", arguments)
 
     def _render(self) -> list[Any]:
-        return [f for frames in self._ask("render", [()] * len(self._workers)) for f in frames]
+        return [frame for frames in self._ask("render", lambda rows: ()) for frame in frames]
 
     def close_extras(self, **kwargs: Any) -> None:
         """Lets the workers close their environments, and ends them."""
-        for worker in self._workers:
-            with contextlib.suppress(OSError, AttributeError):
-                worker.send("close")
-        deadline = time.monotonic() + _CLOSE_TIMEOUT
-        for worker in self._workers:
-            if worker.process is not None and worker.process.pid is not None:
-                worker.process.join(max(deadline - time.monotonic(), 0.0))
-        self._kill_all()
-
-    def _kill_all(self) -> None:
-        for worker in self._workers:
-            worker.kill()
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+        self._crew.close()
+        self._free_memory()

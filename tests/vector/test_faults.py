@@ -606,6 +606,21 @@ def test_tasks_toggles_and_attributes_are_back_after_a_restart(mode, how):
         assert envs.reset(seed=0)[0][:, 0].tolist() == [1, 1, 2, 2]
 
 
+@pytest.mark.parametrize(
+    ("order", "first"), [(["task", "attribute"], 30), (["attribute", "task"], 500)]
+)
+def test_what_was_set_is_set_again_in_the_same_order(order, first):
+    with closing(parallel(on_worker_failure="restart")) as envs:
+        for what in order:
+            if what == "task":
+                envs.call("set_task", 500)
+            else:
+                envs.set_attr("first", [30] * 4)
+        assert envs.reset(seed=0)[0][:, 0].tolist() == [first] * 4
+        kill(envs, 1)
+        assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [first + 1] * 2 + [first] * 2
+
+
 def test_a_restart_draws_from_a_branch_of_the_seed():
     draws = []
     for seed in (3, 3, 30):
@@ -1156,7 +1171,7 @@ def test_executors_do_not_disturb_each_other():
 
 
 def test_a_worker_that_does_not_close_is_ended(monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.parallel._CLOSE_TIMEOUT", 0.3)
+    monkeypatch.setattr("mtwrappers.vector.crew.CLOSE_TIMEOUT", 0.3)
     with nothing_left_behind():
         envs = parallel([partial(NeverCloses), FragileEnv], 2, 1)
         envs.reset(seed=0)
