@@ -1,0 +1,147 @@
+"""TorchRL over our vector environments."""
+
+from __future__ import annotations
+
+from functools import partial
+
+import gymnasium
+import pytest
+
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers.adapters.torchrl import as_torchrl_env
+from tests.integrations.examples import run_example
+from tests.vector.fakes import BoxCountingEnv
+
+torch = pytest.importorskip("torch")
+envs_module = pytest.importorskip("torchrl.envs")
+GymWrapper = envs_module.GymWrapper
+check_env_specs = pytest.importorskip("torchrl.envs.utils").check_env_specs
+
+EXECUTORS = {
+    "iterative": MetaIterativeEnvExecutor,
+    "parallel": partial(MetaParallelEnvExecutor, workers=2, context="forkserver"),
+}
+MAKERS = [partial(BoxCountingEnv, n, truncate=n == 3, first=10 * n) for n in (2, 3)]
+both_modes = pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
+
+
+@pytest.fixture
+def wrap():
+    """Wraps with TorchRL, and closes at the end."""
+    wrapped = []
+
+    def make(envs, by=GymWrapper):
+        wrapped.append(by(envs))
+        return wrapped[-1]
+
+    yield make
+    for env in wrapped:
+        env.close()
+
+
+def counts(rollout, *key):
+    """The first number of each environment's observations, a list an environment."""
+    return rollout[(*key, "observation")][..., 0].int().tolist()
+
+
+@pytest.mark.parametrize("by", [GymWrapper, as_torchrl_env])
+@pytest.mark.parametrize("executor", EXECUTORS)
+@both_modes
+def test_the_last_next_observation_of_an_episode_is_its_own(executor, mode, by, wrap):
+    # Not the one that is checked: TorchRL keeps the rest of a rollout, Gymnasium's own or ours.
+    env, checked = (wrap(EXECUTORS[executor](MAKERS, 2, autoreset_mode=mode), by) for _ in range(2))
+    check_env_specs(checked)
+    rollout = env.rollout(6, break_when_any_done=False)
+    assert counts(rollout) == [[20, 21, 20, 21, 20, 21], [30, 31, 32, 30, 31, 32]]
+    assert counts(rollout, "next") == [[21, 22, 21, 22, 21, 22], [31, 32, 33, 31, 32, 33]]
+    assert rollout["next", "reward"].squeeze(-1).tolist() == [
+        [1, 2, 1, 2, 1, 2],
+        [1, 2, 3, 1, 2, 3],
+    ]
+    flags = {
+        name: rollout["next", name].squeeze(-1).int().tolist()
+        for name in ("terminated", "truncated", "done")
+    }
+    first, second, never = [0, 1, 0, 1, 0, 1], [0, 0, 1, 0, 0, 1], [0] * 6
+    assert flags == {
+        "terminated": [first, never],
+        "truncated": [never, second],
+        "done": [first, second],
+    }
+
+
+def make_mt10(**kwargs):
+    return gymnasium.make_vec("mtwrappers/MT10-v0", num_goals=20, max_episode_steps=4, **kwargs)
+
+
+@pytest.mark.parametrize("by", [GymWrapper, as_torchrl_env])
+@both_modes
+def test_point_goals_pass_the_check_of_torchrl(mode, by, wrap):
+    envs = gymnasium.make_vec(
+        "mtwrappers/PointGoal-v0", 4, max_episode_steps=2, autoreset_mode=mode
+    )
+    env = wrap(envs, by)
+    check_env_specs(env)
+    assert env.batch_size == (4,)
+
+
+@both_modes
+def test_mt10_is_collected_with_its_true_final_observations(mode, wrap):
+    env, checked = (wrap(make_mt10(autoreset_mode=mode), as_torchrl_env) for _ in range(2))
+    check_env_specs(checked)
+    assert env.batch_size == (10,)
+    env.set_seed(0)
+    rollout = env.rollout(9, break_when_any_done=False)
+    assert rollout["next", "done"].squeeze(-1).int().tolist() == [[0, 0, 0, 1, 0, 0, 0, 1, 0]] * 10
+    # The first episode by hand, where nothing resets by itself. TorchRL resets to seed, and again.
+    envs = make_mt10(autoreset_mode="Disabled")
+    envs.reset(seed=0)
+    obs, _ = envs.reset()
+    for t in range(4):
+        assert rollout["observation"][:, t].tolist() == obs.tolist()
+        obs, rewards, *_ = envs.step(rollout["action"][:, t].numpy())
+        assert rollout["next", "observation"][:, t].tolist() == obs.tolist()
+        assert rollout["next", "reward"][:, t, 0].tolist() == pytest.approx(rewards, rel=1e-5)
+    envs.close()
+    assert (rollout["next", "observation"][:, 3] != rollout["observation"][:, 4]).any(-1).all()
+
+
+def test_mt10_needs_no_adapter_without_automatic_resets(wrap):
+    env = wrap(make_mt10(workers=2, autoreset_mode="Disabled"), GymWrapper)
+    check_env_specs(env)
+    assert env.rollout(9, break_when_any_done=False).batch_size == (10, 9)
+
+
+def test_infos_of_numbers_become_entries(wrap):
+    env = wrap(make_mt10(autoreset_mode="Disabled"), as_torchrl_env).auto_register_info_dict()
+    rollout = env.rollout(5, break_when_any_done=False)
+    assert rollout["next", "task_id"].tolist() == [[i] * 5 for i in range(10)]
+    assert rollout["next", "success"].shape == (10, 5)
+
+
+def test_resets_in_the_next_step_are_refused_with_the_modes_that_work(wrap):
+    envs = EXECUTORS["iterative"](MAKERS, 2, autoreset_mode="NextStep")
+    with pytest.raises(ValueError, match="takes autoreset_mode 'SameStep' or 'Disabled', got 'Nex"):
+        wrap(envs, as_torchrl_env)
+    with pytest.raises(RuntimeError, match="must be one of SAME_STEP or DISABLED"):
+        wrap(envs)
+
+
+def test_other_vector_environments_are_refused(wrap):
+    envs = gymnasium.vector.SyncVectorEnv(MAKERS, autoreset_mode="Disabled")
+    with pytest.raises(TypeError, match="MetaVectorWrapper, got SyncVectorEnv"):
+        wrap(envs, as_torchrl_env)
+
+
+def test_a_single_environment_passes_its_check(wrap):
+    env = wrap(gymnasium.make("mtwrappers/MT10-v0", num_goals=2, max_episode_steps=4))
+    check_env_specs(env)
+    assert env.rollout(9)["next", "truncated"].squeeze(-1).tolist() == [False] * 3 + [True]
+
+
+def test_the_example_prints_a_return_for_each_class(tmp_path):
+    lines = [line.split() for line in run_example("torchrl_collect.py", tmp_path)]
+    rows = [(name, float(value)) for name, value in (line for line in lines if len(line) == 2)]
+    assert len(rows) == 10
+    assert rows[0][0] == "reach-v3"
+    assert all(0 < value < 1000 for _, value in rows)
