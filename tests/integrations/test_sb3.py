@@ -1,0 +1,169 @@
+"""Stable-Baselines3 trains on our ids, one environment and many."""
+
+import warnings
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+
+import mtwrappers
+from mtwrappers.registration import TABLE
+from tests.integrations.examples import run_example
+
+pytest.importorskip("stable_baselines3")
+
+import torch
+from stable_baselines3 import PPO, SAC
+from stable_baselines3.common.env_checker import check_env
+from stable_baselines3.common.evaluation import evaluate_policy
+from stable_baselines3.common.monitor import Monitor
+from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
+
+POINT = "mtwrappers/PointGoal-v0"
+MT10 = partial(
+    gymnasium.make_vec, "mtwrappers/MT10-v0", workers=2, max_episode_steps=20, num_goals=3
+)
+
+
+@pytest.fixture(autouse=True)
+def _one_thread():
+    """Small networks gain nothing from threads, and the numbers are then the same everywhere."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(before)
+
+
+@pytest.mark.parametrize("env_id", [env_id for env_id in TABLE if env_id != POINT])
+def test_its_checker_is_silent(env_id):
+    env = gymnasium.make(env_id)
+    check_env(env)
+    env.close()
+
+
+@pytest.mark.parametrize("env_id", ["mtwrappers/MT1-v0", "mtwrappers/MT10-v0"])
+def test_its_checker_is_silent_on_dict_observations(env_id):
+    env = gymnasium.make(env_id, task_encoding="dict")
+    check_env(env)
+    env.close()
+
+
+def test_its_checker_has_but_two_recommendations_for_the_point():
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        check_env(gymnasium.make(POINT))
+    # Its actions are moves of at most 0.1, as published.
+    assert len(caught) == 2
+    assert "symmetric and normalized" in str(caught[0].message)
+    assert "dtype float64" in str(caught[1].message)
+
+
+def random_return(env, episodes=20):
+    """The mean return of random actions."""
+    env.action_space.seed(0)
+    total = 0.0
+    for episode in range(episodes):
+        env.reset(seed=episode)
+        over = False
+        while not over:
+            _, reward, terminated, truncated, _ = env.step(env.action_space.sample())
+            total += reward
+            over = terminated or truncated
+    return total / episodes
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "steps", "arguments"),
+    [
+        (PPO, 6000, {"n_steps": 500, "batch_size": 100, "gamma": 0.9}),
+        (SAC, 1500, {"learning_starts": 300, "batch_size": 64, "gamma": 0.9}),
+    ],
+    ids=["PPO", "SAC"],
+)
+def test_it_learns(algorithm, steps, arguments):
+    env = Monitor(gymnasium.make(POINT))
+    model = algorithm("MlpPolicy", env, seed=0, device="cpu", **arguments)
+    model.learn(steps)
+    by_chance = random_return(env)
+    learnt, _ = evaluate_policy(model, env, 5)
+    # It begins at distance 1, and an episode has 100 steps; the shortest way costs 4 in all.
+    assert by_chance < -80
+    assert learnt > by_chance / 2
+    env.close()
+
+
+def test_it_learns_on_many_environments_at_once():
+    envs = gymnasium.make_vec(POINT, num_envs=4, workers=2)
+    model = PPO(
+        *("MlpPolicy", mtwrappers.as_sb3_vec_env(envs)),
+        **{"n_steps": 125, "batch_size": 100, "gamma": 0.9, "seed": 0, "device": "cpu"},
+    )
+    model.learn(6000)
+    assert [info["l"] for info in model.ep_info_buffer] == [100] * 60
+    returns = [info["r"] for info in model.ep_info_buffer]
+    assert np.mean(returns[:4]) < -80
+    assert np.mean(returns[-4:]) > -50
+    model.env.close()
+
+
+def test_ppo_on_mt10_goes_on_from_a_saved_model(tmp_path):
+    venv = VecNormalize(VecMonitor(mtwrappers.as_sb3_vec_env(MT10())), norm_reward=False)
+    model = PPO("MlpPolicy", venv, n_steps=40, batch_size=100, n_epochs=2, seed=0, device="cpu")
+    model.learn(800)
+    # Two episodes of each of ten environments in 40 steps, twice.
+    assert [info["l"] for info in model.ep_info_buffer] == [20] * 40
+    assert len(model.ep_success_buffer) == 40
+    obs = venv.reset()
+    model.save(tmp_path / "model")
+    venv.save(tmp_path / "statistics")
+    venv.close()
+    adapted = VecMonitor(mtwrappers.as_sb3_vec_env(MT10()))
+    restored = VecNormalize.load(tmp_path / "statistics", adapted)
+    loaded = PPO.load(tmp_path / "model", env=restored, device="cpu")
+    expected = model.predict(obs, deterministic=True)[0]
+    assert (loaded.predict(obs, deterministic=True)[0] == expected).all()
+    loaded.learn(400, reset_num_timesteps=False)
+    assert loaded.num_timesteps == 1200
+    restored.close()
+
+
+def test_the_same_seed_trains_the_same_policy_on_dummy_vec_env():
+    """The adapter changes nothing that a learner sees."""
+    ours = mtwrappers.as_sb3_vec_env(gymnasium.make_vec(POINT, num_envs=3, workers=2))
+    theirs = DummyVecEnv([partial(gymnasium.make, POINT)] * 3)
+    weights = []
+    for venv in (ours, theirs):
+        model = PPO("MlpPolicy", venv, n_steps=150, batch_size=90, seed=1, device="cpu")
+        model.learn(900)
+        weights.append(model.policy.state_dict())
+        venv.close()
+    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[1])
+
+
+def test_dict_observations_train():
+    venv = mtwrappers.as_sb3_vec_env(MT10(task_encoding="dict"))
+    model = PPO("MultiInputPolicy", venv, n_steps=20, batch_size=100, n_epochs=1, device="cpu")
+    model.learn(200)
+    assert len(model.ep_info_buffer) == 10
+    venv.close()
+
+
+def test_off_policy_learners_keep_the_true_last_observation():
+    envs = gymnasium.make_vec(POINT, num_envs=2, max_episode_steps=5)
+    venv = mtwrappers.as_sb3_vec_env(envs)
+    model = SAC("MlpPolicy", venv, learning_starts=100, seed=0, device="cpu")
+    model.learn(40)
+    buffer = model.replay_buffer
+    moved = np.abs(buffer.next_observations[:20] - buffer.observations[:20])
+    # A move of at most 0.1 each; the first observation of the next episode would be farther off.
+    assert moved.max() <= 0.1 + 1e-6
+    assert (moved.reshape(20, -1).max(axis=1) > 0).all()
+    # An episode that was cut is no end: its value goes on.
+    assert buffer.dones[:20].sum() == buffer.timeouts[:20].sum() == 8
+    venv.close()
+
+
+def test_the_example_prints_success_rates(tmp_path):
+    lines = run_example("sb3_ppo.py", tmp_path)
+    assert any("drawer-close-v3" in line for line in lines)
