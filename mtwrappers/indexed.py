@@ -51,6 +51,7 @@ class IndexedMTEnv(MTEnv):
 
     A subclass implements `_activate`, which makes a task the active one or raises and changes
     nothing, and calls `_begin_episode` in its ``reset`` and `_check_stepping` in its ``step``.
+    Where ``_history`` is not ``None``, its ``step`` also feeds it.
 
     With ``sample_tasks_on_reset`` every reset draws the next task, unless a task was set since the
     last one; such an environment seeds itself from entropy when nobody did, as Gymnasium's do.
@@ -63,6 +64,7 @@ class IndexedMTEnv(MTEnv):
         initial_task_state: The task at the start.
         select: How `sample_task_state` draws; see `mtwrappers.selection`.
         num_choices: How many tasks `sample_task_state` draws from, ``num_tasks`` by default.
+        choice_groups: The group of each of these, for strategies that see a history.
         sample_tasks_on_reset: Whether every reset draws a task.
     """
 
@@ -76,6 +78,7 @@ class IndexedMTEnv(MTEnv):
         initial_task_state: int = 0,
         select: SelectName | Strategy = "uniform",
         num_choices: int | None = None,
+        choice_groups: Sequence[int] | None = None,
         sample_tasks_on_reset: bool = False,
     ) -> None:
         super().__init__(
@@ -85,7 +88,10 @@ class IndexedMTEnv(MTEnv):
         )
         self._num_tasks = num_tasks
         self._task_state = initial_task_state
-        self._selector = TaskSelector(select, num_tasks if num_choices is None else num_choices)
+        self._selector = TaskSelector(
+            select, num_tasks if num_choices is None else num_choices, choice_groups
+        )
+        self._history = self._selector.history
         self._reset_needed = True
         self._task_was_set = False
         self.sample_tasks_on_reset = bool(sample_tasks_on_reset)
@@ -136,8 +142,14 @@ class IndexedMTEnv(MTEnv):
         """Whether this reset is to draw a task, if none was set."""
         return self.sample_tasks_on_reset
 
+    def _choice(self) -> int | None:
+        """The present task's place among those that `sample_task_state` draws from, if any."""
+        return self._task_state
+
     def _begin_episode(self) -> None:
         self._reset_needed = self._task_was_set = False
+        if self._history is not None:
+            self._history.begin(self._choice())
 
     def _check_stepping(self) -> None:
         if self._reset_needed:
@@ -150,6 +162,8 @@ class IndexedMTEnv(MTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """See `MTEnv.reset`; draws the next task where the class says so."""
+        if self._history is not None:
+            self._history.end()  # an episode that was cut counts too, and before the next draw
         draws = self._draws_on_reset(seed)
         if draws and seed is None and self._env_seed is None:
             self.seed()

@@ -4,19 +4,47 @@ A strategy is a callable ``(num_tasks, last_task, rng) -> int``: ``last_task`` i
 drawn before, or ``None`` for the first draw after a seed; ``rng`` is the task stream. A strategy
 that remembers something also has ``reset()``, which is called whenever the task stream is seeded,
 and ``get_state()`` and ``set_state(state)`` (ready for JSON) if checkpoints are to hold it.
+
+A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a
+`mtwrappers.history.TaskHistory`, the returns and successes of each task's last 20 episodes, which
+the environment keeps from the seed on and which is part of its checkpoints. Ten lines are enough:
+
+>>> import numpy as np
+>>> def hardest_first(num_tasks, last_task, rng, history):
+...     rates = history.success_rates  # NaN for a task that was not played
+...     unknown = np.flatnonzero(np.isnan(rates))
+...     if len(unknown):
+...         return rng.choice(unknown)
+...     return int(np.argmin(rates + 0.1 * rng.random(num_tasks)))
+
+It goes where a name goes: ``MultiEnvWrapper(makers, select=hardest_first)``.
 """
 
 from __future__ import annotations
 
 import copy
+import inspect
 import operator
-from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, Protocol, TypeAlias
 
+import numpy as np
 from numpy.random import Generator
 
-Strategy: TypeAlias = Callable[[int, "int | None", Generator], int]
-SelectName: TypeAlias = Literal["uniform", "round_robin", "without_replacement"]
+from mtwrappers.history import TaskHistory
+
+
+class Curriculum(Protocol):
+    """A strategy that sees what became of the tasks."""
+
+    def __call__(
+        self, num_tasks: int, last_task: int | None, rng: Generator, history: TaskHistory
+    ) -> int:
+        """Draws the next task."""
+
+
+Strategy: TypeAlias = Callable[[int, "int | None", Generator], int] | Curriculum
+SelectName: TypeAlias = Literal["least_success", "round_robin", "uniform", "without_replacement"]
 
 
 def uniform(num_tasks: int, last_task: int | None, rng: Generator) -> int:
@@ -54,7 +82,47 @@ class WithoutReplacement:
         return self._sweep.pop()
 
 
+def least_success(
+    num_tasks: int,
+    last_task: int | None,
+    rng: Generator,
+    history: TaskHistory,
+    floor: float = 0.1,
+) -> int:
+    """Tasks that fail come more often, in proportion to their recent rate of failure.
+
+    First a group is drawn, then one of its tasks, each as likely as the others. A group that was
+    not played yet counts as one that always fails.
+
+    Args:
+        num_tasks: How many tasks there are.
+        last_task: Does not matter here.
+        rng: The task stream.
+        history: Which tasks have succeeded.
+        floor: The share of the draws that goes to every group alike, so that none starves.
+            ``functools.partial(least_success, floor=0.3)`` is a strategy too.
+
+    Raises:
+        ValueError: If a task was played whose infos do not say whether it succeeded.
+    """
+    present = [g for g in range(history.num_groups) if len(history.members(g))]
+    rates = history.group_success_rates[present]
+    for group in np.asarray(present)[np.isnan(rates)]:
+        for task in history.members(group).tolist():
+            if history.returns(task):
+                raise ValueError(
+                    "select='least_success' needs info['success'] or info['is_success'] of every "
+                    f"task; an episode of task {task} ended without either"
+                )
+    failure = 1.0 - np.nan_to_num(rates)
+    total = failure.sum()
+    share = failure / total if total > 0 else np.full(len(present), 1.0 / len(present))
+    group = present[rng.choice(len(present), p=(1.0 - floor) * share + floor / len(present))]
+    return int(rng.choice(history.members(group)))
+
+
 _NAMED: dict[str, Callable[[], Strategy]] = {
+    "least_success": lambda: least_success,
     "uniform": lambda: uniform,
     "round_robin": lambda: round_robin,
     "without_replacement": WithoutReplacement,
@@ -67,17 +135,28 @@ class TaskSelector:
     Args:
         select: The name of a strategy, or a strategy.
         num_tasks: How many tasks there are to choose from.
+        groups: The group of each, for the history; every task is its own by default.
+
+    Attributes:
+        history: What the strategy sees of each task, for the environment to feed; ``None`` for a
+            strategy that does not ask for it.
 
     Raises:
         ValueError: If no strategy has that name.
         TypeError: If it is neither a name nor callable.
     """
 
-    def __init__(self, select: SelectName | Strategy, num_tasks: int) -> None:
+    def __init__(
+        self,
+        select: SelectName | Strategy,
+        num_tasks: int,
+        groups: Sequence[int] | None = None,
+    ) -> None:
+        self._strategy: Any
         if isinstance(select, str):
             if select not in _NAMED:
                 raise ValueError(f"select must be one of {sorted(_NAMED)}, got {select!r}")
-            self._strategy: Strategy = _NAMED[select]()
+            self._strategy = _NAMED[select]()
         elif callable(select):
             # A copy: environments that were given one strategy must not share its memory.
             self._strategy = copy.deepcopy(select)
@@ -85,21 +164,36 @@ class TaskSelector:
             raise TypeError(f"select must be a name or a callable, got {select!r}")
         self._num_tasks = num_tasks
         self._last: int | None = None
+        self.history = TaskHistory(num_tasks, groups) if _wants_history(self._strategy) else None
 
     def reset(self) -> None:
         """Starts over, as if nothing had been drawn."""
         self._last = None
+        if self.history is not None:
+            self.history.reset()
         forget: Any = getattr(self._strategy, "reset", None)
         if callable(forget):
             forget()
 
     def get_state(self) -> dict[str, Any]:
-        """The last draw and what the strategy remembers, ready for JSON."""
+        """The last draw, what the strategy remembers, and the history, ready for JSON."""
         remember: Any = getattr(self._strategy, "get_state", None)
-        return {"last": self._last, "strategy": remember() if callable(remember) else None}
+        state = {"last": self._last, "strategy": remember() if callable(remember) else None}
+        if self.history is not None:
+            state["history"] = self.history.get_state()
+        return state
 
     def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from what `get_state` returned."""
+        """Goes on from what `get_state` returned.
+
+        Raises:
+            ValueError: If its history is of other tasks.
+        """
+        if self.history is not None:
+            if "history" in state:
+                self.history.set_state(state["history"])
+            else:  # of a strategy that saw none
+                self.history.reset()
         self._last = state["last"]
         recall: Any = getattr(self._strategy, "set_state", None)
         if callable(recall) and state["strategy"] is not None:
@@ -111,7 +205,10 @@ class TaskSelector:
         Raises:
             ValueError: If the strategy returns anything but the index of a task.
         """
-        drawn: Any = self._strategy(self._num_tasks, self._last, rng)
+        if self.history is None:
+            drawn = self._strategy(self._num_tasks, self._last, rng)
+        else:
+            drawn = self._strategy(self._num_tasks, self._last, rng, history=self.history)
         try:
             index = operator.index(drawn)
         except TypeError:
@@ -123,3 +220,10 @@ class TaskSelector:
             )
         self._last = index
         return index
+
+
+def _wants_history(strategy: Callable[..., Any]) -> bool:
+    try:
+        return "history" in inspect.signature(strategy).parameters
+    except ValueError:  # a function of a C extension, which has no signature to show
+        return False

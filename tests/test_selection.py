@@ -167,7 +167,10 @@ def test_what_a_strategy_remembers_is_part_of_the_state():
 
 
 def test_an_unknown_name_is_refused_with_the_names_there_are():
-    expected = r"select must be one of \['round_robin', 'uniform', 'without_replacement'\], got 'x'"
+    expected = (
+        r"select must be one of \['least_success', 'round_robin', 'uniform', "
+        r"'without_replacement'\], got 'x'"
+    )
     with pytest.raises(ValueError, match=expected):
         TaskSelector("x", 3)
 

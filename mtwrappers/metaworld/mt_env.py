@@ -40,7 +40,8 @@ class MetaWorldMTEnv(IndexedMTEnv):
         num_goals: How many tasks a class.
         seed: Determines the benchmark's goals.
         select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
-            meta-learning.
+            meta-learning. A curriculum such as ``"least_success"`` sees classes as groups of tasks,
+            and where all tasks are of one class, each goal by itself; see `mtwrappers.selection`.
         task_indices: The tasks to draw from; all by default. Any task can still be set.
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
         terminate_on_success: Whether a success ends the episode.
@@ -96,6 +97,9 @@ class MetaWorldMTEnv(IndexedMTEnv):
             self._choices = [check_index(i, n, "each of task_indices") for i in task_indices]
         if not self._choices:
             raise ValueError("task_indices must hold at least one task, got none")
+        # A curriculum weighs classes; where there is but one, it weighs its goals.
+        drawn = [self._class_index[self.tasks[i].env_name] for i in self._choices]
+        self._place = {state: place for place, state in enumerate(self._choices)}
         if select is None:
             select = "without_replacement" if hidden else "uniform"
         super().__init__(
@@ -106,6 +110,7 @@ class MetaWorldMTEnv(IndexedMTEnv):
             initial_task_state=self._choices[0],
             select=select,
             num_choices=len(self._choices),
+            choice_groups=drawn if len(set(drawn)) > 1 else None,
             sample_tasks_on_reset=sample_tasks_on_reset,
         )
         self.render_mode = self._pool.settings.render_mode
@@ -244,6 +249,8 @@ class MetaWorldMTEnv(IndexedMTEnv):
         info["task_id"] = self._task_id
         info["task_name"] = env.name
         terminated = self.terminate_on_success and info["success"] == 1.0
+        if self._history is not None:
+            self._history.step(reward, terminated or truncated, info)
         return {"env_obs": env_obs, "task_obs": self._task_obs}, reward, terminated, truncated, info
 
     def render(self) -> Any:
@@ -266,6 +273,9 @@ class MetaWorldMTEnv(IndexedMTEnv):
         if seed is not None:
             return True
         return not self._stays and (self.sample_tasks_on_reset or self._fresh)
+
+    def _choice(self) -> int | None:
+        return self._place.get(self._task_state)
 
     def _activate(self, index: int) -> None:
         task = self.tasks[index]

@@ -126,6 +126,8 @@ class EnvToMTEnv(IndexedMTEnv):
         if self._reset_needed:
             self._check_stepping()
         env_obs, reward, terminated, truncated, info = self.env.step(action)
+        if self._history is not None:
+            self._history.step(float(reward), bool(terminated or truncated), info)
         return (
             self.observe(env_obs),
             float(reward),

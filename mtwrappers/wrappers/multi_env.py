@@ -32,7 +32,9 @@ class MultiEnvWrapper(IndexedMTEnv):
         initial_task_state: The task at the start.
         task_names: A name for each task.
         select: How `sample_task_state` draws: ``"uniform"``, ``"round_robin"``,
-            ``"without_replacement"``, or a callable ``(num_tasks, last_task, rng) -> int``.
+            ``"without_replacement"``, ``"least_success"``, or a callable
+            ``(num_tasks, last_task, rng) -> int``, which may also take a ``history``; see
+            `mtwrappers.selection`.
         env_observation_space: The space of ``env_obs``, within which every environment's own must
             lie. By default that of the initial environment.
         unify: ``"pad"`` unites 1-D Boxes of different lengths by appending zeros. To know the
@@ -166,6 +168,8 @@ class MultiEnvWrapper(IndexedMTEnv):
         if self._reset_needed:
             self._check_stepping()
         env_obs, reward, terminated, truncated, info = self._env.step(action)
+        if self._history is not None:
+            self._history.step(float(reward), bool(terminated or truncated), info)
         return (
             {"env_obs": self._adapt(env_obs), "task_obs": self._task_obs},
             float(reward),

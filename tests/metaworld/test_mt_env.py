@@ -1,9 +1,11 @@
 """`MetaWorldMTEnv`: a benchmark as one environment that moves between its tasks."""
 
 import copy
+import json
 import pickle
 import re
 
+import gymnasium
 import metaworld
 import numpy as np
 import pytest
@@ -368,3 +370,59 @@ def test_all_classes_of_meta_world_have_an_index():
     env = MetaWorldMTEnv("MT50", num_goals=1)
     assert env.class_names == tuple(metaworld.ALL_V3_ENVIRONMENTS)
     assert env.task_observation_space.n == 50
+
+
+# Curricula.
+
+
+def test_a_curriculum_sees_classes_as_groups_of_goals():
+    env = MetaWorldMTEnv(**PAIR_ENV, select="least_success", max_episode_steps=2)
+    env.reset(seed=0, options={"task_state": 4})
+    rewards = [env.step(action)[1] for action in actions(2)]
+    history = env._selector.history
+    assert history.groups.tolist() == [0, 0, 0, 1, 1, 1]
+    assert history.returns(4) == (sum(rewards),)
+    assert np.array_equal(history.group_success_rates, [np.nan, 0.0], equal_nan=True)
+
+
+def test_a_curriculum_over_one_class_sees_each_goal_and_only_those_it_draws_from():
+    env = MetaWorldMTEnv(**PAIR_ENV, select="least_success", task_indices=[3, 5])
+    for state in (5, 0, 3):  # task 0 can be set, but is never drawn
+        play(env, 2, options={"task_state": state})
+    env.reset()
+    history = env._selector.history
+    assert history.groups.tolist() == [0, 1]
+    assert [len(history.returns(i)) for i in (0, 1)] == [1, 1]
+    assert env.get_task_state() in (3, 5)
+
+
+def test_a_checkpoint_holds_the_history_and_the_episode_that_a_time_limit_ended():
+    env, other = (MetaWorldMTEnv(**PAIR_ENV, select="least_success") for _ in range(2))
+    env.reset(seed=5)
+    for _ in range(6):
+        env.step(np.zeros(4, np.float32))
+        env.reset()
+    env.step(np.zeros(4, np.float32))
+    other.load_checkpoint(json.loads(json.dumps(env.get_checkpoint())))
+    histories = []
+    for one in (env, other):
+        drawn = tasks_drawn(one, 12)
+        histories.append((drawn, one._selector.history.get_state()))
+    assert histories[0] == histories[1]
+    assert sum(len(env._selector.history.returns(i)) for i in range(6)) == 7
+
+
+@pytest.mark.parametrize("make", ["make", "make_vec"])
+def test_a_registered_benchmark_takes_a_curriculum_by_name(make):
+    kwargs = {"train_classes": PAIR, "num_goals": 2, "max_episode_steps": 1}
+    env = getattr(gymnasium, make)("mtwrappers/CustomMT-v0", select="least_success", **kwargs)
+    env.reset(seed=0)
+    for _ in range(6):
+        env.step(env.action_space.sample())
+        env.reset()
+    if make == "make_vec":
+        for one in env.envs:  # over its own two goals
+            assert one.env.env.env.env._selector.history.groups.tolist() == [0, 1]
+    else:
+        assert env.unwrapped.env._selector.history.groups.tolist() == [0, 0, 1, 1]
+    env.close()

@@ -1,0 +1,185 @@
+"""What became of the last episodes of each task: what a curriculum looks at."""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+WINDOW = 20
+
+
+class TaskHistory:
+    """The returns and successes of the last episodes of each task.
+
+    An environment records an episode when it ends: terminated, truncated, or cut by a reset after
+    at least one step (as when a ``TimeLimit`` around the environment ended it). An episode is a
+    success if ``info["success"]`` (or ``info["is_success"]``) was true at any of its steps. A
+    selection strategy reads it; see `mtwrappers.selection`.
+
+    Tasks may stand in groups, such as the goals of one class; each group has a window of its own.
+    Where tasks have no groups, every task is its own.
+
+    Args:
+        num_tasks: How many tasks there are to choose from.
+        groups: The group of each task, ``num_tasks`` integers from 0 on.
+        window: How many episodes are remembered of each task, and of each group.
+
+    >>> history = TaskHistory(3, groups=[0, 0, 1])
+    >>> history.begin(1)
+    >>> history.step(2.5, True, {"success": 1.0})
+    >>> history.returns(1), history.success_rates, history.group_success_rates
+    ((2.5,), array([nan,  1., nan]), array([ 1., nan]))
+    """
+
+    _task: int | None
+    _steps: int
+    _return: float
+    _success: bool | None
+
+    def __init__(
+        self, num_tasks: int, groups: Sequence[int] | None = None, window: int = WINDOW
+    ) -> None:
+        self.num_tasks = num_tasks
+        self.window = window
+        self._groups = list(range(num_tasks)) if groups is None else [int(g) for g in groups]
+        self._members = [
+            np.flatnonzero(np.equal(self._groups, g)) for g in range(max(self._groups) + 1)
+        ]
+        self.reset()
+
+    def reset(self) -> None:
+        """Forgets everything."""
+        self._tasks = [_Episodes(self.window) for _ in range(self.num_tasks)]
+        self._by_group = [_Episodes(self.window) for _ in self._members]
+        self._drop()
+
+    # What strategies read.
+
+    @property
+    def groups(self) -> NDArray[np.int64]:
+        """The group of each task, shape ``(num_tasks,)``."""
+        return np.array(self._groups, dtype=np.int64)
+
+    @property
+    def num_groups(self) -> int:
+        """One more than the highest group; some may be empty."""
+        return len(self._members)
+
+    def members(self, group: int) -> NDArray[np.int64]:
+        """The tasks of a group, in ascending order."""
+        return self._members[group].astype(np.int64)
+
+    def returns(self, task: int) -> tuple[float, ...]:
+        """The undiscounted returns of the last episodes of ``task``, the oldest first."""
+        return tuple(self._tasks[task].returns)
+
+    def successes(self, task: int) -> tuple[bool | None, ...]:
+        """Whether each of them was a success; ``None`` where the infos did not say."""
+        return tuple(self._tasks[task].successes)
+
+    @property
+    def mean_returns(self) -> NDArray[np.float64]:
+        """The mean of `returns` of each task, shape ``(num_tasks,)``; NaN before an episode."""
+        return np.array([episodes.mean_return() for episodes in self._tasks])
+
+    @property
+    def success_rates(self) -> NDArray[np.float64]:
+        """The mean of `successes` of each task, shape ``(num_tasks,)``; NaN where none is known."""
+        return np.array([episodes.success_rate() for episodes in self._tasks])
+
+    @property
+    def group_mean_returns(self) -> NDArray[np.float64]:
+        """The mean return of each group's last episodes, shape ``(num_groups,)``; NaN if none."""
+        return np.array([episodes.mean_return() for episodes in self._by_group])
+
+    @property
+    def group_success_rates(self) -> NDArray[np.float64]:
+        """The success rate of each group's last episodes, shape ``(num_groups,)``; NaN if none."""
+        return np.array([episodes.success_rate() for episodes in self._by_group])
+
+    # What environments record.
+
+    def begin(self, task: int | None) -> None:
+        """Begins an episode of ``task``; ``None`` is one that is not to be recorded."""
+        self._drop()
+        self._task = task
+
+    def step(self, reward: float, over: bool, info: Mapping[str, Any]) -> None:
+        """Counts a step of the present episode, and records the episode if it is ``over``."""
+        self._steps += 1
+        self._return += reward
+        if not self._success:
+            success = info.get("success")
+            if success is None:
+                success = info.get("is_success")
+            if success is not None:
+                self._success = bool(success)
+        if over:
+            self.end()
+
+    def end(self) -> None:
+        """Records the present episode, if it had a step and was not recorded already."""
+        if self._steps and self._task is not None:
+            self._tasks[self._task].add(self._return, self._success)
+            self._by_group[self._groups[self._task]].add(self._return, self._success)
+        self._drop()
+
+    def _drop(self) -> None:
+        self._task = self._success = None
+        self._steps, self._return = 0, 0.0
+
+    # Checkpoints.
+
+    def get_state(self) -> dict[str, Any]:
+        """Everything, the present episode included, ready for JSON."""
+        return {
+            "window": self.window,
+            "groups": list(self._groups),
+            "tasks": [episodes.get_state() for episodes in self._tasks],
+            "by_group": [episodes.get_state() for episodes in self._by_group],
+            "episode": [self._task, self._steps, self._return, self._success],
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned.
+
+        Raises:
+            ValueError: If it is of other tasks, or of another window.
+        """
+        for what, expected in (("window", self.window), ("groups", self._groups)):
+            if state[what] != expected:
+                raise ValueError(
+                    f"expected a history with {what} {expected}, got one with {state[what]}"
+                )
+        self._tasks = [_Episodes(self.window, *rows) for rows in state["tasks"]]
+        self._by_group = [_Episodes(self.window, *rows) for rows in state["by_group"]]
+        self._task, self._steps, self._return, self._success = state["episode"]
+
+
+class _Episodes:
+    """The last episodes of one task or group."""
+
+    def __init__(
+        self, window: int, returns: Sequence[float] = (), successes: Sequence[bool | None] = ()
+    ) -> None:
+        self.returns: deque[float] = deque(returns, window)
+        self.successes: deque[bool | None] = deque(successes, window)
+
+    def add(self, episode_return: float, success: bool | None) -> None:
+        self.returns.append(float(episode_return))
+        self.successes.append(success)
+
+    def mean_return(self) -> float:
+        return sum(self.returns) / len(self.returns) if self.returns else math.nan
+
+    def success_rate(self) -> float:
+        known = [success for success in self.successes if success is not None]
+        return sum(known) / len(known) if known else math.nan
+
+    def get_state(self) -> list[list[Any]]:
+        return [list(self.returns), list(self.successes)]

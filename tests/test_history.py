@@ -1,0 +1,319 @@
+"""What environments remember of each task's episodes, and the curricula that look at it."""
+
+import copy
+import json
+import math
+import pickle
+from collections import Counter
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+
+from mtwrappers import EnvToMTEnv, MultiEnvWrapper, PointGoalEnv
+from mtwrappers.history import TaskHistory
+from mtwrappers.selection import TaskSelector, least_success
+from tests.fakes import CountingEnv, check_env_warnings
+
+
+class GradedEnv(CountingEnv):
+    """Succeeds at its first step, at none, or does not say; ``key`` is where it says so."""
+
+    def __init__(self, wins=False, length=3, key="success", **kwargs):
+        super().__init__(length, **kwargs)
+        self.wins, self.key = wins, key
+
+    def _info(self):
+        said = {} if self.wins is None else {self.key: float(self.wins and self.steps == 1)}
+        return {**super()._info(), **said}
+
+
+def watch(num_tasks, last_task, rng, history):
+    """Draws uniformly, and is what makes an environment keep a history."""
+    return int(rng.integers(num_tasks))
+
+
+def multi(*wins, select=watch, **kwargs):
+    makers = [partial(GradedEnv, w, **kwargs) for w in wins]
+    return MultiEnvWrapper(makers, select=select, sample_tasks_on_reset=True)
+
+
+def history_of(env):
+    return env._selector.history
+
+
+def play_episode(env, steps=3, **reset):
+    env.reset(**reset)
+    for _ in range(steps):
+        env.step(0)
+
+
+def record(history, task, success, episode_return=1.0):
+    history.begin(task)
+    history.step(episode_return, True, {} if success is None else {"success": success})
+
+
+# The record.
+
+
+def test_a_history_begins_with_nothing():
+    history = TaskHistory(3)
+    assert (history.returns(0), history.successes(2)) == ((), ())
+    assert np.isnan(history.success_rates).tolist() == [True] * 3
+    assert np.isnan(history.mean_returns).tolist() == [True] * 3
+    assert history.groups.tolist() == [0, 1, 2]
+
+
+def test_only_the_last_episodes_are_remembered_the_oldest_first():
+    history = TaskHistory(2, window=3)
+    for i in range(5):
+        record(history, 1, i == 4, float(i))
+    assert history.returns(1) == (2.0, 3.0, 4.0)
+    assert history.successes(1) == (False, False, True)
+    assert history.mean_returns.tolist()[1] == 3.0
+    assert history.success_rates.tolist()[1] == 1 / 3
+    assert TaskHistory(1).window == 20
+
+
+def test_a_group_remembers_the_last_episodes_of_all_its_tasks():
+    history = TaskHistory(3, groups=[2, 0, 2], window=3)
+    for task, success in [(0, True), (2, False), (0, False), (2, True)]:
+        record(history, task, success, 10.0 * task)
+    assert np.array_equal(history.group_success_rates, [math.nan, math.nan, 1 / 3], True)
+    assert history.group_mean_returns.tolist()[2] == 40 / 3
+    assert history.success_rates.tolist()[::2] == [0.5, 0.5]
+    assert [history.members(g).tolist() for g in range(history.num_groups)] == [[1], [], [0, 2]]
+
+
+def test_what_is_handed_out_can_be_changed_without_harm():
+    history = TaskHistory(2, groups=[0, 0])
+    history.groups[:] = 7
+    history.members(0)[:] = 7
+    assert (history.groups.tolist(), history.members(0).tolist()) == ([0, 0], [0, 1])
+
+
+def test_a_history_goes_on_from_a_state_that_went_through_json_in_mid_episode():
+    history, other = (TaskHistory(2, groups=[1, 1]) for _ in range(2))
+    record(history, 0, True, 2.5)
+    record(history, 1, None)
+    history.begin(1)
+    history.step(4.0, False, {"success": True})
+    state = json.loads(json.dumps(history.get_state()))
+    other.set_state(state)
+    for one in (history, other):
+        one.step(2.0, True, {"success": False})
+        assert (one.returns(0), one.returns(1)) == ((2.5,), (1.0, 6.0))
+        assert (one.successes(0), one.successes(1)) == ((True,), (None, True))
+        assert one.group_success_rates.tolist()[1] == 1.0
+    assert state["tasks"][1] == [[1.0], [None]]
+
+
+@pytest.mark.parametrize(
+    ("other", "message"),
+    [
+        (TaskHistory(3), r"history with groups \[0, 1\], got one with \[0, 1, 2\]"),
+        (TaskHistory(2, groups=[0, 0]), r"history with groups \[0, 1\], got one with \[0, 0\]"),
+        (TaskHistory(2, window=5), "history with window 20, got one with 5"),
+    ],
+)
+def test_a_state_of_other_tasks_is_refused(other, message):
+    with pytest.raises(ValueError, match=message):
+        TaskHistory(2).set_state(other.get_state())
+
+
+# What environments record.
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+@pytest.mark.parametrize("key", ["success", "is_success"])
+def test_an_episode_that_ends_is_recorded_once_for_its_task(truncate, key):
+    env = multi(False, True, truncate=truncate, key=key)
+    play_episode(env, seed=0, options={"task_state": 1})
+    assert history_of(env).returns(1) == (6.0,)  # 1 + 2 + 3
+    assert history_of(env).successes(1) == (True,)  # at its first step alone
+    env.reset(options={"task_state": 0})
+    assert history_of(env).returns(1) == (6.0,)
+    assert history_of(env).returns(0) == ()
+
+
+def test_an_episode_that_a_reset_cuts_is_recorded_before_the_next_draw():
+    seen = []
+
+    def look(num_tasks, last_task, rng, history):
+        seen.append(history.returns(0))
+        return 0
+
+    env = EnvToMTEnv(GradedEnv(length=9), [0], lambda env, task: None, select=look)
+    play_episode(env, 2, seed=0)
+    env.reset(options={"resample_task": True})
+    env.reset(options={"resample_task": True})  # no step was made, so nothing was played
+    assert seen == [(3.0,), (3.0,)]
+
+
+def test_a_time_limit_around_the_environment_ends_episodes_too():
+    env = gymnasium.wrappers.TimeLimit(multi(False, length=9), 2)
+    for seed in (0, None, None):
+        env.reset(seed=seed)
+        while not env.step(0)[3]:
+            pass
+    env.reset()
+    assert history_of(env.env).returns(0) == (3.0, 3.0, 3.0)
+
+
+def test_seeding_the_tasks_forgets_the_history():
+    env = multi(True)
+    play_episode(env, seed=0)
+    env.reset(seed=0)
+    assert history_of(env).returns(0) == ()
+
+
+def test_an_environment_without_a_curriculum_keeps_no_history():
+    env = multi(True, select="uniform")
+    play_episode(env, seed=0)
+    assert history_of(env) is None
+
+
+@pytest.mark.parametrize("select", ["least_success", watch], ids=["named", "own"])
+def test_the_seed_and_the_actions_determine_the_tasks(select):
+    env = multi(False, True, True, select=select)
+
+    def tasks():
+        drawn = []
+        for i in range(40):
+            play_episode(env, seed=3 if i == 0 else None)
+            drawn.append(env.get_task_state())
+        return drawn
+
+    assert tasks() == tasks()
+
+
+@pytest.mark.parametrize(
+    "clone", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"]
+)
+def test_a_copy_has_a_history_of_its_own(clone):
+    env = multi(False, True, select="least_success")
+    play_episode(env, seed=0, options={"task_state": 1})
+    other = clone(env)
+    play_episode(other, options={"task_state": 1})
+    assert history_of(other).returns(1) == (6.0, 6.0)
+    assert history_of(env).returns(1) == (6.0,)
+
+
+# Curricula.
+
+
+def test_a_callable_object_and_a_partial_may_ask_for_the_history():
+    class Watcher:
+        def __call__(self, num_tasks, last_task, rng, history):
+            return history.num_tasks - 1
+
+    rng = np.random.default_rng(0)
+    assert TaskSelector(Watcher(), 3)(rng) == 2
+    assert TaskSelector(partial(least_success, floor=0.5), 3).history is not None
+    assert TaskSelector(lambda *args: 1, 3)(rng) == 1
+
+
+def test_a_selector_with_a_history_goes_on_from_its_state():
+    rng = np.random.default_rng(0)
+    selector, other = TaskSelector("least_success", 3), TaskSelector("least_success", 3)
+    selector(rng)
+    record(selector.history, 1, True)
+    other.set_state(json.loads(json.dumps(selector.get_state())))
+    assert other.history.successes(1) == (True,)
+    bits = rng.bit_generator.state
+    expected = [selector(rng) for _ in range(20)]
+    rng.bit_generator.state = bits
+    assert [other(rng) for _ in range(20)] == expected
+
+
+def test_a_state_without_a_history_empties_it():
+    selector = TaskSelector("least_success", 2)
+    record(selector.history, 1, True)
+    selector.set_state(TaskSelector("uniform", 2).get_state())
+    assert selector.history.returns(1) == ()
+
+
+def shares(history, n=6000, **kwargs):
+    rng = np.random.default_rng(0)
+    drawn = Counter(
+        least_success(history.num_tasks, None, rng, history, **kwargs) for _ in range(n)
+    )
+    return [drawn[task] / n for task in range(history.num_tasks)]
+
+
+def test_least_success_draws_in_proportion_to_failure_above_a_floor():
+    history = TaskHistory(3)
+    for task, successes in enumerate([(True, True), (True, False), (False, False)]):
+        for success in successes:
+            record(history, task, success)
+    assert shares(history) == pytest.approx([0.1 / 3, 0.3 + 0.1 / 3, 0.6 + 0.1 / 3], abs=0.02)
+    assert shares(history, floor=0.0) == pytest.approx([0, 1 / 3, 2 / 3], abs=0.02)
+    assert shares(history, floor=0.0)[0] == 0
+
+
+@pytest.mark.parametrize("success", [None, True])
+def test_least_success_is_uniform_before_the_first_episode_and_when_all_is_solved(success):
+    history = TaskHistory(4)
+    if success:
+        for task in range(4):
+            record(history, task, True)
+    assert shares(history) == pytest.approx([0.25] * 4, abs=0.02)
+
+
+def test_a_task_that_was_not_played_counts_as_one_that_fails():
+    history = TaskHistory(2)
+    record(history, 0, True)
+    assert shares(history) == pytest.approx([0.05, 0.95], abs=0.02)
+
+
+def test_least_success_weighs_groups_and_then_draws_within_one():
+    # Three goals of a class that is solved, one of a class that is not; group 1 is empty.
+    history = TaskHistory(4, groups=[0, 0, 0, 2])
+    record(history, 0, True)
+    record(history, 3, False)
+    assert shares(history) == pytest.approx([0.05 / 3] * 3 + [0.95], abs=0.02)
+
+
+def test_least_success_refuses_a_task_that_does_not_say_whether_it_succeeded():
+    env = multi(None, select="least_success")
+    play_episode(env, seed=0)
+    with pytest.raises(ValueError, match=r"needs info\['success'\].*an episode of task 0 ended"):
+        env.reset()
+
+
+def test_a_curriculum_spends_its_episodes_on_what_fails():
+    env = multi(True, True, False, select="least_success")
+    drawn = Counter()
+    for i in range(200):
+        play_episode(env, seed=0 if i == 0 else None)
+        drawn[env.get_task_state()] += 1
+    assert drawn[2] > 160
+    assert min(drawn.values()) >= 2
+
+
+def test_a_registered_environment_takes_a_curriculum_by_name():
+    gymnasium.register("tests/Graded-v0", GradedEnv, kwargs={"wins": True})
+    env = gymnasium.make(
+        "mtwrappers/MultiEnv-v0", env_ids=["tests/Graded-v0"] * 2, select="least_success"
+    )
+    for i in range(6):
+        play_episode(env, seed=0 if i == 0 else None)
+    recorded = history_of(env.unwrapped.env)
+    assert sum(len(recorded.returns(task)) for task in range(2)) == 6
+    assert check_env_warnings(env.unwrapped, skip_render_check=True) == []
+    del gymnasium.registry["tests/Graded-v0"]
+
+
+def test_a_goal_is_a_task_with_a_history():
+    goals = [{"goal": (0.1, 0.0)}, {"goal": (0.0, 3.0)}]
+    env = EnvToMTEnv(PointGoalEnv(), goals, select="least_success")
+    env.reset(seed=0, options={"task_state": 0})
+    env.step(np.array([0.1, 0.0]))
+    env.step(np.array([0.1, 0.0]))  # past the goal: it was a success all the same
+    env.reset(options={"task_state": 1})
+    env.step(np.array([0.1, 0.0]))
+    env.reset(options={"resample_task": True})
+    assert history_of(env).successes(0) == (True,)
+    assert history_of(env).successes(1) == (False,)
+    assert history_of(env).returns(0) == pytest.approx((-0.1,))
