@@ -218,6 +218,7 @@ def test_a_seed_determines_goals_and_actions(tmp_path):
     assert stable(play(tmp_path, *arguments, "--seed", "1")) == stable(first)
     other = play(tmp_path, *arguments, "--seed", "2")
     assert other["tasks"][0]["returns"] != first["tasks"][0]["returns"]
+    assert other["tasks"][0]["task_states"] != first["tasks"][0]["task_states"]
 
 
 @pytest.mark.usefixtures("short_episodes")

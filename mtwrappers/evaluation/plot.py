@@ -87,16 +87,24 @@ def draw_few_shot(result: FewShotResult, path: Path, title: str) -> None:
     x = np.arange(1, len(curve) + 1)
     for task in result.evaluation.tasks:
         own = [_value(step.per_task.get(task, {}).get(metric)) for step in curve]
-        axes.plot(x, own, linewidth=1, alpha=0.7, label=task)
+        axes.plot(x, own, linewidth=1, marker=".", label=task)
     means = [step.overall["mean"][metric] for step in curve]
-    axes.plot(x, [_value(e) for e in means], color=INK, linewidth=2.4, label="mean")
+    # Below the tasks, which it would hide where they agree.
+    values = [_value(e) for e in means]
+    axes.plot(x, values, color=INK, linewidth=4, alpha=0.5, marker="o", label="mean", zorder=1)
     low = [np.nan if e is None or e.low is None else e.low for e in means]
     high = [np.nan if e is None or e.high is None else e.high for e in means]
     axes.fill_between(x, low, high, color=INK, alpha=0.15, linewidth=0)
     before = result.adaptation_length
     axes.axvline(before + 0.5, color=DARK, linestyle="--", linewidth=1.2)
     axes.annotate(
-        " evaluation", (before + 0.5, 1.0), xycoords=("data", "axes fraction"), va="top", color=DARK
+        "evaluation",
+        (before + 0.5, 1.0),
+        xytext=(3, 1),
+        xycoords=("data", "axes fraction"),
+        textcoords="offset points",
+        va="bottom",
+        color=DARK,
     )
     axes.set_xticks(x if len(x) <= 20 else x[:: len(x) // 10])
     axes.set_xlabel("episode of the trial")
@@ -104,7 +112,7 @@ def draw_few_shot(result: FewShotResult, path: Path, title: str) -> None:
     if has_success:
         axes.set_ylim(-0.02, 1.02)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.set_title(title, fontsize=10, loc="left")
+    axes.set_title(title, fontsize=10, loc="left", pad=18)
     figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     figure.savefig(path)
 

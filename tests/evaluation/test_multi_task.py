@@ -17,6 +17,7 @@ from mtwrappers import (
     PointGoalEnv,
     evaluate,
 )
+from mtwrappers.evaluation.plan import make_plan
 from tests.evaluation.fakes import Diary, ScriptedEnv, drawn, ones, scripted
 from tests.vector.fakes import WordEnv, all_modes
 
@@ -170,6 +171,16 @@ def test_every_goal_is_played_once_before_any_comes_again(k):
         assert len(set(states[8:])) == 2
         returns = {e.task_state: e.episode_return for e in result.of_task(task)}
         assert len(set(returns.values())) == 4
+
+
+def test_goals_come_in_an_order_that_the_seed_draws_anew_for_each_sweep():
+    choices = [{"a": list(range(20))}]
+    first, other = (
+        [slot.task_state for slot in make_plan([""], choices, 40, seed)[0]] for seed in (0, 1)
+    )
+    orders = [first[:20], first[20:], other[:20], other[20:]]
+    assert all(sorted(order) == list(range(20)) for order in orders)
+    assert len({tuple(order) for order in [*orders, range(20)]}) == 5
 
 
 def test_goals_on_meta_world_are_the_same_on_all_executors_and_in_all_modes():
