@@ -416,6 +416,18 @@ def test_it_takes_wrappers_of_executors(sb3, executor):
 
 
 @both_executors
+def test_the_statistics_of_an_environment_are_its_own(sb3, executor):
+    makers = [partial(with_statistics, CountingEnv, length=2)] * 2
+    venv = as_sb3_vec_env(DoubledReward(executor(makers, 2)))
+    venv.reset()
+    venv.step(np.zeros(2, np.int64))
+    _, rewards, _, infos = venv.step(np.zeros(2, np.int64))
+    assert rewards.tolist() == [4, 4]
+    assert [info["episode"]["r"] for info in infos] == [3.0, 3.0]
+    venv.close()
+
+
+@both_executors
 def test_an_episode_lost_with_its_worker_is_not_counted(sb3, executor):
     lost = {"worker_restarted": True}
 
