@@ -1,0 +1,97 @@
+"""Minari records a multi-task data set, and makes its environment again."""
+
+from __future__ import annotations
+
+import gymnasium
+import numpy as np
+import pytest
+
+from tests.fakes import play
+from tests.integrations.examples import run_example
+
+minari = pytest.importorskip("minari")
+
+# Minari's own: its collector leaves its temporary folder to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
+IDS = {
+    "MT10": {"num_goals": 2, "max_episode_steps": 4, "select": "without_replacement"},
+    "ML10-train": {"num_goals": 2, "max_episode_steps": 4},
+    "MultiEnv": {"max_episode_steps": 4, "select": "round_robin"},
+    "PointGoal": {"radius": 2.0, "max_episode_steps": 4},
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_folder(tmp_path, monkeypatch):
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+
+
+def record(env_id, num_episodes, seed=0):
+    """A data set of random actions, and what the environment returned meanwhile."""
+    env = gymnasium.make(f"mtwrappers:mtwrappers/{env_id}-v0", **IDS[env_id])
+    collector = minari.DataCollector(env, record_infos=True)
+    collector.action_space.seed(0)
+    played = []
+    for episode in range(num_episodes):
+        actions = [collector.action_space.sample() for _ in range(4)]
+        # Without the option Minari seeds every reset, which starts the selection of tasks anew.
+        options = {"minari_autoseed": False} if episode else None
+        played.append(play(collector, actions, seed=None if episode else seed, options=options))
+    dataset = collector.create_dataset(
+        f"tests/{env_id.lower()}-v0",
+        eval_env=env,
+        algorithm_name="random actions",
+        description="A test.",
+        author="tests",
+        author_email="tests",
+        code_permalink="tests",
+    )
+    collector.close()
+    return env, dataset, played
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_what_was_played_is_recorded(env_id):
+    _, dataset, played = record(env_id, 3)
+    assert (dataset.total_episodes, dataset.total_steps) == (3, 12)
+    for episode, ((first, _), *steps) in zip(minari.load_dataset(dataset.id), played, strict=True):
+        assert episode.observations.tolist() == [first.tolist(), *(s[0].tolist() for s in steps)]
+        assert episode.observations.dtype == first.dtype
+        assert episode.rewards.tolist() == [step[1] for step in steps]
+        assert episode.truncations.tolist() == [False, False, False, True]
+        assert episode.terminations.tolist() == [False] * 4
+
+
+@pytest.mark.parametrize("env_id", ["MT10", "ML10-train", "MultiEnv"])
+def test_each_step_has_its_tasks_id(env_id):
+    _, dataset, played = record(env_id, 6)
+    ids = [episode.infos["task_id"].tolist() for episode in dataset.iterate_episodes()]
+    assert ids == [[infos["task_id"]] * 5 for (_, infos), *_ in played]
+    assert len({episode[0] for episode in ids}) >= 2
+    names = [episode.infos["task_name"][0].decode() for episode in dataset.iterate_episodes()]
+    assert names == [infos["task_name"] for (_, infos), *_ in played]
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_the_environment_is_made_again_from_the_data_set(env_id):
+    env, dataset, played = record(env_id, 2)
+    loaded = minari.load_dataset(dataset.id)
+    assert loaded.env_spec == env.spec
+    again = loaded.recover_environment()
+    assert again.spec == env.spec
+    assert again.observation_space == loaded.observation_space == env.observation_space
+    assert again.action_space == loaded.action_space == env.action_space
+    actions = list(loaded[0].actions)
+    repeated = play(again, actions, seed=0)
+    assert [step[0].tolist() for step in repeated] == loaded[0].observations.tolist()
+    assert [step[1] for step in repeated[1:]] == loaded[0].rewards.tolist()
+    assert np.array_equal(repeated[1][0], played[0][1][0])
+
+
+def test_the_example_prints_what_it_recorded(tmp_path):
+    lines = run_example("minari_record.py", tmp_path)
+    assert lines == [
+        "episodes: 20, steps: 1000",
+        "episodes a class: {0: 2, 1: 2, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 2}",
+        "recovered: mtwrappers/MT10-v0 {'benchmark': 'MT10', 'num_goals': 5}",
+    ]
