@@ -4,11 +4,11 @@
 
 Both build the same environments from the same constructors, those of
 ``make_vec("mtwrappers/MT10-v0")``; SubprocVecEnv runs each in a process of its own. *Policy
-excluded* steps with actions drawn beforehand, through a `VecEnv`'s own ``step``. *Policy included*
-is ``PPO.learn`` whole: the policy's forward passes, SB3's bookkeeping and the gradient steps, with
-SB3's default network and torch on as many threads as it takes by itself; *collection* is the part
-of it between gradient steps. Both play whole episodes, so resets are counted. Prints a table,
-writes ``results/sb3.json``.
+excluded* steps with actions drawn beforehand, through a `VecEnv`'s own ``step``. *PPO.learn* is
+all of it: the policy's forward passes, SB3's bookkeeping and the gradient steps, with SB3's default
+network; *collection* is the part of it between gradient steps. Torch has one thread, which is the
+fastest for all of them, and then as many as it takes by itself. All play whole episodes, so resets
+are counted. Prints a table, writes ``results/sb3.json``.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--quick", action="store_true", help="fewer rounds, no DummyVecEnv")
     quick = parser.parse_args().quick
-    rounds = 2 if quick else 5
+    rounds = 2 if quick else 4
     makers = mt10_constructors()
     make: dict[str, Callable[[], VecEnv]] = {
         OURS: lambda: mtwrappers.as_sb3_vec_env(
@@ -120,18 +120,17 @@ def main() -> None:
         venvs[name].reset()
         memory[name] = pss() - before
     excluded = rates({name: stepper(venv, EPISODE) for name, venv in venvs.items()}, rounds)
-    collected: dict[str, list[float]] = {name: [] for name in venvs}
-    included = rates(
-        {name: learner(venv, EPISODE, collected[name]) for name, venv in venvs.items()}, rounds
-    )
-    collected = {name: values[1:] for name, values in collected.items()}  # without the warm-up
+    measured = {"policy excluded": excluded}
+    for threads in dict.fromkeys((1, torch.get_num_threads())):
+        torch.set_num_threads(threads)
+        collected: dict[str, list[float]] = {name: [] for name in venvs}
+        learners = {name: learner(venv, EPISODE, collected[name]) for name, venv in venvs.items()}
+        included = rates(learners, rounds)
+        # The first is the warm-up's.
+        measured[f"collection, torch threads: {threads}"] = {k: v[1:] for k, v in collected.items()}
+        measured[f"PPO.learn, torch threads: {threads}"] = included
     for venv in venvs.values():
         venv.close()
-    measured = {
-        "policy excluded": excluded,
-        "PPO.learn, collection": collected,
-        "PPO.learn, whole": included,
-    }
     targets = [
         target_row(f"MT10, {what}: adapter / SubprocVecEnv", ratio(found, OURS, SUBPROC), 2.0)
         for what, found in measured.items()
@@ -145,9 +144,8 @@ def main() -> None:
         for name in venvs
     ]
     versions = {name: version_or_none(name) for name in ("stable-baselines3", "torch")}
-    results = {"libraries": versions, "torch_threads": torch.get_num_threads()}
-    save("sb3", {**results, "rates": measured, "pss_gb": memory, "targets": targets})
-    print(machine()["cpu"], machine()["cores"], "cores", results)
+    save("sb3", {"libraries": versions, "rates": measured, "pss_gb": memory, "targets": targets})
+    print(machine()["cpu"], machine()["cores"], "cores", versions)
     print("steps per second")
     print(table(rows))
     print(table(targets))

@@ -68,6 +68,8 @@ def main(argv: list[str] | None = None) -> list[dict[str, object]]:
     parser.add_argument("--clip", type=float, default=0.2)
     args = parser.parse_args(argv)
 
+    # Threads gain nothing on small networks, and would keep the workers from their cores.
+    torch.set_num_threads(1)
     torch.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)
     # It records episode statistics and begins new episodes in the step that ends one, by default.

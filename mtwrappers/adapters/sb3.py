@@ -241,7 +241,7 @@ class _ExecutorVecEnv:
         """Whether environments have a wrapper, which is told by the name of its class."""
         # Environments of other processes cannot come here, but they say how they are wrapped.
         said = self.vec_env.call("__str__")
-        names = [re.findall(r"<(\w+)(?=<)", said[i]) for i in self._numbers(indices)]
+        names = [re.findall(r"<(\w+)", said[i]) for i in self._numbers(indices)]
         return [wrapper_class.__name__ in own for own in names]
 
     def get_images(self) -> list[Any]:
