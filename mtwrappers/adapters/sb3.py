@@ -20,7 +20,6 @@ from mtwrappers import seeding
 from mtwrappers._extras import import_extra
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 from mtwrappers.vector.wrapper import MetaVectorWrapper
 
 Indices: TypeAlias = int | Iterable[int] | None
@@ -218,22 +217,9 @@ class _ExecutorVecEnv:
     def env_method(
         self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls a method of environments, looked up through their wrappers.
-
-        Raises:
-            NotImplementedError: If only some environments of a parallel executor are meant.
-        """
+        """Calls a method of environments, looked up through their wrappers."""
         numbers = self._numbers(indices)
-        if set(numbers) == set(range(self.num_envs)):
-            values = self.vec_env.call(method_name, *method_args, **method_kwargs)
-            return [values[i] for i in numbers]
-        if not isinstance(self._executor, MetaIterativeEnvExecutor):
-            raise NotImplementedError(
-                f"{type(self._executor).__name__} calls methods of all environments at once: pass "
-                f"indices=None (got {indices!r}), or use execution='iterative'"
-            )
-        methods = [self._executor.envs[i].get_wrapper_attr(method_name) for i in numbers]
-        return [method(*method_args, **method_kwargs) for method in methods]
+        return self._executor.call_some(numbers, method_name, *method_args, **method_kwargs)
 
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Indices = None

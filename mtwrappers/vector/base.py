@@ -22,7 +22,7 @@ from mtwrappers.vector.checks import (
     spread_seeds,
 )
 
-EachCall = list[tuple[tuple[Any, ...], dict[str, Any]]]
+EachCall = list[tuple[tuple[Any, ...], dict[str, Any]] | None]
 # The methods by which environments are turned to a task, the first that they have.
 TASK_SETTERS = ("set_task", "set_task_state")
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
@@ -215,6 +215,18 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._require_open()
         self._require_idle("call")
         return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
+
+    def call_some(
+        self, indices: Sequence[int], name: str, /, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """Calls a method, or reads an attribute, of the environments ``indices`` alone."""
+        self._require_open()
+        self._require_idle("call_some")
+        each: EachCall = [None] * self.num_envs
+        for i in indices:
+            each[i] = (args, kwargs)
+        results = self._call_each(name, each)
+        return [results[i] for i in indices]
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of each environment; a method is called, as in Gymnasium."""

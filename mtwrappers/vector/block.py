@@ -133,18 +133,26 @@ class EnvBlock:
         except Exception as exc:
             raise self._named(exc, i) from exc
 
-    def call(self, name: str, each: Sequence[tuple[tuple[Any, ...], dict[str, Any]]]) -> list[Any]:
+    def call(
+        self, name: str, each: Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
+    ) -> list[Any]:
         """Calls a method, or reads an attribute, of each environment.
 
         Args:
             name: Looked up through the environment's wrappers.
-            each: Arguments for each environment of the block.
+            each: Arguments for each environment of the block; ``None`` leaves one alone, and its
+                result is ``None``.
         """
-        results, i = [], 0
+        results: list[Any] = []
+        i = 0
         try:
             for i, env in enumerate(self.envs):
+                arguments = each[i]
+                if arguments is None:
+                    results.append(None)
+                    continue
                 value = env.get_wrapper_attr(name)
-                args, kwargs = each[i]
+                args, kwargs = arguments
                 results.append(value(*args, **kwargs) if callable(value) else value)
         except Exception as exc:
             raise self._named(exc, i) from exc

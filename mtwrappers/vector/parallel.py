@@ -99,6 +99,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         self._batch_infos = InfoBatcher()
         self._seeds: list[int | None] = [None] * self.num_envs
         self._restart_count = 0
+        self._kept: dict[str, EachCall] = {}
         self._fd = -1
         self._dtype: Any = None
         # Workers that were replaced outside of a step, which the next step is to say.
@@ -340,7 +341,11 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
 
         answers = self._ask("call", arguments)
         if name.startswith("toggle_") or name in TASK_SETTERS:
-            self._crew.remember(name, "call", arguments)
+            # Environments that were left alone keep what they were told before.
+            before = self._kept.get(name, [None] * self.num_envs)
+            kept = [new or old for new, old in zip(each, before, strict=True)]
+            self._kept[name] = kept
+            self._crew.remember(name, "call", lambda rows: (name, kept[rows]))
         return [value for answer in answers for value in answer]
 
     def _set_attr_each(self, name: str, values: list[Any]) -> None:

@@ -330,18 +330,13 @@ def test_a_method_is_called_with_its_arguments(sb3, executor):
     venv.close()
 
 
-def test_a_method_of_some_environments_is_called_on_them_alone(sb3):
-    venv = as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(3), 3))
+@both_executors
+def test_a_method_of_some_environments_is_called_on_them_alone(sb3, executor):
+    venv = as_sb3_vec_env(executor(counting_makers(3), 3))
     [(obs, _)] = venv.env_method("reset", seed=3, indices=1)
     assert obs.tolist() == [100, 100]
     assert venv.get_attr("seeds") == [[], [3], []]
-
-
-def test_a_method_of_some_environments_in_workers_is_refused(sb3):
-    venv = as_sb3_vec_env(MetaParallelEnvExecutor(counting_makers(3), 3, workers=2))
-    with pytest.raises(NotImplementedError, match="indices=None"):
-        venv.env_method("reset", indices=[1])
-    assert venv.get_attr("seeds") == [[], [], []]
+    assert venv.env_method("has_wrapper_attr", name="first", indices=[2, 0]) == [True, True]
     venv.close()
 
 

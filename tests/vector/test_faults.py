@@ -621,6 +621,15 @@ def test_what_was_set_is_set_again_in_the_same_order(order, first):
         assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [first + 1] * 2 + [first] * 2
 
 
+def test_what_was_set_of_some_environments_is_set_again_beside_the_rest():
+    with closing(parallel(on_worker_failure="restart")) as envs:
+        envs.set_tasks([500, 600])
+        envs.call_some([3], "set_task", 900)
+        assert envs.reset(seed=0)[0][:, 0].tolist() == [500, 500, 600, 900]
+        kill(envs, 1)
+        assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [501, 501, 600, 900]
+
+
 def test_a_restart_draws_from_a_branch_of_the_seed():
     draws = []
     for seed in (3, 3, 30):
