@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
+import importlib.util
 import json
 from collections.abc import Callable
 from functools import partial
@@ -17,7 +17,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
-from tests.fakes import check_env_warnings, equal, play
+from tests.fakes import check_env_warnings, equal, play, run_python
 from tests.vector.fakes import BoxCountingEnv, all_modes
 
 
@@ -143,7 +143,8 @@ NOT_SAME_STEP = (
     *("GrayscaleObservation", "NumpyToTorch", "RescaleObservation", "ReshapeObservation"),
     *("ResizeObservation", "TransformObservation", "VectorizeTransformObservation"),
 )
-ONLY_NEXT_STEP = ("JaxToNumpy", "JaxToTorch", "NormalizeObservation")
+JAX = ("JaxToNumpy", "JaxToTorch")
+ONLY_NEXT_STEP = (*JAX, "NormalizeObservation")
 MODES = {
     **{name: {AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED} for name in NOT_SAME_STEP},
     **{name: {AutoresetMode.NEXT_STEP} for name in ONLY_NEXT_STEP},
@@ -218,18 +219,9 @@ def test_every_vector_wrapper_of_gymnasium_is_tested():
     assert TABLE.keys() | RENDERING == set(wrappers.__all__)
 
 
-@pytest.mark.filterwarnings(
-    # DtypeObservation casts the bounds of a space.
-    "ignore:.*precision lowered by casting:UserWarning"
-)
-@pytest.mark.parametrize("executor", EXECUTORS)
-@pytest.mark.parametrize("name", TABLE)
-@all_modes
-def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, executor, mode, executors):
-    env_class, wrap, modules = TABLE[name]
-    for module in modules:
-        pytest.importorskip(module)
-    ours = executors(executor, env_class, mode)
+def compare(name, ours, mode):
+    """Requires of a wrapper over ``ours`` what it does over Gymnasium's own."""
+    env_class, wrap, _ = TABLE[name]
     oracle = Oracle(makers(env_class), autoreset_mode=mode)
     if mode not in MODES.get(name, AutoresetMode):
         for envs in (ours, oracle):
@@ -244,6 +236,35 @@ def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, executor
     # No environment's first step is its last, so a wrapper that saw only one would be found out.
     assert sum(bool((result[2] | result[3]).any()) for result in found if len(result) == 5) >= 5
     oracle.close()
+
+
+@pytest.mark.filterwarnings(
+    # DtypeObservation casts the bounds of a space.
+    "ignore:.*precision lowered by casting:UserWarning"
+)
+@pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.parametrize("name", [name for name in TABLE if name not in JAX])
+@all_modes
+def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, executor, mode, executors):
+    for module in TABLE[name][2]:
+        pytest.importorskip(module)
+    compare(name, executors(executor, TABLE[name][0], mode), mode)
+
+
+@pytest.mark.parametrize("name", JAX)
+def test_a_wrapper_for_jax_gives_what_it_gives_over_gymnasiums_own(name):
+    for module in TABLE[name][2]:
+        if importlib.util.find_spec(module) is None:
+            pytest.skip(f"{module} is not installed")
+    # In a Python of its own: once jax has started, it warns of every fork after it.
+    run_python(
+        "from tests.integrations.test_gymnasium import *\n"
+        "for executor in EXECUTORS.values():\n"
+        "    for mode in AutoresetMode:\n"
+        "        envs = executor(makers(ARRAYS), 2, 2, autoreset_mode=mode)\n"
+        f"        compare({name!r}, envs, mode)\n"
+        "        envs.close()\n"
+    )
 
 
 @pytest.mark.parametrize("executor", EXECUTORS)
