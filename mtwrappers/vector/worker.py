@@ -32,9 +32,12 @@ from mtwrappers.vector.shared import INFO_SLOTS, SharedArrays
 
 STEP = DONE = b""  # read in one call, where others take two
 OK, ERROR = "ok", "error"
-# Seconds that a worker looks for the next step before it sleeps. A sleeping core takes longer to
-# wake than the time between two steps; whoever has work to do is let through meanwhile.
+# Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
+# wake than the time between two steps. Where somebody else wants the core, it gives way for
+# some steps instead; that is so if a yield takes longer than an idle core would need.
 _WATCH = 300e-6
+_YIELD = 20e-6
+_GIVE_WAY = 100
 
 
 def main(conn: Connection, payload: bytes) -> None:
@@ -91,6 +94,7 @@ def _failure(exc: Exception) -> bytes:
 class _Server:
     def __init__(self, conn: Connection, payload: bytes) -> None:
         self._conn = conn
+        self._give_way = 0
         self._poll = select.poll()
         self._poll.register(conn.fileno(), select.POLLIN)
         makers, offset, mode, limit = pickle.loads(payload)
@@ -109,10 +113,17 @@ class _Server:
 
     def _receive(self) -> bytes:
         arrived = self._poll.poll
-        if not arrived(0):
-            until = time.perf_counter() + _WATCH
-            while not arrived(0) and time.perf_counter() < until:
+        if self._give_way:
+            self._give_way -= 1
+        elif not arrived(0):
+            now = time.perf_counter()
+            until = now + _WATCH
+            while now < until and not arrived(0):
                 os.sched_yield()
+                before, now = now, time.perf_counter()
+                if now - before > _YIELD:
+                    self._give_way = _GIVE_WAY
+                    break
         return self._conn.recv_bytes()
 
     def serve(self) -> None:
