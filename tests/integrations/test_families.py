@@ -111,7 +111,10 @@ def test_locomotion_with_goal_velocities_is_a_batch_of_tasks(env_id, parallel):
     single = make()
     single.reset(seed=0)
     tasks = single.sample_tasks(2)
-    executor = MetaParallelEnvExecutor if parallel else MetaIterativeEnvExecutor
+    # Forked, for a spawned worker cannot import the example.
+    executor = (
+        partial(MetaParallelEnvExecutor, context="fork") if parallel else MetaIterativeEnvExecutor
+    )
     envs = executor(make, 2, 2, max_path_length=5)
     envs.set_tasks(tasks)
     envs.reset(seed=7)
