@@ -12,6 +12,7 @@ from mtwrappers.registration import register_all
 
 if TYPE_CHECKING:
     from mtwrappers.adapters.sb3 import as_sb3_vec_env
+    from mtwrappers.adapters.torchrl import as_torchrl_env
     from mtwrappers.core import MTEnv
     from mtwrappers.errors import SeedNotSetError, WorkerDiedError
     from mtwrappers.evaluation import evaluate, few_shot_evaluate
@@ -38,11 +39,18 @@ if TYPE_CHECKING:
     from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
     from mtwrappers.vector.parallel import MetaParallelEnvExecutor
     from mtwrappers.vector.wrapper import MetaVectorWrapper
+    from mtwrappers.vector.wrappers.normalize_observation import VectorNormalizeObservationPerTask
+    from mtwrappers.vector.wrappers.normalize_reward import VectorNormalizeRewardPerTask
+    from mtwrappers.vector.wrappers.rl2_observation import VectorRL2Observation
     from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv
     from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
     from mtwrappers.wrappers.multi_env import MultiEnvWrapper
+    from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
+    from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
+    from mtwrappers.wrappers.rl2_observation import RL2Observation
     from mtwrappers.wrappers.task_name import TaskNameWrapper
     from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
+    from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 
 __version__ = "0.1.0"
 
@@ -68,7 +76,10 @@ _HOME = {
     "MetaWorldTaskSampler": "tasks.samplers",
     "MultiEnvWrapper": "wrappers.multi_env",
     "NewEnvUpdate": "tasks.updates",
+    "NormalizeObservationPerTask": "wrappers.normalize_observation",
+    "NormalizeRewardPerTask": "wrappers.normalize_reward",
     "PointGoalEnv": "point_env",
+    "RL2Observation": "wrappers.rl2_observation",
     "SampleProcessor": "processors.sample",
     "Sampler": "samplers.sampler",
     "SeedNotSetError": "errors",
@@ -77,9 +88,14 @@ _HOME = {
     "TaskNameWrapper": "wrappers.task_name",
     "TaskOnehotWrapper": "wrappers.task_onehot",
     "TaskSampler": "tasks.samplers",
+    "TerminateOnSuccess": "wrappers.terminate_on_success",
+    "VectorNormalizeObservationPerTask": "vector.wrappers.normalize_observation",
+    "VectorNormalizeRewardPerTask": "vector.wrappers.normalize_reward",
+    "VectorRL2Observation": "vector.wrappers.rl2_observation",
     "WorkerDiedError": "errors",
     "ZeroBaseline": "processors.baselines",
     "as_sb3_vec_env": "adapters.sb3",
+    "as_torchrl_env": "adapters.torchrl",
     "evaluate": "evaluation",
     "few_shot_evaluate": "evaluation",
 }
@@ -106,7 +122,10 @@ __all__ = [
     "MetaWorldTaskSampler",
     "MultiEnvWrapper",
     "NewEnvUpdate",
+    "NormalizeObservationPerTask",
+    "NormalizeRewardPerTask",
     "PointGoalEnv",
+    "RL2Observation",
     "SampleProcessor",
     "Sampler",
     "SeedNotSetError",
@@ -115,9 +134,14 @@ __all__ = [
     "TaskNameWrapper",
     "TaskOnehotWrapper",
     "TaskSampler",
+    "TerminateOnSuccess",
+    "VectorNormalizeObservationPerTask",
+    "VectorNormalizeRewardPerTask",
+    "VectorRL2Observation",
     "WorkerDiedError",
     "ZeroBaseline",
     "as_sb3_vec_env",
+    "as_torchrl_env",
     "evaluate",
     "few_shot_evaluate",
 ]

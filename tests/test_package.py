@@ -20,7 +20,10 @@ PRINT_HEAVY = f"import sys; print(sorted(set({HEAVY}) & set(sys.modules)))"
 # The data flows down this list; no module imports one of a later layer.
 FLOW = ("tasks", "vector", "samplers", "processors")
 # What the other layers stand on, and which stands on none of them.
-GROUND = ("_extras", "core", "errors", "indexed", "registration", "seeding", "selection", "spaces")
+GROUND = (
+    *("_extras", "core", "errors", "history", "indexed", "registration", "seeding", "selection"),
+    "spaces",
+)
 MEETING_POINT = "mtwrappers.samplers.trajectory"
 
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
+from gymnasium.spaces import Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
@@ -53,6 +54,16 @@ class TaskOnehotWrapper(
         self._task_index = index
         self._size = box.shape[0]
         self._template = onehot_template(box, index, n_total_tasks)
+
+    @property
+    def n_total_tasks(self) -> int:
+        """The length of the one-hot."""
+        return int(self._template.shape[0] - self._size)
+
+    @property
+    def env_observation_space(self) -> Space[Any]:
+        """The space of the observation before the one-hot, as an `MTEnv` names it."""
+        return self.env.observation_space
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

@@ -1,0 +1,1 @@
+"""Wrappers of vector environments that multi-task training needs."""

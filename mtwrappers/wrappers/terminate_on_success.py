@@ -1,0 +1,64 @@
+"""Episodes that end when the task is done."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import gymnasium
+from gymnasium.utils import RecordConstructorArgs
+
+
+class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Terminates an episode at the first step whose ``info["success"]`` is true.
+
+    Infos, observations and rewards stay as they are. In a vector environment each sub-environment
+    is to be wrapped, within what counts its episodes: see `wrap_env_cons_list`.
+
+    Args:
+        env: An environment that says ``info["success"]`` at every step.
+        key: Another key that says it, such as ``"is_success"``.
+
+    Raises:
+        ValueError: On a step whose info lacks the key.
+
+    >>> from mtwrappers import PointGoalEnv
+    >>> env = TerminateOnSuccess(PointGoalEnv(radius=0.1))
+    >>> obs, info = env.reset(seed=0)
+    >>> obs, reward, terminated, truncated, info = env.step([0.1, 0.0])
+    >>> terminated, info["success"]
+    (True, 1.0)
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], key: str = "success") -> None:
+        RecordConstructorArgs.__init__(self, key=key)
+        super().__init__(env)
+        self._key = key
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        """Steps the environment."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        try:
+            success = info[self._key]
+        except KeyError:
+            raise ValueError(
+                f"expected {self._key!r} in the info of every step, got {sorted(info)}"
+            ) from None
+        return obs, reward, terminated or bool(success), truncated, info
+
+    @classmethod
+    def wrap_env_cons_list(
+        cls, env_cons: Sequence[Callable[[], gymnasium.Env[Any, Any]]], key: str = "success"
+    ) -> list[Callable[[], TerminateOnSuccess]]:
+        """Wraps what each constructor makes; the results pickle if the constructors do.
+
+        It is the vectorised form: ``MetaParallelEnvExecutor(wrap_env_cons_list(makers), M, K)``.
+        """
+        return [functools.partial(_construct, cls, cons, key) for cons in env_cons]
+
+
+def _construct(
+    cls: type[TerminateOnSuccess], env_cons: Callable[[], gymnasium.Env[Any, Any]], key: str
+) -> TerminateOnSuccess:
+    return cls(env_cons(), key)
