@@ -12,7 +12,7 @@ import torch
 from torchrl.collectors import Collector
 from torchrl.envs import RewardSum
 
-from mtwrappers.adapters.torchrl import as_torchrl_env
+from mtwrappers import as_torchrl_env
 
 EPISODE_STEPS = 100
 

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 
+if TYPE_CHECKING:
+    _Base = VectorWrapper[Any, Any, Any, Any, Any]
+else:
+    _Base = VectorWrapper  # generic in later versions of Gymnasium only
 
-class MetaVectorWrapper(VectorWrapper[Any, Any, Any, Any, Any]):
+
+class MetaVectorWrapper(_Base):
     """A `gymnasium.vector.VectorWrapper` that forwards what Gymnasium's leave behind.
 
     ``call``, ``get_attr``, ``set_attr``, ``set_tasks``, ``step_async``, ``autoreset_mode`` and the
