@@ -68,10 +68,27 @@ class LinearBaseline(Baseline):
             raise ValueError(f"reg_coeff must be zero or greater, got {reg_coeff!r}")
         self._reg_coeff = reg_coeff
         self._coeffs: Floats | None = None
+        self._room = np.empty(0)
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Copies and pickles do not carry the room for features."""
+        return {**self.__dict__, "_room": np.empty(0)}
 
     @abc.abstractmethod
     def _features(self, observations: NDArray[Any], times: Floats) -> Floats:
-        """The features of steps, ``(S, F)``, from ``(S, O)`` and their times within paths."""
+        """The features of steps, ``(S, F)``, from ``(S, O)`` and their times within paths.
+
+        They are in `_empty` memory: good until the next call.
+        """
+
+    def _empty(self, steps: int, features: int) -> Floats:
+        """Room for ``(S, F)`` features, kept for the next task.
+
+        Fresh pages cost as much as what is written to them.
+        """
+        if self._room.size < steps * features:
+            self._room = np.empty(steps * features)
+        return self._room[: steps * features].reshape(steps, features)
 
     def get_param_values(self) -> Floats | None:
         """The coefficients, ``(F,)``, or ``None`` before the first fit."""
@@ -146,7 +163,7 @@ class LinearFeatureBaseline(LinearBaseline):
     def _features(self, observations: NDArray[Any], times: Floats) -> Floats:
         flat = observations.reshape(len(observations), -1)
         o = flat.shape[1]
-        features = np.empty((len(flat), 2 * o + 4))
+        features = self._empty(len(flat), 2 * o + 4)
         np.clip(flat, -10, 10, out=features[:, :o])
         np.square(features[:, :o], out=features[:, o : 2 * o])
         _write_time(features[:, 2 * o :], times)
@@ -157,7 +174,7 @@ class LinearTimeBaseline(LinearBaseline):
     """Linear in ``t/100``, ``(t/100)^2``, ``(t/100)^3`` and 1."""
 
     def _features(self, observations: NDArray[Any], times: Floats) -> Floats:
-        features = np.empty((len(times), 4))
+        features = self._empty(len(times), 4)
         _write_time(features, times)
         return features
 

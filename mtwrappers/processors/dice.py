@@ -11,16 +11,14 @@ from numpy.typing import NDArray
 from mtwrappers.checks import positive
 from mtwrappers.log import LogSink
 from mtwrappers.processors.baselines import Baseline
-from mtwrappers.processors.batch import PathBatch
-from mtwrappers.processors.returns import discounted_sums, gae, normalized, shifted_to_positive
+from mtwrappers.processors.batch import PathBatch, task_batches
+from mtwrappers.processors.returns import discounted_sums
 from mtwrappers.processors.sample import (
     Floats,
     SampleProcessor,
     SamplesData,
     check_baseline,
     fit_predict,
-    last_values,
-    task_batches,
 )
 from mtwrappers.samplers.trajectory import Path
 
@@ -95,39 +93,25 @@ class DiceSampleProcessor(SampleProcessor):
                 f"path {longest} of {batch.what} has {batch.lengths[longest]} steps, at most "
                 f"max_path_length={self.max_path_length} were expected"
             )
-        pad = _Padding(batch, self.max_path_length)
+        pad = _Padding(batch.lengths, self.max_path_length)
         returns = discounted_sums(batch.rewards, self.discount, batch.ends)
         discounted = batch.rewards * self.discount ** batch.times()
         predicted = fit_predict(self.baseline, batch, discounted, "discounted_rewards")
         data: SamplesData = {
-            "mask": pad.mask,
-            "observations": pad.pad(batch.observations),
-            "actions": pad.gather("actions"),
-            "rewards": pad.pad(batch.rewards),
-            "returns": pad.pad(returns),
-            "adjusted_rewards": pad.pad(self._shape(discounted - predicted)),
-            "env_infos": pad.gather("env_infos"),
-            "agent_infos": pad.gather("agent_infos"),
+            "mask": pad.mask.astype(np.float64),
+            "observations": pad.rows(batch.observations)
+            if pad.full
+            else batch.gather("observations", pad.join),
+            "actions": batch.gather("actions", pad.join),
+            "rewards": pad.rows(batch.rewards),
+            "returns": pad.rows(returns),
+            "adjusted_rewards": pad.rows(self._rescaled(discounted - predicted)),
+            "env_infos": batch.gather("env_infos", pad.join),
+            "agent_infos": batch.gather("agent_infos", pad.join),
         }
         if self.return_baseline is not None:
-            values = fit_predict(self.return_baseline, batch, returns, "returns")
-            if self.bootstrap_truncated:
-                after = last_values(self.return_baseline, batch)
-            else:
-                after = np.zeros(len(batch.lengths))
-            advantages = gae(
-                batch.rewards, values, after, self.discount, self.gae_lambda, batch.ends
-            )
-            data["advantages"] = pad.pad(self._shape(advantages))
+            data["advantages"] = pad.rows(self._advantages(self.return_baseline, batch, returns))
         return data, returns
-
-    def _shape(self, values: Floats) -> Floats:
-        """Normalises and shifts real steps."""
-        if self.normalize_adv:
-            values = normalized(values)
-        if self.positive_adv:
-            values = shifted_to_positive(values)
-        return values
 
 
 class DiceMetaSampleProcessor(DiceSampleProcessor):
@@ -155,31 +139,41 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
 
 
 class _Padding:
-    """Where the steps of a batch stand among rows of one length."""
+    """Where the steps of some paths stand among rows of one length.
 
-    def __init__(self, batch: PathBatch, length: int) -> None:
-        self._batch, self._length = batch, length
-        rows = np.repeat(np.arange(len(batch.lengths)), batch.lengths)
-        self._where = rows * length + batch.times().astype(np.intp)
-        self.mask: NDArray[np.float64] = self.pad(np.ones(len(batch.rewards)))
+    Where every path is as long as the rows, as without early ends, rows are the steps themselves.
 
-    def pad(self, values: NDArray[Any]) -> NDArray[Any]:
+    Args:
+        lengths: Steps of each path, ``(P,)``.
+        length: The length of the rows, ``T``.
+
+    Attributes:
+        full: Whether every path is as long as the rows.
+        mask: Which steps are real, ``(P, T)`` bool.
+    """
+
+    def __init__(self, lengths: NDArray[np.intp], length: int) -> None:
+        self._shape = (len(lengths), length)
+        self._missing = (length - lengths).tolist()
+        self.full = not any(self._missing)
+        self.mask: NDArray[np.bool_] = np.arange(length) < lengths[:, None]
+
+    def rows(self, steps: NDArray[Any]) -> NDArray[Any]:
         """Steps ``(S, ...)`` as rows ``(P, T, ...)``, zero behind the ends."""
-        paths = len(self._batch.lengths)
-        rows = np.zeros((paths * self._length, *values.shape[1:]), values.dtype)
-        rows[self._where] = values
-        return rows.reshape(paths, self._length, *values.shape[1:])
-
-    def gather(self, key: str) -> Any:
-        """A key of all paths, padded, in dicts as it comes."""
-        return self._pad_each([path.get(key, {}) for path in self._batch.paths])
-
-    def _pad_each(self, values: Sequence[Any]) -> Any:
-        first = values[0]
-        if isinstance(first, Mapping):
-            return {key: self._pad_each([value[key] for value in values]) for key in first}
-        shape = (len(values), self._length, *np.shape(first)[1:])
-        rows = np.zeros(shape, np.result_type(*{np.asarray(value).dtype for value in values}))
-        for row, value in zip(rows, values, strict=True):
-            row[: len(value)] = value
+        if self.full:
+            return steps.reshape(*self._shape, *steps.shape[1:])
+        rows = np.zeros((*self._shape, *steps.shape[1:]), steps.dtype)
+        rows[self.mask] = steps
         return rows
+
+    def join(self, values: Sequence[Any]) -> NDArray[Any]:
+        """Arrays ``(t, ...)``, one a path, as rows ``(P, T, ...)``: each step is copied once."""
+        if self.full:
+            return self.rows(np.concatenate(values))
+        first = np.asarray(values[0])
+        zeros = np.zeros((max(self._missing), *first.shape[1:]), first.dtype)
+        pieces: list[Any] = [zeros] * (2 * len(values))
+        pieces[::2] = values
+        pieces[1::2] = [zeros[:missing] for missing in self._missing]
+        joined: NDArray[Any] = np.concatenate(pieces)
+        return joined.reshape(*self._shape, *first.shape[1:])

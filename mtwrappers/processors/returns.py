@@ -10,7 +10,8 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg.blas import dtbsv
+
+from mtwrappers.processors.scan import summed
 
 Floats = NDArray[np.float64]
 
@@ -29,9 +30,8 @@ def discounted_sums(values: Any, discount: float, ends: Any) -> Floats:
 
     That is :math:`y_t = \sum_{k \ge t} \gamma^{k-t} x_k`: the return, when ``x`` are rewards.
 
-    All paths together are one bidiagonal system of equations, ``y - discount * shift(y) = x`` with
-    no coupling across the end of a path, which BLAS solves in one backward sweep: the same
-    operations, in the same order, as a loop over the steps.
+    The sums of long paths differ from a loop over the steps by rounding (see
+    `mtwrappers.processors.scan`, some 1e-15 of the largest sum); the others do not differ at all.
 
     Args:
         values: ``x`` of all paths, ``(S,)``.
@@ -44,21 +44,7 @@ def discounted_sums(values: Any, discount: float, ends: Any) -> Floats:
     >>> discounted_sums([1.0, 1.0, 1.0, 1.0, 1.0], 0.5, path_ends([2, 3]))
     array([1.5 , 1.  , 1.75, 1.5 , 1.  ])
     """
-    summed = np.array(values, dtype=np.float64)
-    n = len(summed)
-    if n < 2:
-        return summed
-    band = np.empty((2, n), order="F")
-    band[0] = -discount
-    # What a step takes from the next stands in the next one's column.
-    band[0, np.asarray(ends[:-1], dtype=np.intp) + 1] = 0.0
-    solved: Floats = dtbsv(1, band, summed, lower=0, diag=1)
-    if len(ends) > 1 and not np.isfinite(solved.sum()):
-        # Zero times infinity is not zero: solve path by path, so that none reaches another.
-        stops = (np.asarray(ends) + 1).tolist()
-        paths = [summed[start:stop] for start, stop in zip([0, *stops], stops, strict=False)]
-        return np.concatenate([discounted_sums(x, discount, [len(x) - 1]) for x in paths])
-    return solved
+    return summed(np.array(values, dtype=np.float64), discount, np.asarray(ends, dtype=np.intp))
 
 
 def gae(
@@ -87,12 +73,11 @@ def gae(
     """
     values = np.asarray(values, dtype=np.float64)
     deltas = np.empty_like(values)
-    deltas[:-1] = values[1:]
-    deltas[ends] = last_values
-    deltas *= discount
+    np.multiply(values[1:], discount, out=deltas[:-1])
+    deltas[ends] = discount * np.asarray(last_values, dtype=np.float64)
     deltas += rewards
     deltas -= values
-    return discounted_sums(deltas, discount * gae_lambda, ends)
+    return summed(deltas, discount * gae_lambda, np.asarray(ends, dtype=np.intp))
 
 
 def normalized(values: Floats) -> Floats:

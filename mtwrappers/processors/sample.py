@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from mtwrappers.checks import check_fraction
 from mtwrappers.log import LogSink, resolve_sink
 from mtwrappers.processors.baselines import Baseline, LinearBaseline, ZeroBaseline
-from mtwrappers.processors.batch import PathBatch
+from mtwrappers.processors.batch import PathBatch, task_batches
 from mtwrappers.processors.returns import discounted_sums, gae, normalized, shifted_to_positive
 from mtwrappers.samplers.trajectory import Path
 
@@ -139,32 +139,36 @@ class SampleProcessor:
         return data
 
     def _process(self, batch: PathBatch) -> tuple[SamplesData, Floats]:
-        returns, advantages = self.estimate(batch)
-        if self.normalize_adv:
-            advantages = normalized(advantages)
-        if self.positive_adv:
-            advantages = shifted_to_positive(advantages)
+        returns = discounted_sums(batch.rewards, self.discount, batch.ends)
         data = {
             "observations": batch.observations,
             "actions": batch.gather("actions"),
             "rewards": batch.rewards,
             "returns": returns,
-            "advantages": advantages,
+            "advantages": self._advantages(self.baseline, batch, returns),
             "env_infos": batch.gather("env_infos"),
             "agent_infos": batch.gather("agent_infos"),
         }
         return data, returns
 
-    def estimate(self, batch: PathBatch) -> tuple[Floats, Floats]:
-        """Returns and advantages of a batch, ``(S,)`` each, not normalised."""
-        returns = discounted_sums(batch.rewards, self.discount, batch.ends)
-        values = fit_predict(self.baseline, batch, returns, "returns")
+    def _advantages(self, baseline: Baseline, batch: PathBatch, returns: Floats) -> Floats:
+        """Advantages of all steps, ``(S,)``, over a baseline that is fitted to the returns."""
+        values = fit_predict(baseline, batch, returns, "returns")
         if self.bootstrap_truncated:
-            after = last_values(self.baseline, batch)
+            after = last_values(baseline, batch)
         else:
             after = np.zeros(len(batch.lengths))
-        advantages = gae(batch.rewards, values, after, self.discount, self.gae_lambda, batch.ends)
-        return returns, advantages
+        return self._rescaled(
+            gae(batch.rewards, values, after, self.discount, self.gae_lambda, batch.ends)
+        )
+
+    def _rescaled(self, values: Floats) -> Floats:
+        """Normalises and shifts what is known of real steps, ``(S,)``."""
+        if self.normalize_adv:
+            values = normalized(values)
+        if self.positive_adv:
+            values = shifted_to_positive(values)
+        return values
 
     def _log(self, batches: Sequence[PathBatch], returns: Sequence[Floats], prefix: str) -> None:
         """Logs over all paths: first returns are discounted, sums of rewards are not."""
@@ -215,15 +219,3 @@ class MetaSampleProcessor(SampleProcessor):
         if log:
             self._log(batches, [returns for _, returns in processed], log_prefix)
         return [data for data, _ in processed]
-
-
-def task_batches(paths: Mapping[Any, Sequence[Path]]) -> list[PathBatch]:
-    """The paths of each task as flat arrays.
-
-    Raises:
-        ValueError: If there are no tasks, or the paths of one are malformed.
-    """
-    if not isinstance(paths, Mapping) or not paths:
-        got = "none" if isinstance(paths, Mapping) else type(paths).__name__
-        raise ValueError(f"expected a dict of the paths of at least one task, got {got}")
-    return [PathBatch(own, f"paths of task {task!r}") for task, own in paths.items()]

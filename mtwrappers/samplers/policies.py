@@ -58,7 +58,12 @@ class PolicyCaller:
                 raise ValueError(f"expected {m * k} actions from the policy, got {got}")
             return actions, {}
         actions, infos = self._get(observations.reshape(m, k, *observations.shape[1:]))
-        if len(actions) != m or any(len(own) != k for own in actions):
+        right = (
+            actions.shape[:2] == (m, k)
+            if isinstance(actions, np.ndarray)
+            else len(actions) == m and all(len(own) == k for own in actions)
+        )
+        if not right:
             counts = [len(own) for own in actions]
             raise ValueError(
                 f"expected {k} actions for each of {m} tasks from the policy, got {counts}"

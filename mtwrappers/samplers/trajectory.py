@@ -19,7 +19,7 @@ key                    shape, dtype        meaning
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -51,20 +51,20 @@ def check_paths(paths: Any, what: str = "paths") -> list[int]:
         raise ValueError(f"path 0 of {what} lacks {missing}; it has {sorted(first)}")
     keys = first.keys()
     obs_shape, action_shape = np.shape(first["observations"])[1:], np.shape(first["actions"])[1:]
-    lengths = []
-    # Batches hold thousands of short paths: this loop is what checking costs.
     for i, path in enumerate(paths):
         if not isinstance(path, dict) or path.keys() != keys:
             raise ValueError(_key_message(path, i, what, first))
-        shape = _shape(path["rewards"])
-        if (
-            len(shape) != 1
-            or not shape[0]
-            or _shape(path["observations"]) != shape + obs_shape
-            or _shape(path["actions"]) != shape + action_shape
-        ):
-            raise ValueError(_shape_message(path, i, what, obs_shape, action_shape))
-        lengths.append(shape[0])
+    # Batches hold thousands of short paths: they are looked at key by key, in few passes.
+    shapes = _shapes([path["rewards"] for path in paths])
+    fit = (
+        {*map(len, shapes)} == {1}
+        and (0,) not in shapes
+        and _shapes([path["observations"] for path in paths]) == [s + obs_shape for s in shapes]
+        and _shapes([path["actions"] for path in paths]) == [s + action_shape for s in shapes]
+    )
+    if not fit:
+        raise ValueError(_shape_message(paths, what, obs_shape, action_shape))
+    lengths = [shape[0] for shape in shapes]
     for key in ("terminated", "truncated"):
         if np.ndim(first.get(key, False)):
             _check_lengths([path[key] for path in paths], lengths, key, what)
@@ -79,8 +79,9 @@ def _check_infos(values: Sequence[Any], lengths: list[int], key: str, what: str)
     if not isinstance(first, Mapping):
         _check_lengths(values, lengths, key, what)
         return
+    keys = first.keys()
     for i, value in enumerate(values):
-        if value.keys() != first.keys():
+        if value.keys() != keys:
             raise ValueError(
                 f"{key} of path {i} of {what} have the keys {sorted(value)}, expected "
                 f"{sorted(first)} as in path 0"
@@ -90,15 +91,16 @@ def _check_infos(values: Sequence[Any], lengths: list[int], key: str, what: str)
 
 
 def _check_lengths(values: Sequence[Any], lengths: list[int], key: str, what: str) -> None:
-    found = [len(value) for value in values]
+    found = list(map(len, values))
     if found != lengths:
         i = next(i for i, (a, b) in enumerate(zip(found, lengths, strict=True)) if a != b)
         raise ValueError(f"{key} of path {i} of {what} must have {lengths[i]} rows, got {found[i]}")
 
 
-def _shape(values: Any) -> tuple[int, ...]:
-    shape: tuple[int, ...] = values.shape if type(values) is np.ndarray else np.shape(values)
-    return shape
+def _shapes(values: Sequence[Any]) -> list[tuple[int, ...]]:
+    if {*map(type, values)} == {np.ndarray}:
+        return [value.shape for value in values]
+    return [np.shape(value) for value in values]
 
 
 def _key_message(path: Any, i: int, what: str, first: Mapping[str, Any]) -> str:
@@ -108,21 +110,24 @@ def _key_message(path: Any, i: int, what: str, first: Mapping[str, Any]) -> str:
 
 
 def _shape_message(
-    path: Mapping[str, Any],
-    i: int,
+    paths: Sequence[Mapping[str, Any]],
     what: str,
     obs_shape: tuple[int, ...],
     action_shape: tuple[int, ...],
 ) -> str:
-    shape = np.shape(path["rewards"])
-    if len(shape) != 1 or not shape[0]:
-        return (
-            f"rewards of path {i} of {what} must have shape (T,) with T of 1 or more, got {shape}"
-        )
-    for key, rest in (("observations", obs_shape), ("actions", action_shape)):
-        if np.shape(path[key]) != shape + rest:
-            break
-    return f"{key} of path {i} of {what} must have shape {shape + rest}, got {np.shape(path[key])}"
+    """What is wrong with the first path whose arrays do not fit together."""
+    for i, path in enumerate(paths):
+        shape = np.shape(path["rewards"])
+        if len(shape) != 1 or not shape[0]:
+            return (
+                f"rewards of path {i} of {what} must have shape (T,) with T of 1 or more, got "
+                f"{shape}"
+            )
+        for key, rest in (("observations", obs_shape), ("actions", action_shape)):
+            got = np.shape(path[key])
+            if got != shape + rest:
+                return f"{key} of path {i} of {what} must have shape {shape + rest}, got {got}"
+    raise AssertionError("called for paths that fit together")
 
 
 def check_rewards(
@@ -142,12 +147,17 @@ def check_rewards(
     raise ValueError(f"reward of path {path} of {what} is NaN at step {step}")
 
 
-def stack(values: Sequence[Any]) -> Any:
-    """Dicts of arrays, nested or not, concatenated key by key along the first axis."""
+def stack(values: Sequence[Any], join: Callable[[Sequence[Any]], Any] = np.concatenate) -> Any:
+    """Dicts of arrays, nested or not, joined key by key.
+
+    Args:
+        values: Dicts of the same keys, or arrays, one a path.
+        join: Makes one array of the arrays of all paths; it concatenates them by default.
+    """
     first = values[0]
     if isinstance(first, Mapping):
-        return {key: stack([value[key] for value in values]) for key in first}
-    return np.concatenate(values)
+        return {key: stack([value[key] for value in values], join) for key in first}
+    return join(values)
 
 
 def last_flag(path: Mapping[str, Any], key: str) -> bool:

@@ -1,5 +1,8 @@
 """Baselines: what they fit, predict and remember."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -121,6 +124,30 @@ def test_parameters_carry_over_to_another_baseline(baseline_type):
         assert np.array_equal(one.predict(path), two.predict(path))
     two.set_params(None)
     assert two.predict(paths[0]).tolist() == [0] * len(paths[0]["rewards"])
+
+
+@linear
+def test_predictions_outlive_the_next_ones(baseline_type):
+    """Features are computed in memory that is used again; what is returned is not."""
+    baseline = baseline_type()
+    one, two = targets_of(random_paths(5))[:2]
+    baseline.fit([one, two])
+    first = baseline.predict(one)
+    before = first.copy()
+    baseline.predict(two)
+    baseline.fit([two])
+    assert np.array_equal(first, before)
+
+
+@linear
+def test_copies_and_pickles_hold_the_coefficients_alone(baseline_type):
+    baseline = baseline_type()
+    path = make_path([1.0] * 3000)
+    baseline.fit([{**path, "returns": np.arange(3000.0)}])
+    packed = pickle.dumps(baseline)
+    assert len(packed) < 2000
+    for same in (pickle.loads(packed), copy.deepcopy(baseline)):
+        assert np.array_equal(same.predict(path), baseline.predict(path))
 
 
 @linear

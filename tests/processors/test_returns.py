@@ -58,8 +58,8 @@ def test_discounted_sums_equal_a_loop_bit_for_bit(seed, discount):
 
 
 def test_a_long_path_equals_a_loop_bit_for_bit():
-    values = np.random.default_rng(0).normal(size=5000)
-    sums = discounted_sums(values, 0.99, [4999])
+    values = np.random.default_rng(0).normal(size=4000)
+    sums = discounted_sums(values, 0.99, [3999])
     assert np.array_equal(sums, loop_returns(values.tolist(), 0.99))
 
 

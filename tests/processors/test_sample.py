@@ -347,6 +347,29 @@ def test_every_step_counts_once_in_the_average_of_all_tasks():
     assert two["adj_avg_rewards"].tolist() == [8 / (4 + 1e-8)]
 
 
+@pytest.mark.parametrize(("dtype", "size"), [(np.float32, 2), (np.float64, 5), (np.float64, 2)])
+def test_each_tasks_observations_keep_their_own_type_and_size(dtype, size):
+    """Observations of one kind are concatenated for all tasks at once, and others are not."""
+    other = [
+        {**p, "observations": np.full((len(p["rewards"]), size), 0.1, dtype)}
+        for p in random_paths(1)
+    ]
+    paths = {0: random_paths(0), 1: other}
+    batches = MetaSampleProcessor(ZeroBaseline()).process_samples(paths)
+    for batch, own in zip(batches, paths.values(), strict=True):
+        joined = np.concatenate([path["observations"] for path in own])
+        assert batch["observations"].dtype == joined.dtype
+        assert np.array_equal(batch["observations"], joined)
+
+
+def test_batches_of_two_tasks_do_not_overlap():
+    paths = {0: random_paths(0), 1: random_paths(1)}
+    one, two = MetaSampleProcessor(ZeroBaseline()).process_samples(paths)
+    before = two["observations"].copy()
+    one["observations"][:] = 7
+    assert np.array_equal(two["observations"], before)
+
+
 def test_batches_come_in_the_order_of_the_tasks():
     batches = meta({"b": [make_path([1])], "a": [make_path([2])]})
     assert [data["rewards"].tolist() for data in batches] == [[1], [2]]
