@@ -31,7 +31,7 @@ def discounted_sums(values: Any, discount: float, ends: Any) -> Floats:
     That is :math:`y_t = \sum_{k \ge t} \gamma^{k-t} x_k`: the return, when ``x`` are rewards.
 
     The sums of long paths differ from a loop over the steps by rounding (see
-    `mtwrappers.processors.scan`, some 1e-15 of the largest sum); the others do not differ at all.
+    `mtwrappers.processors.scan`, a few 1e-15 of the largest sum); the others do not differ at all.
 
     Args:
         values: ``x`` of all paths, ``(S,)``.

@@ -3,7 +3,7 @@
 A loop over the steps waits at each for the one before. `_swept` is that loop in BLAS, and
 `_blocked` breaks the chain for long paths: blocks of 16 steps are summed side by side by one matrix
 product, and the loop runs over the blocks alone (the two levels of Blelloch 1990, "Prefix Sums and
-Their Applications", section 1.3).
+Their Applications").
 """
 
 from __future__ import annotations
