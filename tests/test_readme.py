@@ -24,3 +24,11 @@ def test_the_commands_of_the_ci_are_marked():
         "main job",
         "tests",
     ]
+
+
+def test_the_readme_names_every_example_and_a_test_runs_each():
+    root = README.parent
+    examples = {path.name for path in (root / "examples").glob("*.py")}
+    assert set(re.findall(r"examples/(\w+\.py)", README.read_text())) == examples
+    tests = "".join(path.read_text() for path in (root / "tests").rglob("test_*.py"))
+    assert {name for name in examples if f'"{name}"' not in tests} == set()
