@@ -4,6 +4,7 @@ import copy
 import json
 import math
 import pickle
+import runpy
 from collections import Counter
 from functools import partial
 
@@ -14,7 +15,7 @@ import pytest
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper, PointGoalEnv
 from mtwrappers.history import TaskHistory
 from mtwrappers.selection import TaskSelector, least_success
-from tests.fakes import CountingEnv, check_env_warnings
+from tests.fakes import ROOT, CountingEnv, check_env_warnings
 
 
 class GradedEnv(CountingEnv):
@@ -317,3 +318,11 @@ def test_a_goal_is_a_task_with_a_history():
     assert history_of(env).successes(0) == (True,)
     assert history_of(env).successes(1) == (False,)
     assert history_of(env).returns(0) == pytest.approx((-0.1,))
+
+
+def test_the_example_learns_more_with_its_curriculum_than_without():
+    example = runpy.run_path(str(ROOT / "examples" / "curriculum.py"))
+    played, solved, skill = example["practise"](example["frontier"])
+    assert sum(played.values()) == 400
+    assert played[1] + played[2] > 200  # the goals at the frontier
+    assert skill > 2 * example["practise"]("uniform")[2]

@@ -177,10 +177,7 @@ class NormalizeObservationPerTask(
         self._statistics.set_state(state)
         self._count = self._statistics.count[:, 0].tolist()
 
-    def __getstate__(self) -> dict[str, Any]:
-        # The rows are views of the statistics, which a copy would make arrays of their own.
-        return {key: value for key, value in self.__dict__.items() if key != "_rows"}
-
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
+        # Views, which copying has made arrays of their own.
         self._rows = list(zip(self._statistics.mean, self._statistics.m2, strict=True))

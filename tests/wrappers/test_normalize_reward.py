@@ -55,6 +55,13 @@ def test_each_task_has_statistics_of_its_own_and_an_episode_begins_a_return():
     assert apart == pytest.approx(expected([1, 2.5, 4.25] * 2, [1, 2, 3] * 2))
 
 
+@pytest.mark.parametrize("truncate", [False, True])
+def test_an_end_without_a_reset_begins_a_return_too(truncate):
+    env = gymnasium.wrappers.Autoreset(CountingEnv(2, truncate=truncate))
+    rewards = [s[1] for s in play(NormalizeRewardPerTask(env, gamma=0.5), [0] * 5)[1:]]
+    assert rewards == pytest.approx(expected([1, 2.5, 0, 1, 2.5], [1, 2, 0, 1, 2]))
+
+
 def test_in_an_endless_episode_of_one_task_it_is_gymnasiums():
     ours = NormalizeRewardPerTask(CountingEnv(99), gamma=0.9)
     theirs = gymnasium.wrappers.NormalizeReward(CountingEnv(99), gamma=0.9)

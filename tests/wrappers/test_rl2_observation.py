@@ -68,6 +68,24 @@ def test_the_task_of_an_environment_with_set_task_is_its_own():
         env.step(1)
 
 
+def test_a_task_that_the_environment_changes_in_place_is_another():
+    env = RL2Observation(SharedTaskEnv())
+    tails(env, [1])
+    env.unwrapped.task["first"] = 5
+    assert env.reset()[0][2:].tolist() == [0] * 4
+
+
+class SharedTaskEnv(CountingEnv):
+    """Hands out the dict that it keeps."""
+
+    def __init__(self):
+        super().__init__()
+        self.task = {"first": 0}
+
+    def get_task(self):
+        return self.task
+
+
 def test_a_task_id_tells_tasks_apart_where_nothing_else_does():
     named = TaskNameWrapper(CountingEnv(), task_id=0)
     env = RL2Observation(named)

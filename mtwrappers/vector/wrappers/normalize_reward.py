@@ -83,7 +83,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper, RecordConstructorArgs):
         if self.update_running_mean:
             if began is None:
                 update(self._statistics, returns, self._groups())
-            elif not began.all():
+            else:
                 played = ~began
                 update(
                     self._statistics, returns[played], Groups(self._tasks[played], self._n_tasks)

@@ -53,6 +53,30 @@ def test_the_environments_of_a_task_share_statistics():
     assert state["m2"][2][0] / 10 == pytest.approx(2.0, rel=0.01)
 
 
+@pytest.mark.parametrize(
+    ("tasks", "mean", "variance"),
+    [
+        ([2, 0, 1], [10, 20, 0], [0, 0, 0]),
+        ([2, 0, 2, 1], [10, 30, 10], [0, 0, 100]),
+        ([1, 0, 1], [10, 10, 0], [0, 100, 1]),
+    ],
+)
+def test_the_statistics_of_a_step_are_those_of_each_tasks_samples(tasks, mean, variance):
+    made = [partial(TaskedEnv, task, first=10 * i) for i, task in enumerate(tasks)]
+    envs = VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(made, len(tasks)), 3)
+    obs, _ = envs.reset(seed=0)
+    state = envs.get_state()
+    for task in range(3):
+        count = 1e-4 + tasks.count(task)
+        assert state["count"][task] == pytest.approx(count)
+        assert state["mean"][task][0] == pytest.approx(mean[task], rel=1e-3)
+        if tasks.count(task) > 1:
+            assert state["m2"][task][0] / count == pytest.approx(variance[task], rel=1e-3)
+    for i, task in enumerate(tasks):
+        deviation = np.sqrt(state["m2"][task][0] / state["count"][task] + 1e-8)
+        assert obs[i, 0] == pytest.approx((10 * i - state["mean"][task][0]) / deviation)
+
+
 def test_more_tasks_than_environments_change_nothing():
     few, many = (
         VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(makers(), 3), n) for n in (3, 9)

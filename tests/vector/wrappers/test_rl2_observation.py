@@ -48,6 +48,38 @@ def test_setting_tasks_begins_trials_even_of_the_same_task():
     assert envs.reset()[0][:, 2:].tolist() == [[0, 1, 1, 1]] * 3
 
 
+def test_a_reset_of_an_episode_without_a_step_changes_nothing():
+    envs = VectorRL2Observation(MetaIterativeEnvExecutor(makers(), 3))
+    envs.reset(seed=0)
+    assert envs.reset()[0][:, 2:].tolist() == [[0] * 4] * 3
+
+
+class MovingGoalEnv(CountingEnv):
+    """Has another task in every episode, in one and the same dict; infos do not tell."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.task = {"goal": 0}
+
+    def get_task(self):
+        return self.task
+
+    def reset(self, *, seed=None, options=None):
+        self.task["goal"] += 1
+        return super().reset(seed=seed, options=options)
+
+
+@all_modes
+def test_goals_that_infos_do_not_tell_apart_begin_trials(mode):
+    envs = VectorRL2Observation(MetaIterativeEnvExecutor(MovingGoalEnv, 1, autoreset_mode=mode))
+    tails = [shown["obs"][2:].tolist() for shown in play_many(envs, [1, 1, 1])[0]]
+    same, following = {
+        "SameStep": ([0] * 4, [0, 1, 1, 0]),
+        "NextStep": ([0, 1, 2, 1], [0] * 4),
+    }.get(mode.value, ([0, 1, 2, 1], [0, 1, 1, 0]))
+    assert tails == [[0] * 4, [0, 1, 1, 0], same, following]
+
+
 @pytest.mark.parametrize(
     ("reset", "zeros"),
     [
