@@ -322,7 +322,7 @@ def test_a_goal_is_a_task_with_a_history():
 
 def test_the_example_learns_more_with_its_curriculum_than_without():
     example = runpy.run_path(str(ROOT / "examples" / "curriculum.py"))
-    played, solved, skill = example["practise"](example["frontier"])
+    played, _, skill = example["practise"](example["frontier"])
     assert sum(played.values()) == 400
     assert played[1] + played[2] > 200  # the goals at the frontier
     assert skill > 2 * example["practise"]("uniform")[2]
