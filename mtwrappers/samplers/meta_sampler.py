@@ -119,26 +119,35 @@ class MetaSampler:
         quotas = self._quotas()
         recorder = Recorder(quotas, int(quotas.max()) * self.max_path_length)
         policy_seconds = env_seconds = 0.0
-        times = 0
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None
         over = np.ones(self.envs.num_envs, dtype=np.bool_)
+        missing, total = quotas.copy(), int(quotas.sum())
+        last: tuple[Any, ...] | None = None
         clock = time.perf_counter
-        with self._bar(int(quotas.sum())) as advance:
-            while not recorder.complete:
+        with self._bar(total) as advance:
+            while missing.any():
                 start = clock()
                 if over.any():
                     self._policy.reset(over)
                 actions, agent_infos = self._policy(obs)
                 asked = clock()
-                step = self.envs.step(actions)
+                self.envs.step_async(actions)
+                # The step before this one is recorded while workers are busy with this one.
+                try:
+                    if last is not None:
+                        recorder.add(*last)
+                finally:
+                    step = self.envs.step_wait()
                 policy_seconds += asked - start
                 env_seconds += clock() - asked
-                over = recorder.add(obs, actions, agent_infos, step)
-                obs = step[0]
-                times += 1
+                last = (obs, actions, agent_infos, step)
+                obs, over = step[0], step[2] | step[3]
                 if over.any():
-                    advance(int(quotas.sum() - recorder.missing.sum()))
+                    missing -= over & (missing > 0)
+                    advance(total - int(missing.sum()))
+            if last is not None:
+                recorder.add(*last)
         paths = self._by_task(recorder)
         steps = sum(len(path["rewards"]) for own in paths.values() for path in own)
         self.total_timesteps_sampled += steps

@@ -39,11 +39,6 @@ class Recorder:
         """Whether every environment has given its paths."""
         return not self._left.any()
 
-    @property
-    def missing(self) -> NDArray[np.int64]:
-        """How many paths each environment still owes."""
-        return self._left.copy()
-
     def add(
         self,
         observations: NDArray[Any],
