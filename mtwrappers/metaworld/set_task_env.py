@@ -117,6 +117,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return tuple(self._pool.classes)
 
     @property
+    def env_observation_space(self) -> Any:
+        """`observation_space` without the one-hot at its end."""
+        return self.observation_space if self._wrapper is not None else self._pool.observation_space
+
+    @property
     def envs_built(self) -> int:
         """How many classes have been built so far."""
         return self._pool.envs_built

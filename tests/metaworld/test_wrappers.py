@@ -6,6 +6,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers import (
+    MetaWorldSetTaskEnv,
     NormalizeObservationPerTask,
     NormalizeRewardPerTask,
     RL2Observation,
@@ -61,3 +62,14 @@ def test_a_vector_wears_them_all_and_knows_its_classes(workers):
     assert observation.get_state()["count"] == pytest.approx([5.0001] * 2)
     assert np.shape(observation.get_state()["mean"]) == (2, 39)
     envs.close()
+
+
+def test_a_one_hot_that_a_set_task_environment_appends_stays_as_it_is():
+    inner = MetaWorldSetTaskEnv("MT10", "train", add_env_onehot=True)
+    env = NormalizeObservationPerTask(inner)
+    inner.set_task(inner.sample_tasks(2)[1])
+    obs, _ = env.reset(seed=0)
+    assert obs[39:].tolist() == [0, 1, *[0] * 8]
+    # The first of its task, so near its own mean.
+    assert abs(obs[:39]).max() < 0.01
+    env.close()
