@@ -21,8 +21,8 @@ def block_bounds(costs: Sequence[float] | None, n: int, workers: int) -> list[in
 
     >>> block_bounds(None, 10, 3)
     [0, 3, 6, 10]
-    >>> block_bounds([4, 4, 1, 1, 1, 1], 6, 2)
-    [0, 2, 6]
+    >>> block_bounds([6, 2, 1, 1, 1, 1], 6, 2)
+    [0, 1, 6]
     """
     if costs is None:
         return [n * w // workers for w in range(workers + 1)]
