@@ -1,3 +1,7 @@
+import ctypes
+import gc
+import sys
+
 import pytest
 
 
@@ -7,3 +11,12 @@ def _goals_of_their_own(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("MTWRAPPERS_CACHE_DIR", str(tmp_path_factory.mktemp("goals")))
         yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _memory_given_back():
+    """Workers are forked from this process, which takes the longer the larger it is."""
+    yield
+    gc.collect()
+    if sys.platform == "linux":
+        ctypes.CDLL(None).malloc_trim(0)

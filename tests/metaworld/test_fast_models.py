@@ -1,6 +1,7 @@
 """Environments of a class share the compile of its model, and not the model."""
 
 import gc
+import weakref
 
 import mujoco
 import numpy as np
@@ -136,3 +137,16 @@ def test_a_closed_environment_still_gives_its_compile(compiles, task, stock_play
     env.close()
     assert played(fast_class(NAME)(), task) == stock_played
     assert len(compiles) == 1
+
+
+def test_the_models_of_an_environment_go_with_its_last_reference(task):
+    env = fast_class(task.env_name)()
+    env.set_task(task)
+    env.reset()
+    model, data = weakref.ref(env.model), weakref.ref(env.data)
+    gc.disable()  # 40 MB an environment must not wait for it
+    try:
+        del env
+        assert (model(), data()) == (None, None)
+    finally:
+        gc.enable()

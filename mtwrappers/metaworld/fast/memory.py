@@ -173,9 +173,20 @@ class DataMemory:
 
 def _bytes_at(owner: Any, address: int, size: int) -> NDArray[np.uint8]:
     """A view of memory of ``owner``, which lives as long as the view."""
-    interface = {"data": (address, False), "shape": (size,), "typestr": "|u1", "version": 3}
-    run = type("_Run", (), {"__array_interface__": interface, "owner": owner})()
-    return np.asarray(run)
+    return np.asarray(_Run(owner, address, size))
+
+
+class _Run:
+    """Bytes of an owner's memory, in the form that NumPy takes."""
+
+    def __init__(self, owner: Any, address: int, size: int) -> None:
+        self.owner = owner
+        self.__array_interface__ = {
+            "data": (address, False),
+            "shape": (size,),
+            "typestr": "|u1",
+            "version": 3,
+        }
 
 
 def digest_of_big_arrays(model: Any) -> int:
