@@ -20,7 +20,7 @@ def with_context(exc: Exception, where: str) -> Exception:
     message = f"{where}: {exc}" if str(exc) else f"{where}: {type(exc).__name__}"
     try:
         named = type(exc)(message)
-    except Exception:
+    except Exception:  # its class may take other arguments, and do anything with this one
         return RuntimeError(f"{where}: {type(exc).__name__}: {exc}")
     return named if message in str(named) else RuntimeError(f"{message} ({type(exc).__name__})")
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -10,13 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.stored import StoredResult
 from mtwrappers.evaluation.table import few_shot_table
-
-_FORMAT = "mtwrappers.FewShotResult/1"
 
 
 @dataclass(frozen=True)
-class FewShotResult:
+class FewShotResult(StoredResult):
     """The episodes that a policy adapted on, and those that it was then evaluated on.
 
     Intervals are over trials: the episodes of one trial share a goal and what was learnt.
@@ -26,6 +24,8 @@ class FewShotResult:
             within (``adapt``, in one step), its success before it has adapted.
         evaluation: The episodes after it.
     """
+
+    FORMAT = "mtwrappers.FewShotResult/1"
 
     adaptation: EvaluationResult
     evaluation: EvaluationResult
@@ -52,36 +52,15 @@ class FewShotResult:
         """Everything, ready for JSON."""
         steps = [step.to_dict() for step in self.by_episode]
         return {
-            "format": _FORMAT,
+            "format": self.FORMAT,
             "adaptation": self.adaptation.to_dict(),
             "evaluation": self.evaluation.to_dict(),
             "by_episode": [{key: step[key] for key in ("tasks", "overall")} for step in steps],
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
-        """The result that `to_dict` described.
-
-        Raises:
-            ValueError: If it is of another format.
-        """
-        found = data.get("format") if isinstance(data, Mapping) else data
-        if found != _FORMAT:
-            raise ValueError(f"expected an evaluation of the format {_FORMAT!r}, got {found!r}")
+    def _of_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
         return cls(*(EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")))
-
-    def save(self, path: str | Path) -> None:
-        """Writes `to_dict` as JSON."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> FewShotResult:
-        """Reads what `save` wrote.
-
-        Raises:
-            ValueError: If it is something else.
-        """
-        return cls.from_dict(json.loads(Path(path).read_text()))
 
     def plot(self, path: str | Path, title: str = "") -> None:
         """Draws success (or return) by episode of the trial, for each task and on average.

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
@@ -20,6 +19,7 @@ from mtwrappers.evaluation.statistics import (
     interquartile_mean,
     mean_of_means,
 )
+from mtwrappers.evaluation.stored import StoredResult
 from mtwrappers.evaluation.table import result_table
 from mtwrappers.seeding import check_seed
 
@@ -28,13 +28,12 @@ AGGREGATES: dict[str, Statistic] = {
     "interquartile_mean": interquartile_mean,
 }
 Estimates = dict[str, "Estimate | None"]
-_FORMAT = "mtwrappers.EvaluationResult/1"
 # Keeps the bootstrap's streams apart from those that play episodes with the same seed.
 _BOOTSTRAP = 1_000_003
 
 
 @dataclass(frozen=True)
-class EvaluationResult:
+class EvaluationResult(StoredResult):
     """The episodes of an evaluation, and what they say of each task and of all.
 
     Intervals are percentile bootstrap intervals over the episodes (over the trials in few-shot
@@ -61,6 +60,8 @@ class EvaluationResult:
     reach         4  0.75 [0.25, 1.00]  0.00 [0.00, 0.00]  3.0 [1.0, 5.0]     5.0
     [95% bootstrap intervals over episodes, 2000 resamples]
     """
+
+    FORMAT = "mtwrappers.EvaluationResult/1"
 
     episodes: Sequence[Episode]
     seed: int = 0
@@ -133,7 +134,7 @@ class EvaluationResult:
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: ``tasks``, ``overall``, ``episodes`` and the settings."""
         return {
-            "format": _FORMAT,
+            "format": self.FORMAT,
             "seed": self.seed,
             "confidence": self.confidence,
             "resamples": self.resamples,
@@ -146,30 +147,9 @@ class EvaluationResult:
         }
 
     @classmethod
-    def from_dict(cls, data: Mapping[str, Any]) -> EvaluationResult:
-        """The result that `to_dict` described.
-
-        Raises:
-            ValueError: If it is of another format.
-        """
-        found = data.get("format") if isinstance(data, Mapping) else data
-        if found != _FORMAT:
-            raise ValueError(f"expected an evaluation of the format {_FORMAT!r}, got {found!r}")
+    def _of_dict(cls, data: Mapping[str, Any]) -> EvaluationResult:
         episodes = [Episode(**episode) for episode in data["episodes"]]
         return cls(episodes, data["seed"], data["confidence"], data["resamples"])
-
-    def save(self, path: str | Path) -> None:
-        """Writes `to_dict` as JSON."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
-
-    @classmethod
-    def load(cls, path: str | Path) -> EvaluationResult:
-        """Reads what `save` wrote.
-
-        Raises:
-            ValueError: If it is something else.
-        """
-        return cls.from_dict(json.loads(Path(path).read_text()))
 
     def plot(self, path: str | Path, title: str = "") -> None:
         """Draws the success of every task with its interval, or the return where there is none.

@@ -19,6 +19,7 @@ from mtwrappers.vector.checks import (
     ActionCheck,
     check_autoreset_mode,
     check_mask,
+    check_same_spaces,
     spread_seeds,
 )
 
@@ -71,15 +72,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     ) -> None:
         """Takes the spaces (observation, action) that each environment has."""
         self.single_observation_space, self.single_action_space = spaces[0]
-        for i, pair in enumerate(spaces):
-            for what, space, expected in zip(
-                ("observation", "action"), pair, spaces[0], strict=True
-            ):
-                if space != expected:
-                    raise ValueError(
-                        f"environment {i} has {what} space {space}, expected {expected} as in "
-                        "environment 0"
-                    )
+        check_same_spaces(spaces)
         self.observation_space = batch_space(self.single_observation_space, self.num_envs)
         self.action_space = batch_space(self.single_action_space, self.num_envs)
         self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}

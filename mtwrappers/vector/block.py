@@ -6,6 +6,7 @@ one a block in each worker.
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from collections.abc import Sequence
 from typing import Any
@@ -46,12 +47,11 @@ class EnvBlock:
     ) -> None:
         self.offset = offset
         self.envs: list[gymnasium.Env[Any, Any]] = []
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
             for maker in makers:
                 self.envs.append(_construct(maker, offset + len(self.envs)))
-        except Exception:
-            self.close()
-            raise
+            undo.pop_all()
         self.obs: list[Any] = [None] * len(self.envs)
         self.infos: list[Info | None] = [None] * len(self.envs)
         self.finals: list[tuple[int, Any, Info]] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -63,6 +64,21 @@ def check_mask(mask: Any, n: int) -> NDArray[np.bool_]:
     if not mask.any():
         raise ValueError("reset_mask must name at least one environment to reset")
     return mask.copy()
+
+
+def check_same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:
+    """Checks the spaces (observation, action) that each environment has.
+
+    Raises:
+        ValueError: If they differ; the message names the first environment of which they do.
+    """
+    for i, pair in enumerate(spaces):
+        for what, space, expected in zip(("observation", "action"), pair, spaces[0], strict=True):
+            if space != expected:
+                raise ValueError(
+                    f"environment {i} has {what} space {space}, expected {expected} as in "
+                    "environment 0"
+                )
 
 
 class ActionCheck:

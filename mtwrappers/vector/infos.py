@@ -76,6 +76,12 @@ class Columns:
             (key, "_" + key, kind, kind in _FLOAT64, row[key] if key in row else next(after))
             for key, kind in layout
         ]
+        self.strings = [key for key, kind in layout if kind is str]
+        self.others = [
+            (key, kind, slot)
+            for key, _, kind, is_float, slot in self.plan
+            if not is_float and kind is not str
+        ]
         self._take = operator.itemgetter(*floats) if len(floats) > 1 else None
         self._first = floats[0] if floats else ""
 
@@ -176,9 +182,8 @@ class Cells:
         stop = start + len(infos)
         if how.num_floats:
             self._by_env[start:stop, : how.num_floats] = how.floats(infos)
-        for key, _, kind, is_float, slot in how.plan:
-            if not is_float and kind is not str:
-                self._row(slot, kind)[start:stop] = [info[key] for info in infos]
+        for key, kind, slot in how.others:
+            self._row(slot, kind)[start:stop] = [info[key] for info in infos]
 
     def read(self, how: Columns, strings: dict[str, list[str]]) -> Info:
         """All environments' infos, as a vector environment returns them."""

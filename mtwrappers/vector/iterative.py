@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any
 
@@ -59,16 +60,15 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
             max_path_length = positive(max_path_length, "max_path_length")
         makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
         self._block = EnvBlock(makers, 0, self.autoreset_mode, max_path_length)
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._block.close)
             first = self._block.envs[0]
             self._declare(
                 [(e.observation_space, e.action_space) for e in self._block.envs],
                 first.metadata,
                 first.render_mode,
             )
-        except Exception:
-            self._block.close()
-            raise
+            undo.pop_all()
         self._layout = BatchLayout(self.single_observation_space, self.num_envs)
         self._batch_infos = InfoBatcher()
         self._actions: Any = None

@@ -86,7 +86,7 @@ def _failure(exc: Exception) -> bytes:
     try:
         data = cloudpickle.dumps((ERROR, exc, text))
         pickle.loads(data)
-    except Exception:
+    except Exception:  # an exception of any class may refuse to be pickled in any way
         data = cloudpickle.dumps((ERROR, RuntimeError(f"{type(exc).__name__}: {exc}"), text))
     return bytes(data)
 
@@ -213,9 +213,7 @@ class _Server:
             self._shared.cells.write(how, self._start, infos)
         except OverflowError:
             return self._send_whole(infos)
-        strings = {
-            key: [info[key] for info in infos] for key, _, kind, _, _ in how.plan if kind is str
-        }
+        strings = {key: [info[key] for info in infos] for key in how.strings}
         if strings != self._strings:
             self._strings = extras["strings"] = strings
         return extras

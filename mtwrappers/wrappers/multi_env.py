@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -84,7 +85,8 @@ class MultiEnvWrapper(IndexedMTEnv):
         self._envs: list[gymnasium.Env[Any, Any] | None] = [None] * n
         self._needs_seed = [False] * n
 
-        try:
+        with contextlib.ExitStack() as undo:
+            undo.callback(self._close_all)
             first = self._envs[initial] = self._construct(initial)
             if env_observation_space is not None:
                 space = env_observation_space
@@ -107,9 +109,7 @@ class MultiEnvWrapper(IndexedMTEnv):
             for i, env in enumerate(self._envs):
                 if env is not None:
                     self._check_fit(i, env)
-        except Exception:
-            self._close_all()
-            raise
+            undo.pop_all()
         self.metadata = first.metadata
         self.render_mode = first.render_mode
         self._env: gymnasium.Env[Any, Any] = first
