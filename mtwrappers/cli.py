@@ -113,7 +113,7 @@ def _list(args: argparse.Namespace) -> int:
     for env_id, (_, kwargs, _) in TABLE.items():
         env = gymnasium.make(env_id, disable_env_checker=True).unwrapped
         inner: Any = env.env if isinstance(env, gymnasium.Wrapper) else env
-        names: Any = getattr(inner, "class_names", getattr(inner, "task_names", None))
+        names: Any = getattr(inner, "task_names", None)
         is_metaworld = "benchmark" in kwargs
         encoding = default_task_encoding(kwargs["benchmark"]) if is_metaworld else "onehot"
         table.add_row(

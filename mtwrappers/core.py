@@ -27,6 +27,16 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     ``super().reset(seed=seed, options=options)``, as in Gymnasium, which seeds both streams and
     carries out the task options, and ends with ``return self.observe(env_obs), info``.
 
+    The words, everywhere in this package:
+
+    * A *task* is what an episode is about; on Meta-World, a class with a goal.
+    * A *task state* names a task to `set_task_state`; for a list of tasks it is the index into the
+      list. ``num_tasks`` is how many there are, ``task_states`` are those among which the
+      environment moves by itself.
+    * A *task id*, ``info["task_id"]``, is what ``task_obs`` and one-hots show; on Meta-World, the
+      index of the class. ``task_ids[task_state]`` is the id of a task.
+    * A *task name*, ``info["task_name"]``, is the id in words: ``task_names[task_id]``.
+
     The protocol is that of MTEnv (Sodhani et al. 2021, https://github.com/facebookresearch/mtenv)
     in today's Gymnasium.
 

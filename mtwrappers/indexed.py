@@ -101,6 +101,16 @@ class IndexedMTEnv(MTEnv):
         """How many tasks there are."""
         return self._num_tasks
 
+    @property
+    def task_ids(self) -> tuple[int, ...]:
+        """The task id of each task state, ``num_tasks`` integers."""
+        return tuple(range(self._num_tasks))
+
+    @property
+    def task_states(self) -> tuple[int, ...]:
+        """The task states among which resets move by themselves."""
+        return tuple(range(self._num_tasks)) if self.sample_tasks_on_reset else (self._task_state,)
+
     @abc.abstractmethod
     def _activate(self, index: int) -> None:
         """Makes task ``index`` the active one, or raises and leaves everything as it was."""

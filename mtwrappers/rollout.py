@@ -69,9 +69,9 @@ class Plan:
     def episodes_to_play(self) -> list[Slot]:
         """Every episode: each class's goals in a random order, none again before all have come."""
         env = MetaWorldMTEnv(**self.env_kwargs)
-        goals: dict[str, list[int]] = {name: [] for name in env.class_names}
-        for index, name in enumerate(env.task_names):
-            goals[name].append(index)
+        goals: dict[str, list[int]] = {name: [] for name in env.task_names}
+        for state, task_id in enumerate(env.task_ids):
+            goals[env.task_names[task_id]].append(state)
         # Planned for all classes, so that a chosen one is played as it is among all.
         [slots] = make_plan([""], [goals], self.episodes, self.seed)
         return [slot for slot in slots if not self.tasks or slot.task in self.tasks]
@@ -124,7 +124,7 @@ def play(plan: Plan, slot: Slot, video: bool = False) -> Outcome:
 
 def _policy(plan: Plan, slot: Slot, env: MetaWorldMTEnv) -> Callable[[Any], Any]:
     if plan.policy == "random":
-        key = (env.class_names.index(slot.task), slot.number)
+        key = (env.task_names.index(slot.task), slot.number)
         rng = Generator(PCG64(SeedSequence(plan.seed, spawn_key=key)))
         return lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
     act, goal = expert(slot.task), env.goal

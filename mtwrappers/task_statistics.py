@@ -23,13 +23,12 @@ def declared_tasks(
         has: Whether the environment has an attribute.
         get: The value of that attribute.
     """
-    if has("class_names"):  # of Meta-World, where a class has many tasks
-        return len(get("class_names")), tuple(get("class_names"))
+    names = get("task_names") if has("task_names") else None
+    if names is not None:
+        return len(names), tuple(names)
     if has("n_total_tasks"):
         return int(get("n_total_tasks")), None
-    if has("get_task_state") and has("num_tasks"):
-        return int(get("num_tasks")), get("task_names") if has("task_names") else None
-    return None, None
+    return (max(get("task_ids")) + 1 if has("task_ids") else None), None
 
 
 class TaskStatistics:

@@ -146,16 +146,16 @@ def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
 
 def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list[list[Any]]:
     m, k = inner.meta_batch_size, inner.envs_per_task
-    if has_everywhere(inner, "task_indices"):
+    if has_everywhere(inner, "task_states"):
         columns = []
-        for group, own in enumerate(inner.get_attr("task_indices")[::k]):
+        for group, own in enumerate(inner.get_attr("task_states")[::k]):
             rng = Generator(PCG64(SeedSequence(seed, spawn_key=(group,))))
             sweeps = [rng.permutation(own) for _ in range(-(-trials // len(own)))]
             columns.append(np.concatenate(sweeps)[:trials].tolist())
         return [list(row) for row in zip(*columns, strict=True)]
     if not has_everywhere(inner, "sample_tasks"):
         raise ValueError(
-            "the environments have neither task_indices nor sample_tasks: pass tasks, "
+            "the environments have neither task_states nor sample_tasks: pass tasks, "
             f"{m} for each of {trials} trials"
         )
     envs.reset(seed=stream_seed(seed, 0))

@@ -190,5 +190,5 @@ def _check_names(
             raise ValueError(
                 f"environment {i} was on task {slot.task!r} and its reset went to {names[i]!r}: "
                 "evaluate needs environments that stay with their task, or that draw it from "
-                "task_indices"
+                "task_states"
             )

@@ -57,23 +57,19 @@ def has_everywhere(inner: MetaVectorEnv, name: str) -> bool:
 
 
 def task_choices(inner: MetaVectorEnv) -> list[dict[str, list[int]]] | None:
-    """The task states that each environment's resets draw from, by their task's name.
+    """The task states among which each environment moves, by their task's name.
 
-    ``None`` where resets draw none, so that there is nothing to choose.
+    ``None`` where environments have no list of tasks, so that there is nothing to choose.
     """
-    if not has_everywhere(inner, "set_task_state"):
-        return None
-    if has_everywhere(inner, "task_indices"):
-        indices: Sequence[Sequence[int]] = inner.get_attr("task_indices")
-    elif has_everywhere(inner, "num_tasks") and all(inner.get_attr("sample_tasks_on_reset")):
-        indices = [range(n) for n in inner.get_attr("num_tasks")]
-    else:
+    if not has_everywhere(inner, "task_states"):
         return None
     choices: list[dict[str, list[int]]] = []
-    for own, names in zip(indices, inner.get_attr("task_names"), strict=True):
+    described = (inner.get_attr(name) for name in ("task_states", "task_ids", "task_names"))
+    for states, ids, names in zip(*described, strict=True):
         by_name: dict[str, list[int]] = {}
-        for state in own:
-            by_name.setdefault(f"task {state}" if names is None else names[state], []).append(state)
+        for state in states:
+            name = f"task {ids[state]}" if names is None else names[ids[state]]
+            by_name.setdefault(name, []).append(state)
         choices.append(by_name)
     return choices
 

@@ -184,7 +184,7 @@ def make_vec_env(
             checkpoint_id=f"{benchmark}-{kind}/{classes[c]}/{group * each + k}",
             max_episode_steps=max_episode_steps,
             record_episode_statistics=record_episode_statistics,
-            task_indices=[c * num_goals + goal for goal in own],
+            task_states=[c * num_goals + goal for goal in own],
             **shared,
         )
         for group, (c, own) in enumerate(groups)

@@ -42,7 +42,7 @@ class MetaWorldMTEnv(IndexedMTEnv):
         select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
             meta-learning. A curriculum such as ``"least_success"`` sees classes as groups of tasks,
             and where all tasks are of one class, each goal by itself; see `mtwrappers.selection`.
-        task_indices: The tasks to draw from; all by default. Any task can still be set.
+        task_states: The tasks to draw from; all by default. Any task can still be set.
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
         terminate_on_success: Whether a success ends the episode.
         max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
@@ -66,7 +66,7 @@ class MetaWorldMTEnv(IndexedMTEnv):
         num_goals: int = 50,
         seed: int | None = 0,
         select: SelectName | Strategy | None = None,
-        task_indices: Sequence[int] | None = None,
+        task_states: Sequence[int] | None = None,
         sample_tasks_on_reset: bool = True,
         terminate_on_success: bool = False,
         max_episode_steps: int | None = None,
@@ -91,12 +91,12 @@ class MetaWorldMTEnv(IndexedMTEnv):
             max_episode_steps=max_episode_steps,
         )
         n = len(self.tasks)
-        if task_indices is None:
+        if task_states is None:
             self._choices = list(range(n))
         else:
-            self._choices = [check_index(i, n, "each of task_indices") for i in task_indices]
+            self._choices = [check_index(i, n, "each of task_states") for i in task_states]
         if not self._choices:
-            raise ValueError("task_indices must hold at least one task, got none")
+            raise ValueError("task_states must hold at least one task, got none")
         # A curriculum weighs classes; where there is but one, it weighs its goals.
         drawn = [self._class_index[self.tasks[i].env_name] for i in self._choices]
         self._place = {state: place for place, state in enumerate(self._choices)}
@@ -123,18 +123,18 @@ class MetaWorldMTEnv(IndexedMTEnv):
     # What a task is.
 
     @property
-    def class_names(self) -> tuple[str, ...]:
+    def task_names(self) -> tuple[str, ...]:
         """The benchmark's classes, in the order of ``task_id``."""
         return tuple(self._class_index)
 
     @property
-    def task_names(self) -> tuple[str, ...]:
-        """The class of each task."""
-        return tuple(task.env_name for task in self.tasks)
+    def task_ids(self) -> tuple[int, ...]:
+        """The index of each task's class, ``num_tasks`` integers."""
+        return tuple(self._class_index[task.env_name] for task in self.tasks)
 
     @property
-    def task_indices(self) -> tuple[int, ...]:
-        """The task states that resets draw from."""
+    def task_states(self) -> tuple[int, ...]:
+        """The tasks that resets and ``sample_tasks`` draw from."""
         return tuple(self._choices)
 
     @property

@@ -112,7 +112,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return sum(len(tasks) for tasks in self._tasks.values())
 
     @property
-    def class_names(self) -> tuple[str, ...]:
+    def task_names(self) -> tuple[str, ...]:
         """The classes, in the order of the one-hot."""
         return tuple(self._pool.classes)
 

@@ -243,7 +243,7 @@ class MetaWorldTaskSampler(TaskSampler):
         """Draws updates that set tasks."""
         n = _count(n_tasks)
         if with_replacement:
-            names = list(self._env.class_names)
+            names = list(self._env.task_names)
             classes = [names[k % len(names)] for k in range(n)]
             tasks = [self._env.sample_task_of(name, self._rng) for name in classes]
         else:

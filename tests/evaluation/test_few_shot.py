@@ -256,7 +256,7 @@ class Bare(ScriptedEnv):
         ),
         (
             ValueError,
-            "have neither task_indices nor sample_tasks: pass tasks, 2 for each of 2 trials",
+            "have neither task_states nor sample_tasks: pass tasks, 2 for each of 2 trials",
             {"envs": lambda: MetaIterativeEnvExecutor(Bare, 2)},
         ),
         (

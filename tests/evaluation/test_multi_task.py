@@ -199,7 +199,7 @@ def test_groups_of_a_meta_learning_class_share_its_row_and_play_their_own_goals(
     envs = gymnasium.make_vec(
         "mtwrappers/CustomML-test-v0", num_goals=6, meta_batch_size=2, max_episode_steps=5
     )
-    own = [set(indices) for indices in envs.get_attr("task_indices")]
+    own = [set(indices) for indices in envs.get_attr("task_states")]
     result = evaluate(lambda obs: np.zeros((2, 4)), envs, 6)
     assert result.tasks == ("door-open-v3",)
     states = [episode.task_state for episode in result.episodes]

@@ -90,14 +90,14 @@ def test_tasks_are_those_of_the_benchmark_in_its_order():
     for kind, tasks in (("train", made.train_tasks), ("test", made.test_tasks)):
         env = MetaWorldMTEnv("ML1", kind, env_name="push-v3", seed=4, num_goals=3)
         assert env.tasks == tasks
-        assert env.task_names == ("push-v3",) * 3
+        assert env.task_names == ("push-v3",)
         assert env.num_tasks == 3
 
 
 def test_infos_and_task_obs_name_the_class_of_the_task():
     env = MetaWorldMTEnv(**PAIR_ENV)
-    assert env.class_names == ("reach-v3", "push-v3")
-    assert env.task_names == ("reach-v3",) * 3 + ("push-v3",) * 3
+    assert env.task_names == ("reach-v3", "push-v3")
+    assert env.task_ids == (0, 0, 0, 1, 1, 1)
     assert env.task_observation_space.n == 2
     for state, index, name in ((0, 0, "reach-v3"), (2, 0, "reach-v3"), (3, 1, "push-v3")):
         for obs, *_, info in play(env, 2, options={"task_state": state}):
@@ -171,7 +171,7 @@ def test_tasks_come_in_their_order_when_round_robin_is_chosen():
 
 
 def test_only_the_chosen_tasks_are_drawn_though_any_can_be_set():
-    env = MetaWorldMTEnv(**PAIR_ENV, task_indices=[4, 1])
+    env = MetaWorldMTEnv(**PAIR_ENV, task_states=[4, 1])
     assert env.get_task_state() == 4
     assert set(tasks_drawn(env, 20, seed=0)) == {1, 4}
     env.reset(options={"task_state": 0})
@@ -331,10 +331,10 @@ def test_naming_a_task_and_drawing_one_at_once_is_refused():
         ({"kind": "test"}, "MT10 has no test tasks"),
         ({"benchmark": "MT11"}, "unknown benchmark 'MT11'; expected one of"),
         ({"select": "best"}, "select must be one of .*'round_robin', 'uniform', .* got 'best'"),
-        ({"task_indices": []}, "task_indices must hold at least one task, got none"),
+        ({"task_states": []}, "task_states must hold at least one task, got none"),
         (
-            {"task_indices": [0, 20]},
-            r"each of task_indices must be an integer in \[0, 19\], got 20",
+            {"task_states": [0, 20]},
+            r"each of task_states must be an integer in \[0, 19\], got 20",
         ),
         ({"reward_function_version": "v3"}, "reward_function_version must be 'v1' or 'v2'"),
         ({"render_mode": "ansi"}, "render_mode must be one of"),
@@ -348,7 +348,7 @@ def test_bad_arguments_are_refused_with_what_was_expected(kwargs, message):
 def test_observations_stay_inside_the_space_while_experts_and_chance_play():
     for benchmark in ("MT10", "ML10"):
         env = MetaWorldMTEnv(benchmark, num_goals=1)
-        for state, name in enumerate(env.class_names):
+        for state, name in enumerate(env.task_names):
             obs, _ = env.reset(options={"task_state": state})
             policy = ENV_POLICY_MAP[name]()
             for random_action in actions(20):
@@ -368,7 +368,7 @@ def test_closing_twice_is_allowed():
 
 def test_all_classes_of_meta_world_have_an_index():
     env = MetaWorldMTEnv("MT50", num_goals=1)
-    assert env.class_names == tuple(metaworld.ALL_V3_ENVIRONMENTS)
+    assert env.task_names == tuple(metaworld.ALL_V3_ENVIRONMENTS)
     assert env.task_observation_space.n == 50
 
 
@@ -386,7 +386,7 @@ def test_a_curriculum_sees_classes_as_groups_of_goals():
 
 
 def test_a_curriculum_over_one_class_sees_each_goal_and_only_those_it_draws_from():
-    env = MetaWorldMTEnv(**PAIR_ENV, select="least_success", task_indices=[3, 5])
+    env = MetaWorldMTEnv(**PAIR_ENV, select="least_success", task_states=[3, 5])
     for state in (5, 0, 3):  # task 0 can be set, but is never drawn
         play(env, 2, options={"task_state": state})
     env.reset()

@@ -293,7 +293,7 @@ def test_the_ids_of_ml1_have_the_split_of_their_name(kind):
 def test_the_ids_of_ml10_have_the_classes_of_their_split(kind):
     made = make_benchmark("ML10", num_goals=1)
     classes = {"train": made.train_classes, "test": made.test_classes}[kind]
-    assert make(f"ML10-{kind}").get_wrapper_attr("class_names") == tuple(classes)
+    assert make(f"ML10-{kind}").get_wrapper_attr("task_names") == tuple(classes)
 
 
 @pytest.mark.parametrize(
@@ -322,7 +322,7 @@ def test_env_name_chooses_the_class_in_make_and_make_vec():
 
 def test_custom_classes_are_played_in_the_order_given():
     kwargs = {"train_classes": ["push-v3", "door-open-v3", "reach-v3"], "num_goals": 2}
-    assert make("CustomMT", **kwargs).get_wrapper_attr("class_names") == (*kwargs["train_classes"],)
+    assert make("CustomMT", **kwargs).get_wrapper_attr("task_names") == (*kwargs["train_classes"],)
     envs = make_vec("CustomMT", **kwargs)
     assert envs.reset(seed=0)[1]["task_name"].tolist() == kwargs["train_classes"]
 

@@ -78,7 +78,7 @@ def test_check_env_has_nothing_to_say():
 )
 def test_the_kind_says_which_tasks_there_are(benchmark, kind, num_tasks, num_classes, kinds):
     env = MetaWorldSetTaskEnv(benchmark, kind, num_goals=2)
-    assert (env.num_tasks, len(env.class_names)) == (num_tasks, num_classes)
+    assert (env.num_tasks, len(env.task_names)) == (num_tasks, num_classes)
     made = make_benchmark(benchmark, num_goals=2)
     expected = (made.train_tasks if kind != "test" else []) + (
         made.test_tasks if kind != "train" else []
@@ -259,7 +259,7 @@ def test_an_environment_without_arguments_plays_the_task_in_another_process(kwar
 def test_one_observation_space_serves_the_whole_benchmark(kwargs, visible, size):
     env = MetaWorldSetTaskEnv(**{"num_goals": 2, **kwargs})
     space = copy.deepcopy(env.observation_space)
-    classes = {name: metaworld.ALL_V3_ENVIRONMENTS[name] for name in env.class_names}
+    classes = {name: metaworld.ALL_V3_ENVIRONMENTS[name] for name in env.task_names}
     union = observation_box(classes, goals_visible=visible)
     assert space.shape == (size,)
     assert np.array_equal(space.low[:39], union.low)
@@ -280,7 +280,7 @@ def test_the_one_hot_agrees_with_the_task_id_and_with_the_order_of_the_classes()
             obs, info = returned[0], returned[-1]
             assert obs[39:].tolist() == np.eye(10)[index].tolist()
             assert info["task_id"] == index
-            assert info["task_name"] == env.class_names[index] == task["inner"].env_name
+            assert info["task_name"] == env.task_names[index] == task["inner"].env_name
 
 
 def test_without_a_one_hot_the_info_names_the_task_only():
@@ -323,7 +323,7 @@ def test_options_can_name_a_task_and_are_not_changed():
     options = {"task": env.sample_tasks(4)[3]}
     given = copy.deepcopy(options)
     _, info = env.reset(options=options)
-    assert info["task_name"] == env.class_names[3]
+    assert info["task_name"] == env.task_names[3]
     assert same(options, given)
 
 
@@ -520,7 +520,7 @@ def test_a_benchmark_object_of_meta_world_is_taken_as_it_is(monkeypatch):
 
 def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
     env = MetaWorldSetTaskEnv(OwnBenchmark(), "train")
-    assert env.class_names == ("own-reach", "door-open-v3")
+    assert env.task_names == ("own-reach", "door-open-v3")
     assert env.num_tasks == 4
     tasks = env.sample_tasks(4)
     assert names(tasks) == ["own-reach", "door-open-v3"] * 2
@@ -537,7 +537,7 @@ def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
 
 def test_both_kinds_of_a_benchmark_of_ones_own_are_taken_by_default():
     env = MetaWorldSetTaskEnv(OwnBenchmark())
-    assert env.class_names == ("own-reach", "door-open-v3", "push-v3")
+    assert env.task_names == ("own-reach", "door-open-v3", "push-v3")
     assert [task["kind"] for task in env.sample_tasks(3)] == ["train", "train", "test"]
 
 

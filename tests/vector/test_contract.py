@@ -37,7 +37,7 @@ def make_metaworld(benchmark, lengths, **kwargs):
             checkpoint_id=name,
             benchmark=benchmark,
             num_goals=2,
-            task_indices=[2 * i, 2 * i + 1],
+            task_states=[2 * i, 2 * i + 1],
             max_episode_steps=lengths[i % len(lengths)],
             record_episode_statistics=True,
             **kwargs,
