@@ -1,8 +1,7 @@
 """One table of ids, with string entry points so that specs survive JSON and pickle.
 
-It is also the package's entry point in the group ``gymnasium.envs``, so it imports nothing else of
-this package. (Gymnasium read that group until 0.29. Since 1.0 it waits for ``import mtwrappers``,
-or for an id with the module in front: ``"mtwrappers:mtwrappers/MT10-v0"``.)
+Gymnasium 1.x has no plugins: it knows the ids after ``import mtwrappers``, or takes one with the
+module in front: ``"mtwrappers:mtwrappers/MT10-v0"``.
 """
 
 from __future__ import annotations

@@ -99,33 +99,12 @@ def test_gymnasium_and_the_package_import_in_either_order(first):
 # The registered ids.
 
 
-def test_the_entry_point_that_gymnasium_read_until_0_29_registers_the_ids():
-    code = (
-        "import gymnasium; from importlib.metadata import entry_points; "
-        "[p] = [p for p in entry_points(group='gymnasium.envs') if 'mtwrappers' in p.value]; "
-        "p.load()(); "
-        "print(sum(name.startswith('mtwrappers/') for name in gymnasium.registry))"
-    )
-    assert run_python(code, "-W", "error") == str(len(registration.TABLE))
-
-
 def test_an_id_that_names_its_module_needs_no_import():
     code = (
         "import gymnasium; env = gymnasium.make('mtwrappers:mtwrappers/MultiEnv-v0'); "
         "print(env.reset(seed=0)[0].shape)"
     )
     assert run_python(code, "-W", "error") == "(8,)"
-
-
-def test_the_plugin_entry_point_registers_the_ids_and_imports_nothing_heavy():
-    code = (
-        "import importlib.metadata as m, gymnasium; "
-        "points = m.entry_points(group='gymnasium.envs'); "
-        "[p.load()() for p in points if p.value.startswith('mtwrappers.')]; "
-        "print(sum(name.startswith('mtwrappers/') for name in gymnasium.registry)); "
-        f"{PRINT_HEAVY}"
-    )
-    assert run_python(code, "-W", "error") == f"{len(registration.TABLE)}\n[]"
 
 
 def test_the_table_holds_every_id():
