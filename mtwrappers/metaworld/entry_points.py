@@ -17,7 +17,6 @@ from mtwrappers.checks import positive
 from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark, split_of
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
-from mtwrappers.metaworld.step_costs import step_costs
 from mtwrappers.metaworld.task_control import TaskControl
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import Execution, fit_sizes, make_executor
@@ -200,9 +199,6 @@ def make_vec_env(
         on_worker_failure=on_worker_failure,
         timeout=timeout,
         context=context,
-        step_costs=step_costs(
-            [classes[c] for c, _ in groups for _ in range(each)], kwargs.get("fast", "auto")
-        ),
     )
 
 

@@ -27,7 +27,6 @@ def make_executor(
     on_worker_failure: Literal["raise", "restart"] | None = None,
     timeout: float | None = None,
     context: str | None = None,
-    step_costs: Sequence[float] | None = None,
 ) -> MetaVectorEnv:
     """Makes an executor over one constructor an environment.
 
@@ -37,12 +36,11 @@ def make_executor(
         envs_per_task: ``K``.
         execution: ``"parallel"`` or ``"iterative"``; by default parallel when ``workers`` is above
             1, else iterative.
-        workers: See `MetaParallelEnvExecutor`, as for the last three.
+        workers: See `MetaParallelEnvExecutor`, as for the next three.
         autoreset_mode: See `gymnasium.vector.AutoresetMode`.
         on_worker_failure: ``"raise"`` by default.
         timeout: 300 seconds by default.
         context: Python's default.
-        step_costs: See `MetaParallelEnvExecutor`; without workers it means nothing.
 
     Raises:
         ValueError: If an argument is none of those, or does not go with the execution.
@@ -66,7 +64,6 @@ def make_executor(
             envs_per_task,
             autoreset_mode=autoreset_mode,
             workers=workers,
-            step_costs=step_costs,
             **given,
         )
     if given or (workers or 1) > 1:

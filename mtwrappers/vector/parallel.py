@@ -20,7 +20,6 @@ from numpy.typing import NDArray
 from mtwrappers import seeding
 from mtwrappers.checks import positive
 from mtwrappers.vector import worker as protocol
-from mtwrappers.vector.balance import block_bounds
 from mtwrappers.vector.base import TASK_SETTERS, EachCall, MetaVectorEnv, StepResult
 from mtwrappers.vector.crew import ArgumentsOf, Crew
 from mtwrappers.vector.handle import WorkerHandle, cores
@@ -55,8 +54,6 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         on_worker_failure: ``"raise"`` or ``"restart"``.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: ``"fork"``, ``"spawn"``, ``"forkserver"`` or Python's default.
-        step_costs: How long a step of each of the ``M * K`` environments takes, in any unit, so
-            that every worker gets about equally much to do. By default they take equally long.
 
     Raises:
         RuntimeError: In a daemonic process, which may have no children.
@@ -78,7 +75,6 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         on_worker_failure: Literal["raise", "restart"] = "raise",
         timeout: float | None = 300.0,
         context: str | None = None,
-        step_costs: Sequence[float] | None = None,
     ) -> None:
         super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
         if mp.current_process().daemon:
@@ -107,7 +103,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         self._step_was_sent = False
         # The crew refers to its executor weakly, so that dropping the last reference ends it.
         me = weakref.proxy(self)
-        bounds = block_bounds(step_costs, self.num_envs, min(count, self.num_envs))
+        count = min(count, self.num_envs)
+        bounds = [self.num_envs * w // count for w in range(count + 1)]
         self._crew = Crew(
             self._plan_workers(makers, bounds, max_path_length),
             mp.get_context(context),
