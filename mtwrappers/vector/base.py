@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -203,8 +203,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     # Attributes and methods of the environments.
 
-    def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Calls a method, or reads an attribute, of each environment."""
+    def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method or a function, or reads an attribute, of each environment.
+
+        Args:
+            name: The method or attribute, looked up through the environment's wrappers; or a
+                function ``name(env, *args, **kwargs)``, run where the environment is. It must
+                pickle where environments are in workers.
+            *args: Passed on.
+            **kwargs: Passed on.
+        """
         self._require_open()
         self._require_idle("call")
         return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
@@ -295,7 +303,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def _end_step(self) -> StepResult: ...
 
     @abc.abstractmethod
-    def _call_each(self, name: str, each: EachCall) -> list[Any]: ...
+    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]: ...
 
     @abc.abstractmethod
     def _set_attr_each(self, name: str, values: list[Any]) -> None: ...

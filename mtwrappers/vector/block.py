@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -134,12 +134,14 @@ class EnvBlock:
             raise self._named(exc, i) from exc
 
     def call(
-        self, name: str, each: Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
+        self,
+        name: str | Callable[..., Any],
+        each: Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None],
     ) -> list[Any]:
-        """Calls a method, or reads an attribute, of each environment.
+        """Calls a method or a function, or reads an attribute, of each environment.
 
         Args:
-            name: Looked up through the environment's wrappers.
+            name: Looked up through the environment's wrappers; or a function of the environment.
             each: Arguments for each environment of the block; ``None`` leaves one alone, and its
                 result is ``None``.
         """
@@ -151,8 +153,11 @@ class EnvBlock:
                 if arguments is None:
                     results.append(None)
                     continue
-                value = env.get_wrapper_attr(name)
                 args, kwargs = arguments
+                if not isinstance(name, str):
+                    results.append(name(env, *args, **kwargs))
+                    continue
+                value = env.get_wrapper_attr(name)
                 results.append(value(*args, **kwargs) if callable(value) else value)
         except Exception as exc:
             raise self._named(exc, i) from exc

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
@@ -108,7 +108,7 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
             infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, i)
         return self._batch(), rewards, terminated, truncated, infos
 
-    def _call_each(self, name: str, each: EachCall) -> list[Any]:
+    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         return self._block.call(name, each)
 
     def _set_attr_each(self, name: str, values: list[Any]) -> None:

@@ -7,7 +7,7 @@ import itertools
 import multiprocessing as mp
 import os
 import weakref
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from multiprocessing.reduction import send_handle
 from typing import Any, Literal
 
@@ -332,12 +332,12 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             infos = self._add_info(infos, mark, i)
         return infos
 
-    def _call_each(self, name: str, each: EachCall) -> list[Any]:
+    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         def arguments(rows: slice) -> tuple[Any, ...]:
             return name, each[rows]
 
         answers = self._ask("call", arguments)
-        if name.startswith("toggle_") or name in TASK_SETTERS:
+        if isinstance(name, str) and (name.startswith("toggle_") or name in TASK_SETTERS):
             # Environments that were left alone keep what they were told before.
             before = self._kept.get(name, [None] * self.num_envs)
             kept = [new or old for new, old in zip(each, before, strict=True)]

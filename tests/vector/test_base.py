@@ -814,6 +814,19 @@ def test_call_hands_arguments_to_every_environment(executor):
         assert envs.step(NO_ACTIONS)[2].tolist() == [True] * 4
 
 
+def actions_of_wrapped(env, limit):
+    """A function for `call`, which sees the wrapper that is outermost."""
+    return type(env).__name__, env.get_wrapper_attr("actions")[:limit]
+
+
+@both_executors
+def test_call_runs_functions_where_the_environments_are(executor):
+    with closing(executor(lambda: TimeLimit(CountingEnv(), 9), 2)) as envs:
+        envs.reset(seed=0)
+        envs.step([1, 0])
+        assert envs.call(actions_of_wrapped, 1) == (("TimeLimit", [1]), ("TimeLimit", [0]))
+
+
 @both_executors
 def test_call_and_get_attr_read_attributes_and_call_methods(executor):
     with closing(executor(counting(length=5), 2, 2)) as envs:
