@@ -57,7 +57,7 @@ class NullVectorEnv(VectorEnv[Any, Any, Any]):
     single_observation_space, single_action_space = OBSERVATION, ACTION
 
     def __init__(self, num_tasks: int, envs_per_task: int) -> None:
-        self.meta_batch_size = self.num_tasks = num_tasks
+        self.meta_batch_size = num_tasks
         self.envs_per_task = envs_per_task
         self.num_envs = n = num_tasks * envs_per_task
         self.observation_space = batch_space(OBSERVATION, n)
@@ -83,6 +83,9 @@ class NullVectorEnv(VectorEnv[Any, Any, Any]):
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return (False,) * self.num_envs
+
+    def set_tasks(self, tasks: Any) -> None:
+        pass
 
 
 def step_time(env: Any, action: Any) -> float:

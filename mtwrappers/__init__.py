@@ -38,19 +38,22 @@ if TYPE_CHECKING:
     from mtwrappers.vector.base import MetaVectorEnv
     from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
     from mtwrappers.vector.parallel import MetaParallelEnvExecutor
-    from mtwrappers.vector.wrapper import MetaVectorWrapper
-    from mtwrappers.vector.wrappers.normalize_observation import VectorNormalizeObservationPerTask
-    from mtwrappers.vector.wrappers.normalize_reward import VectorNormalizeRewardPerTask
-    from mtwrappers.vector.wrappers.rl2_observation import VectorRL2Observation
     from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv
     from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
     from mtwrappers.wrappers.multi_env import MultiEnvWrapper
-    from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
-    from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
-    from mtwrappers.wrappers.rl2_observation import RL2Observation
+    from mtwrappers.wrappers.normalize_observation import (
+        NormalizeObservationPerTask,
+        VectorNormalizeObservationPerTask,
+    )
+    from mtwrappers.wrappers.normalize_reward import (
+        NormalizeRewardPerTask,
+        VectorNormalizeRewardPerTask,
+    )
+    from mtwrappers.wrappers.rl2 import RL2Observation, VectorRL2Observation
     from mtwrappers.wrappers.task_name import TaskNameWrapper
     from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
     from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
+    from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 __version__ = "0.1.0"
 
@@ -71,7 +74,7 @@ _HOME = {
     "MetaSampleProcessor": "processors.sample",
     "MetaSampler": "samplers.meta_sampler",
     "MetaVectorEnv": "vector.base",
-    "MetaVectorWrapper": "vector.wrapper",
+    "MetaVectorWrapper": "wrappers.vector",
     "MetaWorldSetTaskEnv": "metaworld.set_task_env",
     "MetaWorldTaskSampler": "tasks.samplers",
     "MultiEnvWrapper": "wrappers.multi_env",
@@ -79,7 +82,7 @@ _HOME = {
     "NormalizeObservationPerTask": "wrappers.normalize_observation",
     "NormalizeRewardPerTask": "wrappers.normalize_reward",
     "PointGoalEnv": "point_env",
-    "RL2Observation": "wrappers.rl2_observation",
+    "RL2Observation": "wrappers.rl2",
     "SampleProcessor": "processors.sample",
     "Sampler": "samplers.sampler",
     "SeedNotSetError": "errors",
@@ -89,9 +92,9 @@ _HOME = {
     "TaskOnehotWrapper": "wrappers.task_onehot",
     "TaskSampler": "tasks.samplers",
     "TerminateOnSuccess": "wrappers.terminate_on_success",
-    "VectorNormalizeObservationPerTask": "vector.wrappers.normalize_observation",
-    "VectorNormalizeRewardPerTask": "vector.wrappers.normalize_reward",
-    "VectorRL2Observation": "vector.wrappers.rl2_observation",
+    "VectorNormalizeObservationPerTask": "wrappers.normalize_observation",
+    "VectorNormalizeRewardPerTask": "wrappers.normalize_reward",
+    "VectorRL2Observation": "wrappers.rl2",
     "WorkerDiedError": "errors",
     "ZeroBaseline": "processors.baselines",
     "as_sb3_vec_env": "adapters.sb3",

@@ -32,3 +32,14 @@ def check_fraction(value: Any, name: str) -> float:
     if not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
         raise ValueError(f"{name} must be in [0, 1], got {value!r}")
     return float(value)
+
+
+def above_zero(value: Any, name: str) -> float:
+    """Returns ``value`` as a finite float above zero.
+
+    Raises:
+        ValueError: If it is not.
+    """
+    if not isinstance(value, (int, float, np.number)) or not 0 < value < float("inf"):
+        raise ValueError(f"{name} must be above zero and finite, got {value!r}")
+    return float(value)

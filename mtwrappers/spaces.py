@@ -21,6 +21,25 @@ def require_flat_box(space: Space[Any], what: str) -> Box:
     return space
 
 
+def require_floating_box(space: Space[Any], verb: str) -> Box:
+    """Returns ``space`` when it is a 1-D Box of floating-point numbers.
+
+    Args:
+        space: The observation space.
+        verb: What is to be done with observations, for the error: "normalized".
+
+    Raises:
+        TypeError: If it is another space.
+    """
+    box = require_flat_box(space, f"an observation space to be {verb}")
+    if not np.issubdtype(box.dtype, np.floating):
+        raise TypeError(
+            f"observations of dtype {box.dtype} cannot be {verb} without loss; convert them with "
+            "gymnasium.wrappers.DtypeObservation"
+        )
+    return box
+
+
 def append_box(box: Box, low: NDArray[Any], high: NDArray[Any]) -> Box:
     """A 1-D Box followed by entries in ``[low, high]``, in the dtype of ``box``.
 

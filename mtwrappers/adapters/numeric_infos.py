@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.vector.wrapper import MetaVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 _OBSERVATIONS = ("final_obs", "_final_obs", "_final_info")
 

@@ -20,7 +20,7 @@ from mtwrappers import seeding
 from mtwrappers._extras import import_extra
 from mtwrappers.adapters.infos import split_infos
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.wrapper import MetaVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 Indices: TypeAlias = int | Iterable[int] | None
 _FINAL = ("final_obs", "_final_obs", "final_info", "_final_info")

@@ -12,7 +12,7 @@ from gymnasium.vector.utils import batch_space
 from mtwrappers._extras import import_extra
 from mtwrappers.adapters.numeric_infos import NumericInfos
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.wrapper import MetaVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 _MODES = (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 

@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import VectorEnv
 
-from mtwrappers.checks import check_fraction, positive
-from mtwrappers.task_statistics import TaskStatistics, check_positive_epsilon
-from mtwrappers.wrappers.task_of_step import task_of, tasks_of
+from mtwrappers.checks import above_zero, check_fraction, positive
+from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper, task_of
 
 
-class NormalizeRewardPerTask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     r"""Divides each task's rewards by the standard deviation of its discounted return.
 
-    Gymnasium's ``NormalizeReward`` with statistics for each task, so that a task with large rewards
+    Gymnasium's ``NormalizeReward`` with statistics per task, so that a task with large rewards
     does not drown the others. With :math:`R_t = \gamma R_{t-1} + r_t` from each episode's start, a
     reward becomes :math:`r_t / \sqrt{\mathrm{Var}[R] + \epsilon}`; the variance is updated with
-    :math:`R_t` first, once a step. (Gymnasium's single form carries :math:`R` over a truncation and
-    drops it before a terminal reward; here, as in its SAME_STEP vector form and in
-    Stable-Baselines3, an episode is an episode.)
+    :math:`R_t` first, once per step. (Gymnasium's single form carries :math:`R` over a truncation
+    and drops it before a terminal reward; here, as in its SAME_STEP vector form and in
+    Stable-Baselines3, :math:`R` covers exactly one episode.)
 
     The task of a step is ``info["task_id"]``. ``info["raw_reward"]`` is the environment's own
-    reward, 0.0 on reset. Where ``update_running_mean`` is false, the statistics stay as they are.
+    reward, 0.0 on reset. While ``update_running_mean`` is false, the statistics stay as they are.
 
     Args:
         env: Any environment.
         num_tasks: How many values ``task_id`` has; by default what the environment says, or 1.
         gamma: The discount.
-        epsilon: Keeps the division away from zero.
+        epsilon: Added to the variance, which keeps the division away from zero.
 
     Raises:
         ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is no task.
@@ -55,14 +55,10 @@ class NormalizeRewardPerTask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstr
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
         RecordConstructorArgs.__init__(self, num_tasks=num_tasks, gamma=gamma, epsilon=epsilon)
         super().__init__(env)
+        self._track("reward", num_tasks)
         self._gamma = check_fraction(gamma, "gamma")
-        self._epsilon = check_positive_epsilon(epsilon)
-        self._n, names = tasks_of(env, num_tasks)
-        self._statistics = TaskStatistics("reward", self._n, names)
-        # Plain floats: on single numbers Python is ten times faster than NumPy.
-        self._load()
+        self._epsilon = above_zero(epsilon, "epsilon")
         self._return = 0.0
-        self.update_running_mean = True
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -76,37 +72,93 @@ class NormalizeRewardPerTask(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstr
         """Steps the environment and scales its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
-        task = info.get("task_id")
-        if task is None or not 0 <= task < self._n:
-            task = task_of(info, self._n)
+        task = task_of(info, self._statistics.num_tasks)
         value = self._return * self._gamma + raw
-        count = self._count[task]
         if self.update_running_mean:
-            self._count[task] = count = count + 1
-            delta = value - self._mean[task]
-            self._mean[task] = mean = self._mean[task] + delta / count
-            self._m2[task] += delta * (value - mean)
+            self._statistics.update(task, value)
         self._return = 0.0 if terminated or truncated else value
-        scaled = raw / math.sqrt(self._m2[task] / count + self._epsilon)
+        scaled = float(raw / self._statistics.deviation(task, self._epsilon))
         return obs, scaled, terminated, truncated, {**info, "raw_reward": raw}
 
-    def get_state(self) -> dict[str, Any]:
-        """The statistics of every task, ready for JSON."""
-        statistics = self._statistics
-        statistics.count[:], statistics.mean[:] = self._count, self._mean
-        statistics.m2[:] = self._m2
-        return statistics.get_state()
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Takes what `get_state` returned, here or in `VectorNormalizeRewardPerTask`.
+class VectorNormalizeRewardPerTask(PerTaskVectorWrapper, RecordConstructorArgs):
+    """`NormalizeRewardPerTask` for vector environments, in every autoreset mode.
 
-        Raises:
-            ValueError: If it is of other tasks, or not of rewards.
-        """
-        self._statistics.set_state(state)
-        self._load()
+    The environments of a task share its statistics: all their returns of a step are counted, once,
+    before any reward of the step is scaled. With one environment per task the numbers are those of
+    the single form. The steps in which NEXT_STEP resets an environment are not counted.
 
-    def _load(self) -> None:
-        self._count: list[float] = self._statistics.count.tolist()
-        self._mean: list[float] = self._statistics.mean.tolist()
-        self._m2: list[float] = self._statistics.m2.tolist()
+    ``infos["raw_reward"]``, shape ``(N,)`` float64, is the environments' own reward, and
+    SAME_STEP's ``final_info`` has it too. The task of an episode is its ``infos["task_id"]``, or
+    the index of the task group where infos do not have it. While ``update_running_mean`` is false,
+    the statistics stay as they are.
+
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one.
+        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
+            number of task groups.
+        gamma: The discount.
+        epsilon: Added to the variance, which keeps the division away from zero.
+
+    Raises:
+        TypeError: If ``env`` is another environment.
+        ValueError: If a number is out of range; on a reset, if ``task_id`` is no task.
+
+    >>> import gymnasium
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> envs = VectorNormalizeRewardPerTask(envs)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs, rewards, *_, infos = envs.step(envs.action_space.sample() * 0)
+    >>> infos["raw_reward"]
+    array([-1., -1.])
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        num_tasks: int | None = None,
+        *,
+        gamma: float = 0.99,
+        epsilon: float = 1e-8,
+    ) -> None:
+        # A plain integer, so that specs go through JSON.
+        num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
+        RecordConstructorArgs.__init__(self, num_tasks=num_tasks, gamma=gamma, epsilon=epsilon)
+        super().__init__(env)
+        self._track("reward", num_tasks)
+        self._gamma = check_fraction(gamma, "gamma")
+        self._epsilon = above_zero(epsilon, "epsilon")
+        self._returns = np.zeros(self.num_envs)
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Resets the environments and begins their returns."""
+        rows = self._reset_rows(options)
+        obs, infos = self._inner.reset(seed=seed, options=options)
+        self._take_tasks(infos, rows)
+        self._returns[rows] = 0.0
+        return obs, {**infos, "raw_reward": np.zeros(self.num_envs), "_raw_reward": rows}
+
+    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Ends a step and scales its rewards."""
+        obs, rewards, terminated, truncated, infos = self._inner.step_wait()
+        self._take_tasks(infos, self._due)
+        self._returns = self._returns * self._gamma + rewards
+        if self.update_running_mean:
+            played = self._played()
+            self._statistics.update(self._tasks[played], self._returns[played])
+        scaled = rewards / self._statistics.deviation(self._tasks, self._epsilon)
+        infos["raw_reward"] = rewards
+        infos["_raw_reward"] = np.ones(self.num_envs, dtype=np.bool_)
+        over = self._note_ends(terminated, truncated)
+        self._returns[over] = 0.0
+        if self._same_step:
+            if "final_info" in infos:
+                infos["final_info"] = {
+                    **infos["final_info"],
+                    "raw_reward": np.where(over, rewards, 0.0),
+                    "_raw_reward": over.copy(),
+                }
+            self._take_tasks(infos, over)
+        return obs, scaled, terminated, truncated, infos

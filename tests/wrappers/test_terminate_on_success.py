@@ -5,7 +5,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers import PointGoalEnv, TerminateOnSuccess
-from mtwrappers.vector.wrapper import MetaVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
 from tests.vector.fakes import all_modes, both_executors
 

@@ -1,8 +1,9 @@
-"""Running means and variances, one for each task, that can be saved and restored."""
+"""Running means and variances per task, which can be saved and restored."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import math
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -14,36 +15,20 @@ from mtwrappers.checks import positive
 PRIOR_COUNT = 1e-4
 
 
-def declared_tasks(
-    has: Callable[[str], bool], get: Callable[[str], Any]
-) -> tuple[int | None, Sequence[str] | None]:
-    """How many values ``info["task_id"]`` has in an environment, and their names, if it says so.
-
-    Args:
-        has: Whether the environment has an attribute.
-        get: The value of that attribute.
-    """
-    names = get("task_names") if has("task_names") else None
-    if names is not None:
-        return len(names), tuple(names)
-    if has("n_total_tasks"):
-        return int(get("n_total_tasks")), None
-    return (max(get("task_ids")) + 1 if has("task_ids") else None), None
-
-
 class TaskStatistics:
     """The mean and variance of what was seen of each task.
 
     Attributes:
         mean: Shape ``(num_tasks, *shape)``, float64.
-        m2: The sums of squared deviations from the mean (Welford 1962), likewise.
+        m2: The sums of squared deviations from the mean, likewise.
         count: How many samples, shape ``(num_tasks,)`` with a 1 for each axis of ``shape``.
 
     Args:
         kind: What is counted; a state of another kind is refused.
         num_tasks: How many tasks.
-        task_names: Their names, if known; a state of tasks with other names is refused.
-        shape: Of a sample.
+        task_names: Their names, if known; a state of tasks with other names is refused. Ignored
+            if there are more or fewer than ``num_tasks``.
+        shape: The shape of a sample.
     """
 
     def __init__(
@@ -60,6 +45,49 @@ class TaskStatistics:
         self.count = np.full((self.num_tasks,) + (1,) * len(shape), PRIOR_COUNT)
         self.mean = np.zeros((self.num_tasks, *shape))
         self.m2 = np.full_like(self.mean, PRIOR_COUNT)
+
+    def update(self, tasks: Any, x: Any) -> None:
+        """Counts samples (Chan, Golub and LeVeque 1983; for one sample this is Welford 1962).
+
+        Args:
+            tasks: The task of each sample, shape ``(n,)`` int; or one task, an ``int``.
+            x: The samples, shape ``(n, *shape)``; or one sample of shape ``shape``.
+        """
+        if isinstance(tasks, int) or len(set(tasks.tolist())) == len(tasks):
+            self._merge(tasks, 1.0, x, 0.0)
+            return
+        n = self._sums(tasks, np.ones(len(tasks))).reshape(self.count.shape)
+        mean = self._sums(tasks, x) / np.maximum(n, 1.0)
+        deviation = x - mean[tasks]
+        # Where n is zero nothing changes.
+        self._merge(slice(None), n, mean, self._sums(tasks, deviation * deviation))
+
+    def _merge(self, rows: Any, n: Any, mean: Any, m2: Any) -> None:
+        """Joins ``n`` samples of each of ``rows``, which differ, with this mean and ``m2``."""
+        before, total = self.mean[rows], self.count[rows] + n
+        delta = (mean - before) * n
+        self.mean[rows] = after = before + delta / total
+        self.m2[rows] += m2 + delta * (mean - after)
+        self.count[rows] = total
+
+    def _sums(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> NDArray[np.float64]:
+        """The sum of the samples of each task, shape ``(num_tasks, *x.shape[1:])``."""
+        width = math.prod(x.shape[1:])
+        cells = tasks if x.ndim == 1 else (tasks[:, None] * width + np.arange(width)).ravel()
+        sums: NDArray[Any] = np.bincount(cells, x.ravel(), minlength=self.num_tasks * width)
+        return sums.reshape(self.num_tasks, *x.shape[1:])
+
+    def deviation(self, tasks: Any, epsilon: float) -> Any:
+        r"""The standard deviations :math:`\sqrt{\mathrm{Var} + \epsilon}` of some tasks.
+
+        Args:
+            tasks: Shape ``(n,)`` int, or one ``int``.
+            epsilon: Added to the variances.
+
+        Returns:
+            Shape ``(n, *shape)``, or ``shape`` for one task.
+        """
+        return np.sqrt(self.m2[tasks] / self.count[tasks] + epsilon)
 
     def get_state(self) -> dict[str, Any]:
         """All of it, ready for JSON."""
@@ -91,27 +119,16 @@ class TaskStatistics:
         arrays: dict[str, NDArray[np.float64]] = {}
         for key in ("mean", "m2", "count"):
             own = getattr(self, key)
-            expected_shape = own.ravel().shape if key == "count" else own.shape
+            shape = own.ravel().shape if key == "count" else own.shape
             try:
                 given = np.asarray(state.get(key), dtype=np.float64)
             except (TypeError, ValueError):
                 given = np.empty(())
-            if given.shape != expected_shape:
+            if given.shape != shape:
                 raise ValueError(
-                    f"expected {key} of shape {expected_shape} in the statistics, got one of "
-                    f"shape {given.shape}"
+                    f"expected {key} of shape {shape} in the statistics, got one of shape "
+                    f"{given.shape}"
                 )
             arrays[key] = given.reshape(own.shape)
         for key, given in arrays.items():
             getattr(self, key)[...] = given
-
-
-def check_positive_epsilon(epsilon: float) -> float:
-    """Returns ``epsilon``.
-
-    Raises:
-        ValueError: If it is not above zero.
-    """
-    if not epsilon > 0:
-        raise ValueError(f"epsilon must be above zero, got {epsilon!r}")
-    return epsilon

@@ -1,15 +1,19 @@
-"""A base for wrappers of our vector environments that hides nothing of them."""
+"""Bases for wrappers of our vector environments, which hide nothing of them."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     _Base = VectorWrapper[Any, Any, Any, Any, Any]
 else:
     _Base = VectorWrapper  # generic in later versions of Gymnasium only
+
+_NEEDED = ("step_async", "step_wait", "call", "set_tasks", "meta_batch_size", "envs_per_task")
 
 
 class MetaVectorWrapper(_Base):
@@ -20,7 +24,10 @@ class MetaVectorWrapper(_Base):
     `step_async` only if it changes actions.
 
     Args:
-        env: One of our vector environments, or a wrapper of one.
+        env: One of our vector environments, or a `MetaVectorWrapper` of one.
+
+    Raises:
+        TypeError: If it is another environment.
 
     >>> import functools, gymnasium
     >>> from mtwrappers import MetaIterativeEnvExecutor
@@ -36,6 +43,15 @@ class MetaVectorWrapper(_Base):
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        missing = [name for name in _NEEDED if not hasattr(env, name)]
+        if missing:
+            raise TypeError(
+                "expected a MetaVectorEnv, such as gymnasium.make_vec returns for the ids of "
+                "mtwrappers, or one in MetaVectorWrappers, got "
+                f"{type(env).__name__}, which has no {', '.join(missing)}; Gymnasium's own vector "
+                "wrappers go outside of ours, and MetaIterativeEnvExecutor takes the constructors "
+                "that a SyncVectorEnv takes"
+            )
         super().__init__(env)
         self._inner: Any = env
 
@@ -47,17 +63,12 @@ class MetaVectorWrapper(_Base):
 
     @property
     def meta_batch_size(self) -> int:
-        """``M``, how many tasks."""
+        """``M``, how many task groups."""
         return int(self._inner.meta_batch_size)
 
     @property
-    def num_tasks(self) -> int:
-        """``M``, how many tasks."""
-        return int(self._inner.num_tasks)
-
-    @property
     def envs_per_task(self) -> int:
-        """``K``, how many environments a task."""
+        """``K``, how many environments per task group."""
         return int(self._inner.envs_per_task)
 
     def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
@@ -75,7 +86,7 @@ class MetaVectorWrapper(_Base):
         return result
 
     def set_tasks(self, tasks: Any) -> None:
-        """Turns each task's environments to a task."""
+        """Turns each group's environments to a task."""
         self._inner.set_tasks(tasks)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
@@ -91,3 +102,42 @@ class MetaVectorWrapper(_Base):
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of each environment."""
         self._inner.set_attr(name, values)
+
+
+class EpisodeVectorWrapper(MetaVectorWrapper):
+    """Knows in which environments a step begins an episode, in every autoreset mode.
+
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(env)
+        self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
+        self._next_step = self.autoreset_mode is AutoresetMode.NEXT_STEP
+        # The environments that the next step resets instead of playing: in NEXT_STEP alone.
+        self._due = np.zeros(self.num_envs, dtype=np.bool_)
+
+    def _reset_rows(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
+        """Which environments a reset with these options resets, shape ``(N,)``."""
+        mask = (options or {}).get("reset_mask")
+        rows = np.ones(self.num_envs, np.bool_) if mask is None else np.array(mask, np.bool_)
+        self._due = self._due & ~rows
+        return rows
+
+    def _played(self) -> Any:
+        """Which environments the present step plays: a mask of shape ``(N,)``, or a slice."""
+        return ~self._due if self._next_step else slice(None)
+
+    def _note_ends(self, terminated: Any, truncated: Any) -> NDArray[np.bool_]:
+        """Which environments' episodes the present step ended, shape ``(N,)``."""
+        over: NDArray[np.bool_] = terminated | truncated
+        if self._next_step:
+            self._due = over
+        return over
+
+    def _envs_have(self, name: str) -> bool:
+        return all(self._inner.call("has_wrapper_attr", name))
+
+    def _first_envs(self, name: str) -> Any:
+        return self._inner.call(name)[0]

@@ -1,1 +1,0 @@
-"""Wrappers of vector environments that multi-task training needs."""

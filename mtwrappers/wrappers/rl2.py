@@ -1,0 +1,301 @@
+"""The input of RL^2: the last action, reward and end of an episode, after the observation."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.utils.env_checker import data_equivalence
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from mtwrappers.checks import above_zero
+from mtwrappers.spaces import append_box, require_floating_box
+from mtwrappers.wrappers.vector import EpisodeVectorWrapper
+
+# Where a task can be read, in the order of preference; ``info["task_id"]`` otherwise.
+_TASK_READERS = ("get_task_state", "get_task")
+
+
+class RL2Observation(
+    gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordConstructorArgs
+):
+    """Appends the previous action, reward and end of an episode to the observation.
+
+    A recurrent policy then learns to learn (Duan et al. 2016, "RL^2", arXiv:1611.02779). A *trial*
+    is all episodes on one task: its first observation has zeros appended; after a reset on the
+    same task the appended numbers stay, with ``done`` one, so that the policy can use what it
+    found out. A trial begins where the task differs from that of the last reset, and wherever a
+    reset has a seed or asks for a task. The task is what ``get_task_state()`` or ``get_task()`` of
+    the environment says, else ``info["task_id"]``.
+
+    A Box action is clipped to its bounds, any discrete one becomes a one-hot (a `MultiDiscrete`
+    one per entry). ``done`` is one after termination, truncation, or a reset in mid-episode.
+
+    ``RL2Observation(env, reward_divisor=10, across_episodes=False)`` appends what
+    ``metaworld.wrappers.RNNBasedMetaRLWrapper`` appends to actions within their bounds.
+
+    Args:
+        env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
+        reward_divisor: The appended reward is the environment's divided by this.
+        across_episodes: Whether the appended numbers stay after a reset on the same task. If not,
+            every episode begins with zeros.
+
+    Raises:
+        TypeError: If observations or actions are of another kind.
+        ValueError: If ``reward_divisor`` is not above zero.
+
+    >>> from mtwrappers import PointGoalEnv
+    >>> env = RL2Observation(PointGoalEnv())
+    >>> env.reset(seed=0)[0]
+    array([0., 0., 0., 0., 0., 0.])
+    >>> env.step([0.1, 0.0])[0]
+    array([ 0.1,  0. ,  0.1,  0. , -0.9,  0. ])
+    >>> env.reset()[0]
+    array([ 0. ,  0. ,  0.1,  0. , -0.9,  1. ])
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[NDArray[Any], Any],
+        *,
+        reward_divisor: float = 1.0,
+        across_episodes: bool = True,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, reward_divisor=reward_divisor, across_episodes=across_episodes
+        )
+        super().__init__(env)
+        self._code = ActionCode(env.action_space)
+        self.observation_space = _rl2_space(env.observation_space, self._code)
+        self._memory = _Memory(1, self.observation_space, self._code, reward_divisor)
+        self._across = bool(across_episodes)
+        self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Resets the environment, and begins a trial where the task is another."""
+        obs, info = self.env.reset(seed=seed, options=options)
+        task = info.get("task_id")
+        if self._reader is not None:
+            task = self.env.get_wrapper_attr(self._reader)()
+        new = not self._across or seed is not None or _asks_for_a_trial(options)
+        self._memory.begin(0, task, new)
+        return self._memory.append(obs, 0), info
+
+    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+        """Steps the environment."""
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self._memory.record(0, self._code.encode(action), reward, terminated or truncated)
+        return self._memory.append(obs, 0), reward, terminated, truncated, info
+
+
+class VectorRL2Observation(EpisodeVectorWrapper, RecordConstructorArgs):
+    """`RL2Observation` for vector environments, in every autoreset mode.
+
+    A trial begins in an environment as it does there, and with the first reset after `set_tasks`.
+    In SAME_STEP ``infos["final_obs"]`` has the action, the reward and ``done`` of the step that
+    ended the episode; the observation that begins the next one has the same numbers if the trial
+    goes on, and zeros if not.
+
+    The task is what ``get_task_state()`` or ``get_task()`` of the environments says, asked where an
+    episode begins, else ``infos["task_id"]``.
+
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
+            1-D Box observations; a batch has the shape ``(N, O)``.
+        reward_divisor: The appended rewards are the environments' divided by this.
+        across_episodes: Whether the appended numbers stay after a reset on the same task. If not,
+            every episode begins with zeros.
+
+    Raises:
+        TypeError: If ``env`` is another environment, or its observations or actions are of another
+            kind.
+        ValueError: If ``reward_divisor`` is not above zero.
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        *,
+        reward_divisor: float = 1.0,
+        across_episodes: bool = True,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, reward_divisor=reward_divisor, across_episodes=across_episodes
+        )
+        super().__init__(env)
+        n = self.num_envs
+        self._code = ActionCode(env.single_action_space)
+        space = _rl2_space(env.single_observation_space, self._code)
+        self.single_observation_space = space
+        self.observation_space = batch_space(space, n)
+        self._memory = _Memory(n, space, self._code, reward_divisor)
+        self._across = bool(across_episodes)
+        self._reader = next((name for name in _TASK_READERS if self._envs_have(name)), None)
+        self._set = np.ones(n, dtype=np.bool_)
+        self._encoded = np.zeros((n, self._code.size))
+
+    def set_tasks(self, tasks: Any) -> None:
+        """Turns each group's environments to a task, whose trial the next reset begins."""
+        super().set_tasks(tasks)
+        self._set[:] = True
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        """Resets the environments, and begins trials where tasks are others."""
+        rows = self._reset_rows(options)
+        obs, infos = self._inner.reset(seed=seed, options=options)
+        seeds = [seed] * self.num_envs if np.ndim(seed) == 0 else seed
+        new = self._set | _asks_for_a_trial(options) | [s is not None for s in seeds]
+        self._begin(infos, rows, new)
+        self._set[rows] = False
+        return self._memory.append(obs), infos
+
+    def step_async(self, actions: Any) -> None:
+        """Begins a step."""
+        self._inner.step_async(actions)
+        # Now: the caller may change the array before the step ends.
+        self._encoded = self._code.encode(actions)
+
+    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Ends a step and appends what was done."""
+        obs, rewards, terminated, truncated, infos = self._inner.step_wait()
+        began, played = self._due, self._played()
+        over = self._note_ends(terminated, truncated)
+        self._memory.record(played, self._encoded[played], rewards[played], over[played])
+        if self._same_step and over.any():
+            finals = np.full(self.num_envs, None, dtype=object)
+            for i in np.flatnonzero(over):
+                finals[i] = self._memory.append(infos["final_obs"][i], i)
+            infos["final_obs"] = finals
+            began = over
+        if began.any():
+            self._begin(infos, began, np.zeros_like(began))
+        return self._memory.append(obs), rewards, terminated, truncated, infos
+
+    def _begin(
+        self, infos: dict[str, Any], rows: NDArray[np.bool_], new: NDArray[np.bool_]
+    ) -> None:
+        """Begins episodes in ``rows``: trials where ``new`` or where the task is another."""
+        tasks: Any = infos.get("task_id", [None] * self.num_envs)
+        if self._reader is not None:
+            tasks = self._inner.call(self._reader)
+        for i in np.flatnonzero(rows).tolist():
+            self._memory.begin(i, tasks[i], bool(new[i]) or not self._across)
+
+
+class _Memory:
+    """What RL^2 appends to the observations of ``n`` environments: (action, reward, done).
+
+    Args:
+        n: How many environments.
+        space: The space of an observation with what is appended, shape ``(O + A + 2,)``.
+        code: How actions are written.
+        reward_divisor: Rewards are divided by this.
+    """
+
+    def __init__(self, n: int, space: Box, code: ActionCode, reward_divisor: float) -> None:
+        self._dtype: Any = space.dtype
+        self._divisor = above_zero(reward_divisor, "reward_divisor")
+        self._tails = np.zeros((n, code.size + 2), dtype=self._dtype)
+        self._tasks: list[Any] = [None] * n
+        self._played = np.zeros(n, dtype=np.bool_)
+
+    def begin(self, i: int, task: Any, new: bool) -> None:
+        """Begins an episode of environment ``i``; a trial if ``new`` or if the task is another."""
+        if new or not data_equivalence(task, self._tasks[i], exact=True):
+            self._tails[i] = 0
+            self._played[i] = False
+        elif self._played[i]:
+            self._tails[i, -1] = 1
+        # The environment may change its task in place.
+        self._tasks[i] = copy.deepcopy(task)
+
+    def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, over: Any) -> None:
+        """Takes the step of some environments: ``rows`` is an index, or a mask of shape (n,)."""
+        self._tails[rows, :-2] = encoded
+        self._tails[rows, -2] = rewards / self._divisor
+        self._tails[rows, -1] = over
+        self._played[rows] = True
+
+    def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
+        """A new array of the observations ``obs`` of some environments, and what is appended."""
+        return np.concatenate([obs, self._tails[rows]], axis=-1, dtype=self._dtype)
+
+
+class ActionCode:
+    """Actions as numbers: a Box as it is, clipped to its bounds; anything discrete as one-hots.
+
+    Attributes:
+        low: The least that can be written, shape ``(A,)``; zero is always within.
+        high: The most, likewise.
+
+    Args:
+        space: A `Box`, `Discrete`, `MultiDiscrete` or `MultiBinary`.
+
+    Raises:
+        TypeError: If it is another space.
+    """
+
+    def __init__(self, space: Space[Any]) -> None:
+        self._ndim = len(space.shape or ())
+        self._columns: NDArray[Any] | None = None
+        if isinstance(space, Box):
+            self._bounds = space.low.ravel(), space.high.ravel()
+        elif isinstance(space, MultiBinary):
+            size = int(np.prod(space.shape))
+            self._bounds = np.zeros(size), np.ones(size)
+        elif isinstance(space, (Discrete, MultiDiscrete)):
+            sizes = np.atleast_1d(space.n if isinstance(space, Discrete) else space.nvec.ravel())
+            starts = np.atleast_1d(np.ravel(space.start))
+            # The entry of the action that each number shows, and the value that makes it a one.
+            self._columns = np.repeat(np.arange(len(sizes)), sizes)
+            self._values = np.concatenate(
+                [start + np.arange(n) for start, n in zip(starts, sizes, strict=True)]
+            )
+            self._bounds = np.zeros(len(self._values)), np.ones(len(self._values))
+        else:
+            raise TypeError(
+                f"expected a Box, Discrete, MultiDiscrete or MultiBinary action space, got {space}"
+            )
+        self.low, self.high = np.minimum(self._bounds[0], 0), np.maximum(self._bounds[1], 0)
+
+    @property
+    def size(self) -> int:
+        """``A``, how many numbers an action takes."""
+        return len(self.low)
+
+    def encode(self, actions: Any) -> NDArray[Any]:
+        """A new array of one action, shape ``(A,)``, or of ``N`` actions, shape ``(N, A)``."""
+        given = np.asarray(actions)
+        given = given.reshape((*given.shape[: given.ndim - self._ndim], -1))
+        if self._columns is None:
+            encoded: NDArray[Any] = np.minimum(np.maximum(given, self._bounds[0]), self._bounds[1])
+        else:
+            encoded = given[..., self._columns] == self._values
+        return encoded
+
+
+def _rl2_space(space: Space[Any], code: ActionCode) -> Box:
+    """The space of (observation, action, reward, done), shape ``(O + A + 2,)``.
+
+    Raises:
+        TypeError: If ``space`` is no floating-point 1-D Box.
+    """
+    box = require_floating_box(space, "given rewards")
+    low = np.concatenate([code.low, [-np.inf, 0.0]])
+    return append_box(box, low, np.concatenate([code.high, [np.inf, 1.0]]))
+
+
+def _asks_for_a_trial(options: dict[str, Any] | None) -> bool:
+    """Whether the options of a reset set or draw a task."""
+    options = options or {}
+    return "task_state" in options or bool(options.get("resample_task"))
