@@ -275,7 +275,7 @@ def _require_writable(directory: Path) -> None:
 
 
 def _prepare_video(console: Any) -> bool:
-    from mtwrappers.report import choose_gl
+    from mtwrappers.metaworld.opengl import choose_gl
 
     import_extra("imageio_ffmpeg", "cli")
     name = choose_gl()

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-import os
-import subprocess
-import sys
 from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -103,24 +100,3 @@ def write_video(path: Path, frames: Sequence[NDArray[np.uint8]], every: int) -> 
     """Writes frames, one of ``every`` steps, as an mp4 in real time."""
     fps = METADATA["render_fps"] / every
     import_extra("imageio.v3", "cli").imwrite(path, np.stack(frames), fps=fps, codec="libx264")
-
-
-def choose_gl() -> str | None:
-    """The first of the user's choice, EGL and OSMesa that can render here, or ``None``.
-
-    Each is tried in a process of its own: a failed one cannot be taken back.
-    """
-    tried = dict.fromkeys([os.environ.get("MUJOCO_GL"), "egl", "osmesa"])
-    code = "import mujoco; mujoco.GLContext(64, 64).make_current()"
-    for name in tried:
-        if name:
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                env={**os.environ, "MUJOCO_GL": name},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                check=False,
-            )
-            if done.returncode == 0:
-                return name
-    return None

@@ -105,8 +105,7 @@ def play(plan: Plan, slot: Slot, video: bool = False) -> Outcome:
     total, truncated = 0.0, False
     while not truncated:
         if video and len(successes) % FRAME_EVERY == 0:
-            # Meta-World hangs its corner cameras upside down.
-            frames.append(env.render()[::-1, ::-1])
+            frames.append(env.render())
         obs, reward, _, truncated, info = env.step(act(obs["env_obs"]))
         successes.append(info["success"] == 1.0)
         total += reward

@@ -18,9 +18,9 @@ import numpy as np
 import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
-from mtwrappers import report, rollout
+from mtwrappers import rollout
 from mtwrappers.cli import main
-from mtwrappers.metaworld import make_benchmark
+from mtwrappers.metaworld import make_benchmark, opengl
 from mtwrappers.registration import TABLE
 
 BENCHMARKS = (
@@ -436,7 +436,7 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(workers, tm
 @pytest.mark.usefixtures("short_episodes")
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # imageio's reader
 def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
-    if report.choose_gl() is None:
+    if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     play(tmp_path, "MT1", "--task", "reach-v3", "--episodes", "2", "--video")
     assert [path.name for path in tmp_path.glob("*.mp4")] == ["reach-v3.mp4"]
@@ -453,7 +453,7 @@ def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
 def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(report, "choose_gl", lambda: None)
+    monkeypatch.setattr(opengl, "choose_gl", lambda: None)
     results = play(tmp_path, "MT1", "--episodes", "2", "--video")
     assert results["tasks"][0]["episodes"] == 2
     assert list(tmp_path.glob("*.mp4")) == []
@@ -469,9 +469,9 @@ def test_the_renderer_is_the_users_choice_before_egl_before_osmesa(monkeypatch):
         tried.append(env["MUJOCO_GL"])
         return subprocess.CompletedProcess(command, int(env["MUJOCO_GL"] != "osmesa"))
 
-    monkeypatch.setattr(report.subprocess, "run", run)
-    assert report.choose_gl() == "osmesa"
+    monkeypatch.setattr(opengl.subprocess, "run", run)
+    assert opengl.choose_gl() == "osmesa"
     assert tried == ["egl", "osmesa"]
     monkeypatch.setenv("MUJOCO_GL", "glfw")
-    assert report.choose_gl() == "osmesa"
+    assert opengl.choose_gl() == "osmesa"
     assert tried[2:] == ["glfw", "egl", "osmesa"]

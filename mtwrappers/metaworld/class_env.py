@@ -15,9 +15,10 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
+from mtwrappers.checks import positive
 from mtwrappers.closing import close_all
 from mtwrappers.metaworld.known_good import Fast, class_to_build
-from mtwrappers.metaworld.upstream import metaworld
+from mtwrappers.metaworld.upstream import all_classes, metaworld
 
 OBS_SIZE = 39
 # MuJoCo gives up a simulation in which a position exceeds this (mjMAXVAL), so no object goes
@@ -32,7 +33,7 @@ INFO_KEYS = (
     "obj_to_target",
     "unscaled_reward",
 )
-RENDER_MODES = ("rgb_array", "depth_array")
+RENDER_MODES = ("rgb_array", "depth_array", "rgbd_tuple")
 # "human" is left to Gymnasium's HumanRendering, which make() applies: the window of the upstream
 # classes needs a display at construction.
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 80}
@@ -44,11 +45,13 @@ class SawyerSettings:
 
     Args:
         reward_function_version: Meta-World's ``"v1"`` or ``"v2"``.
-        render_mode: ``"rgb_array"``, ``"depth_array"`` or ``None``.
+        render_mode: What `render` returns: ``"rgb_array"``, ``"depth_array"`` (metres),
+            ``"rgbd_tuple"`` (both), or ``None`` for nothing.
         camera_name: A camera of the model, such as ``"corner2"``; the free camera by default.
-        camera_id: The same by number.
-        width: Pixels of a frame.
-        height: Pixels of a frame.
+        camera_id: The same by its index, -1 for the free camera.
+        width: Width of a frame in pixels.
+        height: Height of a frame in pixels.
+        upright: Whether to turn the frames of Meta-World's corner cameras, which hang upside down.
         fast: ``"auto"`` takes the fast classes where they are verified; ``True`` and ``False``
             decide.
 
@@ -62,6 +65,7 @@ class SawyerSettings:
     camera_id: int | None = None
     width: int = 480
     height: int = 480
+    upright: bool = True
     fast: Fast = "auto"
 
     def __post_init__(self) -> None:
@@ -79,6 +83,10 @@ class SawyerSettings:
                 "give camera_name or camera_id, not both; got "
                 f"{self.camera_name!r} and {self.camera_id!r}"
             )
+        positive(self.width, "width")
+        positive(self.height, "height")
+        if self.upright not in (True, False):
+            raise ValueError(f"upright must be True or False, got {self.upright!r}")
         if self.fast not in ("auto", True, False):
             raise ValueError(f"fast must be 'auto', True or False, got {self.fast!r}")
 
@@ -150,13 +158,9 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self.observation_space = observation_space
         self.action_space = action_box()
         self.sawyer = class_to_build(cls, settings.fast)(
-            reward_function_version=settings.reward_function_version,
-            render_mode=settings.render_mode,
-            camera_name=settings.camera_name,
-            camera_id=settings.camera_id,
-            width=settings.width,
-            height=settings.height,
+            reward_function_version=settings.reward_function_version
         )
+        self._camera = None if settings.render_mode is None else self._make_camera(settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._reset_needed = True
 
@@ -171,6 +175,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         """Begins an episode. The task alone determines its start."""
         super().reset(seed=seed)
         obs, _ = self.sawyer.reset()
+        if self._camera is not None:
+            self._camera.aim(self.sawyer.data)
         self._reset_needed = False
         return obs, dict.fromkeys(INFO_KEYS, 0.0)
 
@@ -201,12 +207,41 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         return obs, float(reward), False, bool(truncated), info
 
     def render(self) -> Any:
-        """A frame, ``(height, width, 3)`` uint8, or depth ``(height, width)``."""
-        return self.sawyer.render()
+        """Draws the present state; see `mtwrappers.metaworld.camera.Camera.frame`.
+
+        Returns:
+            Colours, ``(height, width, 3)`` uint8; depth in metres, ``(height, width)`` float32; or
+            both, as the render mode says. ``None`` without a render mode.
+
+        Raises:
+            DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
+            RuntimeError: If this process was forked from one that had drawn frames.
+        """
+        if self._camera is None:
+            gymnasium.logger.warn(
+                f"{self.name}: there is nothing to render without a render_mode; make the "
+                f"environment with one of {list(RENDER_MODES)}"
+            )
+            return None
+        return self._camera.frame(self.sawyer.data, self.render_mode)
 
     def close(self) -> None:
-        """Frees the renderer."""
+        """Frees what the camera holds."""
+        if self._camera is not None:
+            self._camera.close()
         self.sawyer.close()
+
+    def _make_camera(self, settings: SawyerSettings) -> Any:
+        from mtwrappers.metaworld.camera import Camera
+
+        return Camera(
+            self.sawyer.model,
+            name=settings.camera_name,
+            index=settings.camera_id,
+            width=settings.width,
+            height=settings.height,
+            upright=settings.upright,
+        )
 
 
 class ClassPool:
@@ -230,6 +265,11 @@ class ClassPool:
         max_episode_steps: int | None,
     ) -> None:
         self.classes = dict(classes)
+        if set(self.classes.values()) <= set(all_classes().values()):
+            # Of other classes the cameras are known when they are built.
+            from mtwrappers.metaworld.camera import find_camera
+
+            find_camera(settings.camera_name, settings.camera_id)
         self.goals_visible = goals_visible
         self.settings = settings
         self.max_episode_steps = max_episode_steps

@@ -133,7 +133,7 @@ def make_vec_env(
         autoreset_mode: See `make_executor`.
         on_worker_failure: See `make_executor`.
         timeout: See `make_executor`.
-        context: See `make_executor`.
+        context: See `make_executor`; with a ``render_mode``, ``"forkserver"`` by default.
         **kwargs: See `make_env`.
 
     Raises:
@@ -189,6 +189,9 @@ def make_vec_env(
         for group, (c, own) in enumerate(groups)
         for k in range(each)
     ]
+    parallel = execution == "parallel" or (execution is None and workers not in (None, 1))
+    if context is None and parallel and kwargs.get("render_mode") is not None:
+        context = "forkserver"  # OpenGL does not survive a fork
     return make_executor(
         makers,
         len(groups),

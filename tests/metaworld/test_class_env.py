@@ -16,7 +16,6 @@ from mtwrappers.metaworld.class_env import (
     action_box,
     observation_box,
 )
-from mtwrappers.report import choose_gl
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 REACH = {"reach-v3": CLASSES["reach-v3"]}
@@ -233,12 +232,15 @@ def test_the_reward_function_version_reaches_the_class():
         ),
         (
             {"render_mode": "ansi"},
-            r"render_mode must be one of \['rgb_array', 'depth_array'\] or None, got 'ansi'",
+            r"render_mode must be one of \['rgb_array', 'depth_array', 'rgbd_tuple'\] or None",
         ),
         (
             {"camera_name": "corner", "camera_id": 1},
             "give camera_name or camera_id, not both; got 'corner' and 1",
         ),
+        ({"width": 0}, "width must be a positive integer, got 0"),
+        ({"height": 2.5}, r"height must be a positive integer, got 2\.5"),
+        ({"upright": "no"}, "upright must be True or False, got 'no'"),
     ],
 )
 def test_settings_that_do_not_exist_are_refused(settings, message):
@@ -265,35 +267,3 @@ def test_a_pickled_pool_is_a_plan_that_builds_its_own_environments():
     assert copy.observation_space == pool.observation_space
     assert copy.get("reach-v3") is not pool.get("reach-v3")
     assert copy.get("reach-v3").action_space == action_box()
-
-
-@pytest.fixture(scope="module")
-def gl():
-    name = choose_gl()
-    if name is None:
-        pytest.skip("neither EGL nor OSMesa can render here")
-    return name
-
-
-def test_a_frame_has_the_size_and_the_camera_that_were_asked_for(gl, monkeypatch):
-    monkeypatch.setenv("MUJOCO_GL", gl)
-    frames = []
-    for camera in ("corner", "topview"):
-        env = reach(render_mode="rgb_array", camera_name=camera, width=64, height=48)
-        assert env.render_mode == "rgb_array"
-        env.reset()
-        frames.append(env.render())
-        env.close()
-    assert [frame.shape for frame in frames] == [(48, 64, 3)] * 2
-    assert [frame.dtype for frame in frames] == [np.uint8] * 2
-    assert not np.array_equal(*frames)
-
-
-def test_depth_is_rendered_as_one_number_a_pixel(gl, monkeypatch):
-    monkeypatch.setenv("MUJOCO_GL", gl)
-    env = reach(render_mode="depth_array", camera_name="corner", width=64, height=48)
-    env.reset()
-    depth = env.render()
-    env.close()
-    assert depth.shape == (48, 64)
-    assert len(np.unique(depth)) > 1

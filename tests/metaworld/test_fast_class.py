@@ -12,9 +12,9 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from mtwrappers.metaworld import fast_class, make_benchmark
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
 from mtwrappers.metaworld.known_good import class_to_build
+from mtwrappers.metaworld.opengl import choose_gl
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.metaworld.verify import Extent, first_difference, state
-from mtwrappers.report import choose_gl
 
 CLASSES = all_classes()
 ACTIONS = np.random.default_rng(0).uniform(-1, 1, (15, 4)).astype(np.float32)

@@ -299,12 +299,8 @@ class TestACopy:
         other = copy_of(env)
         other.reset()
         assert other.render_mode == "rgb_array"
-        renderer = other._pool.get("reach-v3").sawyer
-        assert (renderer.render_mode, renderer.camera_name, renderer.width) == (
-            "rgb_array",
-            "corner2",
-            64,
-        )
+        settings = other._pool.settings
+        assert (settings.camera_name, settings.width) == ("corner2", 64)
 
 
 @pytest.mark.parametrize("state", [6, -1, 1.0, "0", True, None])

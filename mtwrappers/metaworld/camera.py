@@ -1,0 +1,167 @@
+"""A camera of one model: frames of a simulation as it is now.
+
+A frame is drawn from a copy of the simulation's state after ``mj_forward``. So it is true at every
+moment, where Meta-World's first frame after a reset may show the scene before the last move, and
+the simulation keeps its bits.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import mujoco
+import numpy as np
+
+from mtwrappers.metaworld.opengl import Canvas, canvas_of_this_thread
+
+# The cameras of Meta-World's own models.
+CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
+FREE = -1
+_STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+
+
+def find_camera(name: str | None, index: int | None, cameras: Sequence[str] = CAMERAS) -> int:
+    """The index of a camera, -1 for the free camera.
+
+    Args:
+        name: The camera's name; ``None`` leaves it to ``index``.
+        index: Its index; ``None`` and -1 mean the free camera.
+        cameras: The names of the model's cameras.
+
+    Raises:
+        ValueError: If there is no such camera; the message lists the cameras.
+    """
+    if name is not None:
+        if name not in cameras:
+            raise ValueError(f"camera_name must be one of {list(cameras)} or None, got {name!r}")
+        return list(cameras).index(name)
+    if index is None:
+        return FREE
+    if isinstance(index, bool) or index not in range(FREE, len(cameras)):
+        raise ValueError(
+            f"camera_id must be an index into {list(cameras)}, -1 for the free camera, or None; "
+            f"got {index!r}"
+        )
+    return int(index)
+
+
+class Camera:
+    """A camera of one model.
+
+    Args:
+        model: The compiled model, a `mujoco.MjModel`.
+        name: A camera of the model, such as ``"corner2"``.
+        index: The same by its index. -1, or neither, is the free camera: see `aim`.
+        width: Width of a frame in pixels.
+        height: Height of a frame in pixels.
+        upright: Whether to turn the frames of a camera that hangs upside down.
+
+    Raises:
+        ValueError: If the model has no such camera.
+    """
+
+    def __init__(
+        self,
+        model: Any,
+        *,
+        name: str | None = None,
+        index: int | None = None,
+        width: int = 480,
+        height: int = 480,
+        upright: bool = True,
+    ) -> None:
+        found = find_camera(name, index, [model.camera(i).name for i in range(model.ncam)])
+        self._model = model
+        self._is_free = found == FREE
+        self._aimed = False
+        self._view = mujoco.MjvCamera()
+        self._view.distance = model.stat.extent
+        self._turned = False
+        if not self._is_free:
+            self._view.type = mujoco.mjtCamera.mjCAMERA_FIXED
+            self._view.fixedcamid = found
+            # How far the camera's upward axis rises; it is 0 when looking straight down.
+            self._turned = upright and model.cam_mat0[found][7] < -1e-6
+        self._rect = mujoco.MjrRect(0, 0, width, height)
+        self._options = mujoco.MjvOption()
+        self._scene = mujoco.MjvScene(model, 1000)  # as many geoms as Gymnasium allows
+        self._data = mujoco.MjData(model)
+        self._state = np.empty(mujoco.mj_stateSize(model, _STATE))
+        self._canvas: Canvas | None = None
+        self._drawing: Any = None
+
+    def aim(self, data: Any) -> None:
+        """Turns the free camera to the median of the geoms' positions; others stay.
+
+        Gymnasium does so once, at the first frame. Here it is done when an episode begins, so that
+        a frame depends on its episode alone.
+
+        Args:
+            data: The simulation, a `mujoco.MjData` of the model. It is not changed.
+        """
+        if self._is_free:
+            self._take(data)
+            self._view.lookat[:] = np.median(self._data.geom_xpos, axis=0)
+        self._aimed = True
+
+    def frame(self, data: Any, mode: Literal["rgb_array", "depth_array", "rgbd_tuple"]) -> Any:
+        """Draws the present state.
+
+        Args:
+            data: The simulation, a `mujoco.MjData` of the model. It is not changed.
+            mode: What to return.
+
+        Returns:
+            For ``"rgb_array"``, colours, ``(height, width, 3)`` uint8; for ``"depth_array"``, the
+            distance from the camera's plane in metres, ``(height, width)`` float32, at most that of
+            the far clipping plane; for ``"rgbd_tuple"``, both.
+
+        Raises:
+            DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
+            RuntimeError: If this process was forked from one that had drawn frames.
+        """
+        canvas = canvas_of_this_thread()
+        if not self._aimed:
+            self.aim(data)
+        self._take(data)
+        mujoco.mjv_updateScene(
+            self._model,
+            self._data,
+            self._options,
+            None,
+            self._view,
+            mujoco.mjtCatBit.mjCAT_ALL,
+            self._scene,
+        )
+        if self._canvas is not canvas:
+            self.close()
+            self._canvas, self._drawing = canvas, canvas.add(self._model)
+            # Where this camera is forgotten rather than closed. It may be in any thread.
+            self._drop = weakref.finalize(self, canvas.unused.append, self._drawing)
+            self._drop.atexit = False
+        images: dict[str, Any] = {}
+        if mode != "depth_array":
+            images["rgb_array"] = canvas.colours(self._drawing, self._scene, self._rect)
+        if mode != "rgb_array":
+            images["depth_array"] = canvas.depth(self._drawing, self._scene, self._rect)
+        # OpenGL's first row is the lowest.
+        turned = {
+            key: np.ascontiguousarray(image[:, ::-1] if self._turned else image[::-1])
+            for key, image in images.items()
+        }
+        return tuple(turned.values()) if mode == "rgbd_tuple" else turned[mode]
+
+    def close(self) -> None:
+        """Frees what OpenGL holds for this camera, and nothing else. A next frame begins anew."""
+        if self._canvas is not None:
+            self._drop()
+            self._canvas.free_unused()
+            self._canvas = self._drawing = None
+
+    def _take(self, data: Any) -> None:
+        """Copies the simulation's state, and computes what follows from it."""
+        mujoco.mj_getState(self._model, data, self._state, _STATE)
+        mujoco.mj_setState(self._model, self._data, self._state, _STATE)
+        mujoco.mj_forward(self._model, self._data)
