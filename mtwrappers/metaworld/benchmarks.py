@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import functools
-import os
 from collections import OrderedDict
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
 from mtwrappers import seeding
 from mtwrappers.checks import positive
-from mtwrappers.metaworld.goal_cache import Goals, cached_goals, goal_file
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 
 Kind: TypeAlias = Literal["train", "test"]
@@ -151,47 +148,19 @@ def _class_names(
     return tuple(table), ()
 
 
+@functools.lru_cache(maxsize=32)
 def _tasks(names: tuple[str, ...], hidden: bool, seed: int, num_goals: int) -> tuple[Any, ...]:
     """The tasks of these classes, class by class."""
     if not names:
         return ()
-    path = goal_file(names, seed, num_goals)
-    return _remembered_tasks(names, hidden, seed, num_goals, path, _stamp(path))
-
-
-def _stamp(path: Path | None) -> tuple[int, ...] | None:
-    """What changes whenever a file does."""
-    try:
-        found = os.stat(path) if path is not None else None
-    except OSError:
-        found = None
-    return found and (found.st_mtime_ns, found.st_size, found.st_ino)
-
-
-@functools.lru_cache(maxsize=32)
-def _remembered_tasks(
-    names: tuple[str, ...],
-    hidden: bool,
-    seed: int,
-    num_goals: int,
-    path: Path | None,
-    stamp: tuple[int, ...] | None,
-) -> tuple[Any, ...]:
-    """The tasks, in the memory of this process for as long as their file stays the same."""
     from mtwrappers.metaworld.blueprint import draw_goals
 
-    classes = classes_by_name(names)
-
-    def draw() -> list[Goals]:
-        # The stream of np.random after np.random.seed(seed), in a generator of its own.
-        rng = np.random.RandomState(seed)
-        return [draw_goals(cls, num_goals, rng) for cls in classes.values()]
-
+    # The stream of np.random after np.random.seed(seed), in a generator of its own.
+    rng = np.random.RandomState(seed)
     encode = metaworld()._encode_task
     tasks = []
-    for (name, cls), goals in zip(
-        classes.items(), cached_goals(names, seed, num_goals, draw), strict=True
-    ):
+    for name, cls in classes_by_name(names).items():
+        goals = draw_goals(cls, num_goals, rng)
         if len({goal.tobytes() for goal in goals}) != num_goals:
             raise ValueError(f"{name} has fewer than {num_goals} different goals for seed {seed}")
         tasks += [

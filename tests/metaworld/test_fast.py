@@ -1,10 +1,8 @@
 import numpy as np
-import pytest
 
 from mtwrappers.metaworld import fast_class, make_benchmark
 from mtwrappers.metaworld.fast import classes
 from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
-from mtwrappers.metaworld.goal_cache import goal_file
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.metaworld.verify import Extent, first_difference
 
@@ -45,16 +43,3 @@ def test_an_edited_model_turns_snapshots_off_and_keeps_the_new_physics():
     for _ in range(10):
         assert fast.step(action)[0].tobytes() == stock.step(action)[0].tobytes()
     assert fast._snapshots is None
-
-
-@pytest.mark.parametrize("damage", [b"", b"no archive", b"cut"])
-def test_a_damaged_goal_file_is_replaced_with_a_warning(tmp_path, monkeypatch, damage):
-    monkeypatch.setenv("MTWRAPPERS_CACHE_DIR", str(tmp_path))
-    tasks = make_benchmark("MT1", num_goals=2, seed=9).train_tasks
-    path = goal_file(("reach-v3",), 9, 2)
-    whole = path.read_bytes()
-    path.write_bytes(whole[: len(whole) // 2] if damage == b"cut" else damage)
-    with pytest.warns(UserWarning, match="replacing the damaged goal file"):
-        assert make_benchmark("MT1", num_goals=2, seed=9).train_tasks == tasks
-    assert path.read_bytes()[:2] == b"PK"
-    assert make_benchmark("MT1", num_goals=2, seed=9).train_tasks == tasks
