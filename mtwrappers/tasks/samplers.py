@@ -14,15 +14,10 @@ import numpy as np
 from numpy.random import Generator
 
 from mtwrappers import seeding
+from mtwrappers.checks import positive
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.tasks.copying import copy_env
 from mtwrappers.tasks.updates import Env, EnvUpdate, ExistingEnvUpdate, NewEnvUpdate, SetTaskUpdate
-
-
-def _count(n_tasks: Any) -> int:
-    if isinstance(n_tasks, bool) or not isinstance(n_tasks, (int, np.integer)) or n_tasks < 1:
-        raise ValueError(f"n_tasks must be a positive integer, got {n_tasks!r}")
-    return int(n_tasks)
 
 
 def _generator(seed: int | None) -> Generator:
@@ -89,7 +84,7 @@ class ConstructEnvsSampler(TaskSampler):
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         """Draws updates that construct new environments."""
-        indices = _draw(_count(n_tasks), self.n_tasks, with_replacement, self._rng)
+        indices = _draw(positive(n_tasks, "n_tasks"), self.n_tasks, with_replacement, self._rng)
         return [self._updates[i] for i in indices]
 
 
@@ -122,7 +117,7 @@ class EnvPoolSampler(TaskSampler):
             ValueError: If more are asked for than the pool holds, or ``with_replacement`` is set:
                 one environment cannot be in two places.
         """
-        n = _count(n_tasks)
+        n = positive(n_tasks, "n_tasks")
         if with_replacement:
             raise ValueError("a pool of environments cannot be sampled with replacement")
         if n > self.n_tasks:
@@ -188,7 +183,7 @@ class SetTaskSampler(TaskSampler):
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         """Draws updates that set tasks."""
-        n = _count(n_tasks)
+        n = positive(n_tasks, "n_tasks")
         sample: Any = self._env.get_wrapper_attr("sample_tasks")
         available = self.n_tasks
         if with_replacement and available:
@@ -199,17 +194,18 @@ class SetTaskSampler(TaskSampler):
         return [SetTaskUpdate(self._env_constructor, task, self._wrapper) for task in tasks]
 
 
-class MetaWorldTaskSampler(TaskSampler):
-    """Draws the tasks of a Meta-World benchmark, class by class.
+class MetaWorldTaskSampler(SetTaskSampler):
+    """Draws the tasks of a Meta-World benchmark.
 
-    Tasks come round by class, each class's own without replacement, for any number of goals a
-    class. The updates set tasks on `MetaWorldSetTaskEnv`.
+    Without replacement tasks come round by class, and each class's own without replacement. The
+    updates set tasks on `MetaWorldSetTaskEnv`.
 
     Args:
         benchmark: A `metaworld.Benchmark`, or the name of one.
         kind: ``"train"`` or ``"test"``.
-        wrapper: ``wrapper(env, task) -> env`` is applied to new environments; ``task`` is the dict
-            of `MetaWorldSetTaskEnv`.
+        wrapper: ``wrapper(env, task) -> env`` is applied to new environments, and anew wherever a
+            task is of another class than the one before; ``env`` is a `MetaWorldSetTaskEnv` on
+            ``task``, which is its dict, and ``task["inner"]`` the `metaworld.Task`.
         add_env_onehot: Append a one-hot of the class, in `MetaWorldSetTaskEnv`'s order.
         seed: Determines the tasks.
 
@@ -229,23 +225,7 @@ class MetaWorldTaskSampler(TaskSampler):
         if kind not in ("train", "test"):
             raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
         # Never stepped, so it builds no simulation.
-        self._env = MetaWorldSetTaskEnv(benchmark, kind, None, add_env_onehot)  # type: ignore[arg-type]
-        self._env.seed_tasks(seed)
+        env = MetaWorldSetTaskEnv(benchmark, kind, None, add_env_onehot)  # type: ignore[arg-type]
+        env.seed_tasks(seed)
+        super().__init__(MetaWorldSetTaskEnv, env=env, wrapper=wrapper)
         self._rng = _generator(seed)
-        self._wrapper = wrapper
-
-    @property
-    def n_tasks(self) -> int:
-        """How many tasks the benchmark has of this kind."""
-        return self._env.num_tasks
-
-    def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
-        """Draws updates that set tasks."""
-        n = _count(n_tasks)
-        if with_replacement:
-            names = list(self._env.task_names)
-            classes = [names[k % len(names)] for k in range(n)]
-            tasks = [self._env.sample_task_of(name, self._rng) for name in classes]
-        else:
-            tasks = self._env.sample_tasks(n)
-        return [SetTaskUpdate(MetaWorldSetTaskEnv, task, self._wrapper) for task in tasks]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import abc
 import functools
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -27,7 +27,7 @@ class EnvUpdate(abc.ABC):
         """Returns the wanted environment.
 
         Args:
-            old_env: The environment in use so far, to be reused or closed.
+            old_env: The environment in use so far, not to be used after the call.
         """
 
 
@@ -56,12 +56,16 @@ class NewEnvUpdate(EnvUpdate):
 class SetTaskUpdate(EnvUpdate):
     """Sets a task, on the old environment if it is of the right kind.
 
+    An old environment is of the right kind when it, or what it wraps, is an instance of
+    ``env_type``, or was made by an update with the same ``env_type``. Any other is closed, with a
+    warning, and a new one made.
+
     Args:
-        env_type: Makes an environment that has ``set_task``: a class, or another constructor. An
-            old environment is of the right kind when it, or what it wraps, is an instance of that
-            class, or was made by an update with the same constructor.
+        env_type: Makes an environment that has ``set_task``: a class, or another constructor.
         task: What ``set_task`` is given.
-        wrapper_constructor: ``wrapper(env, task) -> env`` is applied to a new environment.
+        wrapper_constructor: ``wrapper(env, task) -> env`` is applied to an environment that the
+            update makes, and applied anew, in place of the wrapper before it, when an update
+            turns that environment to another class of Meta-World.
 
     Raises:
         TypeError: If a constructor is not callable.
@@ -83,38 +87,48 @@ class SetTaskUpdate(EnvUpdate):
 
     def __call__(self, old_env: Env | None = None) -> Env:
         """Returns an environment on the task; `reset` begins it."""
-        if old_env is not None and not self._is_right(old_env):
-            warnings.warn(
-                f"expected an environment of {_name(self.env_type)} to set a task on, got "
-                f"{old_env}; it is closed and a new one made",
-                stacklevel=2,
-            )
-            old_env.close()
-            old_env = None
-        if old_env is not None:
-            old_env.get_wrapper_attr("set_task")(self.task)
+        layers = list(_layers(old_env))
+        base = next((layer for layer in layers if self._is_right(layer)), None)
+        if base is None:
+            if old_env is not None:
+                warnings.warn(
+                    f"expected an environment of {_name(self.env_type)} to set a task on, got "
+                    f"{old_env}; it is closed and a new one made",
+                    stacklevel=2,
+                )
+                old_env.close()
+            base = self.env_type()
+            # What tells the next update that this environment is of its own kind.
+            base.made_by = self.env_type  # type: ignore[attr-defined]
+            base.get_wrapper_attr("set_task")(self.task)
+            return self._wrap(base)
+        assert old_env is not None
+        base.get_wrapper_attr("set_task")(self.task)
+        top = next((i for i, layer in enumerate(layers) if "wrapped_for" in layer.__dict__), None)
+        if top is None or layers[top].__dict__["wrapped_for"] == _class(self.task):
             return old_env
-        env = self.env_type()
-        env.get_wrapper_attr("set_task")(self.task)
-        if self.wrapper_constructor is not None:
-            env = self.wrapper_constructor(env, self.task)
-        # What tells the next update that this environment is of its own kind.
-        env.made_by = self.env_type  # type: ignore[attr-defined]
+        wrapped = self._wrap(base)
+        if top == 0:
+            return wrapped
+        # The wrappers that were put around it since stay.
+        layers[top - 1].env = wrapped  # type: ignore[attr-defined]
+        return old_env
+
+    def _wrap(self, base: Env) -> Env:
+        if self.wrapper_constructor is None:
+            return base
+        env = self.wrapper_constructor(base, self.task)
+        env.wrapped_for = _class(self.task)  # type: ignore[attr-defined]
         return env
 
     def _is_right(self, env: Env) -> bool:
-        while True:
-            if _same_maker(env.__dict__.get("made_by"), self.env_type):
-                return True
-            if isinstance(self.env_type, type) and isinstance(env, self.env_type):
-                return True
-            if not isinstance(env, gymnasium.Wrapper):
-                return False
-            env = env.env
+        if _same_maker(env.__dict__.get("made_by"), self.env_type):
+            return True
+        return isinstance(self.env_type, type) and isinstance(env, self.env_type)
 
 
 class ExistingEnvUpdate(EnvUpdate):
-    """Returns an environment that already exists, and closes another old one.
+    """Returns an environment that already exists, and leaves the old one as it is.
 
     It pickles with its environment, which should therefore pickle small.
 
@@ -126,13 +140,24 @@ class ExistingEnvUpdate(EnvUpdate):
         self.env = env
 
     def __call__(self, old_env: Env | None = None) -> Env:
-        """Returns the environment."""
-        if old_env is not None and old_env is not self.env:
-            old_env.close()
+        """Returns the environment; the old one, which may be in the same pool, stays open."""
         return self.env
 
     def __deepcopy__(self, memo: dict[int, Any]) -> ExistingEnvUpdate:
         return type(self)(copy_env(self.env))
+
+
+def _layers(env: Env | None) -> Iterator[Env]:
+    """An environment and what it wraps, from the outside to the inside."""
+    while env is not None:
+        yield env
+        env = env.env if isinstance(env, gymnasium.Wrapper) else None
+
+
+def _class(task: Any) -> str | None:
+    """The class of a Meta-World task, or of a task of `MetaWorldSetTaskEnv`."""
+    inner = task.get("inner") if isinstance(task, dict) else task
+    return getattr(inner, "env_name", None)
 
 
 def _same_maker(one: Any, other: Any) -> bool:

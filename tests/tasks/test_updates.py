@@ -16,6 +16,7 @@ from mtwrappers import (
     NewEnvUpdate,
     PointGoalEnv,
     SetTaskUpdate,
+    TaskOnehotWrapper,
 )
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import CountingEnv, CountingSetTaskEnv
@@ -38,72 +39,52 @@ def test_an_update_is_abstract():
 
 def test_a_new_env_update_makes_an_environment_and_closes_the_old_one():
     update = NewEnvUpdate(partial(CountingEnv, first=7))
-    old = CountingEnv()
+    old = update()
     env = update(old)
     assert env is not old
-    assert env.first == 7
-    assert old.closed
-    assert not env.closed
+    assert (env.first, old.closed, env.closed) == (7, True, False)
 
 
-def test_a_new_env_update_makes_another_environment_at_every_call():
-    update = NewEnvUpdate(CountingEnv)
-    assert update() is not update()
+@pytest.mark.parametrize(
+    ("update", "message"),
+    [
+        (lambda: NewEnvUpdate("PointGoal"), "env_constructor must be callable, got 'PointGoal'"),
+        (lambda: SetTaskUpdate("PointGoal", TASK), "env_type must be callable, got 'PointGoal'"),
+        (
+            lambda: SetTaskUpdate(PointGoalEnv, TASK, 3),
+            "wrapper_constructor must be callable, got 3",
+        ),
+    ],
+)
+def test_constructors_must_be_callable(update, message):
+    with pytest.raises(TypeError, match=message):
+        update()
 
 
-@pytest.mark.parametrize("update_type", [NewEnvUpdate, partial(SetTaskUpdate, task=TASK)])
-def test_a_constructor_must_be_callable(update_type):
-    with pytest.raises(TypeError, match="must be callable, got 'PointGoal'"):
-        update_type("PointGoal")
+class Special(PointGoalEnv):
+    pass
 
 
-def test_a_wrapper_constructor_must_be_callable():
-    with pytest.raises(TypeError, match="wrapper_constructor must be callable, got 3"):
-        SetTaskUpdate(PointGoalEnv, TASK, 3)
-
-
-def test_a_set_task_update_makes_an_environment_on_its_task():
-    env = SetTaskUpdate(PointGoalEnv, TASK)()
-    assert type(env) is PointGoalEnv
-    assert env.get_task() == TASK
-    obs, _ = env.reset()
-    assert obs.tolist() == [0, 0]
-
-
-def test_a_set_task_update_reuses_an_environment_of_its_class():
-    old = PointGoalEnv()
-    env = SetTaskUpdate(PointGoalEnv, TASK)(old)
-    assert env is old
-    assert env.get_task() == TASK
-
-
-def test_a_set_task_update_reuses_an_instance_of_a_subclass():
-    class Special(PointGoalEnv):
-        pass
-
-    old = Special()
-    assert SetTaskUpdate(PointGoalEnv, TASK)(old) is old
-
-
-def test_a_set_task_update_reuses_an_environment_through_its_wrappers():
-    old = TimeLimit(TimeLimit(PointGoalEnv(), 9), 7)
-    env = SetTaskUpdate(PointGoalEnv, TASK)(old)
-    assert env is old
-    assert env.unwrapped.get_task() == TASK
-
-
-def test_a_set_task_update_reuses_what_a_constructor_made():
-    env = SetTaskUpdate(make_point, TASK)()
-    other = SetTaskUpdate(make_point, {"goal": (2.0, 0.0)})
-    assert other(env) is env
-    assert env.get_task() == {"goal": (2.0, 0.0)}
-
-
-def test_a_set_task_update_reuses_what_a_constructor_made_through_later_wrappers():
-    env = TimeLimit(SetTaskUpdate(make_point, TASK)(), 7)
+@pytest.mark.parametrize(
+    ("env_type", "make"),
+    [
+        (PointGoalEnv, PointGoalEnv),
+        (PointGoalEnv, Special),
+        (PointGoalEnv, lambda: TimeLimit(TimeLimit(PointGoalEnv(), 9), 7)),
+        (make_point, SetTaskUpdate(make_point, {"goal": (2.0, 0.0)})),
+        (make_point, lambda: TimeLimit(SetTaskUpdate(make_point, TASK)(), 7)),
+        (partial(PointGoalEnv, radius=2.0), SetTaskUpdate(partial(PointGoalEnv, radius=2.0), TASK)),
+    ],
+    ids=["class", "subclass", "wrapped", "constructor", "constructor-wrapped", "partial"],
+)
+def test_a_set_task_update_reuses_an_environment_of_its_kind(env_type, make):
+    old = make()
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        assert SetTaskUpdate(make_point, {"goal": (2.0, 0.0)})(env) is env
+        env = SetTaskUpdate(env_type, TASK)(old)
+    assert env is old
+    assert env.unwrapped.get_task() == TASK
+    assert env.reset()[0].tolist() == [0, 0]
 
 
 def test_updates_that_were_pickled_one_by_one_reuse_each_others_environment():
@@ -116,23 +97,16 @@ def test_updates_that_were_pickled_one_by_one_reuse_each_others_environment():
     assert env.get_task() == {"goal": (2.0, 0.0)}
 
 
-def test_a_set_task_update_warns_of_another_environment_and_closes_it():
-    old = CountingEnv()
-    update = SetTaskUpdate(PointGoalEnv, TASK)
-    with pytest.warns(UserWarning, match="expected an environment of PointGoalEnv .*CountingEnv"):
-        env = update(old)
+@pytest.mark.parametrize(
+    "make", [CountingEnv, SetTaskUpdate(CountingSetTaskEnv, {"first": 10})], ids=["foreign", "made"]
+)
+def test_a_set_task_update_warns_of_another_environment_and_closes_it(make):
+    old = make()
+    with pytest.warns(UserWarning, match="expected an environment of make_point .*Counting"):
+        env = SetTaskUpdate(make_point, TASK)(old)
     assert old.closed
     assert type(env) is PointGoalEnv
     assert env.get_task() == TASK
-
-
-def test_a_set_task_update_does_not_reuse_what_another_constructor_made():
-    env = SetTaskUpdate(CountingSetTaskEnv, {"first": 10})()
-    update = SetTaskUpdate(make_point, TASK)
-    with pytest.warns(UserWarning, match="expected an environment of make_point"):
-        other = update(env)
-    assert env.closed
-    assert other.get_task() == TASK
 
 
 def test_the_wrapper_is_given_the_environment_and_the_task():
@@ -150,18 +124,33 @@ def test_a_wrapped_environment_is_reused_and_not_wrapped_again():
     assert same.unwrapped.get_task() == {"first": 30}
 
 
-def test_an_existing_env_update_returns_its_environment_and_closes_another():
+@pytest.mark.parametrize("inside_another", [False, True])
+def test_a_task_of_another_class_is_wrapped_anew(inside_another):
+    source = MetaWorldSetTaskEnv("MT10", "train", num_goals=2)
+    tasks = source.sample_tasks(12)
+    env = None
+    for task in (tasks[0], tasks[10], tasks[1], tasks[1], tasks[11], tasks[0]):
+        old, env = env, SetTaskUpdate(MetaWorldSetTaskEnv, task, onehot_by_task)(env)
+        if inside_another:
+            env = TimeLimit(env, 7) if old is None else env
+            assert type(env) is TimeLimit
+        obs, info = env.reset(seed=0)
+        assert obs[39:].tolist() == [float(name == info["task_name"]) for name in source.task_names]
+        assert obs.shape == (49,)
+    assert env.unwrapped.envs_built == 2  # one environment served them all
+    env.close()
+
+
+def onehot_by_task(env, task):
+    names = env.get_wrapper_attr("task_names")
+    return TaskOnehotWrapper(env, names.index(task["inner"].env_name), len(names))
+
+
+def test_an_existing_env_update_returns_its_environment_and_leaves_the_old_one_open():
     own, old = CountingEnv(), CountingEnv()
     update = ExistingEnvUpdate(own)
-    assert update() is own
-    assert update(old) is own
-    assert old.closed
-    assert not own.closed
-
-
-def test_an_existing_env_update_does_not_close_its_own_environment():
-    own = CountingEnv()
-    assert ExistingEnvUpdate(own)(own) is own
+    assert update() is update(old) is update(own) is own
+    assert not old.closed
     assert not own.closed
 
 

@@ -1,0 +1,151 @@
+"""The tasks of a Meta-World benchmark as updates."""
+
+import pickle
+from collections import Counter
+
+import numpy as np
+import pytest
+from gymnasium.wrappers import TimeLimit
+
+from mtwrappers import (
+    MetaWorldSetTaskEnv,
+    MetaWorldTaskSampler,
+)
+from mtwrappers.metaworld import make_benchmark
+
+
+@pytest.fixture(scope="module")
+def mt10():
+    return make_benchmark("MT10", num_goals=3)
+
+
+@pytest.fixture(scope="module")
+def ml10():
+    return make_benchmark("ML10", num_goals=2)
+
+
+def keys(updates):
+    """What tells Meta-World tasks apart."""
+    return [(update.task["inner"].env_name, update.task["inner"].data) for update in updates]
+
+
+def class_names(updates):
+    return [update.task["inner"].env_name for update in updates]
+
+
+def test_there_are_as_many_tasks_as_the_benchmark_has_of_the_kind(mt10, ml10):
+    assert MetaWorldTaskSampler(mt10, "train").n_tasks == 30
+    assert MetaWorldTaskSampler(ml10, "train").n_tasks == 20
+    assert MetaWorldTaskSampler(ml10, "test").n_tasks == 10
+    assert MetaWorldTaskSampler("MT1", "train").n_tasks == 50
+
+
+def test_tasks_come_round_by_class(mt10):
+    order = list(mt10.train_classes)
+    sampler = MetaWorldTaskSampler(mt10, "train", seed=0)
+    assert class_names(sampler.sample(20)) == order * 2
+    assert class_names(sampler.sample(3)) == order[:3]
+    assert class_names(sampler.sample(2)) == order[3:5]
+
+
+@pytest.mark.parametrize("batch", [1, 7, 10, 30])
+def test_no_task_repeats_within_a_sweep_for_three_goals_a_class(mt10, batch):
+    sampler = MetaWorldTaskSampler(mt10, "train", seed=0)
+    drawn = []
+    while len(drawn) < 60:
+        drawn += keys(sampler.sample(batch))
+    everything = {(task.env_name, task.data) for task in mt10.train_tasks}
+    assert len(everything) == 30
+    assert set(drawn[:30]) == set(drawn[30:60]) == everything
+
+
+def test_the_order_within_a_class_changes_from_sweep_to_sweep():
+    made = make_benchmark("MT1", env_name="reach-v3", num_goals=7)
+    sampler = MetaWorldTaskSampler(made, "train", seed=0)
+    one, two = keys(sampler.sample(7)), keys(sampler.sample(7))
+    assert one != two
+    assert set(one) == set(two)
+
+
+def test_the_test_kind_draws_test_classes_only(ml10):
+    updates = MetaWorldTaskSampler(ml10, "test", seed=0).sample(10)
+    assert set(class_names(updates)) == set(ml10.test_classes)
+    assert {update.task["kind"] for update in updates} == {"test"}
+    assert len(set(keys(updates))) == 10
+
+
+def test_with_replacement_classes_and_tasks_are_drawn_at_random(mt10):
+    sampler = MetaWorldTaskSampler(mt10, "train", seed=0)
+    draws = [sampler.sample(5, with_replacement=True) for _ in range(20)]
+    assert len({tuple(class_names(updates)) for updates in draws}) == 20
+    counts = Counter(key for updates in draws for key in keys(updates))
+    assert {name for name, _ in counts} == set(mt10.train_classes)
+    assert max(counts.values()) > 1
+    # The order without replacement is not disturbed.
+    assert len(set(keys(sampler.sample(30)))) == 30
+
+
+def test_the_updates_set_their_task_on_one_environment(ml10):
+    sampler = MetaWorldTaskSampler(ml10, "train", seed=0)
+    env = None
+    for update in sampler.sample(2):
+        new = update(env)
+        assert env is None or new is env
+        env = new
+        obs, info = env.reset(seed=0)
+        assert info["task_name"] == update.task["inner"].env_name
+        assert obs[-3:].tolist() == [0, 0, 0]
+
+
+def test_a_metaworld_update_is_small_and_pickles(mt10):
+    [update] = MetaWorldTaskSampler(mt10, "train", add_env_onehot=True, seed=0).sample(1)
+    data = pickle.dumps(update)
+    assert len(data) < 4096
+    obs, _ = pickle.loads(data)().reset()
+    assert obs.shape == (49,)
+
+
+def test_the_onehots_are_those_of_the_set_task_environment(mt10):
+    direct = MetaWorldSetTaskEnv(mt10, "train", add_env_onehot=True)
+    env = None
+    updates = MetaWorldTaskSampler(mt10, "train", add_env_onehot=True, seed=0).sample(3)
+    for index, update in enumerate(updates):
+        env = update(env)
+        obs, info = env.reset(seed=0)
+        assert obs[39:].tolist() == [float(i == index) for i in range(10)]
+        assert info["task_id"] == index
+        direct.set_task(update.task)
+        assert np.array_equal(obs, direct.reset(seed=0)[0])
+        assert env.observation_space == direct.observation_space
+
+
+def test_the_wrapper_is_given_the_environment_and_the_task_dict_once_per_class(ml10):
+    seen = []
+
+    def wrapper(env, task):
+        seen.append((type(env), env.get_task(), task))
+        return TimeLimit(env, 2)
+
+    updates = MetaWorldTaskSampler(ml10, "train", wrapper, seed=0).sample(3)
+    env = None
+    for update in updates:
+        env = update(env)
+        assert type(env) is TimeLimit
+        assert env.env is env.unwrapped
+    assert seen == [(MetaWorldSetTaskEnv, update.task, update.task) for update in updates]
+
+
+@pytest.mark.parametrize(
+    ("benchmark", "kind", "onehot", "message"),
+    [
+        ("ML10", "all", False, "kind must be 'train' or 'test', got 'all'"),
+        ("ML10", None, False, "kind must be 'train' or 'test', got None"),
+        ("MT10", "test", False, "MT10 has no test tasks"),
+        ("ML10", "train", True, "add_env_onehot is for the train tasks of multi-task"),
+        (3, "train", False, r"benchmark must be a metaworld\.Benchmark or the name"),
+        ("MT11", "train", False, "unknown benchmark 'MT11'"),
+    ],
+)
+def test_arguments_that_do_not_fit_are_refused(benchmark, kind, onehot, message):
+    with pytest.raises(ValueError, match=message):
+        MetaWorldTaskSampler(benchmark, kind, add_env_onehot=onehot)
