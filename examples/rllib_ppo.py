@@ -1,38 +1,59 @@
-"""Trains PPO of RLlib (its new API stack) for one iteration on MT10.
+"""Trains PPO of RLlib (its new API stack) on MT10: the ten classes side by side. About a minute.
 
     pip install 'mtwrappers[metaworld,rllib]'
     python examples/rllib_ppo.py
 
-The module in front of the id registers it where RLlib makes the environment, which may be another
-process. Each environment moves between the ten classes, from episode to episode.
+RLlib's env runners need a vector environment of exactly ``num_envs_per_env_runner`` environments in
+the autoreset mode NEXT_STEP; other sizes and modes are refused. Without ``gym_env_vectorize_mode``
+each environment moves between the ten classes, and any number of them will do. The module in front
+of the id registers it where RLlib makes the environment, which may be another process.
+
+What to expect of three iterations of 20 episodes: returns that differ between the classes by a
+factor of a hundred. The policy has learnt nothing yet; that takes hundreds of iterations.
 """
 
 import ray
 from ray.rllib.algorithms.ppo import PPOConfig
 
-EPISODE_STEPS = 100
+EPISODE_STEPS, ITERATIONS = 100, 3
+
+
+def log_return(episode, metrics_logger, **_):
+    """Logs the return of an episode under the name of its task."""
+    name = episode.get_infos(-1)["task_name"]
+    metrics_logger.log_value(("return", name), episode.get_return(), window=2)
 
 
 def main() -> None:
-    """Trains an iteration of 20 episodes, and prints what RLlib reports of it."""
+    """Trains, and prints what RLlib reports of each iteration and of each class."""
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
     config = (
         PPOConfig()
         .environment(
             "mtwrappers:mtwrappers/MT10-v0",
-            env_config={"max_episode_steps": EPISODE_STEPS, "num_goals": 10},
+            env_config={"autoreset_mode": "NextStep", "max_episode_steps": EPISODE_STEPS},
         )
-        .env_runners(num_env_runners=0, num_envs_per_env_runner=4, batch_mode="complete_episodes")
+        .env_runners(
+            num_env_runners=0,
+            num_envs_per_env_runner=10,
+            gym_env_vectorize_mode="vector_entry_point",
+            batch_mode="complete_episodes",
+        )
         .training(train_batch_size_per_learner=20 * EPISODE_STEPS, num_epochs=2, minibatch_size=250)
+        .callbacks(on_episode_end=log_return)
         .debugging(seed=0, log_level="ERROR")
     )
     algorithm = config.build_algo()
-    result = algorithm.train()
-    played, learnt = result["env_runners"], result["learners"]["default_policy"]
-    print(f"episodes: {played['num_episodes']:.0f}")
-    print(f"mean length: {played['episode_len_mean']:.0f}")
-    print(f"mean return: {played['episode_return_mean']:.2f}")
-    print(f"policy entropy: {learnt['entropy']:.3f}")
+    for iteration in range(ITERATIONS):
+        result = algorithm.train()
+        played, learnt = result["env_runners"], result["learners"]["default_policy"]
+        print(
+            f"iteration {iteration}: {played['num_episodes']:.0f} episodes of mean length "
+            f"{played['episode_len_mean']:.0f}, mean return {played['episode_return_mean']:.2f}, "
+            f"policy entropy {learnt['entropy']:.3f}"
+        )
+    for name, value in played["return"].items():
+        print(f"{name:24} return {value:7.2f}")
     algorithm.stop()
     ray.shutdown()
 

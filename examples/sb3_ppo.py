@@ -1,9 +1,11 @@
-"""Trains Stable-Baselines3's PPO on MT10 and prints each task's success rate. About a minute.
+"""Trains Stable-Baselines3's PPO on MT10, and evaluates it before and after. About a minute.
 
     pip install 'mtwrappers[metaworld,sb3]'
     python examples/sb3_ppo.py
 
-150,000 steps are enough to see it learn the easiest tasks, no more.
+What to expect of 150,000 steps: drawer-close is solved, and the mean return over the tasks is about
+three times that of the untrained policy, for the hand has learnt to go to some of the objects. To
+solve the other tasks takes PPO millions of steps.
 """
 
 import gymnasium
@@ -14,17 +16,29 @@ import mtwrappers
 
 
 def main() -> None:
-    """Trains on two workers, then evaluates on five goals of each task."""
+    """Trains on two workers; evaluates on five goals of each task."""
     # Threads gain nothing on small networks, and would keep the workers from their cores.
     torch.set_num_threads(1)
     envs = gymnasium.make_vec("mtwrappers/MT10-v0", workers=2)
-    model = PPO("MlpPolicy", mtwrappers.as_sb3_vec_env(envs), n_steps=500, batch_size=500, seed=0)
+    # Rewards of one scale in every task: otherwise the largest ones alone are learnt.
+    venv = mtwrappers.as_sb3_vec_env(mtwrappers.VectorNormalizeRewardPerTask(envs))
+    model = PPO("MlpPolicy", venv, n_steps=500, batch_size=500, learning_rate=1e-3, seed=0)
+
+    def policy(observations):
+        return model.predict(observations, deterministic=True)[0]
+
+    # The evaluation sees the environments' own rewards.
+    before = mtwrappers.evaluate(policy, envs, episodes_per_task=5)
     model.learn(150_000)
-    result = mtwrappers.evaluate(
-        lambda obs: model.predict(obs, deterministic=True)[0], envs, episodes_per_task=5
-    )
-    print(result)
+    after = mtwrappers.evaluate(policy, envs, episodes_per_task=5)
     envs.close()
+
+    print(f"{'':24}{'return before':>16}{'after':>9}{'success':>10}")
+    rows = {task: (before.per_task[task], after.per_task[task]) for task in after.tasks}
+    rows["mean"] = before.overall["mean"], after.overall["mean"]
+    for name, (old, new) in rows.items():
+        success = f"{new['success_once'].value:.0%}"
+        print(f"{name:24}{old['return'].value:16.0f}{new['return'].value:9.0f}{success:>10}")
 
 
 if __name__ == "__main__":

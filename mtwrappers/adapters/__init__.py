@@ -1,1 +1,36 @@
-"""Our vector environments as other libraries take them; each library is imported on use."""
+"""Our vector environments as other libraries take them: a file per library, imported on use."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from gymnasium.error import ClosedEnvironmentError
+from gymnasium.vector import AutoresetMode
+
+from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.wrappers.vector import MetaVectorWrapper
+
+
+def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
+    """Refuses what an adapter cannot serve.
+
+    Args:
+        vec_env: What the caller gave.
+        library: The library's name, for the message.
+        modes: The autoreset modes that the library can deal with.
+
+    Raises:
+        TypeError: If it is neither a `MetaVectorEnv` nor one in `MetaVectorWrapper`s.
+        ClosedEnvironmentError: If it was closed.
+        ValueError: If it is in another autoreset mode.
+    """
+    if not isinstance(vec_env, (MetaVectorEnv, MetaVectorWrapper)):
+        raise TypeError(
+            "expected a MetaVectorEnv, such as gymnasium.make_vec returns for our ids, or one in "
+            f"MetaVectorWrappers, got {type(vec_env).__name__}"
+        )
+    if vec_env.unwrapped.closed:
+        raise ClosedEnvironmentError(f"expected an open vector environment, {vec_env} was closed")
+    if vec_env.autoreset_mode not in modes:
+        expected = " or ".join(f"autoreset_mode={mode.value!r}" for mode in modes)
+        raise ValueError(f"{library} needs {expected}, got {vec_env.autoreset_mode.value!r}")

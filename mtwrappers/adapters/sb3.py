@@ -3,37 +3,32 @@
 from __future__ import annotations
 
 import functools
-import re
 import time
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from copy import deepcopy
 from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
 from gymnasium.utils.env_checker import data_equivalence
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
 from mtwrappers._extras import import_extra
-from mtwrappers.adapters.infos import split_infos
-from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.wrappers.vector import MetaVectorWrapper
+from mtwrappers.adapters import check_vec_env
 
 Indices: TypeAlias = int | Iterable[int] | None
 _FINAL = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
-def as_sb3_vec_env(vec_env: MetaVectorEnv | MetaVectorWrapper) -> Any:
+def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """Makes a Stable-Baselines3 `VecEnv` of one of our vector environments.
 
     It returns what SB3's ``DummyVecEnv`` and ``SubprocVecEnv`` return over the same constructors:
-    rewards ``(N,)`` float32, ``dones``, ``(N,)`` bool, an info dict an environment, with
-    ``TimeLimit.truncated``, and ``terminal_observation`` where an episode has ended;
-    ``reset_infos`` holds what the last resets reported. Where an episode has ended the info also
-    has
+    rewards ``(N,)`` float32, ``dones`` ``(N,)`` bool, one info dict per environment. Where an
+    episode has ended, its info also has
 
     - ``episode``: that of `gymnasium.wrappers.RecordEpisodeStatistics` where an environment has
       it, and else ``{"r": return, "l": length, "t": seconds since the adapter was made}``, as SB3's
@@ -54,24 +49,13 @@ def as_sb3_vec_env(vec_env: MetaVectorEnv | MetaVectorWrapper) -> Any:
     Raises:
         DependencyNotInstalled: If Stable-Baselines3 is not installed.
         TypeError: If it is no such vector environment.
+        ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode: SB3 wants the first observation of the next
             episode in the step that ends one.
     """
+    check_vec_env(vec_env, "Stable-Baselines3", AutoresetMode.SAME_STEP)
     vec_env_module = import_extra("stable_baselines3.common.vec_env", "sb3")
-    layer: Any = vec_env
-    while isinstance(layer, MetaVectorWrapper):
-        layer = layer.env
-    if not isinstance(layer, MetaVectorEnv):
-        raise TypeError(
-            "expected a MetaVectorEnv, or one in MetaVectorWrappers, got "
-            f"{type(layer).__name__}{'' if layer is vec_env else ' in MetaVectorWrappers'}"
-        )
-    if vec_env.autoreset_mode is not AutoresetMode.SAME_STEP:
-        raise ValueError(
-            "Stable-Baselines3 needs autoreset_mode='SameStep', in which the step that ends an "
-            f"episode begins the next; got {vec_env.autoreset_mode.value!r}"
-        )
-    return _vec_env_class(vec_env_module.VecEnv)(vec_env, layer)
+    return _vec_env_class(vec_env_module.VecEnv)(vec_env)
 
 
 @functools.cache
@@ -90,9 +74,8 @@ class _ExecutorVecEnv:
     _seeds: list[int | None]
     _options: list[dict[str, Any]]
 
-    def __init__(self, vec_env: Any, executor: MetaVectorEnv) -> None:
+    def __init__(self, vec_env: Any) -> None:
         self.vec_env = vec_env
-        self._executor = executor
         super().__init__(  # type: ignore[call-arg] # SB3's VecEnv is the next base
             vec_env.num_envs, vec_env.single_observation_space, vec_env.single_action_space
         )
@@ -108,26 +91,33 @@ class _ExecutorVecEnv:
         self._seeds = [first + i for i in range(self.num_envs)]
         return self._seeds
 
-    def set_options(self, options: Sequence[dict[str, Any]] | dict[str, Any] | None = None) -> None:
+    def set_options(self, options: Any = None) -> None:
         """Options for the next `reset`.
 
+        Args:
+            options: For all environments, or a list of one dict per environment, all equal.
+
         Raises:
+            TypeError: If they are no dicts.
             ValueError: If they are not the same for every environment, or name only some to reset.
         """
-        each = [options or {}] * self.num_envs if not isinstance(options, Sequence) else [*options]
-        if len(each) != self.num_envs:
+        if not isinstance(options, (list, tuple)):
+            options = [options or {}] * self.num_envs
+        if len(options) != self.num_envs:
             raise ValueError(
-                f"expected {self.num_envs} options, one an environment, got {len(each)}"
+                f"expected {self.num_envs} options, one per environment, got {len(options)}"
             )
-        for i, own in enumerate(each):
-            if not data_equivalence(own, each[0]):
+        for i, own in enumerate(options):
+            if not isinstance(own, dict):
+                raise TypeError(f"options of environment {i} must be a dict, got {own!r}")
+            if not data_equivalence(own, options[0]):
                 raise ValueError(
                     f"options must be the same for every environment; those of environment {i} "
-                    f"are {own!r}, those of environment 0 {each[0]!r}"
+                    f"are {own!r}, those of environment 0 {options[0]!r}"
                 )
-        if "reset_mask" in each[0]:
+        if "reset_mask" in options[0]:
             raise ValueError("a VecEnv resets all environments at once; options had 'reset_mask'")
-        self._options = deepcopy(each)
+        self._options = [deepcopy(own) for own in options]
 
     def reset(self) -> Any:
         """Resets every environment; seeds and options are used once."""
@@ -150,18 +140,13 @@ class _ExecutorVecEnv:
         dones = terminated | truncated
         self._returns += rewards
         self._lengths += 1
-        if dones.any():
-            each = self._split_ends(infos, dones, terminated)
-        else:
-            each = split_infos(infos, self.num_envs)
-            for info in each:
-                info["TimeLimit.truncated"] = False
+        each = self._split_ends(infos, dones) if dones.any() else split_infos(infos, self.num_envs)
+        for info, cut in zip(each, (dones & ~terminated).tolist(), strict=True):
+            info["TimeLimit.truncated"] = cut
         return obs, rewards.astype(np.float32), dones, each
 
-    def _split_ends(
-        self, infos: dict[str, Any], dones: NDArray[np.bool_], terminated: NDArray[np.bool_]
-    ) -> list[dict[str, Any]]:
-        """An info for each environment where some episodes have ended."""
+    def _split_ends(self, infos: dict[str, Any], dones: NDArray[np.bool_]) -> list[dict[str, Any]]:
+        """One info per environment where some episodes have ended."""
         n = self.num_envs
         # Where an episode has ended, this is what the reset after it reported.
         each = split_infos({key: infos[key] for key in infos if key not in _FINAL}, n)
@@ -171,8 +156,6 @@ class _ExecutorVecEnv:
             each[i]["terminal_observation"] = infos["final_obs"][i]
             if not each[i].get("worker_restarted", False):
                 self._add_statistics(each[i], i)
-        for info, cut in zip(each, (dones & ~terminated).tolist(), strict=True):
-            info["TimeLimit.truncated"] = cut
         self._returns[dones] = self._lengths[dones] = 0
         return each
 
@@ -190,45 +173,32 @@ class _ExecutorVecEnv:
         """Closes the vector environment."""
         self.vec_env.close()
 
-    # Attributes and methods of the environments.
-
-    def has_attr(self, attr_name: str) -> bool:
-        """Whether every environment has an attribute; a method is not called."""
-        return all(self.vec_env.call("has_wrapper_attr", attr_name))
+    # Attributes and methods of the environments, looked up through their wrappers.
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """An attribute of environments, looked up through their wrappers."""
-        values = self.vec_env.call("get_wrapper_attr", attr_name)
-        return [values[i] for i in self._numbers(indices)]
+        """An attribute of environments."""
+        return self.env_method("get_wrapper_attr", attr_name, indices=indices)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Sets an attribute where an environment's wrappers have it, else on the outermost.
-
-        With ``indices`` the other environments get the value again that they have.
-        """
-        chosen = set(self._numbers(indices))
-        if len(chosen) == self.num_envs:
-            values = [value] * self.num_envs
-        else:
-            values = self.get_attr(attr_name)
-            values = [value if i in chosen else old for i, old in enumerate(values)]
-        self.vec_env.set_attr(attr_name, values)
+        """Sets an attribute where an environment's wrappers have it, else on the outermost."""
+        self.env_method("set_wrapper_attr", attr_name, value, indices=indices)
 
     def env_method(
         self, method_name: str, *method_args: Any, indices: Indices = None, **method_kwargs: Any
     ) -> list[Any]:
-        """Calls a method of environments, looked up through their wrappers."""
-        numbers = self._numbers(indices)
-        return self._executor.call_some(numbers, method_name, *method_args, **method_kwargs)
+        """Calls a method of environments.
+
+        Raises:
+            TypeError: If an index is no integer.
+            IndexError: If there is no such environment.
+        """
+        return self._call(method_name, indices, *method_args, **method_kwargs)
 
     def env_is_wrapped(
         self, wrapper_class: type[gymnasium.Wrapper[Any, Any, Any, Any]], indices: Indices = None
     ) -> list[bool]:
-        """Whether environments have a wrapper, which is told by the name of its class."""
-        # Environments of other processes cannot come here, but they say how they are wrapped.
-        said = self.vec_env.call("__str__")
-        names = [re.findall(r"<(\w+)", said[i]) for i in self._numbers(indices)]
-        return [wrapper_class.__name__ in own for own in names]
+        """Whether environments have a wrapper of this class."""
+        return self._call(_is_wrapped, indices, wrapper_class)
 
     def get_images(self) -> list[Any]:
         """A frame, ``(height, width, 3)`` uint8, of each environment."""
@@ -239,17 +209,67 @@ class _ExecutorVecEnv:
             return [None] * self.num_envs
         return list(self.vec_env.render())
 
-    def _numbers(self, indices: Indices) -> list[int]:
-        """The environments that SB3's ``indices`` mean.
-
-        Raises:
-            IndexError: If there is no such environment.
-        """
+    def _call(self, name: Any, indices: Any, /, *args: Any, **kwargs: Any) -> list[Any]:
         n = self.num_envs
         if indices is None:
-            return list(range(n))
-        given = [indices] if isinstance(indices, (int, np.integer)) else [*indices]
+            indices = range(n)
+        given = [*indices] if isinstance(indices, Iterable) else [indices]
         for i in given:
+            if isinstance(i, (bool, np.bool_)) or not isinstance(i, (int, np.integer)):
+                raise TypeError(f"indices must be integers, got {i!r}")
             if not -n <= i < n:
                 raise IndexError(f"indices must be in [{-n}, {n - 1}], got {i}")
-        return [i % n for i in given]
+        numbers = [int(i) % n for i in given]
+        result: list[Any] = self.vec_env.unwrapped.call_some(numbers, name, *args, **kwargs)
+        return result
+
+
+def _is_wrapped(env: Any, wrapper_class: type) -> bool:
+    while not isinstance(env, wrapper_class) and isinstance(env, gymnasium.Wrapper):
+        env = env.env
+    return isinstance(env, wrapper_class)
+
+
+def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
+    """What each of ``n`` environments has reported: the way back from batched infos.
+
+    Most keys are reported by every environment at every step, so those are zipped by columns;
+    others follow one by one.
+
+    Args:
+        infos: As a `gymnasium.vector.VectorEnv` returns them: per key an array ``(n, ...)`` or a
+            dict, and ``_key``, ``(n,)`` bool, for who has reported it. Not changed.
+        n: How many environments.
+
+    Returns:
+        ``n`` new dicts, with Python's own numbers, and rows of arrays.
+
+    >>> mask = np.array([True, False])
+    >>> split_infos({"steps": np.array([7, 0]), "_steps": mask}, 2)
+    [{'steps': 7}, {}]
+    """
+    everyone = b"\x01" * n
+    full: dict[str, Iterable[Any]] = {}
+    partial = []
+    for key, values in infos.items():
+        mask = infos.get("_" + key)
+        if mask is None:
+            continue  # it is itself the mask of a key
+        column: Iterable[Any]
+        if isinstance(values, dict):
+            column = split_infos(values, n)
+        else:
+            column = values.tolist() if values.ndim == 1 else values
+        if mask.tobytes() == everyone:  # several times as fast as mask.all()
+            full[key] = column
+        else:
+            partial.append((key, mask.tolist(), column))
+    if full:
+        each = [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
+    else:
+        each = [{} for _ in range(n)]
+    for key, mask, column in partial:
+        for info, reported, value in zip(each, mask, column, strict=True):
+            if reported:
+                info[key] = value
+    return each

@@ -6,60 +6,81 @@ from typing import Any
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Space
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
 from mtwrappers._extras import import_extra
-from mtwrappers.adapters.numeric_infos import NumericInfos
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.adapters import check_vec_env
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 
-_MODES = (AutoresetMode.SAME_STEP, AutoresetMode.DISABLED)
 
-
-def as_torchrl_env(vec_env: MetaVectorEnv | MetaVectorWrapper, **kwargs: Any) -> Any:
+def as_torchrl_env(vec_env: VectorEnv[Any, Any, Any], **kwargs: Any) -> Any:
     """Wraps one of our vector environments with TorchRL's ``GymWrapper``.
 
     The batch size is ``(N,)``. The ``next`` observation of an episode's last step is the episode's
-    own in both modes. ``GymWrapper(vec_env)`` itself will do with ``autoreset_mode="Disabled"``,
-    the mode that TorchRL prefers. With ``"SameStep"`` TorchRL turns all infos into tensors, and
-    writes zeros where there is no last observation; so here infos are left only if they are
-    numbers (see `NumericInfos`), and the bounds of the observations include zero.
-
-    ``as_torchrl_env(vec_env).auto_register_info_dict()`` makes entries of ``success``, ``task_id``
-    and so on, with ``"Disabled"``; with ``"SameStep"`` they are there already.
+    own in both modes. With ``autoreset_mode="Disabled"``, which TorchRL prefers, infos become
+    entries after ``as_torchrl_env(vec_env).auto_register_info_dict()``; with ``"SameStep"`` they
+    are entries at once. Only infos that are numbers or bools are kept (see `NumericInfos`).
 
     Args:
         vec_env: A `MetaVectorEnv`, such as `gymnasium.make_vec` returns for our ids, or one in
-            `MetaVectorWrapper`s, with ``autoreset_mode`` ``"SameStep"`` or ``"Disabled"``.
+            `MetaVectorWrapper`s, with ``autoreset_mode`` ``"Disabled"`` or ``"SameStep"``.
         **kwargs: Passed to ``GymWrapper``, such as ``device``.
 
     Raises:
         DependencyNotInstalled: If TorchRL is not installed.
         TypeError: If it is no such vector environment.
+        ClosedEnvironmentError: If it was closed.
         ValueError: If it resets in the next step: TorchRL knows no steps without an action.
     """
-    if not isinstance(vec_env, (MetaVectorEnv, MetaVectorWrapper)):
-        raise TypeError(
-            f"expected a MetaVectorEnv or a MetaVectorWrapper, got {type(vec_env).__name__}"
-        )
-    mode = vec_env.autoreset_mode
-    if mode not in _MODES:
-        raise ValueError(
-            f"TorchRL takes autoreset_mode 'SameStep' or 'Disabled', got {mode.value!r}"
-        )
+    check_vec_env(vec_env, "TorchRL", AutoresetMode.DISABLED, AutoresetMode.SAME_STEP)
     envs = import_extra("torchrl.envs", "torchrl")
-    wrapper = _ZeroInBounds if mode is AutoresetMode.SAME_STEP else NumericInfos
-    return envs.GymWrapper(wrapper(vec_env), **kwargs)
+    return envs.GymWrapper(NumericInfos(vec_env), **kwargs)
 
 
-class _ZeroInBounds(NumericInfos):
-    """Observation spaces that hold the zeros that TorchRL writes."""
+class NumericInfos(MetaVectorWrapper):
+    """Keeps the infos that are arrays of numbers or bools, and ``final_obs``.
 
-    def __init__(self, env: MetaVectorEnv | MetaVectorWrapper) -> None:
+    TorchRL turns infos into tensors, and fails on names, lists and dicts. In the mode SAME_STEP it
+    also writes zeros where an environment has no last observation, so there the bounds of the
+    observation space include zero.
+
+    Args:
+        env: One of our vector environments, or a wrapper of one.
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         super().__init__(env)
-        self.single_observation_space = _with_zero(env.single_observation_space)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+        if self.autoreset_mode is AutoresetMode.SAME_STEP:
+            self.single_observation_space = _with_zero(env.single_observation_space)
+            self.observation_space = batch_space(self.single_observation_space, self.num_envs)
+
+    def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
+        """Resets the environments."""
+        obs, infos = self.env.reset(seed=seed, options=options)
+        return obs, _numeric(infos)
+
+    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+        """Ends the step that `step_async` began."""
+        obs, rewards, terminated, truncated, infos = super().step_wait()
+        return obs, rewards, terminated, truncated, _numeric(infos)
+
+
+def _numeric(infos: dict[str, Any]) -> dict[str, Any]:
+    kept = {}
+    for key, value in infos.items():
+        if key in ("final_obs", "_final_obs", "_final_info"):
+            kept[key] = value
+        elif key == "final_info":
+            kept[key] = _numeric(value)
+        # A mask stays if what it masks does.
+        elif _is_numeric(value) and (key[:1] != "_" or _is_numeric(infos.get(key[1:]))):
+            kept[key] = value
+    return kept
+
+
+def _is_numeric(value: Any) -> bool:
+    return isinstance(value, np.ndarray) and value.dtype.kind in "biuf"
 
 
 def _with_zero(space: Space[Any]) -> Space[Any]:

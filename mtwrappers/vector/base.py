@@ -22,6 +22,7 @@ from mtwrappers.vector.checks import (
     check_same_spaces,
     spread_seeds,
 )
+from mtwrappers.vector.rllib import check_rllib
 
 EachCall = list[tuple[tuple[Any, ...], dict[str, Any]] | None]
 # The methods by which environments are turned to a task, the first that they have.
@@ -46,7 +47,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             `gymnasium.vector.AutoresetMode`.
 
     Raises:
-        ValueError: If a size is not positive or the mode is none of Gymnasium's.
+        ValueError: If a size is not positive, the mode is none of Gymnasium's, or RLlib makes it
+            and would misread it.
     """
 
     autoreset_mode: AutoresetMode
@@ -60,6 +62,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self.envs_per_task = positive(envs_per_task, "envs_per_task")
         self.num_envs = self.meta_batch_size * self.envs_per_task
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
+        check_rllib(self.num_envs, self.autoreset_mode)
         self._over = np.zeros(self.num_envs, dtype=np.bool_)
         self._was_reset = False
         self._stepping = False
@@ -218,9 +221,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
 
     def call_some(
-        self, indices: Sequence[int], name: str, /, *args: Any, **kwargs: Any
+        self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> list[Any]:
-        """Calls a method, or reads an attribute, of the environments ``indices`` alone."""
+        """What `call` does, with the environments ``indices`` alone."""
         self._require_open()
         self._require_idle("call_some")
         each: EachCall = [None] * self.num_envs

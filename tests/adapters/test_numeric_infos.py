@@ -5,7 +5,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers.adapters.numeric_infos import NumericInfos
+from mtwrappers.adapters.torchrl import NumericInfos
 from tests.fakes import CountingEnv
 from tests.vector.fakes import all_modes, both_executors
 

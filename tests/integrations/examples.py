@@ -21,7 +21,7 @@ def run_example(name: str, cwd: os.PathLike[str], **environment: str) -> list[st
         env={**os.environ, **environment},
         capture_output=True,
         text=True,
-        timeout=180,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr

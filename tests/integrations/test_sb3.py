@@ -164,6 +164,8 @@ def test_off_policy_learners_keep_the_true_last_observation():
     venv.close()
 
 
-def test_the_example_prints_success_rates(tmp_path):
-    lines = run_example("sb3_ppo.py", tmp_path)
-    assert any("drawer-close-v3" in line for line in lines)
+def test_the_example_learns(tmp_path):
+    rows = {line.split()[0]: line.split()[1:] for line in run_example("sb3_ppo.py", tmp_path)[1:]}
+    assert len(rows) == 11
+    before, after, _ = rows["mean"]
+    assert float(after) > 1.5 * float(before) > 0

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.adapters.infos import split_infos
+from mtwrappers.adapters.sb3 import split_infos
 
 CASES = {
     "nothing": [{}, {}, {}],
