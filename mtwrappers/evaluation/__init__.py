@@ -1,8 +1,17 @@
 """Success rates and returns per task, with confidence intervals."""
 
+from mtwrappers.evaluation.episodes import Episode, Observer
+from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
-from mtwrappers.evaluation.few_shot_result import FewShotResult
-from mtwrappers.evaluation.multi_task import evaluate
-from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.plan import Slot
+from mtwrappers.evaluation.result import EvaluationResult, FewShotResult
 
-__all__ = ["EvaluationResult", "FewShotResult", "evaluate", "few_shot_evaluate"]
+__all__ = [
+    "Episode",
+    "EvaluationResult",
+    "FewShotResult",
+    "Observer",
+    "Slot",
+    "evaluate",
+    "few_shot_evaluate",
+]

@@ -1,16 +1,20 @@
-"""What an evaluation is made of: one record an episode."""
+"""What an evaluation is made of: one record per episode, and who makes it from the steps."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from mtwrappers.evaluation.statistics import Values
+from mtwrappers.evaluation.plan import Slot
+from mtwrappers.samplers.rollout import Flags, Step
 
 METRICS = ("success_once", "success_final", "return", "length")
+# The second is what Stable-Baselines3 and robotics environments call it.
+SUCCESS_KEYS = ("success", "is_success")
 
 
 @dataclass(frozen=True)
@@ -45,20 +49,115 @@ class Episode:
 
     def to_dict(self) -> dict[str, Any]:
         """Its fields, ready for JSON."""
-        return {field.name: getattr(self, field.name) for field in fields(self)}
+        return asdict(self)
 
 
-def samples_of(episodes: Sequence[Episode], name: str) -> Values | None:
-    """The independent values ``(n,)`` of a metric, or ``None`` where no episode has it.
+class Observer:
+    """Follows an evaluation: a progress bar, a recorder of frames, a list of what is finished.
 
-    Episodes of one trial share their goal and what was learnt, so they count as one value: their
-    mean. An episode that does not say whether it succeeded, among others that do, did not.
+    A subclass overrides what it needs. Between the calls the environments stand still, so that an
+    observer that holds them may ask them (``envs.call_some([i], "render")``).
     """
-    values = [episode.metric(name) for episode in episodes]
-    if all(value is None for value in values):
-        return None
-    units: dict[Any, list[float]] = {}
-    for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
-        unit = ("episode", i) if episode.trial is None else ("trial", episode.trial)
-        units.setdefault(unit, []).append(value or 0.0)
-    return np.array([np.mean(unit) for unit in units.values()], dtype=np.float64)
+
+    def plan(self, slots: Sequence[Slot]) -> None:
+        """Called once, before the first episode, with all that are to be played."""
+
+    def begin(self, i: int, slot: Slot) -> None:
+        """Called when environment ``i`` was reset for an episode, before the policy is asked."""
+
+    def step(self, step: Step) -> None:
+        """Called after each step of all environments.
+
+        Where an episode ended in SAME_STEP mode, the environment has been reset already.
+        """
+
+    def end(self, i: int, episode: Episode) -> None:
+        """Called when environment ``i`` has finished an episode."""
+
+
+class Tally:
+    """Adds up the steps of ``N`` environments, and makes an `Episode` of each that ends.
+
+    Args:
+        slots: The episodes that each environment plays, in their order.
+        scale: What each environment's rewards are multiplied with, ``(N,)``.
+        raw: Whose rewards are read from ``info["raw_reward"]``, ``(N,)`` bool.
+        observers: Told of each step and of each episode that ends.
+
+    Attributes:
+        episodes: Those that have ended, in the order in which they did.
+    """
+
+    def __init__(
+        self,
+        slots: Sequence[Sequence[Slot]],
+        scale: NDArray[np.float64],
+        raw: Flags,
+        observers: Sequence[Observer] = (),
+    ) -> None:
+        n = len(slots)
+        self.episodes: list[Episode] = []
+        self._slots, self._played = slots, [0] * n
+        self._scale, self._raw, self._observers = scale, raw, observers
+        self._returns = np.zeros(n, dtype=np.float64)
+        self._lengths = np.zeros(n, dtype=np.int64)
+        self._once, self._told = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+
+    def __call__(self, step: Step) -> None:
+        """Adds a step."""
+        for array in (self._returns, self._lengths, self._once, self._told):
+            array[step.began] = 0
+        self._returns += self._rewards(step)
+        self._lengths += 1
+        success, told = self._success(step)
+        self._once |= success
+        self._told |= told
+        for observer in self._observers:
+            observer.step(step)
+        for i in np.flatnonzero(step.over & step.counted).tolist():
+            slot = self._slots[i][self._played[i]]
+            self._played[i] += 1
+            episode = Episode(
+                task=slot.task,
+                number=slot.number,
+                episode_return=float(self._returns[i]),
+                length=int(self._lengths[i]),
+                success_once=bool(self._once[i]) if self._told[i] else None,
+                success_final=bool(success[i]) if self._told[i] else None,
+                task_state=slot.task_state,
+                trial=slot.trial,
+            )
+            self.episodes.append(episode)
+            for observer in self._observers:
+                observer.end(i, episode)
+
+    def _rewards(self, step: Step) -> NDArray[np.float64]:
+        rewards = step.rewards
+        if self._raw.any():
+            raw, told = step.info("raw_reward")
+            rewards = np.where(self._raw & told, raw, rewards)
+        return rewards * self._scale
+
+    def _success(self, step: Step) -> tuple[Flags, Flags]:
+        """Which environments say that the step was a success, and which say anything of it."""
+        success, told = np.zeros_like(step.over), np.zeros_like(step.over)
+        for key in SUCCESS_KEYS:
+            values, said = step.info(key)
+            which = np.flatnonzero(said & step.counted & ~told)
+            rows = (
+                values[which].tolist() if isinstance(values, np.ndarray) else [values] * len(which)
+            )
+            for i, value in zip(which.tolist(), rows, strict=True):
+                if value is not None:
+                    told[i], success[i] = True, self._checked(value, i, key)
+        return success, told
+
+    def _checked(self, value: Any, i: int, key: str) -> bool:
+        plain = value.item() if isinstance(value, np.generic) else value
+        if isinstance(plain, (bool, int, float)) and plain in (0, 1):
+            return bool(plain)
+        task = self._slots[i][self._played[i]].task
+        raise ValueError(
+            f"info[{key!r}] must be a bool, 0 or 1, got {plain!r} from environment {i}, task "
+            f"{task!r}"
+        )

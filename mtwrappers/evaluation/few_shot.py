@@ -8,13 +8,23 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import PCG64, Generator, SeedSequence
+from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
-from mtwrappers.evaluation.actions import CheckedPolicy
-from mtwrappers.evaluation.few_shot_result import FewShotResult
-from mtwrappers.evaluation.plan import executor_of, has_everywhere, stream_seed
-from mtwrappers.evaluation.result import EvaluationResult, check_confidence
-from mtwrappers.evaluation.trials import Trials
+from mtwrappers.evaluation.episodes import Episode, Tally
+from mtwrappers.evaluation.frozen import frozen_statistics
+from mtwrappers.evaluation.plan import (
+    Slot,
+    executor_of,
+    has_everywhere,
+    stream_seed,
+    task_names,
+)
+from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, check_confidence
+from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.recorder import Recorder
+from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout, spread
+from mtwrappers.samplers.trajectory import Path
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 
@@ -53,10 +63,11 @@ def few_shot_evaluate(
     Tasks are drawn from each group's own (held-out ones, in the ``-test`` ids), in a random order
     and none again before all have come, by index on Meta-World and with ``sample_tasks`` elsewhere;
     or they are given. The same seed gives the same result, on every executor and for any number of
-    workers, if the policy is deterministic.
+    workers, if the policy is deterministic. Rewards are the environments' own and statistics of
+    normalizing wrappers stay as they are, as in `evaluate`.
 
     Args:
-        policy: See above.
+        policy: An object of one of the two kinds above.
         envs: One of our vector environments in SAME_STEP mode (the default), whose resets stay on
             the task, or a wrapper of one.
         trials: How many tasks each group plays.
@@ -72,10 +83,12 @@ def few_shot_evaluate(
         Success, return and length while adapting and after; see `FewShotResult`.
 
     Raises:
-        TypeError: If the policy is of neither kind, or the environments are not ours.
+        TypeError: If the policy is of neither kind, the environments are not ours, observations or
+            actions are no arrays, or an argument is of another kind.
         ValueError: If a number is out of range, ``tasks`` have another shape, the environments are
-            in another autoreset mode or draw tasks in every reset, or the policy's actions have
-            another shape or are NaN.
+            in another autoreset mode or draw tasks in every reset, the policy's actions have
+            another shape or are NaN, or ``success`` in infos is neither a bool nor 0 or 1.
+        RuntimeError: If an episode has not ended after 100,000 steps.
 
     >>> import gymnasium, numpy as np
     >>> class Seeker:
@@ -90,32 +103,122 @@ def few_shot_evaluate(
     """
     inner = executor_of(envs)
     trials = positive(trials, "trials")
-    adaptation_episodes = positive(adaptation_episodes, "adaptation_episodes")
-    evaluation_episodes = positive(evaluation_episodes, "evaluation_episodes")
+    before = positive(adaptation_episodes, "adaptation_episodes")
+    after = positive(evaluation_episodes, "evaluation_episodes")
     adaptation_steps = positive(adaptation_steps, "adaptation_steps")
     seed = check_seed(seed)
     check_confidence(confidence)
     positive(resamples, "resamples")
-    kind = _check_policy(policy, adaptation_steps)
-    act = CheckedPolicy(policy, envs)
+    adapts = _check_policy(policy, adaptation_steps)
+    act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
+    check_array_spaces(envs)
     _check_envs(envs, inner)
-    drawn = (
-        _draw_tasks(envs, inner, trials, seed) if tasks is None else _check(tasks, inner, trials)
-    )
-    played = Trials(
-        policy, act, envs, adaptation_episodes, evaluation_episodes, adaptation_steps, seed
-    )
-    for trial, own in enumerate(drawn):
-        (played.gradient_trial if kind == "adapt" else played.memory_trial)(trial, own)
+    if tasks is not None:
+        tasks = _check_tasks(tasks, inner, trials)
+    with frozen_statistics(envs) as (scale, raw):
+        play = _Trials(policy, act, envs, seed, scale, raw)
+        for trial, own in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
+            if callable(getattr(policy, "begin_trial", None)):
+                policy.begin_trial()
+            if adapts:
+                play.gradient_trial(trial, own, before, after, adaptation_steps)
+            else:
+                play.memory_trial(trial, own, before, after)
     return FewShotResult(
-        EvaluationResult(played.adaptation, seed, confidence, resamples),
-        EvaluationResult(played.evaluation, seed, confidence, resamples),
+        EvaluationResult(play.adaptation, seed, confidence, resamples),
+        EvaluationResult(play.evaluation, seed, confidence, resamples),
     )
 
 
-def _check_policy(policy: Any, adaptation_steps: int) -> str:
+class _Trials:
+    """Plays trials and keeps their episodes: those of adaptation, and those of evaluation."""
+
+    def __init__(
+        self,
+        policy: Any,
+        act: PolicyCaller,
+        envs: Any,
+        seed: int,
+        scale: NDArray[np.float64],
+        raw: Flags,
+    ) -> None:
+        self._policy, self._act, self._envs, self._seed = policy, act, envs, seed
+        self._scale, self._raw = scale, raw
+        self._inner = inner = executor_of(envs)
+        self._m, self._k = inner.meta_batch_size, inner.envs_per_task
+        self.adaptation: list[Episode] = []
+        self.evaluation: list[Episode] = []
+
+    def gradient_trial(
+        self, trial: int, tasks: Sequence[Any], before: int, after: int, steps: int
+    ) -> None:
+        """A trial of a policy with ``adapt``: phases that begin together."""
+        m, k = self._m, self._k
+        for phase in range(steps + 1):
+            last = phase == steps
+            quotas = spread(after if last else before, k, m)
+            # A task's environments take its episodes in turn.
+            numbers = [
+                [phase * before + i % k + k * turn for turn in range(quota)]
+                for i, quota in enumerate(quotas.tolist())
+            ]
+            trials = [trial * m + i // k for i in range(m * k)]
+            recorder = None if last else Recorder(m * k, k)
+            episodes = self._play((trial, phase), tasks, numbers, trials, recorder)
+            (self.evaluation if last else self.adaptation).extend(episodes)
+            if recorder is not None:
+                each = recorder.paths()
+                self._policy.adapt([_in_turn(each[g * k : (g + 1) * k]) for g in range(m)])
+
+    def memory_trial(self, trial: int, tasks: Sequence[Any], before: int, after: int) -> None:
+        """A trial of a policy that remembers: every environment goes its own way."""
+        n = self._m * self._k
+        numbers = [list(range(before + after))] * n
+        episodes = self._play((trial, 0), tasks, numbers, [trial * n + i for i in range(n)])
+        for episode in episodes:
+            (self.adaptation if episode.number < before else self.evaluation).append(episode)
+
+    def _play(
+        self,
+        key: tuple[int, int],
+        tasks: Sequence[Any],
+        numbers: Sequence[Sequence[int]],
+        trials: Sequence[int],
+        recorder: Recorder | None = None,
+    ) -> list[Episode]:
+        """Plays the episodes of these numbers in each environment, one after another.
+
+        Args:
+            key: Determines, with the seed, the environments' resets.
+            tasks: One per task group.
+            numbers: Those of each environment's episodes in its trial.
+            trials: The trial that each environment plays.
+            recorder: Records the steps.
+        """
+        getattr(self._envs, "set_tasks", self._inner.set_tasks)(tasks)
+        seeds = [stream_seed(self._seed, *key, i) for i in range(len(numbers))]
+        obs, infos = self._envs.reset(seed=seeds)
+        names = task_names(self._inner, infos)
+        slots = [
+            [Slot(names[i], number, trial=trials[i]) for number in own]
+            for i, own in enumerate(numbers)
+        ]
+        tally = Tally(slots, self._scale, self._raw)
+        quotas = np.array([len(own) for own in slots], dtype=np.int64)
+        rollout(self._envs, self._act, quotas, obs, observe=[tally], record=recorder)
+        return sorted(tally.episodes, key=lambda episode: (episode.trial, episode.number))
+
+
+def _in_turn(each: Sequence[Sequence[Path]]) -> list[Path]:
+    """The first path of every environment, then the second, and so on."""
+    rounds = max(len(paths) for paths in each)
+    return [paths[r] for r in range(rounds) for paths in each if r < len(paths)]
+
+
+def _check_policy(policy: Any, adaptation_steps: int) -> bool:
+    """Whether the policy has ``adapt``; otherwise it remembers."""
     if callable(getattr(policy, "adapt", None)):
-        return "adapt"
+        return True
     if not callable(getattr(policy, "begin_trial", None)):
         raise TypeError(
             "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
@@ -126,7 +229,7 @@ def _check_policy(policy: Any, adaptation_steps: int) -> str:
             f"adaptation_steps={adaptation_steps} needs a policy with adapt(paths); one that "
             "remembers adapts in one go"
         )
-    return "remember"
+    return False
 
 
 def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
@@ -159,12 +262,15 @@ def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list
             f"{m} for each of {trials} trials"
         )
     envs.reset(seed=stream_seed(seed, 0))
-    drawn = list(inner.call("sample_tasks", m * trials)[0])
+    drawn = list(inner.call_some([0], "sample_tasks", m * trials)[0])
     return [drawn[t * m : (t + 1) * m] for t in range(trials)]
 
 
-def _check(tasks: Sequence[Sequence[Any]], inner: MetaVectorEnv, trials: int) -> list[list[Any]]:
+def _check_tasks(tasks: Any, inner: MetaVectorEnv, trials: int) -> list[list[Any]]:
     m = inner.meta_batch_size
+    listed = isinstance(tasks, (list, tuple)) and all(isinstance(t, (list, tuple)) for t in tasks)
+    if not listed:
+        raise TypeError(f"tasks must be a list of lists, {m} tasks for each trial, got {tasks!r}")
     sizes = [len(own) for own in tasks]
     if sizes != [m] * trials:
         raise ValueError(f"tasks must hold {m} tasks for each of {trials} trials, got {sizes}")

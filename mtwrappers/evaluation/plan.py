@@ -20,15 +20,17 @@ class Slot:
 
     Args:
         task: The name of its task.
-        number: Which of the task's episodes it is.
-        seed: Of its reset.
+        number: Which of the task's (or the trial's) episodes it is, from 0.
+        seed: Of its reset; ``None`` where it follows the episode before it.
         task_state: The task state to play, or ``None`` where resets do not take one.
+        trial: The trial it belongs to; ``None`` where every episode stands alone.
     """
 
     task: str
     number: int
-    seed: int
-    task_state: int | None
+    seed: int | None = None
+    task_state: int | None = None
+    trial: int | None = None
 
 
 def executor_of(envs: Any) -> MetaVectorEnv:
@@ -103,8 +105,9 @@ def make_plan(
 
     Args:
         names: Each environment's task, where there is nothing to choose.
-        choices: See `task_choices`.
-        episodes_per_task: How many episodes a task.
+        choices: The task states that each environment may play, by their task's name; ``None``
+            where there is nothing to choose.
+        episodes_per_task: How many episodes per task.
         seed: Determines the order of goals and every reset.
     """
     able: dict[str, list[int]] = {}
@@ -150,7 +153,59 @@ class _GoalOrder:
         return chosen
 
 
-def quotas(total: int, envs_per_task: int, tasks: int) -> np.ndarray[Any, np.dtype[np.int64]]:
-    """How many of each task's episodes each environment plays, ``(M * K,)``, as even as it goes."""
-    whole, rest = divmod(total, envs_per_task)
-    return np.array([whole + (k < rest) for k in range(envs_per_task)] * tasks, dtype=np.int64)
+class PlannedResets:
+    """Begins the episodes of a plan, each with a reset to its own seed and task state.
+
+    The reset is explicit in every autoreset mode, so that all modes play the same episodes.
+
+    Args:
+        envs: The vector environment.
+        plan: The episodes of each environment, in their order.
+
+    Attributes:
+        present: The episode that each environment plays, ``None`` where it has played all.
+    """
+
+    def __init__(self, envs: Any, plan: Sequence[Sequence[Slot]]) -> None:
+        self._envs = envs
+        self._waiting = [iter(slots) for slots in plan]
+        self.present: list[Slot | None] = [None] * len(plan)
+
+    def begin(self, which: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
+        """Resets environments ``which``, ``(N,)``, to their next episodes; returns observations.
+
+        Options are the same for all environments of a reset, so there is one reset per task state.
+
+        Raises:
+            ValueError: If a reset leads to another task than the plan says.
+        """
+        groups: dict[int | None, list[int]] = {}
+        for i in np.flatnonzero(which).tolist():
+            slot = self.present[i] = next(self._waiting[i], None)
+            groups.setdefault(None if slot is None else slot.task_state, []).append(i)
+        obs: Any = None
+        for state, members in groups.items():
+            mask = np.zeros(len(which), dtype=np.bool_)
+            mask[members] = True
+            slots = [self.present[i] if mask[i] else None for i in range(len(which))]
+            options: dict[str, Any] = {"reset_mask": mask}
+            if state is not None:
+                options["task_state"] = state
+            seeds = [None if slot is None else slot.seed for slot in slots]
+            obs, infos = self._envs.reset(seed=seeds, options=options)
+            _check_names(infos, slots)
+        return obs
+
+
+def _check_names(infos: dict[str, Any], slots: Sequence[Slot | None]) -> None:
+    if "task_name" not in infos:
+        return
+    for i, (slot, name, told) in enumerate(
+        zip(slots, infos["task_name"], infos["_task_name"], strict=True)
+    ):
+        if slot is not None and told and name != slot.task:
+            raise ValueError(
+                f"environment {i} was on task {slot.task!r} and its reset went to {name!r}: "
+                "evaluate needs environments that stay with their task, or that draw it from "
+                "task_states"
+            )

@@ -2,47 +2,87 @@
 
 from __future__ import annotations
 
+import abc
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.checks import positive
-from mtwrappers.evaluation.episodes import METRICS, Episode, samples_of
-from mtwrappers.evaluation.statistics import (
-    Estimate,
-    Statistic,
-    estimate,
-    interquartile_mean,
-    mean_of_means,
-)
-from mtwrappers.evaluation.stored import StoredResult
-from mtwrappers.evaluation.table import result_table
+from mtwrappers.evaluation import plot
+from mtwrappers.evaluation.episodes import METRICS, Episode
+from mtwrappers.evaluation.statistics import Estimate, Values, estimate
+from mtwrappers.evaluation.table import Row, notes, table
 from mtwrappers.seeding import check_seed
 
-AGGREGATES: dict[str, Statistic] = {
-    "mean": mean_of_means,
-    "interquartile_mean": interquartile_mean,
-}
-Estimates = dict[str, "Estimate | None"]
+# How much of the tasks each leaves out at either end.
+AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
+Estimates = dict[str, Estimate | None]
 # Keeps the bootstrap's streams apart from those that play episodes with the same seed.
 _BOOTSTRAP = 1_000_003
+Result = TypeVar("Result", bound="_Stored")
+
+
+class _Stored(abc.ABC):
+    """A result that is saved to JSON and loaded from it, under the name ``FORMAT``."""
+
+    FORMAT: ClassVar[str]
+
+    @abc.abstractmethod
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON, with ``FORMAT`` as its ``format``."""
+
+    @classmethod
+    @abc.abstractmethod
+    def _of_dict(cls: type[Result], data: Mapping[str, Any]) -> Result:
+        """The result that `to_dict` described, whose format was checked."""
+
+    @classmethod
+    def from_dict(cls: type[Result], data: Mapping[str, Any]) -> Result:
+        """The result that `to_dict` described.
+
+        Raises:
+            ValueError: If it is of another format, that of an earlier version of this package
+                included.
+        """
+        found = data.get("format") if isinstance(data, Mapping) else data
+        if found == cls.FORMAT:
+            return cls._of_dict(data)
+        name, _, version = cls.FORMAT.partition("/")
+        why = ""
+        if isinstance(found, str) and found.startswith(f"{name}/"):
+            why = f": its intervals were computed in another way than those of version {version}"
+        raise ValueError(f"expected an evaluation of the format {cls.FORMAT!r}, got {found!r}{why}")
+
+    def save(self, path: str | Path) -> None:
+        """Writes `to_dict` as JSON."""
+        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+
+    @classmethod
+    def load(cls: type[Result], path: str | Path) -> Result:
+        """Reads what `save` wrote.
+
+        Raises:
+            ValueError: If it is something else.
+        """
+        return cls.from_dict(json.loads(Path(path).read_text()))
 
 
 @dataclass(frozen=True)
-class EvaluationResult(StoredResult):
+class EvaluationResult(_Stored):
     """The episodes of an evaluation, and what they say of each task and of all.
 
-    Intervals are percentile bootstrap intervals over the episodes (over the trials in few-shot
-    evaluation) of *one* policy: they say how well these episodes know it, and nothing of how much
-    another training run would differ. Metrics that no episode has, such as success where infos do
-    not carry it, are ``None``. Returns are not normalised, so across tasks their aggregates say
-    little where reward scales differ. Where all episodes are alike the interval has no width; that
-    is no certainty: after ``n`` failures in ``n`` episodes, 95 % confidence still allows a rate of
-    ``3 / n``.
+    Intervals are over the episodes (over the trials in few-shot evaluation) of *one* policy: they
+    say how well these episodes know it, and nothing of how much another training run would differ.
+    Success rates have Wilson intervals, everything else (returns, lengths, and rates within trials)
+    percentile bootstrap intervals. Metrics that no episode has, such as success where infos do not
+    carry it, are ``None``. Returns are not normalised, so across tasks their aggregates say little
+    where reward scales differ.
 
     Args:
         episodes: Every episode that counts.
@@ -51,17 +91,20 @@ class EvaluationResult(StoredResult):
         resamples: How many bootstrap resamples.
 
     Raises:
+        TypeError: If the episodes are no sequence of `Episode`, or the seed is no integer.
         ValueError: If there is no episode, or a number is out of range.
 
-    >>> from mtwrappers.evaluation.episodes import Episode
+    >>> from mtwrappers.evaluation import Episode
     >>> result = EvaluationResult([Episode("reach", i, 2.0 * i, 5, i > 0, False) for i in range(4)])
     >>> print(result)
-    task   episodes       success_once      success_final          return  length
-    reach         4  0.75 [0.25, 1.00]  0.00 [0.00, 0.00]  3.0 [1.0, 5.0]     5.0
-    [95% bootstrap intervals over episodes, 2000 resamples]
+    task   n       once      final      return  length
+    reach  4       0.75       0.00         3.0     5.0
+              0.30-0.95  0.00-0.49  1.0 to 5.0
+    once, final: success rates at any and at the last step
+    below: 95% intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
     """
 
-    FORMAT = "mtwrappers.EvaluationResult/1"
+    FORMAT = "mtwrappers.EvaluationResult/2"
 
     episodes: Sequence[Episode]
     seed: int = 0
@@ -70,13 +113,17 @@ class EvaluationResult(StoredResult):
     tasks: tuple[str, ...] = field(init=False, compare=False, default=())
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "episodes", tuple(self.episodes))
-        if not self.episodes:
+        episodes = tuple(self.episodes)
+        object.__setattr__(self, "episodes", episodes)
+        if not episodes:
             raise ValueError("an evaluation needs at least one episode, got none")
+        for episode in episodes:
+            if not isinstance(episode, Episode):
+                raise TypeError(f"episodes must be of the type Episode, got {episode!r}")
         check_confidence(self.confidence)
         object.__setattr__(self, "seed", check_seed(self.seed))
         object.__setattr__(self, "resamples", positive(self.resamples, "resamples"))
-        names = dict.fromkeys(episode.task for episode in self.episodes)
+        names = dict.fromkeys(episode.task for episode in episodes)
         object.__setattr__(self, "tasks", tuple(names))
 
     def of_task(self, task: str) -> tuple[Episode, ...]:
@@ -95,7 +142,7 @@ class EvaluationResult(StoredResult):
         """The mean of each metric of each task, by the task's name and the metric's."""
         return {
             task: {
-                metric: self._estimate([task], metric, mean_of_means, (i, j))
+                metric: self._estimate([task], metric, 0.0, (i, j))
                 for j, metric in enumerate(METRICS)
             }
             for i, task in enumerate(self.tasks)
@@ -103,33 +150,50 @@ class EvaluationResult(StoredResult):
 
     @cached_property
     def overall(self) -> dict[str, Estimates]:
-        """``"mean"`` (of the tasks' means) and ``"interquartile_mean"`` (of all episodes together).
+        """``"mean"`` and ``"interquartile_mean"`` of the tasks' means, by the metric's name.
 
-        Both with stratified intervals: episodes are drawn again within each task (Agarwal et al.
-        2021, arXiv:2108.13264).
+        The interquartile mean leaves out a quarter of the tasks at either end.
         """
         return {
             name: {
-                metric: self._estimate(self.tasks, metric, statistic, (len(self.tasks) + i, j))
+                metric: self._estimate(self.tasks, metric, trim, (len(self.tasks) + i, j))
                 for j, metric in enumerate(METRICS)
             }
-            for i, (name, statistic) in enumerate(AGGREGATES.items())
+            for i, (name, trim) in enumerate(AGGREGATES.items())
         }
 
     def _estimate(
-        self, tasks: Sequence[str], metric: str, statistic: Statistic, key: tuple[int, int]
+        self, tasks: Sequence[str], metric: str, trim: float, key: tuple[int, int]
     ) -> Estimate | None:
-        found = [samples_of(self.of_task(task), metric) for task in tasks]
+        found = [_samples(self.of_task(task), metric) for task in tasks]
         samples = [values for values in found if values is not None]
         if not samples:
             return None
         # A stream of its own, so that no number depends on which was asked for first.
         sequence = SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, *key))
         rng = Generator(PCG64(sequence))
-        return estimate(samples, statistic, rng, self.confidence, self.resamples)
+        rate = metric.startswith("success")
+        return estimate(samples, trim, rng, self.confidence, self.resamples, rate)
+
+    @property
+    def unit(self) -> str:
+        """What the intervals are over: ``"episodes"``, or ``"trials"`` of them."""
+        return "episodes" if self.episodes[0].trial is None else "trials"
+
+    @property
+    def has_success(self) -> bool:
+        """Whether any episode says whether it succeeded."""
+        return self.overall["mean"]["success_once"] is not None
 
     def __str__(self) -> str:
-        return result_table(self)
+        rows: list[Row] = [(t, len(self.of_task(t)), found) for t, found in self.per_task.items()]
+        if len(self.tasks) > 1:
+            n = len(self.episodes)
+            rows += [None, *((k.replace("_", " "), n, found) for k, found in self.overall.items())]
+        return "\n".join([*table("task", rows), *self._notes()])
+
+    def _notes(self) -> list[str]:
+        return notes(self.confidence, self.unit, self.resamples, self.has_success)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: ``tasks``, ``overall``, ``episodes`` and the settings."""
@@ -151,8 +215,79 @@ class EvaluationResult(StoredResult):
         episodes = [Episode(**episode) for episode in data["episodes"]]
         return cls(episodes, data["seed"], data["confidence"], data["resamples"])
 
-    def plot(self, path: str | Path, title: str = "") -> None:
+    def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
         """Draws the success of every task with its interval, or the return where there is none.
+
+        Args:
+            path: Where to write the image; its suffix says which kind.
+            title: Above the plot.
+            note: Below it, such as ``"interrupted: 7 of 50 episodes"``.
+
+        Raises:
+            DependencyNotInstalled: If matplotlib is not installed.
+        """
+        intervals = f"lines: {self.confidence:.0%} intervals over {self.unit}"
+        footer = f"{note}\n{intervals}" if note else intervals
+        plot.draw_bars(Path(path), self.per_task, self.overall, title, footer)
+
+
+@dataclass(frozen=True)
+class FewShotResult(_Stored):
+    """The episodes that a policy adapted on, and those that it was then evaluated on.
+
+    Intervals are over trials: the episodes of one trial share a goal and what was learnt.
+
+    Args:
+        adaptation: The episodes of adaptation. For a policy that adapts between episodes and not
+            within (``adapt``, in one step), its success before it has adapted.
+        evaluation: The episodes after it.
+    """
+
+    FORMAT = "mtwrappers.FewShotResult/2"
+
+    adaptation: EvaluationResult
+    evaluation: EvaluationResult
+
+    @cached_property
+    def by_episode(self) -> tuple[EvaluationResult, ...]:
+        """A result for each place in a trial: the first is before any adaptation."""
+        both = (*self.adaptation.episodes, *self.evaluation.episodes)
+        settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
+        places = sorted({episode.number for episode in both})
+        return tuple(
+            EvaluationResult([e for e in both if e.number == place], *settings) for place in places
+        )
+
+    @property
+    def adaptation_length(self) -> int:
+        """How many of `by_episode` are adaptation."""
+        return len({episode.number for episode in self.adaptation.episodes})
+
+    def __str__(self) -> str:
+        rows: list[Row] = []
+        for place, step in enumerate(self.by_episode):
+            what = "adaptation" if place < self.adaptation_length else "evaluation"
+            label = f"{what}, episode {place + 1}"
+            rows.append((label, len(step.episodes), step.overall["mean"]))
+        steps = table("mean over tasks", rows)
+        return "\n".join(["after adaptation:", str(self.evaluation), "", *steps])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        steps = [step.to_dict() for step in self.by_episode]
+        return {
+            "format": self.FORMAT,
+            "adaptation": self.adaptation.to_dict(),
+            "evaluation": self.evaluation.to_dict(),
+            "by_episode": [{key: step[key] for key in ("tasks", "overall")} for step in steps],
+        }
+
+    @classmethod
+    def _of_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
+        return cls(*(EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")))
+
+    def plot(self, path: str | Path, title: str = "") -> None:
+        """Draws success (or return) by episode of the trial, for each task and on average.
 
         Args:
             path: Where to write the image; its suffix says which kind.
@@ -161,9 +296,13 @@ class EvaluationResult(StoredResult):
         Raises:
             DependencyNotInstalled: If matplotlib is not installed.
         """
-        from mtwrappers.evaluation.plot import draw_result
-
-        draw_result(self, Path(path), title)
+        metric = "success_once" if self.evaluation.has_success else "return"
+        means = [step.overall["mean"][metric] for step in self.by_episode]
+        curves = {
+            task: [step.per_task.get(task, {}).get(metric) for step in self.by_episode]
+            for task in self.evaluation.tasks
+        }
+        plot.draw_curves(Path(path), metric, curves, means, self.adaptation_length, title)
 
 
 def check_confidence(confidence: Any) -> None:
@@ -172,10 +311,25 @@ def check_confidence(confidence: Any) -> None:
     Raises:
         ValueError: If it is no number strictly between 0 and 1.
     """
-    if isinstance(confidence, bool) or not isinstance(confidence, (int, float)):
+    number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
+    if not number or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
-    if not 0 < confidence < 1:
-        raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
+
+
+def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
+    """The independent values ``(n,)`` of a metric, or ``None`` where no episode has it.
+
+    Episodes of one trial share their goal and what was learnt, so they count as one value: their
+    mean. An episode that does not say whether it succeeded, among others that do, did not.
+    """
+    values = [episode.metric(name) for episode in episodes]
+    if all(value is None for value in values):
+        return None
+    units: dict[Any, list[float]] = {}
+    for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
+        unit = ("episode", i) if episode.trial is None else ("trial", episode.trial)
+        units.setdefault(unit, []).append(value or 0.0)
+    return np.array([np.mean(unit) for unit in units.values()], dtype=np.float64)
 
 
 def _plain(estimates: Estimates) -> dict[str, Any]:

@@ -1,94 +1,86 @@
-"""Results as text."""
+"""Results as text, in at most 80 columns."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
 
 from mtwrappers.evaluation.statistics import Estimate
 
-if TYPE_CHECKING:
-    from mtwrappers.evaluation.few_shot_result import FewShotResult
-    from mtwrappers.evaluation.result import EvaluationResult
-
-Row = tuple[str, ...]
-_DIGITS = {"success_once": 2, "success_final": 2, "return": 1, "length": 1}
+Estimates = Mapping[str, Estimate | None]
+# A label, how many episodes, and the estimates; None is a rule.
+Row = tuple[str, int, Estimates] | None
+_HEADS = {
+    "success_once": "once",
+    "success_final": "final",
+    "return": "return",
+    "length": "length",
+}
 # Episode lengths are looked up rather than compared: their intervals would only take room.
-_BARE = frozenset({"length"})
+_WITH_INTERVAL = frozenset({"success_once", "success_final", "return"})
 
 
-def format_estimate(found: Estimate | None, metric: str) -> str:
-    """Such as ``0.92 [0.84, 0.98]``; ``-`` where there is no number."""
-    if found is None:
-        return "-"
-    digits = _DIGITS[metric]
-    text = f"{found.value:.{digits}f}"
-    if metric in _BARE or found.low is None or found.high is None:
-        return text
-    return f"{text} [{found.low:.{digits}f}, {found.high:.{digits}f}]"
+def table(head: str, rows: Sequence[Row]) -> list[str]:
+    """Rows of estimates as lines: each number, and its interval in the line below.
 
+    Metrics that no row has get no column.
 
-def result_rows(result: EvaluationResult) -> tuple[Row, list[Row], list[Row]]:
-    """The head, a row a task, and the rows of aggregates (none for a single task).
-
-    Metrics that no task has get no column.
+    Args:
+        head: Above the labels.
+        rows: What to show.
     """
-    metrics = [m for m in _DIGITS if result.overall["mean"][m] is not None]
-    body = [
-        (
-            task,
-            str(len(result.of_task(task))),
-            *(format_estimate(found[metric], metric) for metric in metrics),
-        )
-        for task, found in result.per_task.items()
-    ]
-    foot = [
-        (
-            name.replace("_", " "),
-            str(len(result.episodes)),
-            *(format_estimate(found[metric], metric) for metric in metrics),
-        )
-        for name, found in result.overall.items()
-    ]
-    return ("task", "episodes", *metrics), body, foot if len(body) > 1 else []
+    found = [row[2] for row in rows if row is not None]
+    metrics = [m for m in _HEADS if any(estimates[m] is not None for estimates in found)]
+    cells: list[list[str] | None] = [[head, "n", *(_HEADS[m] for m in metrics)]]
+    for row in rows:
+        if row is None:
+            cells.append(None)
+            continue
+        label, n, estimates = row
+        cells.append([label, str(n), *(_value(m, estimates[m]) for m in metrics)])
+        intervals = [_interval(m, estimates[m]) for m in metrics]
+        if any(intervals):
+            cells.append(["", "", *intervals])
+    widths = [max(map(len, column)) for column in zip(*filter(None, cells), strict=True)]
+    rule = "-" * (sum(widths) + 2 * (len(widths) - 1))
+    return [rule if own is None else _line(own, widths) for own in cells]
 
 
-def align(rows: Sequence[Row]) -> list[str]:
-    """Rows as lines: the first column to the left, the others to the right."""
-    widths = [max(len(cell) for cell in column) for column in zip(*rows, strict=True)]
+def _line(cells: Sequence[str], widths: Sequence[int]) -> str:
+    """The first cell to the left, the others to the right."""
+    padded = [cells[0].ljust(widths[0])]
+    padded += [cell.rjust(width) for cell, width in zip(cells[1:], widths[1:], strict=True)]
+    return "  ".join(padded).rstrip()
+
+
+def _value(metric: str, found: Estimate | None) -> str:
+    return "-" if found is None else _number(metric, found.value)
+
+
+def _interval(metric: str, found: Estimate | None) -> str:
+    if found is None or found.low is None or found.high is None or metric not in _WITH_INTERVAL:
+        return ""
+    dash = " to " if metric == "return" else "-"
+    return f"{_number(metric, found.low)}{dash}{_number(metric, found.high)}"
+
+
+def _number(metric: str, value: float) -> str:
+    if metric.startswith("success"):
+        return f"{value:.2f}"
+    return f"{value:.1f}" if abs(value) < 1000 else f"{value:.0f}"
+
+
+def notes(confidence: float, unit: str, resamples: int, success: bool) -> list[str]:
+    """What the columns and the intervals are.
+
+    Args:
+        confidence: How likely the intervals cover the truth.
+        unit: What they are over: ``"episodes"`` or ``"trials"``.
+        resamples: How many bootstrap resamples.
+        success: Whether there are rates.
+    """
+    lines = ["once, final: success rates at any and at the last step"] if success else []
+    rates = "Wilson for rates, " if success else ""
     return [
-        "  ".join(
-            cell.rjust(width) if i else cell.ljust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
+        *lines,
+        f"below: {confidence:.0%} intervals over {unit} ({rates}bootstrap, {resamples} resamples)",
     ]
-
-
-def result_table(result: EvaluationResult) -> str:
-    """A result as a table of text, with a line that says what the intervals are."""
-    head, body, foot = result_rows(result)
-    lines = align([head, *body, *foot])
-    if foot:
-        lines.insert(1 + len(body), "-" * max(len(line) for line in lines))
-    return "\n".join([*lines, interval_note(result)])
-
-
-def few_shot_table(result: FewShotResult) -> str:
-    """Evaluation as `result_table`, and a line for each episode of the trials."""
-    metrics = [m for m in _DIGITS if result.evaluation.overall["mean"][m] is not None]
-    rows: list[Row] = [("mean over tasks", "episodes", *metrics)]
-    for place, step in enumerate(result.by_episode):
-        what = "adaptation" if place < result.adaptation_length else "evaluation"
-        mean = step.overall["mean"]
-        cells = (format_estimate(mean[metric], metric) for metric in metrics)
-        rows.append((f"{what}, episode {place + 1}", str(len(step.episodes)), *cells))
-    return "\n".join(["after adaptation:", result_table(result.evaluation), "", *align(rows)])
-
-
-def interval_note(result: EvaluationResult) -> str:
-    """What the intervals are."""
-    unit = "episodes" if result.episodes[0].trial is None else "trials"
-    return (
-        f"[{result.confidence:.0%} bootstrap intervals over {unit}, {result.resamples} resamples]"
-    )

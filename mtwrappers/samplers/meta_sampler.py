@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import time
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import gymnasium
 import numpy as np
-from numpy.typing import NDArray
+from gymnasium.vector import AutoresetMode
 
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import positive
 from mtwrappers.log import LogSink, resolve_sink
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
+from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout, spread
 from mtwrappers.samplers.trajectory import Path
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.checks import check_autoreset_mode
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor
 
@@ -34,20 +35,25 @@ class MetaSampler:
     Args:
         env: An environment with ``sample_tasks`` and ``set_task``, which every environment of the
             executor is a copy of; or a constructor of one.
-        policy: See `mtwrappers.samplers.policies.PolicyCaller`.
-        rollouts_per_meta_task: How many paths a task.
+        policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
+            ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
+        rollouts_per_meta_task: How many paths per task.
         meta_batch_size: How many tasks.
         max_path_length: Truncate paths after this many steps.
-        envs_per_task: How many environments a task; one a path by default.
+        envs_per_task: How many environments per task; one per path by default.
         parallel: Whether to use worker processes.
         seed: Seeds the tasks that `update_tasks` draws and the environments' first reset.
         progress: Whether to show a progress bar.
-        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
+            ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
         **executor: Passed to the executor, such as ``workers``.
 
     Raises:
-        ValueError: If a size is not positive.
-        TypeError: If the environment or the policy is none.
+        ValueError: If a size is not positive, the seed is negative, ``envs_per_task`` is more than
+            ``rollouts_per_meta_task``, or ``autoreset_mode`` is not ``"SameStep"``.
+        TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
+            observations or actions are no arrays.
+        DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
     """
 
     def __init__(
@@ -75,6 +81,12 @@ class MetaSampler:
                 f"envs_per_task={self.envs_per_task} is more than rollouts_per_meta_task="
                 f"{self.rollouts_per_meta_task}: some environments would have nothing to do"
             )
+        mode = check_autoreset_mode(executor.get("autoreset_mode", AutoresetMode.SAME_STEP))
+        if mode is not AutoresetMode.SAME_STEP:
+            raise ValueError(
+                "MetaSampler needs autoreset_mode='SameStep', so that every step belongs to a "
+                f"path; got {mode.value!r}"
+            )
         self._seed = None if seed is None else check_seed(seed)
         self._sink = resolve_sink(log_sink)
         self._progress = progress
@@ -82,13 +94,17 @@ class MetaSampler:
             import_extra("rich.progress", "cli")
         self._policy = PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)
         make = MetaParallelEnvExecutor if parallel else MetaIterativeEnvExecutor
-        self.envs: MetaVectorEnv = make(
-            env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
-        )
-        self._made_env = not isinstance(env, gymnasium.Env)
-        self.env = env if isinstance(env, gymnasium.Env) else env()
-        if self._seed is not None and self.env.has_wrapper_attr("sample_tasks"):
-            self.env.reset(seed=self._seed)
+        with contextlib.ExitStack() as undo:
+            self.envs: MetaVectorEnv = make(
+                env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
+            )
+            undo.callback(self.envs.close)
+            check_array_spaces(self.envs)
+            self._made_env = not isinstance(env, gymnasium.Env)
+            self.env = env if isinstance(env, gymnasium.Env) else env()
+            if self._seed is not None and self.env.has_wrapper_attr("sample_tasks"):
+                self.env.reset(seed=self._seed)
+            undo.pop_all()
         self.total_timesteps_sampled = 0
 
     def update_tasks(self, tasks: Sequence[Any] | None = None) -> list[Any]:
@@ -100,6 +116,7 @@ class MetaSampler:
 
         Raises:
             ValueError: If there are not exactly ``meta_batch_size``.
+            AttributeError: If tasks are to be drawn and the environment has no ``sample_tasks``.
         """
         if tasks is None:
             tasks = self.env.get_wrapper_attr("sample_tasks")(self.meta_batch_size)
@@ -116,39 +133,23 @@ class MetaSampler:
         Returns:
             The paths of each task, by its index.
         """
-        quotas = self._quotas()
-        recorder = Recorder(quotas, int(quotas.max()) * self.max_path_length)
-        policy_seconds = env_seconds = 0.0
+        m, k = self.meta_batch_size, self.envs_per_task
+        quotas = spread(self.rollouts_per_meta_task, k, m)
+        recorder = Recorder(m * k, k)
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None
-        over = np.ones(self.envs.num_envs, dtype=np.bool_)
-        missing, total = quotas.copy(), int(quotas.sum())
-        last: tuple[Any, ...] | None = None
-        clock = time.perf_counter
-        with self._bar(total) as advance:
-            while missing.any():
-                start = clock()
-                if over.any():
-                    self._policy.reset(over)
-                actions, agent_infos = self._policy(obs)
-                asked = clock()
-                self.envs.step_async(actions)
-                # The step before this one is recorded while workers are busy with this one.
-                try:
-                    if last is not None:
-                        recorder.add(*last)
-                finally:
-                    step = self.envs.step_wait()
-                policy_seconds += asked - start
-                env_seconds += clock() - asked
-                last = (obs, actions, agent_infos, step)
-                obs, over = step[0], step[2] | step[3]
-                if over.any():
-                    missing -= over & (missing > 0)
-                    advance(total - int(missing.sum()))
-            if last is not None:
-                recorder.add(*last)
-        paths = self._by_task(recorder)
+        with contextlib.ExitStack() as bars:
+            observe = []
+            if self._progress:
+                observe.append(bars.enter_context(_Bar(int(quotas.sum()))).observe)
+            policy_seconds, env_seconds = rollout(
+                self.envs, self._policy, quotas, obs, observe=observe, record=recorder
+            )
+        each = recorder.paths()
+        paths = {
+            task: [path for own in each[task * k : (task + 1) * k] for path in own]
+            for task in range(m)
+        }
         steps = sum(len(path["rewards"]) for own in paths.values() for path in own)
         self.total_timesteps_sampled += steps
         if log:
@@ -160,24 +161,6 @@ class MetaSampler:
         self.envs.close()
         if self._made_env:
             self.env.close()
-
-    def _quotas(self) -> NDArray[np.int64]:
-        """How many paths each environment is to give, as even as it goes."""
-        whole, rest = divmod(self.rollouts_per_meta_task, self.envs_per_task)
-        own = [whole + (k < rest) for k in range(self.envs_per_task)]
-        return np.array(own * self.meta_batch_size, dtype=np.int64)
-
-    def _by_task(self, recorder: Recorder) -> dict[int, list[Path]]:
-        each, k = recorder.paths(), self.envs_per_task
-        return {
-            task: [path for own in each[task * k : (task + 1) * k] for path in own]
-            for task in range(self.meta_batch_size)
-        }
-
-    def _bar(self, total: int) -> AbstractContextManager[Callable[[int], object]]:
-        if not self._progress:
-            return nullcontext(_no_bar)
-        return _Bar(total)
 
     def _log(
         self,
@@ -203,19 +186,24 @@ class MetaSampler:
             self._sink(f"{prefix}{key}", value)
 
 
-def _no_bar(done: int) -> None: ...
-
-
 class _Bar:
     """A progress bar of paths."""
 
     def __init__(self, total: int) -> None:
         self._progress = import_extra("rich.progress", "cli").Progress(transient=True)
         self._bar = self._progress.add_task("paths", total=total)
+        self._done = 0
 
-    def __enter__(self) -> Callable[[int], object]:
+    def observe(self, step: Step) -> None:
+        """Moves the bar on by the paths that the step ended."""
+        ended = int((step.over & step.counted).sum())
+        if ended:
+            self._done += ended
+            self._progress.update(self._bar, completed=self._done)
+
+    def __enter__(self) -> _Bar:
         self._progress.start()
-        return lambda done: self._progress.update(self._bar, completed=done)
+        return self
 
     def __exit__(self, *exc: object) -> None:
         self._progress.stop()

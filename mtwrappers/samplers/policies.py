@@ -2,34 +2,40 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-AgentInfos = dict[str, NDArray[Any]]
+from mtwrappers.samplers.nested import map_arrays
 
 
 class PolicyCaller:
     """Asks a policy for the actions of ``M`` tasks times ``K`` environments.
 
     Args:
-        policy: Has ``get_actions(observations (M, K, O)) -> actions, agent_infos``, with actions
-            as nested lists or arrays, and agent_infos as a list (a task) of lists (an environment)
-            of dicts, a list (a task) of dicts of arrays, a dict of arrays ``(M, K, ...)``, or
-            ``None``. Or it is a callable from observations ``(M * K, O)`` to actions. It may have
-            ``reset(mask)``, which is called with the environments whose episodes begin.
-        meta_batch_size: ``M``.
-        envs_per_task: ``K``.
+        policy: Has ``get_actions(observations) -> actions, agent_infos``, or is a callable from
+            observations ``(M * K, O)`` to actions. ``get_actions`` is given observations
+            ``(M, K, O)`` (a dict or tuple of such arrays where the environments observe one) and
+            answers with actions ``(M, K, A)``, as nested lists or arrays. Its ``agent_infos`` are
+            what is to be kept beside each action: a dict of arrays ``(M, K, ...)``, a list with a
+            dict of arrays ``(K, ...)`` per task, a list per task with a dict per environment, or
+            ``None``; dicts may be nested. The policy may have ``reset(mask)``, which is called
+            with the environments whose episodes begin, ``(M * K,)`` bool, before their first
+            action. A ``reset()`` that takes nothing cannot tell environments apart, and is called
+            only where all begin together.
+        meta_batch_size: ``M``, how many tasks.
+        envs_per_task: ``K``, how many environments per task.
 
     Raises:
-        TypeError: If it is neither.
+        TypeError: If the policy has no ``get_actions`` and is not callable.
     """
 
     def __init__(self, policy: Any, meta_batch_size: int, envs_per_task: int) -> None:
         get_actions = getattr(policy, "get_actions", None)
-        if not callable(get_actions) and not callable(policy):
+        if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
             raise TypeError(
                 f"a policy must have get_actions(observations) or be callable, got {policy!r}"
             )
@@ -37,68 +43,123 @@ class PolicyCaller:
         self._policy = policy
         self._m, self._k = meta_batch_size, envs_per_task
         reset = getattr(policy, "reset", None)
-        self._reset: Callable[[Any], Any] | None = reset if callable(reset) else None
+        self._reset: Callable[..., Any] | None = reset if callable(reset) else None
+        self._takes_mask = self._reset is not None and _takes_argument(self._reset)
 
     def reset(self, mask: NDArray[np.bool_]) -> None:
         """Tells the policy which environments begin an episode, shape ``(M * K,)``."""
-        if self._reset is not None:
+        if self._reset is None:
+            return
+        if self._takes_mask:
             self._reset(mask)
+        elif mask.all():
+            self._reset()
 
-    def __call__(self, observations: NDArray[Any]) -> tuple[NDArray[Any], AgentInfos]:
-        """Actions ``(M * K, ...)`` and agent infos ``(M * K, ...)`` for ``(M * K, O)``.
+    def __call__(self, observations: Any) -> tuple[NDArray[Any], dict[str, Any]]:
+        """Actions ``(M * K, A)`` and agent infos ``(M * K, ...)`` for ``(M * K, O)``.
 
         Raises:
-            ValueError: If the policy returns another number of actions.
+            TypeError: If ``get_actions`` returns no pair, or agent infos are of another form.
+            ValueError: If the policy returns another number of actions or agent infos.
         """
         m, k = self._m, self._k
         if self._get is None:
-            actions = np.asarray(self._policy(observations))
+            actions = _array(self._policy(observations), "the policy's actions")
             got = len(actions) if actions.ndim else actions
             if not actions.ndim or got != m * k:
                 raise ValueError(f"expected {m * k} actions from the policy, got {got}")
             return actions, {}
-        actions, infos = self._get(observations.reshape(m, k, *observations.shape[1:]))
-        right = (
-            actions.shape[:2] == (m, k)
-            if isinstance(actions, np.ndarray)
-            else len(actions) == m and all(len(own) == k for own in actions)
-        )
-        if not right:
-            counts = [len(own) for own in actions]
+        answer = self._get(map_arrays(lambda a: a.reshape(m, k, *a.shape[1:]), observations))
+        if not isinstance(answer, (tuple, list)) or len(answer) != 2:
+            raise TypeError(
+                f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
+            )
+        actions, infos = answer
+        counts = _lengths(actions)
+        if counts != [k] * m:
             raise ValueError(
                 f"expected {k} actions for each of {m} tasks from the policy, got {counts}"
             )
-        array = np.asarray(actions)
-        return array.reshape(m * k, *array.shape[2:]), self._flat_infos(infos)
+        array = _array(actions, "the policy's actions")
+        return array.reshape(m * k, *array.shape[2:]), self._flat(infos)
 
-    def _flat_infos(self, infos: Any) -> AgentInfos:
+    def _flat(self, infos: Any) -> dict[str, Any]:
+        """Agent infos of any form as a nested dict of arrays ``(M * K, ...)``."""
         m, k = self._m, self._k
-        if infos is None or len(infos) == 0:
+        if infos is None or (isinstance(infos, (Mapping, list, tuple)) and len(infos) == 0):
             return {}
-        if isinstance(infos, Mapping):
-            arrays = {key: np.asarray(value) for key, value in infos.items()}
-            for key, a in arrays.items():
-                if a.shape[:2] != (m, k):
+        if not isinstance(infos, Mapping):
+            if not isinstance(infos, (list, tuple)):
+                raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(infos)}")
+            if len(infos) != m:
+                raise ValueError(f"expected agent_infos for {m} tasks, got {len(infos)}")
+            if not isinstance(infos[0], Mapping):
+                each = [info for own in infos for info in own]
+                if len(each) != m * k:
                     raise ValueError(
-                        f"expected agent_infos[{key!r}] of shape {(m, k)} and more, got {a.shape}"
+                        f"expected agent_infos for {m * k} environments, got {len(each)}"
                     )
-            return {key: a.reshape(m * k, *a.shape[2:]) for key, a in arrays.items()}
-        if len(infos) != m:
-            raise ValueError(f"expected agent_infos for {m} tasks, got {len(infos)}")
-        if isinstance(infos[0], Mapping):
-            for task, own in enumerate(infos):
-                for key, value in own.items():
-                    if len(value) != k:
-                        raise ValueError(
-                            f"expected agent_infos[{key!r}] of task {task} to have {k} rows, got "
-                            f"{len(value)}"
-                        )
-            return {key: np.concatenate([own[key] for own in infos]) for key in infos[0]}
-        each = [info for own in infos for info in own]
-        if len(each) != m * k:
-            raise ValueError(f"expected agent_infos for {m * k} environments, got {len(each)}")
-        return _by_key(each)
+                return _stacked(each, "agent_infos")
+            infos = _stacked(infos, "agent_infos")
+
+        def flat(values: Any, *path: Any) -> NDArray[Any]:
+            array = _array(values, f"agent_infos{_keys(path)}")
+            if array.shape[:2] != (m, k):
+                raise ValueError(
+                    f"expected agent_infos{_keys(path)} of shape {(m, k)} and more, got "
+                    f"{array.shape}"
+                )
+            return array.reshape(m * k, *array.shape[2:])
+
+        arrays: dict[str, Any] = map_arrays(flat, infos)
+        return arrays
 
 
-def _by_key(infos: Sequence[Mapping[str, Any]]) -> AgentInfos:
-    return {key: np.asarray([info[key] for info in infos]) for key in infos[0]}
+def _takes_argument(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C without a signature
+        return True
+    return True
+
+
+def _stacked(infos: Sequence[Any], what: str) -> dict[str, Any]:
+    """Dicts of the same keys, one per task or environment, as a dict of arrays."""
+    first = infos[0]
+    for i, info in enumerate(infos):
+        if not isinstance(info, Mapping) or info.keys() != first.keys():
+            got = sorted(info) if isinstance(info, Mapping) else repr(info)
+            raise ValueError(
+                f"{what} {i} must have the keys {sorted(first)} of the first, got {got}"
+            )
+    stacked: dict[str, Any] = {}
+    for key, value in first.items():
+        values, own = [info[key] for info in infos], f"{what}[{key!r}]"
+        stacked[key] = _stacked(values, own) if isinstance(value, Mapping) else _array(values, own)
+    return stacked
+
+
+def _array(values: Any, what: str) -> NDArray[Any]:
+    try:
+        return np.asarray(values)
+    except ValueError as exc:
+        raise ValueError(f"{what} must have the same shape in every row: {exc}") from None
+
+
+def _lengths(actions: Any) -> Any:
+    """How many actions there are per task, or what there is instead."""
+    try:
+        return [len(own) for own in actions]
+    except TypeError:
+        return _short(actions)
+
+
+def _keys(path: Sequence[Any]) -> str:
+    return "".join(f"[{key!r}]" for key in path)
+
+
+def _short(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 60 else text[:60] + '...'}"

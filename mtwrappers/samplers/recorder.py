@@ -1,4 +1,4 @@
-"""Records what a vector environment returns, and cuts it into paths."""
+"""Records the steps of a rollout, and cuts them into paths."""
 
 from __future__ import annotations
 
@@ -7,131 +7,94 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.samplers.nested import map_arrays
+from mtwrappers.samplers.rollout import Step
 from mtwrappers.samplers.trajectory import Path
 
-_NOT_STEPS = frozenset({"final_obs", "final_info", "episode"})
+# Beside these, keys with an underscore say which environments reported the key without it.
+_NOT_OF_A_STEP = frozenset({"final_obs", "final_info", "episode"})
+_STEP_FIELDS = ("observations", "actions", "rewards", "terminated", "truncated", "agent_infos")
 
 
 class Recorder:
     """Arrays ``(N, time, ...)`` that grow as steps are added; paths are views of them.
 
-    The vector environment is in SAME_STEP mode, so every environment takes a step at every time,
-    and an episode's own last observation and info are in ``infos``.
+    The vector environment is in SAME_STEP mode, so that every environment takes a step at every
+    time, and an episode's own last observation and info are in ``infos``.
+
+    A path's ``env_infos`` are those that every counted step of its task's environments reported.
+    Nested infos are left out.
 
     Args:
-        quotas: How many paths to keep of each environment; what comes after is not recorded.
-        length: How many steps to make room for at first.
+        num_envs: ``N``, how many environments.
+        envs_per_task: ``K``; environments ``task * K + k`` belong to a task.
+        room: How many steps to make room for at first.
     """
 
-    def __init__(self, quotas: NDArray[np.int64], length: int) -> None:
-        self._left = quotas.copy()
-        self._n = len(quotas)
-        self._room = length
+    def __init__(self, num_envs: int, envs_per_task: int = 1, room: int = 128) -> None:
+        self._n, self._k = num_envs, envs_per_task
+        self._room = room
         self._t = 0
-        self._start = np.zeros(self._n, dtype=np.int64)
-        self._arrays: dict[str, NDArray[Any]] = {}
-        self._info_keys: set[str] | None = None
-        self._agent_keys: set[str] | None = None
+        self._start = np.zeros(num_envs, dtype=np.int64)
+        self._arrays: dict[tuple[Any, ...], NDArray[Any]] = {}
+        self._told: dict[str, NDArray[np.bool_]] | None = None  # by whom at all counted steps
+        self._forms: dict[str, Any] = {}
         self._ends: list[tuple[int, int, int, Any]] = []
 
-    @property
-    def complete(self) -> bool:
-        """Whether every environment has given its paths."""
-        return not self._left.any()
-
-    def add(
-        self,
-        observations: NDArray[Any],
-        actions: NDArray[Any],
-        agent_infos: dict[str, NDArray[Any]],
-        step: tuple[Any, NDArray[Any], NDArray[Any], NDArray[Any], dict[str, Any]],
-    ) -> NDArray[np.bool_]:
-        """Adds a step of every environment.
-
-        Args:
-            observations: What the actions answered, ``(N, O)``.
-            actions: ``(N, A)``.
-            agent_infos: ``(N, ...)`` each.
-            step: What the vector environment's ``step`` returned.
-
-        Returns:
-            Which environments ended an episode, ``(N,)``.
-        """
-        _, rewards, terminated, truncated, infos = step
+    def __call__(self, step: Step) -> None:
+        """Adds a step of every environment."""
         if self._t == self._room:
             self._grow()
-        self._put("observations", observations)
-        self._put("actions", actions)
-        self._put("rewards", rewards)
-        self._put("terminated", terminated)
-        self._put("truncated", truncated)
-        self._agent_keys = self._common(self._agent_keys, agent_infos)
-        for key in self._agent_keys:
-            self._put(f"agent_infos/{key}", agent_infos[key])
-        self._put_infos(infos)
-        over: NDArray[np.bool_] = terminated | truncated
+        for field in _STEP_FIELDS:
+            form = map_arrays(self._put, getattr(step, field), field)
+            if self._forms.setdefault(field, form) != form:
+                raise ValueError(
+                    f"{field} must have the same keys at every step: expected "
+                    f"{sorted(self._forms[field])}, got {sorted(form)}"
+                )
+        self._put_infos(step)
         self._t += 1
-        if over.any():
-            self._cut(over, infos)
-        return over
+        if step.over.any():
+            finals = step.infos["final_obs"]
+            for i in np.flatnonzero(step.over).tolist():
+                if step.counted[i]:
+                    final = map_arrays(np.array, finals[i])
+                    self._ends.append((i, int(self._start[i]), self._t, final))
+                self._start[i] = self._t
 
-    def _put(self, key: str, values: NDArray[Any]) -> None:
+    def _put(self, values: Any, *key: Any) -> None:
         values = np.asarray(values)
         array = self._arrays.get(key)
         if array is None:
             shape = (self._n, self._room, *values.shape[1:])
             array = self._arrays[key] = np.empty(shape, values.dtype)
+        elif array.shape[2:] != values.shape[1:]:
+            raise ValueError(
+                f"{'/'.join(map(str, key))} must have the same shape at every step: expected "
+                f"{array.shape[2:]}, got {values.shape[1:]}"
+            )
         elif array.dtype != values.dtype:
             # Whole numbers at first and fractions later: nothing is to be cut off.
             array = self._arrays[key] = array.astype(np.result_type(array.dtype, values.dtype))
         array[:, self._t] = values
 
-    def _put_infos(self, infos: dict[str, Any]) -> None:
-        final: dict[str, Any] = infos.get("final_info", {})
-        present: dict[str, NDArray[Any]] = {}
-        for key in dict.fromkeys([*infos, *final]):
-            if key[0] == "_" or key in _NOT_STEPS:
-                continue
-            values = self._of_this_step(key, infos, final)
-            if values is not None:
-                present[key] = values
-        self._info_keys = self._common(self._info_keys, present)
-        for key in self._info_keys:
-            self._put(f"env_infos/{key}", present[key])
-
-    def _of_this_step(
-        self, key: str, infos: dict[str, Any], final: dict[str, Any]
-    ) -> NDArray[Any] | None:
-        """What every environment reports of the step, or ``None`` if one does not.
-
-        Where an episode ended, ``infos`` are of the next one's reset, and ``final`` of the step.
-        """
-        now, last = infos.get(key), final.get(key)
-        if isinstance(now, dict) or isinstance(last, dict):
-            return None
-        if last is None:
-            return now if now is not None and infos[f"_{key}"].all() else None
-        ended = final[f"_{key}"]
-        if now is None:
-            return last if ended.all() else None
-        if not (infos[f"_{key}"] | ended).all() or now.shape != last.shape:
-            return None
-        mask = ended.reshape(-1, *[1] * (now.ndim - 1))
-        merged: NDArray[Any] = np.where(mask, last, now)
-        return merged
-
-    @staticmethod
-    def _common(known: set[str] | None, present: dict[str, Any]) -> set[str]:
-        """The keys that every step has had so far."""
-        return set(present) if known is None else known & present.keys()
-
-    def _cut(self, over: NDArray[np.bool_], infos: dict[str, Any]) -> None:
-        finals = infos["final_obs"]
-        for i in np.flatnonzero(over).tolist():
-            if self._left[i]:
-                self._ends.append((i, int(self._start[i]), self._t, np.array(finals[i])))
-                self._left[i] -= 1
-            self._start[i] = self._t
+    def _put_infos(self, step: Step) -> None:
+        # A key that is missing at the first step is missing in a path, and is not asked for again.
+        if self._told is None:
+            keys = {*step.infos, *step.infos.get("final_info", ())}
+            keys = {key for key in keys - _NOT_OF_A_STEP if not key.startswith("_")}
+            self._told = {key: np.ones(self._n, dtype=np.bool_) for key in sorted(keys)}
+        for key, known in list(self._told.items()):
+            values, told = step.info(key)
+            array = self._arrays.get(("env_infos", key))
+            fits = isinstance(values, np.ndarray) and (
+                array is None or array.shape[2:] == values.shape[1:]
+            )
+            known &= (told & fits) | ~step.counted
+            if not known.any() or not fits:
+                del self._told[key]
+            else:
+                self._put(values, "env_infos", key)
 
     def _grow(self) -> None:
         for key, array in self._arrays.items():
@@ -142,18 +105,20 @@ class Recorder:
 
     def paths(self) -> list[list[Path]]:
         """The paths of each environment, in the order in which they ended."""
-        plain = ("observations", "actions", "rewards", "terminated", "truncated")
+        told = {
+            key: np.repeat(known.reshape(-1, self._k).all(axis=1), self._k)
+            for key, known in (self._told or {}).items()
+        }
         paths: list[list[Path]] = [[] for _ in range(self._n)]
         for i, start, stop, final in self._ends:
 
-            def cut(key: str, i: int = i, span: slice = slice(start, stop)) -> NDArray[Any]:
+            def cut(
+                _: Any, *key: Any, i: int = i, span: slice = slice(start, stop)
+            ) -> NDArray[Any]:
                 return self._arrays[key][i, span]
 
-            path: Path = {key: cut(key) for key in plain}
-            path["env_infos"] = {k: cut(f"env_infos/{k}") for k in sorted(self._info_keys or ())}
-            path["agent_infos"] = {
-                k: cut(f"agent_infos/{k}") for k in sorted(self._agent_keys or ())
-            }
+            path: Path = {key: map_arrays(cut, form, key) for key, form in self._forms.items()}
+            path["env_infos"] = {k: cut(None, "env_infos", k) for k in told if told[k][i]}
             path["next_observation"] = final
             paths[i].append(path)
         return paths

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import logging
 import time
 from typing import Any
 
@@ -13,6 +14,7 @@ from mtwrappers.checks import positive
 from mtwrappers.log import LogSink, resolve_sink
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
+from mtwrappers.samplers.rollout import check_array_spaces, rollout
 from mtwrappers.samplers.trajectory import Path
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
@@ -31,15 +33,18 @@ class Sampler:
 
     Args:
         env: The environment. It is stepped, and not closed.
-        policy: See `mtwrappers.samplers.policies.PolicyCaller`; ``M`` and ``K`` are 1.
+        policy: A callable from observations ``(1, O)`` to actions ``(1, A)``, or an object with
+            ``get_actions`` for ``M = K = 1``; see `mtwrappers.samplers.policies.PolicyCaller`.
         batch_size: How many paths.
         max_path_length: Truncate paths after this many steps.
         seed: Seeds the environment's first reset.
-        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
+            ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
 
     Raises:
-        ValueError: If a size is not positive.
-        TypeError: If the environment or the policy is none.
+        ValueError: If a size is not positive or the seed is negative.
+        TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
+            observations or actions are no arrays.
     """
 
     def __init__(
@@ -50,7 +55,7 @@ class Sampler:
         max_path_length: int,
         *,
         seed: int | None = None,
-        log_sink: LogSink | None = None,
+        log_sink: LogSink | logging.Logger | None = None,
     ) -> None:
         if not isinstance(env, gymnasium.Env):
             raise TypeError(f"expected a gymnasium.Env, got {env!r}")
@@ -63,6 +68,7 @@ class Sampler:
         self._envs = MetaIterativeEnvExecutor(
             functools.partial(_Borrowed, env), 1, 1, self.max_path_length
         )
+        check_array_spaces(self._envs)
 
     def obtain_samples(self, log: bool = False, log_prefix: str = "") -> list[Path]:
         """Collects ``batch_size`` paths; see `mtwrappers.samplers.trajectory`.
@@ -72,21 +78,12 @@ class Sampler:
             log_prefix: Put before every key.
         """
         start = time.perf_counter()
-        recorder = Recorder(np.array([self.batch_size]), self.batch_size * self.max_path_length)
+        recorder = Recorder(1)
         obs, _ = self._envs.reset(seed=self._seed)
         self._seed = None
-        over = np.ones(1, dtype=np.bool_)
-        steps = 0
-        while not recorder.complete:
-            if over.any():
-                self._policy.reset(over)
-            actions, agent_infos = self._policy(obs)
-            step = self._envs.step(actions)
-            over = recorder.add(obs, actions, agent_infos, step)
-            obs = step[0]
-            steps += 1
+        rollout(self._envs, self._policy, np.array([self.batch_size]), obs, record=recorder)
         [paths] = recorder.paths()
         if log:
-            self._sink(f"{log_prefix}n_timesteps", steps)
+            self._sink(f"{log_prefix}n_timesteps", sum(len(path["rewards"]) for path in paths))
             self._sink(f"{log_prefix}SamplingTime", time.perf_counter() - start)
         return paths

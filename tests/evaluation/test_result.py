@@ -37,9 +37,7 @@ def test_every_task_and_all_have_their_means():
     assert [e.value for e in reach.values()] == [0.75, 0.0, 3.0, 11.5]
     assert [e.value for e in push.values()] == [0.0, 0.0, 25.0, 11.5]
     assert [e.value for e in found.overall["mean"].values()] == [0.375, 0.0, 14.0, 11.5]
-    # Two of eight are left out at either end.
-    middle = found.overall["interquartile_mean"]
-    assert [e.value for e in middle.values()] == [0.25, 0.0, 9.75, 11.5]
+    assert found.overall["interquartile_mean"]["return"].value == 14.0  # too few to leave any out
     assert list(reach) == ["success_once", "success_final", "return", "length"]
 
 
@@ -71,21 +69,33 @@ def test_the_episodes_of_a_trial_are_one_value():
 def test_the_table():
     lines = str(EvaluationResult(episodes("a", [2, 2], [True, True]))).splitlines()
     assert lines == [
-        "task  episodes       success_once      success_final          return  length",
-        "a            2  1.00 [1.00, 1.00]  0.00 [0.00, 0.00]  2.0 [2.0, 2.0]    10.5",
-        "[95% bootstrap intervals over episodes, 2000 resamples]",
+        "task  n       once      final      return  length",
+        "a     2       1.00       0.00         2.0    10.5",
+        "         0.34-1.00  0.00-0.66  2.0 to 2.0",
+        "once, final: success rates at any and at the last step",
+        "below: 95% intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)",
     ]
     several = str(result(confidence=0.9)).splitlines()
-    assert [line.split()[:2] for line in several[1:3]] == [["reach-v3", "4"], ["push-v3", "4"]]
-    assert set(several[3]) == {"-"}
-    assert several[4].startswith("mean                       8  0.38 [")
-    assert several[5].startswith("interquartile mean         8  0.25 [")
-    assert several[6].startswith("[90% ")
+    assert [line.split()[:2] for line in several[1:4:2]] == [["reach-v3", "4"], ["push-v3", "4"]]
+    assert set(several[5]) == {"-"}
+    assert several[6].startswith("mean                8       0.38       0.00          14.0")
+    assert several[8].startswith("interquartile mean  8       0.38")
+    assert several[11].startswith("below: 90% intervals")
 
 
-def test_one_episode_has_no_interval():
-    line = str(EvaluationResult(episodes("a", [2], [True]))).splitlines()[1]
-    assert line.split() == ["a", "1", "1.00", "0.00", "2.0", "10.0"]
+def test_the_table_fits_80_columns_with_the_longest_names_and_large_returns():
+    name, n = "button-press-topdown-wall-v3", 100
+    several = [
+        *episodes(name, [-4321.0 + i for i in range(n)], [True] * n),
+        *episodes("b", [-123.0 + i for i in range(n)], [False] * n),
+    ]
+    assert max(map(len, str(EvaluationResult(several)).splitlines())) <= 80
+
+
+def test_one_episode_has_an_interval_of_its_success_alone():
+    first, second = str(EvaluationResult(episodes("a", [2], [True]))).splitlines()[1:3]
+    assert first.split() == ["a", "1", "1.00", "0.00", "2.0", "10.0"]
+    assert second.split() == ["0.21-1.00", "0.00-0.79"]
 
 
 def test_a_file_brings_everything_back(tmp_path):
@@ -106,7 +116,7 @@ def test_another_file_is_refused(tmp_path):
         path.write_text(text)
         for kind in (EvaluationResult, FewShotResult):
             with pytest.raises(
-                ValueError, match=f"format 'mtwrappers.{kind.__name__}/1', got {got}"
+                ValueError, match=f"format 'mtwrappers.{kind.__name__}/2', got {got}"
             ):
                 kind.load(path)
 

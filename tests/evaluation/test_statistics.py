@@ -4,46 +4,97 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mtwrappers.evaluation.statistics import Estimate, estimate, interquartile_mean, mean_of_means
+from mtwrappers.evaluation.statistics import Estimate, estimate, trimmed_mean
 
 
 def rng(seed=0):
     return np.random.Generator(np.random.PCG64(seed))
 
 
+def found(samples, trim=0.0, resamples=300, **kwargs):
+    return estimate([np.array(own) for own in samples], trim, rng(), 0.95, resamples, **kwargs)
+
+
 def test_the_mean_gives_every_task_the_same_weight():
-    samples = [np.array([0.0, 0.0, 0.0, 4.0]), np.array([5.0])]
-    assert mean_of_means(samples) == 3.0
+    assert found([[0.0, 0.0, 0.0, 4.0], [5.0]]).value == 3.0
 
 
 @pytest.mark.parametrize(
-    ("samples", "expected"),
+    ("means", "expected"),
     [
-        ([[1.0, 2.0, 3.0, 100.0]], 2.5),
-        ([[-50.0, 2.0], [4.0, 100.0]], 3.0),
-        ([[7.0]], 7.0),
-        ([[0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 90.0, -90.0]], 3.0),  # two of nine at either end
-        ([[1.0, 2.0, 6.0]], 3.0),  # too few to leave any out
+        ([1.0, 2.0, 3.0, 100.0], 2.5),
+        ([7.0], 7.0),
+        ([0.0, 1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 90.0, -90.0], 3.0),  # two of nine at either end
+        ([1.0, 2.0, 6.0], 3.0),  # too few to leave any out
     ],
 )
-def test_the_interquartile_mean_leaves_a_quarter_out_at_either_end(samples, expected):
-    assert interquartile_mean([np.array(own) for own in samples]) == expected
+def test_the_interquartile_mean_leaves_a_quarter_of_the_tasks_out_at_either_end(means, expected):
+    assert trimmed_mean(np.array(means), 0.25) == expected
+    assert found([[mean - 1, mean + 1] for mean in means], 0.25).value == expected
 
 
-@pytest.mark.parametrize("statistic", [mean_of_means, interquartile_mean])
-def test_statistics_reduce_the_last_axis(statistic):
-    samples = [rng(1).normal(size=(3, 8)), rng(2).normal(size=(3, 5))]
-    rows = [float(statistic([own[i] for own in samples])) for i in range(3)]
-    assert statistic(samples).tolist() == rows
+def test_the_interquartile_mean_of_successes_tells_rates_above_three_quarters_apart():
+    """Of the pooled successes it would be 1.0 for both."""
+    rates = [found([[1.0] * k + [0.0] * (20 - k)] * 8, 0.25, rate=True).value for k in (16, 19)]
+    assert rates == [0.8, 0.95]
 
 
-@pytest.mark.parametrize("statistic", [mean_of_means, interquartile_mean])
+def test_statistics_reduce_the_last_axis():
+    means = rng(1).normal(size=(3, 8))
+    rows = [float(trimmed_mean(own, 0.25)) for own in means]
+    assert trimmed_mean(means, 0.25).tolist() == rows
+
+
+@pytest.mark.parametrize(
+    ("k", "n", "low", "high"),
+    [(5, 5, 0.5655, 1.0), (0, 5, 0.0, 0.4345), (1, 1, 0.2065, 1.0), (8, 10, 0.4902, 0.9433)],
+)
+def test_the_interval_of_a_rate_is_wilsons(k, n, low, high):
+    rate = found([[1.0] * k + [0.0] * (n - k)], rate=True)
+    assert (rate.value, rate.low, rate.high) == pytest.approx((k / n, low, high), abs=1e-4)
+
+
+@pytest.mark.parametrize("trim", [0.0, 0.25])
+def test_the_interval_of_several_rates_covers_their_mean_and_shrinks_with_their_number(trim):
+    four, sixteen = (found([[1.0] * 5] * m, trim, rate=True) for m in (4, 16))
+    assert four.high == sixteen.high == 1.0
+    kept = {0.0: 1, 0.25: 2}[trim]
+    assert 1 - four.low == pytest.approx((1 - 0.5655) / np.sqrt(4 / kept), abs=1e-4)
+    assert 1 - sixteen.low == pytest.approx((1 - four.low) / 2)
+
+
+def test_tasks_that_are_left_out_do_not_widen_the_interval():
+    rates = [[0.0], [0.5] * 1, [1.0] * 100, [1.0] * 100, [1.0] * 100]
+    rates[1] = [0.0, 1.0] * 50
+    trimmed = found([rates[0], *rates[2:]], 0.25, rate=True)
+    assert trimmed.value == 1.0
+    assert trimmed.low == pytest.approx(1 - (1 - 0.9630) / np.sqrt(2), abs=1e-4)
+
+
+def test_means_of_trials_are_bootstrapped():
+    halves = found([[0.5, 1.0, 0.0, 0.5]], rate=True)
+    assert halves == found([[0.5, 1.0, 0.0, 0.5]])
+    # A return of 0 or 1 is no rate.
+    assert found([[1.0] * 5]) == Estimate(1.0, 1.0, 1.0)
+
+
+def test_rates_are_covered_about_as_often_as_said():
+    covered = 0
+    for seed in range(400):
+        draws = [(rng(1000 * m + seed).random(10) < p) * 1.0 for m, p in enumerate((0.9, 0.5, 1))]
+        interval = found(draws, rate=True)
+        covered += interval.low <= 0.8 <= interval.high
+    assert 370 <= covered <= 400
+
+
+@pytest.mark.parametrize("trim", [0.0, 0.25])
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
-def test_the_interval_is_scipys_stratified_percentile_bootstrap(statistic, confidence):
+def test_the_interval_is_scipys_stratified_percentile_bootstrap(trim, confidence):
     samples = [rng(3).normal(size=40), 5 + rng(4).exponential(size=25), rng(5).normal(size=10)]
+    samples.append(rng(6).normal(size=20) - 1)
 
     def of_all(*resampled, axis=-1):
-        return statistic(resampled)
+        return trimmed_mean(np.stack([own.mean(axis=axis) for own in resampled], -1), trim)
 
     theirs = stats.bootstrap(
         samples,
@@ -53,8 +104,8 @@ def test_the_interval_is_scipys_stratified_percentile_bootstrap(statistic, confi
         method="percentile",
         vectorized=True,
     ).confidence_interval
-    ours = estimate(samples, statistic, rng(), confidence, 20_000)
-    assert ours.value == statistic(samples)
+    ours = estimate(samples, trim, rng(), confidence, 20_000)
+    assert ours.value == pytest.approx(of_all(*samples))
     width = theirs.high - theirs.low
     assert ours.low == pytest.approx(theirs.low, abs=0.04 * width)
     assert ours.high == pytest.approx(theirs.high, abs=0.04 * width)
@@ -62,29 +113,18 @@ def test_the_interval_is_scipys_stratified_percentile_bootstrap(statistic, confi
 
 def test_resamples_stay_within_their_task():
     samples = [np.zeros(10), np.full(10, 4.0)]
-    assert estimate(samples, mean_of_means, rng(), 0.95, 300) == Estimate(2.0, 2.0, 2.0)
+    assert found(samples) == Estimate(2.0, 2.0, 2.0)
 
 
 def test_one_value_a_task_has_no_interval():
     samples = [np.array([1.0]), np.array([3.0])]
-    assert estimate(samples, mean_of_means, rng(), 0.95, 300) == Estimate(2.0, None, None)
-
-
-def test_as_many_resamples_are_drawn_as_asked_for(monkeypatch):
-    drawn = []
-
-    def counting(samples):
-        drawn.append(np.shape(samples[0]))
-        return mean_of_means(samples)
-
-    estimate([np.arange(4.0)], counting, rng(), 0.95, 1234)
-    assert drawn[0] == (4,)
-    assert sum(shape[0] for shape in drawn[1:]) == 1234
+    assert found(samples) == Estimate(2.0, None, None)
 
 
 def test_95_of_100_intervals_cover_the_mean_about_95_times():
     covered = 0
     for seed in range(400):
-        found = estimate([rng(seed).normal(size=50)], mean_of_means, rng(10_000 + seed), 0.95, 500)
-        covered += found.low <= 0.0 <= found.high
+        sample = rng(seed).normal(size=50)
+        interval = estimate([sample], 0.0, rng(10_000 + seed), 0.95, 500)
+        covered += interval.low <= 0.0 <= interval.high
     assert 365 <= covered <= 393

@@ -1,23 +1,32 @@
 """`evaluate`: which episodes are played, and what is read of them."""
 
+from contextlib import closing
 from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.wrappers import FlattenObservation
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
+from gymnasium.vector import AutoresetMode
+from gymnasium.wrappers import FlattenObservation, NormalizeObservation, NormalizeReward
+from gymnasium.wrappers import vector as vector_wrappers
 
 import mtwrappers
 from mtwrappers import (
     FlattenMTEnv,
     MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
     MetaVectorWrapper,
     MultiEnvWrapper,
+    NormalizeObservationPerTask,
+    NormalizeRewardPerTask,
     PointGoalEnv,
+    VectorNormalizeObservationPerTask,
+    VectorNormalizeRewardPerTask,
     evaluate,
 )
+from mtwrappers.evaluation import EvaluationResult, Observer
 from mtwrappers.evaluation.plan import make_plan
+from mtwrappers.samplers import rollout
 from tests.evaluation.fakes import Diary, ScriptedEnv, drawn, ones, scripted
 from tests.vector.fakes import WordEnv, all_modes
 
@@ -255,7 +264,7 @@ class HalfReward(MetaVectorWrapper):
 @all_modes
 def test_wrappers_of_ours_and_of_gymnasiums_are_evaluated_with_what_they_change(mode):
     envs = scripted([{"lengths": [2], "name": "a"}], autoreset_mode=mode)
-    result = evaluate(ones, RecordEpisodeStatistics(HalfReward(envs)), 3)
+    result = evaluate(ones, vector_wrappers.RecordEpisodeStatistics(HalfReward(envs)), 3)
     assert [e.episode_return for e in result.episodes] == [1.0, 1.0, 1.0]
 
 
@@ -286,6 +295,199 @@ def test_the_global_random_state_and_the_policys_output_are_left_alone():
     assert (actions == 0).all()
 
 
+# What is read of the environments.
+
+
+class Telling(ScriptedEnv):
+    """Says of its success whatever it is made with."""
+
+    def __init__(self, value):
+        super().__init__([2], name="a")
+        self.value = value
+
+    def _info(self):
+        return {**super()._info(), "success": self.value}
+
+
+@all_modes
+@pytest.mark.parametrize("value", [True, 1, 1.0, np.float32(1), np.bool_(True)])
+def test_success_is_a_bool_or_0_or_1(mode, value):
+    envs = MetaIterativeEnvExecutor(partial(Telling, value), 2, autoreset_mode=mode)
+    assert evaluate(ones, envs, 2).per_task["a"]["success_final"].value == 1.0
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (float("nan"), "nan"),
+        ("False", "'False'"),
+        (-1, "-1"),
+        (0.5, "0.5"),
+        (np.array([1.0]), r"\[1.0\]"),
+        ({"x": 1}, "{'x': .*}"),
+    ],
+)
+def test_any_other_success_is_refused(value, shown):
+    message = rf"'success'\] must be a bool, 0 or 1, got {shown} from environment 0, task 'a'"
+    with pytest.raises(ValueError, match=message):
+        evaluate(ones, MetaIterativeEnvExecutor(partial(Telling, value), 2), 2)
+
+
+class Tasked(ScriptedEnv):
+    """Pays its action ten times over, and says which task it has."""
+
+    def step(self, action):
+        obs, reward, *rest, info = super().step(action)
+        return obs, 10 * reward, *rest, info
+
+    def _info(self):
+        return {**super()._info(), "task_id": 0}
+
+
+def theirs(env):
+    return NormalizeReward(NormalizeObservation(env))
+
+
+def ours(env):
+    return NormalizeRewardPerTask(NormalizeObservationPerTask(env, 1), 1)
+
+
+def statistics_of(env):
+    """What each normalizing wrapper has counted, and whether it goes on counting."""
+    found = []
+    while isinstance(env, (gymnasium.Wrapper, gymnasium.vector.VectorWrapper)):
+        if hasattr(env, "get_state"):
+            found.append((env.get_state(), env.update_running_mean))
+        elif hasattr(env, "update_running_mean"):
+            rms = getattr(env, "return_rms", None) or env.obs_rms
+            found.append((rms.count, np.sum(rms.mean), env.update_running_mean))
+        env = env.env
+    return found
+
+
+def all_statistics(envs):
+    return statistics_of(envs) + list(envs.unwrapped.call(statistics_of))
+
+
+@all_modes
+@pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.parametrize("within", [theirs, ours, None])
+@pytest.mark.parametrize("outside", ["theirs", "ours", None])
+def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, within, outside):
+    def make():
+        return within(Tasked([3])) if within else Tasked([3])
+
+    executor = partial(MetaParallelEnvExecutor, workers=2) if workers else MetaIterativeEnvExecutor
+    envs = inner = executor([make] * 2, 2, autoreset_mode=mode)
+    if outside == "theirs":
+        envs = vector_wrappers.NormalizeReward(envs)
+        if mode is AutoresetMode.NEXT_STEP:  # it refuses the others
+            envs = vector_wrappers.NormalizeObservation(envs)
+    elif outside == "ours":
+        envs = VectorNormalizeRewardPerTask(VectorNormalizeObservationPerTask(envs, 1), 1)
+    with closing(inner):
+        envs.reset(seed=0)
+        for _ in range(2):
+            envs.step(np.full((2, 2), 0.5))
+        before = all_statistics(envs)
+        result = evaluate(ones, envs, 2)
+        assert all_statistics(envs) == before
+        if not (within is ours and outside == "ours"):  # normalized twice
+            returns = [episode.episode_return for episode in result.episodes]
+            assert returns == pytest.approx([30.0] * 2, rel=1e-6)
+        envs.reset(seed=0)
+        envs.step(np.ones((2, 2)))
+        assert all_statistics(envs) != before or not (within or outside)
+
+
+def test_statistics_go_on_after_an_evaluation_that_failed():
+    envs = MetaIterativeEnvExecutor(lambda: ours(Telling("no")), 1)
+    with pytest.raises(ValueError, match="must be a bool"):
+        evaluate(ones, envs, 1)
+    assert envs.get_attr("update_running_mean") == (True,)
+
+
+def test_episodes_that_never_end_are_refused_without_a_limit(monkeypatch):
+    monkeypatch.setattr(rollout, "ENDLESS", 50)
+    envs = scripted([{"lengths": [49]}, {"lengths": [10**9]}])
+    with pytest.raises(
+        RuntimeError, match=r"environments \[1\] have not ended after 50 steps: .*max_episode_steps"
+    ):
+        evaluate(ones, envs, 2)
+    assert lengths(evaluate(ones, envs, 2, max_episode_steps=60), "task 1") == [60, 60]
+
+
+# Some tasks, and who follows.
+
+
+def test_some_tasks_are_played_as_they_are_among_all():
+    whole = evaluate(act, small_benchmark(2), 5)
+    [task] = (some := evaluate(act, small_benchmark(2), 5, tasks=["drawer-close-v3"])).tasks
+    assert some.of_task(task) == whole.of_task(task)
+    moving_envs = MetaIterativeEnvExecutor(partial(moving, sample_tasks_on_reset=True), 2)
+    whole = evaluate(ones, moving_envs, 5)
+    some = evaluate(ones, moving_envs, 5, tasks=["c", "b"])
+    assert [e for e in whole.episodes if e.task != "a"] == list(some.episodes)
+
+
+class Following(Observer):
+    """Keeps all that it is told, and asks the environments meanwhile."""
+
+    def __init__(self, envs, stop=None):
+        self.envs, self.stop = envs, stop
+        self.log, self.episodes = [], []
+
+    def plan(self, slots):
+        self.log.append([(slot.task, slot.number) for slot in slots])
+
+    def begin(self, i, slot):
+        self.log.append((i, slot.task, slot.number, self.envs.call_some([i], "steps")[0]))
+
+    def step(self, step):
+        self.log.append(step.over.tolist())
+
+    def end(self, i, episode):
+        self.log.append((i, episode.number, episode.length))
+        self.episodes.append(episode)
+        if len(self.episodes) == self.stop:
+            raise KeyboardInterrupt
+
+
+@all_modes
+@pytest.mark.parametrize("workers", [0, 2])
+def test_observers_follow_every_episode_while_the_environments_can_be_asked(mode, workers):
+    tasks = [{"lengths": [1], "name": "a"}, {"lengths": [2], "name": "b"}]
+    with closing(scripted(tasks, 1, workers, autoreset_mode=mode)) as envs:
+        observer = Following(envs)
+        result = evaluate(ones, envs, 2, observers=[observer])
+    assert observer.log == [
+        [("a", 0), ("a", 1), ("b", 0), ("b", 1)],
+        (0, "a", 0, 0),
+        (1, "b", 0, 0),
+        [True, False],
+        (0, 0, 1),
+        (0, "a", 1, 0),
+        [True, True],
+        (0, 1, 1),
+        (1, 0, 2),
+        (1, "b", 1, 0),
+        [True, False],
+        [True, True],
+        (1, 1, 2),
+    ]
+    assert sorted(observer.episodes, key=lambda e: e.task) == list(result.episodes)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_observer_has_what_was_finished_before_an_interruption(workers):
+    with closing(scripted([{"lengths": [2], "name": "a"}] * 2, 1, workers)) as envs:
+        observer = Following(envs, stop=3)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(ones, envs, 5, observers=[observer])
+        assert len(EvaluationResult(observer.episodes).of_task("a")) == 3
+        assert len(evaluate(ones, envs, 2).episodes) == 2  # they can be used on
+
+
 # Bad input.
 
 
@@ -311,16 +513,22 @@ def only_one_nan(obs):
         (TypeError, "a policy must have get_actions.* or be callable, got None", {"policy": None}),
         (
             ValueError,
-            r"expected actions of shape \(2, 2\) from the policy, got \(2, 3\)",
+            r"expected actions of shape \(2, 2\), .*environments \[0, 1\] got \(3,\)",
             {"policy": returning([[0.0] * 3] * 2)},
         ),
         (
             ValueError,
-            r"expected actions of shape \(2, 2\) from the policy, got \(2,\)",
+            r"expected actions of shape \(2, 2\), .*environments \[0, 1\] got \(\)",
             {"policy": returning([0.0, 0.0])},
         ),
         (ValueError, "expected 2 actions from the policy, got 3", {"policy": returning([1, 2, 3])}),
-        (ValueError, "actions are NaN for environments 1 .b.", {"policy": only_one_nan}),
+        (TypeError, "tasks must be a list of at least one task name, got 'a'", {"tasks": "a"}),
+        (TypeError, "tasks must be a list of at least one task name, got 3", {"tasks": 3}),
+        (TypeError, r"tasks must be a list of at least one task name, got \[\]", {"tasks": []}),
+        (ValueError, r"tasks must be among \['a', 'b'\], got \['c'\]", {"tasks": ["a", "c"]}),
+        (TypeError, "observers must be a list of Observer, got 3", {"observers": 3}),
+        (TypeError, "an observer must be an Observer, got <built-in", {"observers": [print]}),
+        (ValueError, r"actions of environments \[1\] are NaN", {"policy": only_one_nan}),
     ],
 )
 def test_bad_arguments_are_named(error, message, kwargs):

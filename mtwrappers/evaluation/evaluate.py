@@ -1,0 +1,170 @@
+"""How good is a policy at each of many tasks?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from mtwrappers.checks import positive
+from mtwrappers.evaluation.episodes import Observer, Tally
+from mtwrappers.evaluation.frozen import frozen_statistics
+from mtwrappers.evaluation.plan import (
+    PlannedResets,
+    Slot,
+    executor_of,
+    make_plan,
+    stream_seed,
+    task_choices,
+    task_names,
+)
+from mtwrappers.evaluation.result import EvaluationResult, check_confidence
+from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
+from mtwrappers.seeding import check_seed
+
+# Keeps the first reset, which no episode begins with, apart from those of the episodes.
+_FIRST_RESET = 1_000_033
+
+
+def evaluate(
+    policy: Any,
+    envs: Any,
+    episodes_per_task: int = 50,
+    *,
+    tasks: Sequence[str] | None = None,
+    seed: int = 0,
+    max_episode_steps: int | None = None,
+    observers: Sequence[Observer] = (),
+    confidence: float = 0.95,
+    resamples: int = 2000,
+) -> EvaluationResult:
+    """Plays a fixed number of whole episodes of every task.
+
+    Which environment plays how many episodes is decided before the first, so quick successes are
+    not preferred; an environment that has played its own goes on, uncounted, until the others
+    have. Tasks are told apart by ``task_name`` in infos (else ``task_id``, else the group of
+    ``envs_per_task`` environments), and environments with the same name share its episodes.
+
+    **Goals.** Environments whose resets draw a task, as those of `gymnasium.make_vec` on Meta-World
+    do, are told which to play: each task's goals come in a random order, and none comes again
+    before all have come. So 50 episodes play each of the 50 goals of a Meta-World class once,
+    whatever ``select`` they were made with. (There a task determines its start, so a deterministic
+    policy gains nothing from more episodes than goals.) Other environments stay on their task.
+
+    **Seeds.** Every episode begins with a reset to a seed of its own. For a policy that is
+    deterministic, or random in a way that does not depend on who shares the batch, the result is
+    the same, bit for bit, on every executor, for any number of workers, in all three autoreset
+    modes and for any number of environments a task that share their goals. The environments'
+    random streams are left where the last episodes ended: ``reset(seed=...)`` before going on to
+    train on them.
+
+    **Rewards** are the environments' own. Wrappers that normalize (whatever has
+    ``update_running_mean``: ours and Gymnasium's, around the vector environment or around each of
+    its environments) keep their statistics as they are, and what they did to rewards is undone:
+    exactly with ours, to rounding with Gymnasium's ``NormalizeReward`` where no other wrapper
+    around it changes rewards. What other wrappers do to rewards is part of the environment.
+
+    Args:
+        policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
+            ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`. Its ``reset(mask)``,
+            where it has one, is called with the environments whose episodes begin, ``(N,)`` bool,
+            before their first action.
+        envs: One of our vector environments, or a wrapper of one.
+        episodes_per_task: How many episodes per task.
+        tasks: Names of the tasks to play; all by default. Each is played as it is among all.
+        seed: Zero or greater.
+        max_episode_steps: Cut episodes after this many steps, for environments that never end.
+        observers: Told of each episode and step. After an interruption (``KeyboardInterrupt``),
+            an observer that kept the episodes it was told of can make an `EvaluationResult` of
+            them.
+        confidence: How likely the intervals cover the truth, in (0, 1).
+        resamples: How many bootstrap resamples.
+
+    Returns:
+        Success, return and length of each task and of all; see `EvaluationResult`.
+
+    Raises:
+        TypeError: If the policy is not callable, the environments are not ours, observations or
+            actions are no arrays, or an argument is of another kind.
+        ValueError: If a number is out of range, there is no such task, the policy's actions have
+            another shape or are NaN, ``success`` in infos is neither a bool nor 0 or 1, or an
+            environment that is not told its task moves to another.
+        RuntimeError: If an episode has not ended after 100,000 steps and there is no
+            ``max_episode_steps``.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> result = evaluate(lambda obs: np.full((2, 2), 0.1), envs, episodes_per_task=3)
+    >>> result.per_task["task 0"]["length"].value
+    100.0
+    """
+    inner = executor_of(envs)
+    episodes_per_task = positive(episodes_per_task, "episodes_per_task")
+    if max_episode_steps is not None:
+        max_episode_steps = positive(max_episode_steps, "max_episode_steps")
+    seed = check_seed(seed)
+    check_confidence(confidence)
+    positive(resamples, "resamples")
+    _check_observers(observers)
+    act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
+    check_array_spaces(envs)
+    with frozen_statistics(envs) as (scale, raw):
+        _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
+        plan = make_plan(task_names(inner, infos), task_choices(inner), episodes_per_task, seed)
+        plan = _only(tasks, plan)
+        slots = sorted((s for own in plan for s in own), key=lambda s: s.number)
+        order = {task: i for i, task in enumerate(_names(plan))}
+        slots.sort(key=lambda slot: order[slot.task])
+        for observer in observers:
+            observer.plan(slots)
+        resets, tally = PlannedResets(envs, plan), Tally(plan, scale, raw, observers)
+
+        def begin(which: Flags) -> Any:
+            obs = resets.begin(which)
+            for i in np.flatnonzero(which).tolist():
+                slot = resets.present[i]
+                if slot is not None:
+                    for observer in observers:
+                        observer.begin(i, slot)
+            return obs
+
+        quotas = np.array([len(own) for own in plan], dtype=np.int64)
+        rollout(
+            envs,
+            act,
+            quotas,
+            None,
+            begin=begin,
+            observe=[tally],
+            max_episode_steps=max_episode_steps,
+        )
+    tally.episodes.sort(key=lambda episode: (order[episode.task], episode.number))
+    return EvaluationResult(tally.episodes, seed, confidence, resamples)
+
+
+def _names(plan: Sequence[Sequence[Slot]]) -> list[str]:
+    """The tasks of a plan, in the order in which environments have them."""
+    return list(dict.fromkeys(slot.task for own in plan for slot in own))
+
+
+def _only(tasks: Sequence[str] | None, plan: list[list[Slot]]) -> list[list[Slot]]:
+    """The slots of some tasks, as they were planned among all."""
+    if tasks is None:
+        return plan
+    if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
+        raise TypeError(f"tasks must be a list of at least one task name, got {tasks!r}")
+    known = _names(plan)
+    unknown = [task for task in tasks if task not in known]
+    if unknown:
+        raise ValueError(f"tasks must be among {known}, got {unknown}")
+    return [[slot for slot in own if slot.task in tasks] for own in plan]
+
+
+def _check_observers(observers: Any) -> None:
+    if not isinstance(observers, (list, tuple)):
+        raise TypeError(f"observers must be a list of Observer, got {observers!r}")
+    for observer in observers:
+        if not isinstance(observer, Observer):
+            raise TypeError(f"an observer must be an Observer, got {observer!r}")

@@ -1,0 +1,86 @@
+"""Evaluation reports rewards as environments gave them, and leaves running statistics alone."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorWrapper
+from numpy.typing import NDArray
+
+from mtwrappers.evaluation.plan import executor_of
+from mtwrappers.samplers.rollout import Flags
+from mtwrappers.wrappers.normalize_reward import (
+    NormalizeRewardPerTask,
+    VectorNormalizeRewardPerTask,
+)
+
+
+@contextlib.contextmanager
+def frozen_statistics(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
+    """Stops normalizing wrappers from updating their statistics, and lets them go on afterwards.
+
+    They are found around the vector environment and around each of its environments, ours and
+    Gymnasium's: whatever has ``update_running_mean``.
+
+    Yields:
+        What each environment's rewards are to be multiplied with, ``(N,)`` float64, to undo
+        Gymnasium's ``NormalizeReward``; and whose rewards before that are in
+        ``info["raw_reward"]``, ``(N,)`` bool.
+    """
+    inner = executor_of(envs)
+    switches, scale, raw = _freeze(envs)
+    within = inner.call(_freeze)
+
+    def go_on() -> None:
+        _restore(envs, switches)
+        for i, (own, _, _) in enumerate(within):
+            if own:
+                inner.call_some([i], _restore, own)
+
+    # What a wrapper within reports as raw has passed no wrapper outside.
+    scales = np.array(
+        [own if told and not raw else own * scale for _, own, told in within], dtype=np.float64
+    )
+    try:
+        yield scales, np.array([raw or own for _, _, own in within], dtype=np.bool_)
+    except BaseException:
+        # Interrupted or failed environments may not answer any more.
+        with contextlib.suppress(Exception):
+            go_on()
+        raise
+    go_on()
+
+
+def _normalizers(env: Any) -> Iterator[Any]:
+    while isinstance(env, (gymnasium.Wrapper, VectorWrapper)):
+        if hasattr(env, "update_running_mean"):
+            yield env
+        env = env.env
+
+
+def _freeze(env: Any) -> tuple[list[bool], float, bool]:
+    """Freezes the wrappers of one environment; runs where the environment is.
+
+    Returns:
+        What each wrapper did before, the scale of rewards, and whether there is a raw reward.
+    """
+    switches, scale, raw = [], 1.0, False
+    for wrapper in _normalizers(env):
+        switches.append(bool(wrapper.update_running_mean))
+        wrapper.update_running_mean = False
+        if isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask)):
+            # The outermost is the one whose raw reward is in the infos.
+            scale, raw = (scale, True) if raw else (1.0, True)
+        elif hasattr(wrapper, "return_rms"):
+            scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
+    return switches, scale, raw
+
+
+def _restore(env: Any, switches: Sequence[bool]) -> None:
+    for wrapper, switch in zip(_normalizers(env), switches, strict=True):
+        wrapper.update_running_mean = switch

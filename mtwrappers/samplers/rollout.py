@@ -1,0 +1,210 @@
+"""The one loop that asks a policy and steps environments, for samplers and evaluation alike.
+
+The loop knows nothing of processes: it runs on any vector environment, whole or a block of it.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from gymnasium.spaces import Dict, Space, Tuple
+from numpy.typing import NDArray
+
+from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.checks import ARRAY_SPACES
+
+Flags = NDArray[np.bool_]
+# An episode of this many steps is taken for one that never ends, unless a limit was given.
+ENDLESS = 100_000
+
+
+class Step(NamedTuple):
+    """One step of all ``N`` environments.
+
+    Attributes:
+        began: Which environments began an episode with this step, ``(N,)`` bool.
+        counted: Which have episodes left to give, ``(N,)`` bool. The others are stepped too,
+            because a vector environment steps all, but belong to no result.
+        over: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
+            cut by ``max_episode_steps``.
+        observations: What the policy saw, ``(N, O)``, or a dict or tuple of such arrays.
+        actions: What it answered, ``(N, A)``.
+        agent_infos: What it said beside, a nested dict of arrays ``(N, ...)``.
+        next_observations: What the step returned, ``(N, O)``.
+        rewards: ``(N,)`` float64.
+        terminated: ``(N,)`` bool.
+        truncated: ``(N,)`` bool.
+        infos: As the vector environment returned them; `info` reads them.
+    """
+
+    began: Flags
+    counted: Flags
+    over: Flags
+    observations: Any
+    actions: NDArray[Any]
+    agent_infos: dict[str, Any]
+    next_observations: Any
+    rewards: NDArray[np.float64]
+    terminated: Flags
+    truncated: Flags
+    infos: dict[str, Any]
+
+    def info(self, key: str) -> tuple[Any, Flags]:
+        """What the environments reported of this step under ``key``.
+
+        Where an episode ended in SAME_STEP mode, ``infos`` are of the next episode's reset and
+        ``final_info`` is of the step.
+
+        Returns:
+            Values ``(N, ...)``, or a dict of them; and which environments reported one, ``(N,)``
+            bool. Values of the others mean nothing.
+        """
+        nobody = np.zeros_like(self.over)
+        now, told = self.infos.get(key), self.infos.get(f"_{key}", nobody)
+        if "final_info" not in self.infos:
+            return now, told
+        final, ended = self.infos["final_info"], self.infos["_final_info"]
+        last, last_told = final.get(key), final.get(f"_{key}", nobody)
+        if last is None or isinstance(last, dict):
+            return (now if last is None else last), told & ~ended
+        if now is None or isinstance(now, dict) or now.shape[1:] != last.shape[1:]:
+            return last, last_told & ended
+        return np.where(_rows(ended, now), last, now), np.where(ended, last_told, told)
+
+
+def rollout(
+    envs: Any,
+    policy: PolicyCaller,
+    quotas: NDArray[np.int64],
+    obs: Any,
+    *,
+    begin: Callable[[Flags], Any] | None = None,
+    observe: Sequence[Callable[[Step], object]] = (),
+    record: Callable[[Step], object] | None = None,
+    max_episode_steps: int | None = None,
+) -> tuple[float, float]:
+    """Steps the environments until each has ended as many episodes as it is to give.
+
+    How many is decided before, so that short episodes are not preferred: an environment that is
+    done early goes on, uncounted, until the others are.
+
+    Args:
+        envs: A vector environment.
+        policy: Asked for actions, and told which environments begin an episode.
+        quotas: How many episodes each environment is to give, ``(N,)``.
+        obs: The observations of the first reset, ``(N, O)``.
+        begin: Called with the environments that are to begin an episode, ``(N,)`` bool, the first
+            included. It resets them and returns all observations. By default the environments
+            reset themselves (SAME_STEP).
+        observe: Called with each step at once, while the environments stand still.
+        record: Called with each step while workers are busy with the next, which hides what it
+            costs.
+        max_episode_steps: End episodes after this many steps; needs ``begin``.
+
+    Returns:
+        The seconds spent in the policy, and in the environments.
+
+    Raises:
+        RuntimeError: If an episode has no end after `ENDLESS` steps and there is no limit.
+    """
+    left = quotas.copy()
+    lengths = np.zeros_like(left)
+    limit = np.iinfo(lengths.dtype).max if max_episode_steps is None else max_episode_steps
+    over = np.ones(len(left), dtype=np.bool_)
+    last: Step | None = None
+    policy_seconds = env_seconds = 0.0
+    clock = time.perf_counter
+    while left.any():
+        began, counted = over, left > 0
+        if began.any():
+            lengths[began] = 0
+            if begin is not None:
+                obs = begin(began)
+        start = clock()
+        if began.any():
+            policy.reset(began)
+        actions, agent_infos = policy(obs)
+        asked = clock()
+        result = _step(envs, actions, record, last)
+        policy_seconds += asked - start
+        env_seconds += clock() - asked
+        lengths += 1
+        over = result[2] | result[3] | (lengths >= limit)
+        last = Step(began, counted, over, obs, actions, agent_infos, *result)
+        obs = result[0]
+        if max_episode_steps is None and lengths.max() >= ENDLESS:
+            _refuse_endless(counted & ~over & (lengths >= ENDLESS))
+        for observer in observe:
+            observer(last)
+        left -= over & counted
+    if record is not None and last is not None:
+        record(last)
+    return policy_seconds, env_seconds
+
+
+def _step(
+    envs: Any, actions: NDArray[Any], record: Callable[[Step], object] | None, last: Step | None
+) -> Any:
+    """Steps the environments, and meanwhile records the step before this one."""
+    if record is None or last is None:
+        return envs.step(actions)
+    if not isinstance(envs, MetaVectorEnv):
+        record(last)
+        return envs.step(actions)
+    envs.step_async(actions)
+    try:
+        record(last)
+    finally:
+        result = envs.step_wait()
+    return result
+
+
+def _refuse_endless(stuck: Flags) -> None:
+    if stuck.any():
+        raise RuntimeError(
+            f"episodes of environments {np.flatnonzero(stuck).tolist()} have not ended after "
+            f"{ENDLESS:,} steps: give max_episode_steps, here or to the environments"
+        )
+
+
+def spread(total: int, envs_per_task: int, meta_batch_size: int) -> NDArray[np.int64]:
+    """Quotas, ``(M * K,)``, that spread each task's episodes over its environments evenly.
+
+    >>> spread(5, 2, 2)
+    array([3, 2, 3, 2])
+    """
+    whole, rest = divmod(total, envs_per_task)
+    own = [whole + (k < rest) for k in range(envs_per_task)]
+    return np.array(own * meta_batch_size, dtype=np.int64)
+
+
+def check_array_spaces(envs: Any) -> None:
+    """Checks that actions and observations are arrays, or dicts and tuples of arrays.
+
+    Raises:
+        TypeError: If they are not; the message shows the space.
+    """
+    if not isinstance(envs.single_action_space, ARRAY_SPACES):
+        raise TypeError(f"actions must be arrays, got {envs.single_action_space}")
+    if not _is_array(envs.single_observation_space):
+        raise TypeError(
+            "observations must be arrays, or dicts or tuples of arrays, got "
+            f"{envs.single_observation_space}"
+        )
+
+
+def _is_array(space: Space[Any]) -> bool:
+    if isinstance(space, Dict):
+        return all(map(_is_array, space.values()))
+    if isinstance(space, Tuple):
+        return all(map(_is_array, space.spaces))
+    return isinstance(space, ARRAY_SPACES)
+
+
+def _rows(mask: Flags, like: NDArray[Any]) -> Flags:
+    """``mask`` (N,) with as many axes as ``like``."""
+    return mask.reshape(-1, *[1] * (like.ndim - 1))
