@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium.spaces import Box
 
-from mtwrappers.processors.returns import gae, path_ends
+from mtwrappers.processors.returns import gae
 
 DISCOUNT, LAMBDA = 0.99, 0.95
 ROWS, STEPS = 500, 2000
@@ -34,18 +34,19 @@ class Problem:
                 lengths.append(min(int(rng.integers(1, 1000)), left))
                 left -= lengths[-1]
         n = ROWS * STEPS
-        self.ends = path_ends(lengths)
+        self.lengths = np.array(lengths)
+        ends = np.cumsum(lengths) - 1
         self.rewards, self.values = rng.normal(size=(2, n))
         self.last = np.zeros(len(lengths))
         self.over = np.zeros(n, dtype=np.bool_)
-        self.over[self.ends] = True
+        self.over[ends] = True
         self.following = np.append(self.values[1:], 0.0)
-        self.following[self.ends] = 0.0
+        self.following[ends] = 0.0
 
 
 def ours(p: Problem) -> Calls:
     return {
-        "mtwrappers": lambda: gae(p.rewards, p.values, p.last, DISCOUNT, LAMBDA, p.ends),
+        "mtwrappers": lambda: gae(p.rewards, p.values, p.last, DISCOUNT, LAMBDA, p.lengths),
     }
 
 

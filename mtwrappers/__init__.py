@@ -24,7 +24,7 @@ if TYPE_CHECKING:
         ZeroBaseline,
     )
     from mtwrappers.processors.dice import DiceMetaSampleProcessor, DiceSampleProcessor
-    from mtwrappers.processors.sample import MetaSampleProcessor, SampleProcessor
+    from mtwrappers.processors.processors import MetaSampleProcessor, SampleProcessor
     from mtwrappers.samplers.meta_sampler import MetaSampler
     from mtwrappers.samplers.sampler import Sampler
     from mtwrappers.tasks.samplers import (
@@ -71,7 +71,7 @@ _HOME = {
     "MTEnv": "core",
     "MetaIterativeEnvExecutor": "vector.iterative",
     "MetaParallelEnvExecutor": "vector.parallel",
-    "MetaSampleProcessor": "processors.sample",
+    "MetaSampleProcessor": "processors.processors",
     "MetaSampler": "samplers.meta_sampler",
     "MetaVectorEnv": "vector.base",
     "MetaVectorWrapper": "wrappers.vector",
@@ -83,7 +83,7 @@ _HOME = {
     "NormalizeRewardPerTask": "wrappers.normalize_reward",
     "PointGoalEnv": "point_env",
     "RL2Observation": "wrappers.rl2",
-    "SampleProcessor": "processors.sample",
+    "SampleProcessor": "processors.processors",
     "Sampler": "samplers.sampler",
     "SeedNotSetError": "errors",
     "SetTaskSampler": "tasks.samplers",

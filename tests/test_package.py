@@ -24,7 +24,7 @@ GROUND = (
     *("_extras", "core", "errors", "history", "indexed", "registration", "seeding", "selection"),
     "spaces",
 )
-MEETING_POINT = "mtwrappers.samplers.trajectory"
+MEETING_POINT = "mtwrappers.samplers.path"
 
 
 # The public surface.
@@ -207,7 +207,7 @@ def breaches(module: str, imported: str) -> Iterator[str]:
     if own in FLOW and layer in FLOW and FLOW.index(own) > FLOW.index(layer):
         yield "the data flows one way"
     if layer == "processors" and own == "samplers" and not within(imported, MEETING_POINT):
-        yield "processors and samplers meet at the trajectory"
+        yield "processors and samplers meet at the path"
     if layer in GROUND and own and own not in GROUND:
         yield "the ground stands on nothing else"
     if layer == "registration" and own:
@@ -270,9 +270,9 @@ def test_a_relative_import_of_a_package_starts_at_the_package():
         ("mtwrappers.cli", "mtwrappers.metaworld.benchmarks", True),
         ("mtwrappers.samplers.sampler", "mtwrappers.processors.returns", False),
         ("mtwrappers.processors.returns", "mtwrappers.samplers.sampler.Sampler", False),
-        ("mtwrappers.processors.returns", "mtwrappers.samplers.trajectory.Path", True),
+        ("mtwrappers.processors.returns", "mtwrappers.samplers.path.Path", True),
         ("mtwrappers.samplers.sampler", "mtwrappers.vector.base.TaskVectorEnv", True),
-        ("mtwrappers.vector.base", "mtwrappers.samplers.trajectory", False),
+        ("mtwrappers.vector.base", "mtwrappers.samplers.path", False),
         ("mtwrappers.tasks.samplers", "mtwrappers.vector", False),
         ("mtwrappers.core", "mtwrappers.seeding", True),
         ("mtwrappers.core", "mtwrappers.wrappers.multi_env", False),

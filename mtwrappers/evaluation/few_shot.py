@@ -21,10 +21,10 @@ from mtwrappers.evaluation.plan import (
     task_names,
 )
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, check_confidence
+from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout, spread
-from mtwrappers.samplers.trajectory import Path
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 
@@ -53,7 +53,7 @@ def few_shot_evaluate(
 
     * It has ``adapt(paths)``, like MAML: ``begin_trial()``, where it has one, restores what it
       meta-learnt; ``adapt`` is given the ``adaptation_episodes`` paths of each task (a list of
-      ``M`` lists, see `mtwrappers.samplers.trajectory`), ``adaptation_steps`` times; then
+      ``M`` lists, see `mtwrappers.samplers.path`), ``adaptation_steps`` times; then
       ``evaluation_episodes`` are played of each task. ``K`` environments a task share its episodes.
     * It has only ``begin_trial()``, like RL2 (Duan et al. 2016, arXiv:1611.02779): that empties its
       memory, and ``reset(mask)`` between episodes does not. Every environment plays

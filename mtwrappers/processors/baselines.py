@@ -1,4 +1,4 @@
-"""Baselines: what a path's target (its returns, say) is predicted to be at each step."""
+"""Baselines: predictions of a path's target (such as its returns) at each of its steps."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.processors.batch import PathBatch
-from mtwrappers.samplers.trajectory import Path
-
-Floats = NDArray[np.float64]
+from mtwrappers.processors.returns import Floats, steps_before
+from mtwrappers.samplers.path import Path, check_finite, check_targets, cut_observations
 
 
 class Baseline(abc.ABC):
-    """Fitted to paths, it predicts a number for each step of a path."""
+    """Fitted to paths, it predicts a number for each step of a path.
+
+    A baseline that `SampleProcessor` shall use with ``bootstrap_truncated=True`` also has
+    ``fit_bootstrapped(paths, discount, target_key="returns")``, as `LinearFeatureBaseline` does.
+    """
 
     @abc.abstractmethod
     def fit(self, paths: Sequence[Path], target_key: str = "returns") -> None:
@@ -24,14 +26,17 @@ class Baseline(abc.ABC):
 
     @abc.abstractmethod
     def predict(self, path: Path) -> Floats:
-        """The prediction for each step of ``path["observations"]``, ``(T,)``."""
+        """Returns a prediction for each row of ``path["observations"]``, ``(T,)``."""
 
     def get_param_values(self) -> Any:
-        """The parameters, or ``None`` if there are none."""
+        """Returns the parameters, or ``None`` if there are none."""
         return None
 
     def set_params(self, value: Any) -> None:  # noqa: B027 (a baseline may have none)
-        """Takes parameters that `get_param_values` returned."""
+        """Sets the parameters to what `get_param_values` returned."""
+
+    def log_diagnostics(self, paths: Sequence[Path], prefix: str = "") -> None:  # noqa: B027
+        """Logs nothing; ProMP's trainers call it with the paths of all tasks."""
 
 
 class ZeroBaseline(Baseline):
@@ -41,26 +46,20 @@ class ZeroBaseline(Baseline):
         """Does nothing."""
 
     def predict(self, path: Path) -> Floats:
-        """Zeros."""
+        """Returns zeros, ``(T,)``."""
         return np.zeros(len(path["observations"]))
-
-    def fit_predict(self, batch: PathBatch, targets: Floats) -> Floats:
-        """Zeros for all steps of a batch."""
-        return np.zeros(len(targets))
 
 
 class LinearBaseline(Baseline):
     """Ridge-regularised least squares on features of a step.
 
-    The coefficients minimise the squared error plus ``reg_coeff`` times their squares. Should the
-    solution not be finite, the regularisation grows tenfold, up to five times, as in rllab (Duan et
-    al. 2016, arXiv:1604.06778); constant features then still give finite predictions.
+    The coefficients minimise the squared error plus ``reg_coeff`` times their squares.
 
     Args:
-        reg_coeff: The regularisation.
+        reg_coeff: The regularisation, zero or greater.
 
     Raises:
-        ValueError: If it is negative.
+        ValueError: If ``reg_coeff`` is negative.
     """
 
     def __init__(self, reg_coeff: float = 1e-5) -> None:
@@ -68,89 +67,60 @@ class LinearBaseline(Baseline):
             raise ValueError(f"reg_coeff must be zero or greater, got {reg_coeff!r}")
         self._reg_coeff = reg_coeff
         self._coeffs: Floats | None = None
-        self._room = np.empty(0)
-
-    def __getstate__(self) -> dict[str, Any]:
-        """Copies and pickles do not carry the room for features."""
-        return {**self.__dict__, "_room": np.empty(0)}
 
     @abc.abstractmethod
-    def _features(self, observations: NDArray[Any], times: Floats) -> Floats:
-        """The features of steps, ``(S, F)``, from ``(S, O)`` and their times within paths.
-
-        They are in `_empty` memory: good until the next call.
-        """
-
-    def _empty(self, steps: int, features: int) -> Floats:
-        """Room for ``(S, F)`` features, kept for the next task.
-
-        Fresh pages cost as much as what is written to them.
-        """
-        if self._room.size < steps * features:
-            self._room = np.empty(steps * features)
-        return self._room[: steps * features].reshape(steps, features)
+    def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:
+        """The features ``(S, F)`` of steps, from ``(S, O)`` and their times within paths."""
 
     def get_param_values(self) -> Floats | None:
-        """The coefficients, ``(F,)``, or ``None`` before the first fit."""
+        """Returns the coefficients, ``(F,)``, or ``None`` before the first fit."""
         return None if self._coeffs is None else self._coeffs.copy()
 
     def set_params(self, value: Any) -> None:
-        """Takes coefficients that `get_param_values` returned."""
+        """Sets the coefficients to what `get_param_values` returned."""
         self._coeffs = None if value is None else np.array(value, dtype=np.float64)
 
     def fit(self, paths: Sequence[Path], target_key: str = "returns") -> None:
         """Fits the coefficients.
 
+        Args:
+            paths: Paths with ``observations``, ``(T, O)``, and the target; other keys are not used.
+            target_key: The key of the target, ``(T,)``.
+
         Raises:
-            ValueError: If the paths are malformed or have no such target.
+            ValueError: If a path lacks one of them, or they do not fit together or are not finite.
         """
-        batch = PathBatch(paths)
-        missing = [i for i, path in enumerate(paths) if target_key not in path]
-        if missing:
-            raise ValueError(f"paths {missing} lack the target {target_key!r}")
-        targets = np.concatenate([path[target_key] for path in paths], dtype=np.float64)
-        self._solve(self._features(batch.observations, batch.times()), targets)
+        self.fit_steps(*_joined(paths, target_key))
+
+    def fit_steps(
+        self, observations: NDArray[Any], targets: Floats, lengths: Sequence[int]
+    ) -> Floats:
+        """Fits the coefficients to the steps of all paths, one path after another.
+
+        Args:
+            observations: Shape ``(S, O)``.
+            targets: Shape ``(S,)``.
+            lengths: Steps of each path, ``(P,)``.
+
+        Returns:
+            The predictions for the same steps, ``(S,)``.
+        """
+        features = self._features(observations, steps_before(lengths))
+        self._coeffs = self._solved(features.T @ features, features.T @ targets)
+        return np.asarray(features @ self._coeffs)
 
     def predict(self, path: Path) -> Floats:
-        """The prediction for each step, ``(T,)``; zeros before the first fit."""
-        observations = np.asarray(path["observations"])
-        return self.predict_steps(observations, np.arange(len(observations), dtype=np.float64))
-
-    def predict_steps(self, observations: NDArray[Any], times: Floats) -> Floats:
-        """The prediction for any steps, ``(S,)``, by their observations and times."""
+        """Returns a prediction for each step, ``(T,)``; zeros before the first fit."""
+        observations = path["observations"]
         if self._coeffs is None:
             return np.zeros(len(observations))
-        predicted: Floats = self._features(observations, times) @ self._coeffs
-        return predicted
+        features = self._features(observations, np.arange(len(observations)))
+        return np.asarray(features @ self._coeffs)
 
-    def fit_predict(self, batch: PathBatch, targets: Floats) -> Floats:
-        """Fits to targets ``(S,)`` of a batch and predicts them, computing features once."""
-        features = self._features(batch.observations, batch.times())
-        self._solve(features, targets)
-        assert self._coeffs is not None
-        predicted: Floats = features @ self._coeffs
-        return predicted
-
-    def _solve(self, features: Floats, targets: Floats) -> None:
-        gram = features.T @ features
-        right = features.T @ targets
-        reg = self._reg_coeff
-        for _ in range(5):
-            regularized = gram.copy()
-            regularized.flat[:: len(gram) + 1] += reg
-            solution = _solve_symmetric(regularized, right)
-            self._coeffs = solution
-            if np.isfinite(solution).all():
-                return
-            reg = reg * 10 if reg else 1e-5
-
-
-def _solve_symmetric(matrix: Floats, right: Floats) -> Floats:
-    """Solves ``matrix @ x = right``; in the sense of least squares where it is singular."""
-    try:
-        return np.asarray(np.linalg.solve(matrix, right))
-    except np.linalg.LinAlgError:
-        return np.asarray(np.linalg.lstsq(matrix, right, rcond=None)[0])
+    def _solved(self, matrix: Floats, right: Floats) -> Floats:
+        """Solves ``(matrix + reg_coeff * I) @ w = right``; with the least ``w`` if many do."""
+        regularized = matrix + self._reg_coeff * np.eye(len(matrix))
+        return np.asarray(np.linalg.lstsq(regularized, right, rcond=None)[0])
 
 
 class LinearFeatureBaseline(LinearBaseline):
@@ -158,30 +128,92 @@ class LinearFeatureBaseline(LinearBaseline):
 
     Features: the observation clipped to [-10, 10], its square, ``t/100``, ``(t/100)^2``,
     ``(t/100)^3`` and 1 (Duan et al. 2016, arXiv:1604.06778, supplement).
+
+    Args:
+        reg_coeff: The regularisation, zero or greater.
+
+    Raises:
+        ValueError: If ``reg_coeff`` is negative.
     """
 
-    def _features(self, observations: NDArray[Any], times: Floats) -> Floats:
-        flat = observations.reshape(len(observations), -1)
-        o = flat.shape[1]
-        features = self._empty(len(flat), 2 * o + 4)
-        np.clip(flat, -10, 10, out=features[:, :o])
-        np.square(features[:, :o], out=features[:, o : 2 * o])
-        _write_time(features[:, 2 * o :], times)
+    def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:
+        flat = np.reshape(observations, (len(times), -1))
+        size = flat.shape[1]
+        features = np.empty((len(flat), 2 * size + 4))
+        np.clip(flat, -10, 10, out=features[:, :size])
+        np.square(features[:, :size], out=features[:, size : 2 * size])
+        features[:, 2 * size :] = _time_features(times)
         return features
+
+    def fit_bootstrapped(
+        self, paths: Sequence[Path], discount: float, target_key: str = "returns"
+    ) -> None:
+        r"""Fits the coefficients to returns that go on after a time limit.
+
+        Where a time limit cut a path after step ``T``, the return of step ``t`` is its discounted
+        sum of rewards :math:`R_t` and :math:`\gamma^{T-t} V(s_T)`, the value of
+        ``next_observation``. The value is itself what is fitted, :math:`V(s) = \phi(s)^\top w`.
+        So with rows :math:`\phi(s_t)` in :math:`\Phi` and :math:`\gamma^{T-t} \phi(s_T)` in
+        :math:`G` (zero if the path was not cut), the normal equations of
+        :math:`\Phi w \approx R + G w` with their right side held fixed are
+
+        .. math:: \Phi^\top (\Phi - G) w = \Phi^\top R,
+
+        which is least-squares temporal difference learning (Bradtke & Barto 1996) with whole
+        returns in place of one step (``lambda = 1`` in Boyan 1999). The time of a step is not among
+        the features: what follows a cut is worth the same whenever the limit came.
+
+        Args:
+            paths: Paths with ``observations``, ``(T, O)``, ``truncated``, ``next_observation``,
+                ``(O,)``, if they are cut, and the target.
+            discount: In [0, 1].
+            target_key: The key of the discounted sums of rewards, ``(T,)``.
+
+        Raises:
+            ValueError: If a path lacks one of them, or they do not fit together or are not finite;
+                or the discount is 1 and no path has an end, so that values have no bound.
+        """
+        observations, returns, lengths = _joined(paths, target_key)
+        after = cut_observations(paths)
+        if discount == 1 and all(observation is not None for observation in after):
+            raise ValueError("with a discount of 1, at least one path must end without being cut")
+        times = steps_before(lengths)
+        nowhere = np.zeros(observations.shape[1:])
+        ends = np.stack([nowhere if end is None else end for end in after])
+        reached = np.array([end is not None for end in after])
+        weights = np.repeat(reached, lengths) * discount ** (np.repeat(lengths, lengths) - times)
+        features = self._features(observations, times)
+        following = np.repeat(self._features(ends, np.zeros(len(ends), np.intp)), lengths, axis=0)
+        state = np.r_[: features.shape[1] - 4, features.shape[1] - 1]
+        phi, g = features[:, state], weights[:, None] * following[:, state]
+        self._coeffs = np.zeros(features.shape[1])
+        self._coeffs[state] = self._solved(phi.T @ (phi - g), phi.T @ returns)
 
 
 class LinearTimeBaseline(LinearBaseline):
-    """Linear in ``t/100``, ``(t/100)^2``, ``(t/100)^3`` and 1."""
+    """Linear in ``t/100``, ``(t/100)^2``, ``(t/100)^3`` and 1.
 
-    def _features(self, observations: NDArray[Any], times: Floats) -> Floats:
-        features = self._empty(len(times), 4)
-        _write_time(features, times)
-        return features
+    Args:
+        reg_coeff: The regularisation, zero or greater.
+
+    Raises:
+        ValueError: If ``reg_coeff`` is negative.
+    """
+
+    def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:
+        return _time_features(times)
 
 
-def _write_time(columns: Floats, times: Floats) -> None:
+def _joined(paths: Sequence[Path], key: str) -> tuple[NDArray[Any], Floats, list[int]]:
+    """The observations ``(S, O)`` and targets ``(S,)`` of all paths, and their lengths."""
+    lengths = check_targets(paths, key)
+    observations = np.concatenate([path["observations"] for path in paths])
+    targets = np.concatenate([path[key] for path in paths])
+    check_finite(observations, lengths, "observation", "paths")
+    check_finite(targets, lengths, f"{key!r}", "paths")
+    return observations, targets, lengths
+
+
+def _time_features(times: NDArray[np.intp]) -> Floats:
     scaled = times / 100.0
-    columns[:, 0] = scaled
-    columns[:, 1] = scaled**2
-    columns[:, 2] = scaled**3
-    columns[:, 3] = 1.0
+    return np.stack([scaled, scaled**2, scaled**3, np.ones(len(times))], axis=1)

@@ -6,21 +6,15 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
 from mtwrappers.log import LogSink
 from mtwrappers.processors.baselines import Baseline
-from mtwrappers.processors.batch import PathBatch, task_batches
-from mtwrappers.processors.returns import discounted_sums
-from mtwrappers.processors.sample import (
-    Floats,
-    SampleProcessor,
-    SamplesData,
-    check_baseline,
-    fit_predict,
-)
-from mtwrappers.samplers.trajectory import Path
+from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
+from mtwrappers.processors.processors import Log, SampleProcessor, checked_baseline
+from mtwrappers.processors.returns import Floats, steps_before
+from mtwrappers.processors.steps import Steps
+from mtwrappers.samplers.path import Path
 
 
 class DiceSampleProcessor(SampleProcessor):
@@ -32,19 +26,22 @@ class DiceSampleProcessor(SampleProcessor):
     ``return_baseline`` there are ``advantages`` too, which agree with `SampleProcessor`'s.
 
     Args:
-        baseline: Predicts discounted rewards.
-        max_path_length: The length of the rows.
-        discount: See `SampleProcessor`, as for the next four.
-        gae_lambda: See `SampleProcessor`.
-        normalize_adv: Applies to ``adjusted_rewards`` and ``advantages``; real steps count alone.
-        positive_adv: Likewise.
-        return_baseline: Predicts returns, for ``advantages``.
-        bootstrap_truncated: See `SampleProcessor`; concerns ``advantages``.
-        log_sink: See `SampleProcessor`.
+        baseline: Predicts discounted rewards; has ``fit`` and ``predict``.
+        max_path_length: The length of the rows, in steps.
+        discount: In [0, 1].
+        gae_lambda: In [0, 1]; concerns ``advantages``.
+        normalize_adv: Whether ``adjusted_rewards`` and ``advantages`` get mean 0 and standard
+            deviation 1 over the real steps.
+        positive_adv: Whether both are then shifted to be positive.
+        return_baseline: Predicts returns, for ``advantages``; has ``fit`` and ``predict``.
+        bootstrap_truncated: Whether ``advantages`` go on after a time limit, see
+            `SampleProcessor`; the ``return_baseline`` then needs ``fit_bootstrapped``.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 
     Raises:
-        ValueError: If a fraction is outside [0, 1] or ``max_path_length`` is not positive.
-        TypeError: If a baseline is none.
+        ValueError: If a fraction is outside [0, 1], ``max_path_length`` is not positive, or there
+            is no return baseline that can be fitted as ``bootstrap_truncated`` needs it.
+        TypeError: If a baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither kind.
     """
 
     def __init__(
@@ -53,7 +50,7 @@ class DiceSampleProcessor(SampleProcessor):
         max_path_length: int,
         discount: float = 0.99,
         gae_lambda: float = 1.0,
-        normalize_adv: bool = False,
+        normalize_adv: bool = True,
         positive_adv: bool = False,
         return_baseline: Baseline | None = None,
         *,
@@ -61,119 +58,90 @@ class DiceSampleProcessor(SampleProcessor):
         log_sink: LogSink | None = None,
     ) -> None:
         super().__init__(
-            baseline,
-            discount,
-            gae_lambda,
-            normalize_adv,
-            positive_adv,
-            bootstrap_truncated=bootstrap_truncated,
-            log_sink=log_sink,
+            baseline, discount, gae_lambda, normalize_adv, positive_adv, log_sink=log_sink
         )
         self.max_path_length = positive(max_path_length, "max_path_length")
-        self.return_baseline = None if return_baseline is None else check_baseline(return_baseline)
+        self.bootstrap_truncated = bootstrap_truncated
+        if return_baseline is not None:
+            checked_baseline(return_baseline, bootstrap_truncated)
+        elif bootstrap_truncated:
+            raise ValueError("bootstrap_truncated concerns advantages: it needs a return_baseline")
+        self.return_baseline = return_baseline
 
-    def process_samples(self, paths: Any, log: bool = False, log_prefix: str = "") -> Any:
+    # The batch has other keys, as ProMP's has.
+    def process_samples(  # type: ignore[override]
+        self, paths: Sequence[Path], log: Log = False, log_prefix: str = ""
+    ) -> DiceSamplesData:
         """Makes the padded batch of one task's paths.
 
-        Returns:
-            ``mask`` ``(P, T)``, ``observations`` ``(P, T, O)``, ``actions`` ``(P, T, A)``,
-            ``rewards``, ``returns`` and ``adjusted_rewards`` ``(P, T)``, ``env_infos`` and
-            ``agent_infos``, with a ``return_baseline`` ``advantages`` ``(P, T)``.
-
-        Raises:
-            ValueError: If the paths are malformed, a reward is NaN, or a path is longer than
-                ``max_path_length``.
-        """
-        return super().process_samples(paths, log, log_prefix)
-
-    def _process(self, batch: PathBatch) -> tuple[SamplesData, Floats]:
-        longest = int(np.argmax(batch.lengths))
-        if batch.lengths[longest] > self.max_path_length:
-            raise ValueError(
-                f"path {longest} of {batch.what} has {batch.lengths[longest]} steps, at most "
-                f"max_path_length={self.max_path_length} were expected"
-            )
-        pad = _Padding(batch.lengths, self.max_path_length)
-        returns = discounted_sums(batch.rewards, self.discount, batch.ends)
-        discounted = batch.rewards * self.discount ** batch.times()
-        predicted = fit_predict(self.baseline, batch, discounted, "discounted_rewards")
-        data: SamplesData = {
-            "mask": pad.mask.astype(np.float64),
-            "observations": pad.rows(batch.observations)
-            if pad.full
-            else batch.gather("observations", pad.join),
-            "actions": batch.gather("actions", pad.join),
-            "rewards": pad.rows(batch.rewards),
-            "returns": pad.rows(returns),
-            "adjusted_rewards": pad.rows(self._rescaled(discounted - predicted)),
-            "env_infos": batch.gather("env_infos", pad.join),
-            "agent_infos": batch.gather("agent_infos", pad.join),
-        }
-        if self.return_baseline is not None:
-            data["advantages"] = pad.rows(self._advantages(self.return_baseline, batch, returns))
-        return data, returns
-
-
-class DiceMetaSampleProcessor(DiceSampleProcessor):
-    """Turns the paths of a batch of tasks into a padded batch for each task."""
-
-    def process_samples(
-        self, paths: Mapping[Any, Sequence[Path]], log: bool = False, log_prefix: str = ""
-    ) -> list[SamplesData]:
-        """Makes the batches, in the order of the tasks.
-
         Args:
-            paths: The paths of each task, by its index.
-            log: Whether to log returns.
+            paths: A list of paths; see `mtwrappers.samplers.path`.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
             log_prefix: Put before every key.
 
         Raises:
-            ValueError: If there are no tasks, the paths are malformed, a reward is NaN, or a path
-                is longer than ``max_path_length``; the message names the task.
+            ValueError: If the paths are malformed, one is longer than ``max_path_length``, or an
+                observation, a reward or a prediction is not finite; the message names path and
+                step.
         """
-        batches = task_batches(paths)
-        processed = [self._process(batch) for batch in batches]
-        if log:
-            self._log(batches, [returns for _, returns in processed], log_prefix)
-        return [data for data, _ in processed]
+        data: DiceSamplesData = self._batches([self._steps(paths, "paths")], log, log_prefix)[0]
+        return data
 
+    def _steps(self, paths: Sequence[Path], what: str) -> Steps:
+        steps = super()._steps(paths, what)
+        longest = int(np.argmax(steps.lengths))
+        if steps.lengths[longest] > self.max_path_length:
+            raise ValueError(
+                f"path {longest} of {what} has {steps.lengths[longest]} steps, at most "
+                f"max_path_length={self.max_path_length} were expected"
+            )
+        return steps
 
-class _Padding:
-    """Where the steps of some paths stand among rows of one length.
+    def _estimates(self, steps: Steps, returns: Floats) -> dict[str, Floats]:
+        powers = np.cumprod([1.0, *[self.discount] * (self.max_path_length - 1)])
+        discounted = steps.rewards * powers[steps_before(steps.lengths)]
+        predicted, _ = steps.fit_predict(self.baseline, discounted, "discounted_rewards")
+        made = {
+            "mask": np.ones(len(returns)),
+            "adjusted_rewards": self._rescaled(discounted - predicted),
+        }
+        if self.return_baseline is not None:
+            made["advantages"] = self._advantages(self.return_baseline, steps, returns)
+        return made
 
-    Where every path is as long as the rows, as without early ends, rows are the steps themselves.
-
-    Args:
-        lengths: Steps of each path, ``(P,)``.
-        length: The length of the rows, ``T``.
-
-    Attributes:
-        full: Whether every path is as long as the rows.
-        mask: Which steps are real, ``(P, T)`` bool.
-    """
-
-    def __init__(self, lengths: NDArray[np.intp], length: int) -> None:
-        self._shape = (len(lengths), length)
-        self._missing = (length - lengths).tolist()
-        self.full = not any(self._missing)
-        self.mask: NDArray[np.bool_] = np.arange(length) < lengths[:, None]
-
-    def rows(self, steps: NDArray[Any]) -> NDArray[Any]:
-        """Steps ``(S, ...)`` as rows ``(P, T, ...)``, zero behind the ends."""
-        if self.full:
-            return steps.reshape(*self._shape, *steps.shape[1:])
-        rows = np.zeros((*self._shape, *steps.shape[1:]), steps.dtype)
-        rows[self.mask] = steps
+    def _arranged(self, values: Any, steps: Steps) -> Any:
+        if isinstance(values, Mapping):
+            return {key: self._arranged(value, steps) for key, value in values.items()}
+        real = np.arange(self.max_path_length) < np.array(steps.lengths)[:, None]
+        rows = np.zeros(real.shape + values.shape[1:], values.dtype)
+        rows[real] = values
         return rows
 
-    def join(self, values: Sequence[Any]) -> NDArray[Any]:
-        """Arrays ``(t, ...)``, one a path, as rows ``(P, T, ...)``: each step is copied once."""
-        if self.full:
-            return self.rows(np.concatenate(values))
-        first = np.asarray(values[0])
-        zeros = np.zeros((max(self._missing), *first.shape[1:]), first.dtype)
-        pieces: list[Any] = [zeros] * (2 * len(values))
-        pieces[::2] = values
-        pieces[1::2] = [zeros[:missing] for missing in self._missing]
-        joined: NDArray[Any] = np.concatenate(pieces)
-        return joined.reshape(*self._shape, *first.shape[1:])
+
+class DiceMetaSampleProcessor(DiceSampleProcessor):
+    """Turns the paths of several tasks into a padded batch for each.
+
+    The arguments are those of `DiceSampleProcessor`. The baselines are fitted to each task anew.
+    Each batch also has ``adj_avg_rewards`` (E-MAML, Stadie et al. 2018, as in ProMP).
+    """
+
+    # Takes the paths of all tasks, as ProMP's does.
+    def process_samples(  # type: ignore[override]
+        self,
+        paths_meta_batch: Mapping[Any, Sequence[Path]],
+        log: Log = False,
+        log_prefix: str = "",
+    ) -> list[DiceMetaSamplesData]:
+        """Makes the padded batches, in the order of the tasks.
+
+        Args:
+            paths_meta_batch: The paths of each task, by its index; see `mtwrappers.samplers.path`.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log_prefix: Put before every key.
+
+        Raises:
+            ValueError: If there are no tasks, their paths are malformed, one is longer than
+                ``max_path_length``, or an observation, a reward or a prediction is not finite; the
+                message names task, path and step.
+        """
+        return self._meta_batches(paths_meta_batch, log, log_prefix)

@@ -1,54 +1,55 @@
 """Discounted sums and advantages of many paths at once: pure functions on ragged batches.
 
-A ragged batch is a flat array of all steps of all paths, one path after another, with
-``ends``, the index of each path's last step.
+A ragged batch is a flat array of all ``S`` steps of ``P`` paths, one path after another, with the
+paths' ``lengths``, ``(P,)``.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.signal import lfilter
 
-from mtwrappers.processors.scan import summed
-
-Floats = NDArray[np.float64]
-
-
-def path_ends(lengths: Any) -> NDArray[np.intp]:
-    """The index of the last step of each path, for paths of these lengths.
-
-    >>> path_ends([2, 3])
-    array([1, 4])
-    """
-    return np.cumsum(np.asarray(lengths, dtype=np.intp)) - 1
+Floats: TypeAlias = NDArray[np.float64]
 
 
-def discounted_sums(values: Any, discount: float, ends: Any) -> Floats:
+def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     r"""``y_t = x_t + discount * y_{t+1}``, from each path's last step backwards.
 
-    That is :math:`y_t = \sum_{k \ge t} \gamma^{k-t} x_k`: the return, when ``x`` are rewards.
-
-    The sums of long paths differ from a loop over the steps by rounding (see
-    `mtwrappers.processors.scan`, a few 1e-15 of the largest sum); the others do not differ at all.
+    That is :math:`y_t = \sum_{k \ge t} \gamma^{k-t} x_k`: the return, when ``x`` are rewards. The
+    operations are those of a loop over the steps, in its order, so the sums equal its to the bit.
 
     Args:
-        values: ``x`` of all paths, ``(S,)``.
+        values: ``x`` of all paths, ``(S,)``, finite. One that is not spoils sums of its path alone.
         discount: In [0, 1].
-        ends: See `path_ends`.
+        lengths: Steps of each path, ``(P,)``, 1 or more.
 
     Returns:
-        ``y`` of all paths, ``(S,)``.
+        ``y`` of all paths, ``(S,)`` float64.
 
-    >>> discounted_sums([1.0, 1.0, 1.0, 1.0, 1.0], 0.5, path_ends([2, 3]))
+    >>> discounted_sums([1.0, 1.0, 1.0, 1.0, 1.0], 0.5, [2, 3])
     array([1.5 , 1.  , 1.75, 1.5 , 1.  ])
     """
-    return summed(np.array(values, dtype=np.float64), discount, np.asarray(ends, dtype=np.intp))
+    values, lengths = np.asarray(values, dtype=np.float64), np.asarray(lengths)
+    sums: Floats = np.empty_like(values)
+    # Only paths of like length (8 to 15 steps, 16 to 31, ...) share rows: one that is very long
+    # does not pad thousands of short ones, and rows take at most twice the memory of the steps.
+    octaves = np.frexp(lengths)[1]
+    of_step = np.repeat(octaves, lengths)
+    for octave in np.unique(octaves):
+        own, chosen = of_step == octave, lengths[octaves == octave]
+        longest = chosen.max()
+        real = np.arange(longest) >= longest - chosen[:, None]
+        rows = np.zeros(real.shape)
+        rows[real] = values[own]
+        sums[own] = lfilter([1.0], [1.0, -discount], rows[:, ::-1])[:, ::-1][real]
+    return sums
 
 
 def gae(
-    rewards: Any, values: Any, last_values: Any, discount: float, gae_lambda: float, ends: Any
+    rewards: Any, values: Any, last_values: Any, discount: float, gae_lambda: float, lengths: Any
 ) -> Floats:
     r"""Generalized advantage estimates.
 
@@ -63,21 +64,19 @@ def gae(
             terminated.
         discount: In [0, 1].
         gae_lambda: In [0, 1].
-        ends: See `path_ends`, ``(P,)``.
+        lengths: Steps of each path, ``(P,)``, 1 or more.
 
     Returns:
-        Advantages of all paths, ``(S,)``.
+        Advantages of all paths, ``(S,)`` float64.
 
-    >>> gae([1.0, 1.0], [0.5, 0.5], [0.0], 0.5, 1.0, path_ends([2]))
+    >>> gae([1.0, 1.0], [0.5, 0.5], [0.0], 0.5, 1.0, [2])
     array([1. , 0.5])
     """
     values = np.asarray(values, dtype=np.float64)
-    deltas = np.empty_like(values)
-    np.multiply(values[1:], discount, out=deltas[:-1])
-    deltas[ends] = discount * np.asarray(last_values, dtype=np.float64)
-    deltas += rewards
-    deltas -= values
-    return summed(deltas, discount * gae_lambda, np.asarray(ends, dtype=np.intp))
+    following = np.append(values[1:], 0.0)
+    following[np.cumsum(lengths) - 1] = last_values
+    deltas = discount * following + rewards - values
+    return discounted_sums(deltas, discount * gae_lambda, lengths)
 
 
 def normalized(values: Floats) -> Floats:
@@ -88,3 +87,13 @@ def normalized(values: Floats) -> Floats:
 def shifted_to_positive(values: Floats) -> Floats:
     """``values - min + 1e-8``, as ProMP makes advantages positive."""
     return np.asarray((values - np.min(values)) + 1e-8)
+
+
+def steps_before(lengths: Any) -> NDArray[np.intp]:
+    """How many steps of its path come before each step, ``(S,)``.
+
+    >>> steps_before([2, 3])
+    array([0, 1, 0, 1, 2])
+    """
+    starts = np.cumsum(lengths) - lengths
+    return np.asarray(np.arange(np.sum(lengths)) - np.repeat(starts, lengths))

@@ -14,10 +14,10 @@ from gymnasium.vector import AutoresetMode
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import positive
 from mtwrappers.log import LogSink, resolve_sink
+from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout, spread
-from mtwrappers.samplers.trajectory import Path
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.checks import check_autoreset_mode
@@ -124,7 +124,7 @@ class MetaSampler:
         return list(tasks)
 
     def obtain_samples(self, log: bool = False, log_prefix: str = "") -> dict[int, list[Path]]:
-        """Collects the paths; see `mtwrappers.samplers.trajectory`.
+        """Collects the paths; see `mtwrappers.samplers.path`.
 
         Args:
             log: Whether to log steps, times (seconds) and returns.

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.nested import map_arrays
+from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.rollout import Step
-from mtwrappers.samplers.trajectory import Path
 
 # Beside these, keys with an underscore say which environments reported the key without it.
 _NOT_OF_A_STEP = frozenset({"final_obs", "final_info", "episode"})

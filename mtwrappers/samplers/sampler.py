@@ -12,10 +12,10 @@ import numpy as np
 
 from mtwrappers.checks import positive
 from mtwrappers.log import LogSink, resolve_sink
+from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import check_array_spaces, rollout
-from mtwrappers.samplers.trajectory import Path
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 
@@ -71,7 +71,7 @@ class Sampler:
         check_array_spaces(self._envs)
 
     def obtain_samples(self, log: bool = False, log_prefix: str = "") -> list[Path]:
-        """Collects ``batch_size`` paths; see `mtwrappers.samplers.trajectory`.
+        """Collects ``batch_size`` paths; see `mtwrappers.samplers.path`.
 
         Args:
             log: Whether to log the number of steps and the seconds they took.

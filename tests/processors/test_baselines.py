@@ -8,10 +8,9 @@ import pytest
 
 from mtwrappers import LinearFeatureBaseline, LinearTimeBaseline, SampleProcessor, ZeroBaseline
 from mtwrappers.processors.baselines import Baseline
-from tests.processors import make_path, random_paths, unchanged
+from tests.processors.fakes import make_path, random_paths, unchanged
 
-LINEAR = [LinearFeatureBaseline, LinearTimeBaseline]
-linear = pytest.mark.parametrize("baseline_type", LINEAR)
+linear = pytest.mark.parametrize("baseline_type", [LinearFeatureBaseline, LinearTimeBaseline])
 
 
 def targets_of(paths, key="returns", seed=0):
@@ -20,13 +19,9 @@ def targets_of(paths, key="returns", seed=0):
     return [{**path, key: rng.normal(size=len(path["rewards"]))} for path in paths]
 
 
-def time_features(n):
-    t = np.arange(n) / 100
-    return np.stack([t, t**2, t**3, np.ones(n)], axis=1)
-
-
 def features_of(baseline_type, path):
-    time = time_features(len(path["rewards"]))
+    t = np.arange(len(path["rewards"])) / 100
+    time = np.stack([t, t**2, t**3, np.ones(len(t))], axis=1)
     if baseline_type is LinearTimeBaseline:
         return time
     obs = np.clip(path["observations"], -10, 10)
@@ -40,12 +35,15 @@ def test_a_baseline_is_abstract():
 
 def test_zero_is_zero():
     baseline = ZeroBaseline()
-    paths = targets_of(random_paths(0))
-    baseline.fit(paths)
+    baseline.fit(targets_of(random_paths(0)))
     assert baseline.predict(make_path([1, 2, 3])).tolist() == [0, 0, 0]
     assert baseline.get_param_values() is None
     baseline.set_params(None)
-    assert baseline.predict(make_path([1])).tolist() == [0]
+
+
+@pytest.mark.parametrize("baseline_type", [ZeroBaseline, LinearFeatureBaseline, LinearTimeBaseline])
+def test_promps_trainer_may_log_diagnostics(baseline_type):
+    assert baseline_type().log_diagnostics([make_path([1])], prefix="Step_0-") is None
 
 
 @linear
@@ -71,19 +69,12 @@ def test_the_fit_is_the_ridge_formula(baseline_type, reg_coeff):
         np.testing.assert_allclose(baseline.predict(path), expected, rtol=1e-7, atol=1e-7)
 
 
-def test_a_time_baseline_fits_what_grows_with_time():
+def test_a_time_baseline_fits_what_grows_with_time_and_does_not_look_at_observations():
     target = np.arange(50.0)
     baseline = LinearTimeBaseline(1e-9)
     baseline.fit([make_path(np.zeros(50), returns=target)])
     # The regularisation, as small as it is, keeps it from being exact.
-    np.testing.assert_allclose(baseline.predict(make_path(np.zeros(50))), target, atol=1e-3)
-
-
-def test_a_time_baseline_does_not_look_at_observations():
-    baseline = LinearTimeBaseline()
-    baseline.fit(targets_of(random_paths(2)))
-    one, two = make_path([1, 2, 3]), make_path([4, 5, 6])
-    assert np.array_equal(baseline.predict(one), baseline.predict(two))
+    np.testing.assert_allclose(baseline.predict(make_path(np.ones(50))), target, atol=1e-3)
 
 
 def test_a_feature_baseline_fits_squares_of_observations():
@@ -104,39 +95,31 @@ def test_observations_are_clipped_to_ten():
     assert not np.array_equal(baseline.predict(nine), baseline.predict(ten))
 
 
-def test_the_coefficients_are_as_many_as_the_features():
-    feature, time = LinearFeatureBaseline(), LinearTimeBaseline()
-    for baseline in (feature, time):
-        baseline.fit(targets_of(random_paths(4)))
-    # Two observations, their two squares, three powers of time and 1.
-    assert feature.get_param_values().shape == (8,)
-    assert time.get_param_values().shape == (4,)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
+@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+def test_observations_may_have_any_shape_and_dtype(shape, dtype):
+    observations = np.arange(4 * int(np.prod(shape))).reshape(4, *shape).astype(dtype)
+    baseline = LinearFeatureBaseline()
+    baseline.fit([{"observations": observations, "returns": np.ones(4)}])
+    predicted = baseline.predict({"observations": observations})
+    assert predicted.dtype == np.float64
+    np.testing.assert_allclose(predicted, np.ones(4), atol=1e-3)
 
 
 @linear
-def test_parameters_carry_over_to_another_baseline(baseline_type):
+def test_parameters_are_copies_and_carry_over(baseline_type):
     one, two = baseline_type(), baseline_type()
-    paths = targets_of(random_paths(5))
-    one.fit(paths)
-    two.set_params(one.get_param_values())
-    assert np.array_equal(one.get_param_values(), two.get_param_values())
-    for path in paths:
-        assert np.array_equal(one.predict(path), two.predict(path))
+    path = targets_of(random_paths(5))[0]
+    one.fit([path])
+    expected, given = one.predict(path).tolist(), one.get_param_values()
+    # Two observations, their two squares, three powers of time and 1.
+    assert given.shape == ((8,) if baseline_type is LinearFeatureBaseline else (4,))
+    two.set_params(given)
+    given[:] = 7
+    assert one.predict(path).tolist() == expected
+    assert two.predict(path).tolist() == expected
     two.set_params(None)
-    assert two.predict(paths[0]).tolist() == [0] * len(paths[0]["rewards"])
-
-
-@linear
-def test_predictions_outlive_the_next_ones(baseline_type):
-    """Features are computed in memory that is used again; what is returned is not."""
-    baseline = baseline_type()
-    one, two = targets_of(random_paths(5))[:2]
-    baseline.fit([one, two])
-    first = baseline.predict(one)
-    before = first.copy()
-    baseline.predict(two)
-    baseline.fit([two])
-    assert np.array_equal(first, before)
+    assert two.predict(path).tolist() == [0] * len(path["rewards"])
 
 
 @linear
@@ -151,38 +134,22 @@ def test_copies_and_pickles_hold_the_coefficients_alone(baseline_type):
 
 
 @linear
-def test_parameters_are_copies(baseline_type):
-    baseline = baseline_type()
-    baseline.fit(targets_of(random_paths(6)))
-    path = make_path([1, 2])
-    expected = baseline.predict(path)
-    given = baseline.get_param_values()
-    given[:] = 7
-    assert np.array_equal(baseline.predict(path), expected)
-    other = baseline_type()
-    own = baseline.get_param_values()
-    other.set_params(own)
-    own[:] = 7
-    assert np.array_equal(other.predict(path), expected)
-
-
-@linear
 def test_fitting_again_forgets_the_first_fit(baseline_type):
     once, twice = baseline_type(), baseline_type()
     first, second = targets_of(random_paths(7), seed=1), targets_of(random_paths(8), seed=2)
     twice.fit(first)
-    assert not np.array_equal(twice.get_param_values(), 0)
-    twice.fit(second)
-    once.fit(second)
+    for baseline in (once, twice):
+        baseline.fit(second)
     assert np.array_equal(once.get_param_values(), twice.get_param_values())
 
 
 @linear
-def test_the_target_is_chosen_by_its_key(baseline_type):
-    paths = targets_of(targets_of(random_paths(9), "returns", 1), "other", 2)
+def test_the_fit_needs_observations_and_the_target_alone(baseline_type):
+    full = targets_of(random_paths(9), "other")
+    bare = [{key: path[key] for key in ("observations", "other")} for path in full]
     one, two = baseline_type(), baseline_type()
-    one.fit(paths, target_key="other")
-    two.fit([{**path, "returns": path["other"]} for path in paths])
+    one.fit(full, target_key="other")
+    two.fit(bare, "other")
     assert np.array_equal(one.get_param_values(), two.get_param_values())
 
 
@@ -201,14 +168,22 @@ def test_constant_observations_give_finite_predictions_near_the_mean(
 
 
 @linear
-def test_a_missing_target_is_named(baseline_type):
-    paths = [make_path([1]), make_path([2])]
-    with pytest.raises(ValueError, match=r"paths \[0, 1\] lack the target 'returns'"):
-        baseline_type().fit(paths)
-
-
-@linear
-def test_no_paths_are_refused(baseline_type):
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"returns": None}, r"path 1 of paths lacks \['returns'\]; it has \['observations'\]"),
+        ({"observations": None}, r"path 1 of paths lacks \['observations'\]; it has \['returns'\]"),
+        ({"returns": np.ones((2, 1))}, r"returns of path 1 .* shape \(T,\) .*, got \(2, 1\)"),
+        ({"returns": np.ones(3)}, r"observations of path 1 .* shape \(3, 2\), got \(2, 2\)"),
+        ({"returns": np.array([1, np.nan])}, "'returns' of path 1 of paths is NaN at step 1"),
+        ({"observations": np.full((2, 2), np.inf)}, "observation of path 1 .* is inf at step 0"),
+    ],
+)
+def test_what_cannot_be_fitted_is_named(baseline_type, changes, message):
+    good = {"observations": np.ones((2, 2)), "returns": np.ones(2)}
+    bad = {key: value for key, value in {**good, **changes}.items() if value is not None}
+    with pytest.raises(ValueError, match=message):
+        baseline_type().fit([good, bad])
     with pytest.raises(ValueError, match="must be a list of at least one path, got none"):
         baseline_type().fit([])
 
@@ -229,3 +204,76 @@ def test_a_subclass_may_change_the_prediction(baseline_type):
     data = SampleProcessor(Shifted(), discount=0.0).process_samples([make_path([1.0, 2.0])])
     # With no discount, advantages are rewards less the prediction.
     assert data["advantages"].tolist() == [-4, -3]
+
+
+# Returns that go on after a time limit.
+
+
+def with_returns(path, discount):
+    """The path with the discounted sums of its rewards."""
+    returns = np.zeros(len(path["rewards"]))
+    following = 0.0
+    for t in reversed(range(len(returns))):
+        following = returns[t] = path["rewards"][t] + discount * following
+    return {**path, "returns": returns}
+
+
+def value(baseline, observation):
+    return float(baseline.predict(make_path([0.0], obs=[observation]))[0])
+
+
+def test_a_reward_of_one_for_ever_is_worth_a_hundred_after_a_cut_at_a_hundred_steps():
+    path = make_path([1.0] * 100, obs=[0.5] * 101, ended="truncated")
+    baseline = LinearFeatureBaseline()
+    unchanged([with_returns(path, 0.99)], lambda p: baseline.fit_bootstrapped(p, 0.99))
+    after = {"observations": np.full((101, 2), 0.5)}
+    # 1 / (1 - 0.99), whatever the step.
+    np.testing.assert_allclose(baseline.predict(after), np.full(101, 100.0), atol=1e-3)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 5])
+def test_the_values_of_a_cycle_of_two_states_do_not_depend_on_where_it_was_cut(steps):
+    """Reward 0 in state 0, then 1 in state 1, and so on: V0 = V1 / 2 and V1 = 1 + V0 / 2."""
+    states = np.arange(steps + 2) % 2
+    paths = [
+        make_path(s[:-1].astype(float), obs=s.astype(float), ended="truncated")
+        for s in (states[:-1], states[1:])
+    ]
+    baseline = LinearFeatureBaseline(1e-9)
+    baseline.fit_bootstrapped([with_returns(path, 0.5) for path in paths], 0.5)
+    assert value(baseline, 0.0) == pytest.approx(2 / 3, abs=1e-6)
+    assert value(baseline, 1.0) == pytest.approx(4 / 3, abs=1e-6)
+
+
+def test_a_path_that_ended_is_worth_nothing_more():
+    paths = [
+        make_path([1.0], obs=[0.0, 2.0], ended="truncated"),
+        make_path([6.0], obs=[2.0, 0.0], ended="terminated"),
+    ]
+    baseline = LinearFeatureBaseline(1e-9)
+    baseline.fit_bootstrapped([with_returns(path, 0.5) for path in paths], 0.5)
+    assert value(baseline, 2.0) == pytest.approx(6, abs=1e-6)
+    assert value(baseline, 0.0) == pytest.approx(1 + 0.5 * 6, abs=1e-6)
+
+
+def test_values_without_a_bound_are_refused():
+    cut, ended = (make_path([1.0], ended=e, returns=np.ones(1)) for e in ("truncated", None))
+    with pytest.raises(ValueError, match="discount of 1, at least one path must end without being"):
+        LinearFeatureBaseline().fit_bootstrapped([cut, cut], 1.0)
+    LinearFeatureBaseline().fit_bootstrapped([cut, ended], 1.0)
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"truncated": None}, "path 1 of paths does not say whether it is truncated"),
+        ({"next_observation": None}, "path 1 is truncated and has no next_observation"),
+        ({"next_observation": np.ones(3)}, r"next_observation of path 1 .* shape \(2,\) and"),
+        ({"next_observation": np.array([1, np.nan])}, r"path 1 .* finite numbers, got \[ 1. nan\]"),
+    ],
+)
+def test_what_cannot_be_bootstrapped_is_named(changes, message):
+    good = make_path([1.0], ended="truncated", returns=np.ones(1))
+    bad = {key: value for key, value in {**good, **changes}.items() if value is not None}
+    with pytest.raises(ValueError, match=message):
+        LinearFeatureBaseline().fit_bootstrapped([good, bad], 0.9)

@@ -1,5 +1,7 @@
 """Discounted sums and advantages of ragged batches."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -7,29 +9,31 @@ from mtwrappers.processors.returns import (
     discounted_sums,
     gae,
     normalized,
-    path_ends,
     shifted_to_positive,
+    steps_before,
 )
-from tests.processors import loop_gae, loop_returns
+from tests.processors.fakes import loop_gae, loop_returns
 
-FRACTIONS = [0.0, 0.37, 0.5, 0.99, 1.0]
+FRACTIONS = [0.0, 1e-300, 0.37, 0.5, 0.99, 1.0]
+# Few and many paths, of one length and of any, with single steps at either end.
+LENGTHS = [
+    [1],
+    [1, 1, 1],
+    [5] * 40,
+    [30, 1, 7, 8, 15, 16, 2],
+    [1, 4000, 1],
+    [3, 1000, 5, 600, 1, 1, 90],
+]
+every_length = pytest.mark.parametrize("lengths", LENGTHS, ids=str)
 
 
-def ragged(seed):
-    rng = np.random.default_rng(seed)
-    lengths = rng.integers(1, 30, size=rng.integers(1, 9))
-    return rng, lengths, int(lengths.sum())
-
-
-def test_the_ends_are_the_indices_of_last_steps():
-    assert path_ends([2, 3, 1]).tolist() == [1, 4, 5]
-    assert path_ends(np.array([4])).tolist() == [3]
+def test_the_steps_before_a_step_start_anew_with_each_path():
+    assert steps_before([2, 3, 1]).tolist() == [0, 1, 0, 1, 2, 0]
 
 
 @pytest.mark.parametrize(
     ("values", "discount", "lengths", "expected"),
     [
-        ([1, 2, 4], 0.5, [3], [3, 4, 4]),
         ([1, 2, 4, 8], 0.5, [3, 1], [3, 4, 4, 8]),
         ([1, 2, 4, 8], 0.5, [1, 3], [1, 6, 8, 8]),
         ([1, 2, 4, 8], 1, [4], [15, 14, 12, 8]),
@@ -41,52 +45,67 @@ def test_the_ends_are_the_indices_of_last_steps():
     ],
 )
 def test_discounted_sums_by_hand(values, discount, lengths, expected):
-    sums = discounted_sums(values, discount, path_ends(lengths))
-    assert sums.dtype == np.float64
-    assert sums.tolist() == expected
+    for dtype in (np.int64, np.float32, np.float64):
+        sums = discounted_sums(np.array(values, dtype), discount, lengths)
+        assert sums.dtype == np.float64
+        assert sums.tolist() == expected
 
 
+@every_length
 @pytest.mark.parametrize("discount", FRACTIONS)
-@pytest.mark.parametrize("seed", range(12))
-def test_discounted_sums_equal_a_loop_bit_for_bit(seed, discount):
-    rng, lengths, n = ragged(seed)
-    values = rng.normal(size=n)
+def test_discounted_sums_equal_a_loop_bit_for_bit(lengths, discount):
+    values = np.random.default_rng(0).normal(size=sum(lengths))
+    before = values.copy()
     expected = []
     for own in np.split(values, np.cumsum(lengths)[:-1]):
         expected += loop_returns(own.tolist(), discount)
-    assert np.array_equal(discounted_sums(values, discount, path_ends(lengths)), expected)
-
-
-def test_a_long_path_equals_a_loop_bit_for_bit():
-    values = np.random.default_rng(0).normal(size=4000)
-    sums = discounted_sums(values, 0.99, [3999])
-    assert np.array_equal(sums, loop_returns(values.tolist(), 0.99))
-
-
-def test_the_input_of_discounted_sums_is_not_changed():
-    values, ends = np.array([1.0, 2, 4]), np.array([1, 2])
-    sums = discounted_sums(values, 0.5, ends)
-    assert values.tolist() == [1, 2, 4]
-    assert ends.tolist() == [1, 2]
+    sums = discounted_sums(values, discount, lengths)
+    assert sums.tolist() == expected
+    assert np.array_equal(values, before)
     assert not np.shares_memory(sums, values)
 
 
-def test_the_sums_of_one_step_are_a_new_array():
-    values = np.array([3.0])
-    assert not np.shares_memory(discounted_sums(values, 0.5, [0]), values)
+@every_length
+@pytest.mark.parametrize("gae_lambda", [0.0, 0.95, 1.0])
+@pytest.mark.parametrize("discount", FRACTIONS)
+def test_advantages_equal_a_loop_bit_for_bit(lengths, discount, gae_lambda):
+    rng = np.random.default_rng(1)
+    rewards, values = rng.normal(size=(2, sum(lengths)))
+    last = rng.normal(size=len(lengths))
+    before = rewards.copy(), values.copy(), last.copy()
+    expected, cuts = [], np.cumsum(lengths)[:-1]
+    for r, v, after in zip(np.split(rewards, cuts), np.split(values, cuts), last, strict=True):
+        expected += loop_gae(r.tolist(), v.tolist(), after, discount, gae_lambda)
+    assert gae(rewards, values, last, discount, gae_lambda, lengths).tolist() == expected
+    assert all(map(np.array_equal, (rewards, values, last), before))
 
 
-@pytest.mark.parametrize("dtype", [np.int64, np.float32, np.bool_])
-def test_values_of_other_types_are_summed_as_floats(dtype):
-    sums = discounted_sums(np.array([1, 1, 1], dtype), 0.5, [2])
-    assert sums.dtype == np.float64
-    assert sums.tolist() == [1.75, 1.5, 1]
+@pytest.mark.parametrize("bad", [np.inf, -np.inf, np.nan])
+@pytest.mark.parametrize("discount", [0.0, 0.5, 1.0])
+def test_what_is_not_finite_stays_in_its_path_and_reaches_no_later_step(bad, discount):
+    values = np.ones(60)
+    values[25] = bad
+    sums = discounted_sums(values, discount, [20, 20, 20])
+    expected = loop_returns([1.0] * 20, discount)
+    assert sums[:20].tolist() == expected
+    assert sums[26:40].tolist() == expected[6:]
+    assert sums[40:].tolist() == expected
+    np.testing.assert_equal(sums[25], bad)
 
 
-@pytest.mark.parametrize("discount", [0.5, 1.0])
-def test_an_infinite_value_stays_in_its_path(discount):
-    sums = discounted_sums([1.0, 2.0, np.inf, 3.0], discount, path_ends([1, 2, 1]))
-    assert sums.tolist() == [1.0, np.inf, np.inf, 3.0]
+def test_one_long_path_among_thousands_of_short_ones_takes_little_memory():
+    """As rows of one length these steps would take 4.8 GB."""
+    lengths = [200_000] + [1] * 3000
+    values = np.ones(sum(lengths))
+    tracemalloc.start()
+    try:
+        sums = discounted_sums(values, 1.0, lengths)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert sums[:3].tolist() == [200_000, 199_999, 199_998]
+    assert set(sums[200_000:].tolist()) == {1}
+    assert peak < 20 * values.nbytes
 
 
 # Values 1, 2 and 3 before rewards of 1; with a discount of 0.5, deltas are 1, 0.5 and -2.
@@ -102,62 +121,22 @@ def test_an_infinite_value_stays_in_its_path(discount):
     ],
 )
 def test_advantages_by_hand(gae_lambda, last, expected):
-    advantages = gae([1.0, 1, 1], [1.0, 2, 3], [last], 0.5, gae_lambda, [2])
-    assert advantages.tolist() == expected
+    assert gae([1, 1, 1], [1, 2, 3], [last], 0.5, gae_lambda, [3]).tolist() == expected
 
 
 def test_advantages_of_two_paths_do_not_mix():
-    advantages = gae([1.0, 1, 8], [1.0, 2, 3], [0.0, 4.0], 0.5, 1, path_ends([2, 1]))
     # Deltas: 1 + 0.5 * 2 - 1, 1 + 0.5 * 0 - 2, and 8 + 0.5 * 4 - 3.
-    assert advantages.tolist() == [0.5, -1, 7]
-
-
-def test_advantages_of_one_step():
-    assert gae([2.0], [0.5], [0.0], 0.5, 0.5, [0]).tolist() == [1.5]
-    assert gae([2.0], [0.5], [4.0], 0.5, 0.5, [0]).tolist() == [3.5]
+    assert gae([1, 1, 8], [1, 2, 3], [0, 4], 0.5, 1, [2, 1]).tolist() == [0.5, -1, 7]
 
 
 def test_without_discount_advantages_are_rewards_less_values():
-    assert gae([1.0, 5], [3.0, 1], [9.0], 0, 1, [1]).tolist() == [-2, 4]
-
-
-def test_undiscounted_advantages_are_sums_less_values():
-    # Sums of the rewards are 7, 6 and 4.
-    assert gae([1.0, 2, 4], [1.0, 2, 3], [0.0], 1, 1, [2]).tolist() == [6, 4, 1]
-
-
-@pytest.mark.parametrize("gae_lambda", FRACTIONS)
-@pytest.mark.parametrize("discount", FRACTIONS)
-@pytest.mark.parametrize("seed", range(3))
-def test_advantages_equal_a_loop_bit_for_bit(seed, discount, gae_lambda):
-    rng, lengths, n = ragged(seed)
-    rewards, values, last = rng.normal(size=n), rng.normal(size=n), rng.normal(size=len(lengths))
-    expected, cuts = [], np.cumsum(lengths)[:-1]
-    for r, v, after in zip(np.split(rewards, cuts), np.split(values, cuts), last, strict=True):
-        expected += loop_gae(r.tolist(), v.tolist(), after, discount, gae_lambda)
-    advantages = gae(rewards, values, last, discount, gae_lambda, path_ends(lengths))
-    assert np.array_equal(advantages, expected)
-
-
-def test_the_inputs_of_gae_are_not_changed():
-    rewards, values, last = np.array([1.0, 2]), np.array([3.0, 4]), np.array([5.0])
-    gae(rewards, values, last, 0.5, 0.5, [1])
-    assert rewards.tolist() == [1, 2]
-    assert values.tolist() == [3, 4]
-    assert last.tolist() == [5]
+    assert gae([1, 5], [3, 1], [9], 0, 1, [2]).tolist() == [-2, 4]
 
 
 def test_normalized_values_have_mean_zero_and_deviation_one():
     # The mean is 2 and the deviation 1.
-    assert normalized(np.array([1.0, 3, 1, 3])).tolist() == [
-        -1 / (1 + 1e-8),
-        1 / (1 + 1e-8),
-        -1 / (1 + 1e-8),
-        1 / (1 + 1e-8),
-    ]
-
-
-def test_equal_values_are_normalized_to_zero():
+    one = 1 / (1 + 1e-8)
+    assert normalized(np.array([1.0, 3, 1, 3])).tolist() == [-one, one, -one, one]
     assert normalized(np.array([4.0, 4, 4])).tolist() == [0, 0, 0]
 
 

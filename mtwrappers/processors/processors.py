@@ -1,0 +1,213 @@
+"""Flat processors: from the paths of one task or of several to batches of all their steps.
+
+The names, the arguments and the keys are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+
+from mtwrappers.checks import check_fraction
+from mtwrappers.log import LogSink, resolve_sink
+from mtwrappers.processors.baselines import Baseline
+from mtwrappers.processors.batches import MetaSamplesData, SamplesData
+from mtwrappers.processors.returns import (
+    Floats,
+    discounted_sums,
+    gae,
+    normalized,
+    shifted_to_positive,
+)
+from mtwrappers.processors.steps import Steps
+from mtwrappers.samplers.path import Path
+
+Log: TypeAlias = bool | Literal["all", "reward"]
+
+
+class SampleProcessor:
+    """Turns the paths of one task into a training batch of flat arrays.
+
+    Returns are discounted sums of rewards, the baseline is fitted to them, and advantages are
+    generalized advantage estimates; see `mtwrappers.processors.returns`. Paths are not changed.
+
+    Args:
+        baseline: Predicts returns; has ``fit`` and ``predict``, see
+            `mtwrappers.processors.baselines.Baseline`.
+        discount: In [0, 1].
+        gae_lambda: In [0, 1].
+        normalize_adv: Whether advantages get mean 0 and standard deviation 1.
+        positive_adv: Whether advantages are then shifted to be positive.
+        bootstrap_truncated: Whether a path that a time limit cut (and no terminal state ended) is
+            worth the baseline's value of its ``next_observation`` after its last step; ProMP's
+            is worth 0. The baseline is then fitted to returns that go on after the cut, for which
+            it needs ``fit_bootstrapped``.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
+
+    Raises:
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], or the baseline cannot be
+            fitted as ``bootstrap_truncated`` needs it.
+        TypeError: If the baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither
+            kind.
+    """
+
+    def __init__(
+        self,
+        baseline: Baseline,
+        discount: float = 0.99,
+        gae_lambda: float = 1.0,
+        normalize_adv: bool = False,
+        positive_adv: bool = False,
+        *,
+        bootstrap_truncated: bool = False,
+        log_sink: LogSink | None = None,
+    ) -> None:
+        self.baseline = checked_baseline(baseline, bootstrap_truncated)
+        self.discount = check_fraction(discount, "discount")
+        self.gae_lambda = check_fraction(gae_lambda, "gae_lambda")
+        self.normalize_adv = normalize_adv
+        self.positive_adv = positive_adv
+        self.bootstrap_truncated = bootstrap_truncated
+        self._sink = resolve_sink(log_sink)
+
+    def process_samples(
+        self, paths: Sequence[Path], log: Log = False, log_prefix: str = ""
+    ) -> SamplesData:
+        """Makes the batch of one task's paths.
+
+        Args:
+            paths: A list of paths; see `mtwrappers.samplers.path`.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log_prefix: Put before every key.
+
+        Raises:
+            ValueError: If the paths are malformed, or an observation, a reward or a prediction is
+                not finite; the message names path and step.
+        """
+        data: SamplesData = self._batches([self._steps(paths, "paths")], log, log_prefix)[0]
+        return data
+
+    def _meta_batches(self, paths: Any, log: Log, prefix: str) -> list[Any]:
+        """The batches of several tasks; what they share is ``adj_avg_rewards`` and the log."""
+        if not isinstance(paths, Mapping) or not paths:
+            got = "none" if isinstance(paths, Mapping) else type(paths).__name__
+            raise ValueError(f"expected a dict of the paths of at least one task, got {got}")
+        tasks = [self._steps(own, f"paths of task {task!r}") for task, own in paths.items()]
+        batches = self._batches(tasks, log, prefix)
+        rewards = np.concatenate([steps.rewards for steps in tasks])
+        mean, std = np.mean(rewards), np.std(rewards)
+        for data, steps in zip(batches, tasks, strict=True):
+            adjusted = (steps.rewards - mean) / (std + 1e-8)
+            data["adj_avg_rewards"] = self._arranged(adjusted, steps)
+        return batches
+
+    def _batches(self, tasks: Sequence[Steps], log: Log, prefix: str) -> list[Any]:
+        if log not in (True, False, "all", "reward"):
+            raise ValueError(f"log must be True, False, 'all' or 'reward', got {log!r}")
+        batches = []
+        returns = [discounted_sums(steps.rewards, self.discount, steps.lengths) for steps in tasks]
+        for steps, own in zip(tasks, returns, strict=True):
+            data = {
+                "observations": steps.observations,
+                "actions": steps.joined("actions"),
+                "rewards": steps.rewards,
+                "returns": own,
+                **self._estimates(steps, own),
+                "env_infos": steps.joined("env_infos"),
+                "agent_infos": steps.joined("agent_infos"),
+            }
+            batches.append({key: self._arranged(value, steps) for key, value in data.items()})
+        if log:
+            self._log(tasks, returns, log, prefix)
+        return batches
+
+    def _steps(self, paths: Sequence[Path], what: str) -> Steps:
+        return Steps(paths, what)
+
+    def _estimates(self, steps: Steps, returns: Floats) -> dict[str, Floats]:
+        """What the baseline is for: arrays ``(S,)``."""
+        return {"advantages": self._advantages(self.baseline, steps, returns)}
+
+    def _arranged(self, values: Any, steps: Steps) -> Any:
+        """Arrays ``(S, ...)``, or dicts of them, in the form of the batch."""
+        return values
+
+    def _advantages(self, baseline: Baseline, steps: Steps, returns: Floats) -> Floats:
+        """Advantages ``(S,)`` over a baseline that is fitted to the returns."""
+        discount = self.discount if self.bootstrap_truncated else None
+        values, after = steps.fit_predict(baseline, returns, "returns", discount)
+        return self._rescaled(
+            gae(steps.rewards, values, after, self.discount, self.gae_lambda, steps.lengths)
+        )
+
+    def _rescaled(self, values: Floats) -> Floats:
+        if self.normalize_adv:
+            values = normalized(values)
+        if self.positive_adv:
+            values = shifted_to_positive(values)
+        return values
+
+    def _log(
+        self, tasks: Sequence[Steps], returns: Sequence[Floats], log: Log, prefix: str
+    ) -> None:
+        """Logs over the paths of all tasks: first returns are discounted, sums are not."""
+        sums = np.concatenate([np.add.reduceat(t.rewards, t.starts) for t in tasks])
+        first = np.concatenate([own[t.starts] for t, own in zip(tasks, returns, strict=True)])
+        figures = {
+            "AverageDiscountedReturn": np.mean(first),
+            "AverageReturn": np.mean(sums),
+            "NumTrajs": len(sums),
+            "StdReturn": np.std(sums),
+            "MaxReturn": np.max(sums),
+            "MinReturn": np.min(sums),
+        }
+        for key in ("AverageReturn",) if log == "reward" else figures:
+            self._sink(f"{prefix}{key}", float(figures[key]))
+
+
+class MetaSampleProcessor(SampleProcessor):
+    """Turns the paths of several tasks into a flat batch for each.
+
+    The arguments are those of `SampleProcessor`. The baseline is fitted to each task anew. Each
+    batch also has ``adj_avg_rewards`` (E-MAML, Stadie et al. 2018, as in ProMP).
+    """
+
+    # Takes the paths of all tasks, as ProMP's does.
+    def process_samples(  # type: ignore[override]
+        self,
+        paths_meta_batch: Mapping[Any, Sequence[Path]],
+        log: Log = False,
+        log_prefix: str = "",
+    ) -> list[MetaSamplesData]:
+        """Makes the batches, in the order of the tasks.
+
+        Args:
+            paths_meta_batch: The paths of each task, by its index; see `mtwrappers.samplers.path`.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log_prefix: Put before every key.
+
+        Raises:
+            ValueError: If there are no tasks, their paths are malformed, or an observation, a
+                reward or a prediction is not finite; the message names task, path and step.
+        """
+        return self._meta_batches(paths_meta_batch, log, log_prefix)
+
+
+def checked_baseline(baseline: Any, bootstrapped: bool) -> Baseline:
+    """Returns a baseline that has the methods which a processor calls.
+
+    Raises:
+        TypeError: If it has no ``fit`` and ``predict``.
+        ValueError: If it shall be bootstrapped and has no ``fit_bootstrapped``.
+    """
+    if not all(callable(getattr(baseline, name, None)) for name in ("fit", "predict")):
+        raise TypeError(f"a baseline must have fit and predict, got {baseline!r}")
+    if bootstrapped and not callable(getattr(baseline, "fit_bootstrapped", None)):
+        raise ValueError(
+            "bootstrap_truncated needs a baseline with fit_bootstrapped, which values what follows "
+            f"a cut by its observation, such as LinearFeatureBaseline; got {baseline!r}"
+        )
+    checked: Baseline = baseline
+    return checked

@@ -1,0 +1,85 @@
+"""The steps of some paths, checked and joined."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.processors.baselines import LinearFeatureBaseline, LinearTimeBaseline
+from mtwrappers.processors.returns import Floats
+from mtwrappers.samplers.path import Path, check_finite, check_paths, cut_observations, join
+
+
+class Steps:
+    """``S`` steps of ``P`` paths, one path after another.
+
+    Args:
+        paths: A list of paths. They are not changed.
+        what: What messages call them.
+
+    Raises:
+        ValueError: If the paths are malformed, or an observation or a reward is not finite.
+    """
+
+    def __init__(self, paths: Sequence[Path], what: str) -> None:
+        self.lengths = check_paths(paths, what)
+        self.paths = paths
+        self.what = what
+        self.starts = np.cumsum([0, *self.lengths[:-1]])
+        self.observations = np.concatenate([path["observations"] for path in paths])
+        rewards = np.concatenate([path["rewards"] for path in paths])
+        check_finite(rewards, self.lengths, "reward", what)
+        check_finite(self.observations, self.lengths, "observation", what)
+        self.rewards = rewards.astype(np.float64, copy=False)
+
+    def joined(self, key: str) -> Any:
+        """A key of all paths, joined; an empty dict if they have none."""
+        return join([path.get(key, {}) for path in self.paths])
+
+    def fit_predict(
+        self, baseline: Any, targets: Floats, key: str, discount: float | None = None
+    ) -> tuple[Floats, Floats]:
+        """Fits a baseline to targets and predicts them.
+
+        Args:
+            baseline: What is fitted.
+            targets: Shape ``(S,)``.
+            key: Under which the baseline finds them in its paths.
+            discount: If given, targets go on after a time limit with this discount.
+
+        Returns:
+            The predictions for all steps, ``(S,)``, and for what follows each path, ``(P,)``: zero
+            where nothing does.
+        """
+        # Subclasses may change fit or predict; these very classes take all paths at once.
+        if type(baseline) in (LinearFeatureBaseline, LinearTimeBaseline) and discount is None:
+            values = baseline.fit_steps(self.observations, targets, self.lengths)
+            check_finite(values, self.lengths, "prediction", self.what)
+            return values, np.zeros(len(self.lengths))
+        own = np.split(targets, self.starts[1:])
+        paths = [{**path, key: part} for path, part in zip(self.paths, own, strict=True)]
+        ends: list[NDArray[Any] | None] = [None] * len(paths)
+        if discount is None:
+            baseline.fit(paths, target_key=key)
+        else:
+            ends = cut_observations(paths, self.what)
+            baseline.fit_bootstrapped(paths, discount, target_key=key)
+        counts, predicted = [], []
+        for i, (path, end) in enumerate(zip(paths, ends, strict=True)):
+            if end is not None:
+                path["observations"] = np.concatenate([path["observations"], end[None]])
+            counts.append(self.lengths[i] + (end is not None))
+            predicted.append(baseline.predict(path))
+            if np.shape(predicted[i]) != (counts[i],):
+                raise ValueError(
+                    f"the baseline must predict shape ({counts[i]},) for path {i} of {self.what}, "
+                    f"got {np.shape(predicted[i])}"
+                )
+        values = np.concatenate(predicted)
+        check_finite(values, counts, "prediction", self.what)
+        last = np.cumsum(counts) - 1
+        cut = np.array([end is not None for end in ends])
+        return np.delete(values, last[cut]), np.where(cut, values[last], 0.0)

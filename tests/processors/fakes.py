@@ -1,0 +1,91 @@
+"""Paths, baselines and plain loops that the tests of processors share."""
+
+import copy
+
+import numpy as np
+
+from tests.fakes import equal
+
+
+def make_path(rewards, *, obs=None, ended="terminated", **changes):
+    """A path with these rewards; by default observations are the rewards' negatives, twice.
+
+    Args:
+        rewards: A number per step.
+        obs: The first column of the observations, and of the next observation after them.
+        ended: Which flag its last step has, or None.
+        changes: Replace what is made.
+    """
+    n = len(rewards)
+    column = [-r for r in rewards] + [0.0] if obs is None else obs
+    both = np.repeat(np.asarray(column, np.float64)[:, None], 2, axis=1)
+    last = np.arange(n) == n - 1
+    none = np.zeros(n, np.bool_)
+    path = {
+        "observations": both[:n],
+        "actions": np.arange(3.0 * n).reshape(n, 3),
+        "rewards": np.asarray(rewards, np.float64),
+        "terminated": last if ended == "terminated" else none,
+        "truncated": last if ended == "truncated" else none.copy(),
+        "env_infos": {"step": np.arange(1, n + 1)},
+        "agent_infos": {"mean": np.arange(3.0 * n).reshape(n, 3) / 2, "deep": {"x": np.ones(n)}},
+        "next_observation": both[n] if len(both) > n else both[-1],
+    }
+    return {**path, **changes}
+
+
+def random_paths(seed, n=6, longest=12, ended=("terminated", "truncated")):
+    """Paths of random lengths, rewards and observations."""
+    rng = np.random.default_rng(seed)
+    paths = []
+    for i in range(n):
+        steps = int(rng.integers(1, longest + 1))
+        path = make_path(rng.normal(size=steps), ended=ended[i % len(ended)])
+        path["observations"] = rng.normal(size=(steps, 2))
+        path["next_observation"] = rng.normal(size=2)
+        paths.append(path)
+    return paths
+
+
+def unchanged(paths, process):
+    """What ``process`` returns, after a check that it left the paths as they were."""
+    before = copy.deepcopy(paths)
+    result = process(paths)
+    assert equal(paths, before)
+    return result
+
+
+class ObservedValue:
+    """A baseline of methods alone: the value is the first observation."""
+
+    def __init__(self):
+        self.fitted = []
+
+    def fit(self, paths, target_key="returns"):
+        self.fitted.append((target_key, [path[target_key].tolist() for path in paths]))
+
+    def fit_bootstrapped(self, paths, discount, target_key="returns"):
+        self.fit(paths, target_key)
+
+    def predict(self, path):
+        return path["observations"][:, 0].copy()
+
+
+def loop_returns(rewards, discount):
+    """Discounted sums of one path, step by step from its end."""
+    returns, following = [], 0.0
+    for reward in reversed(list(rewards)):
+        following = reward + discount * following
+        returns.append(following)
+    return returns[::-1]
+
+
+def loop_gae(rewards, values, last_value, discount, gae_lambda):
+    """Generalized advantage estimates of one path, step by step from its end."""
+    advantages, following, next_value = [], 0.0, last_value
+    for reward, value in zip(reversed(list(rewards)), reversed(list(values)), strict=True):
+        delta = discount * next_value + reward - value
+        following = delta + discount * gae_lambda * following
+        advantages.append(following)
+        next_value = value
+    return advantages[::-1]
