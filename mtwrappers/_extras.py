@@ -20,5 +20,6 @@ def import_extra(module: str, extra: str) -> Any:
         if exc.name is None or not (module + ".").startswith(exc.name + "."):
             raise
         raise DependencyNotInstalled(
-            f"{module!r} is not installed; it comes with: pip install 'mtwrappers[{extra}]'"
+            f"{module!r} is not installed; it comes with: pip install '.[{extra}]' in a clone of "
+            "mtwrappers"
         ) from exc

@@ -65,6 +65,11 @@ def test_a_star_import_brings_every_public_name():
     assert set(mtwrappers.__all__) <= set(namespace)
 
 
+def test_the_checkers_need_no_import_of_their_own():
+    code = "import mtwrappers; print(mtwrappers.testing.check_mtenv.__name__)"
+    assert run_python(code) == "check_mtenv"
+
+
 def test_an_unknown_name_is_an_attribute_error_that_names_it():
     with pytest.raises(AttributeError, match="module 'mtwrappers' has no attribute 'Nothing'"):
         mtwrappers.Nothing  # noqa: B018
@@ -156,7 +161,7 @@ def test_an_extra_that_is_installed_is_imported():
 
 @pytest.mark.parametrize("module", ["no_such_module", "no_such_module.part"])
 def test_a_missing_extra_says_how_to_install_it(module):
-    expected = rf"'{module}' is not installed; .*pip install 'mtwrappers\[cli\]'"
+    expected = rf"'{module}' is not installed; .*pip install '\.\[cli\]' in a clone"
     with pytest.raises(DependencyNotInstalled, match=expected):
         import_extra(module, "cli")
 

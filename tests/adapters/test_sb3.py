@@ -217,7 +217,7 @@ def test_it_logs_success_rates(sb3):
 def test_without_the_library_it_says_what_to_install(monkeypatch):
     for name in ("stable_baselines3", "stable_baselines3.common.vec_env"):
         monkeypatch.setitem(sys.modules, name, None)
-    with pytest.raises(DependencyNotInstalled, match=r"pip install 'mtwrappers\[sb3\]'"):
+    with pytest.raises(DependencyNotInstalled, match=r"pip install '\.\[sb3\]' in a clone"):
         as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(1), 1))
 
 

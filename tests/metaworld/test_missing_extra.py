@@ -76,7 +76,10 @@ def test_the_environments_of_meta_world_name_the_extra_to_install(run):
         "    except DependencyNotInstalled as error:\n"
         "        print(use, error, sep=': ')\n"
     )
-    message = "'metaworld' is not installed; it comes with: pip install 'mtwrappers[metaworld]'"
+    message = (
+        "'metaworld' is not installed; it comes with: pip install '.[metaworld]' in a clone of "
+        "mtwrappers"
+    )
     assert done.stdout.splitlines() == [f"{use}: {message}" for use in uses]
     assert done.stderr == ""
 
@@ -88,5 +91,5 @@ def test_the_command_line_names_an_extra_to_install_in_one_line(run, command):
     assert done.stdout == ""
     assert done.stderr == (
         "mtwrappers: error: 'metaworld' is not installed; it comes with: "
-        "pip install 'mtwrappers[metaworld]'\n"
+        "pip install '.[metaworld]' in a clone of mtwrappers\n"
     )

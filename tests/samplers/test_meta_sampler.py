@@ -416,7 +416,7 @@ def test_progress_shows_the_paths_and_changes_none(monkeypatch, capsys):
 
 def test_progress_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "rich.progress", None)
-    with pytest.raises(DependencyNotInstalled, match=r"pip install 'mtwrappers\[cli\]'"):
+    with pytest.raises(DependencyNotInstalled, match=r"pip install '\.\[cli\]' in a clone"):
         MetaSampler(CountingSetTaskEnv(), lazy, 1, 1, 5, progress=True)
 
 

@@ -1,0 +1,54 @@
+"""The public names, where they are defined; `__init__.py` loads them on first use."""
+
+from mtwrappers import testing as testing
+from mtwrappers.adapters.sb3 import as_sb3_vec_env as as_sb3_vec_env
+from mtwrappers.adapters.torchrl import as_torchrl_env as as_torchrl_env
+from mtwrappers.core import MTEnv as MTEnv
+from mtwrappers.errors import SeedNotSetError as SeedNotSetError
+from mtwrappers.errors import WorkerDiedError as WorkerDiedError
+from mtwrappers.evaluation import evaluate as evaluate
+from mtwrappers.evaluation import few_shot_evaluate as few_shot_evaluate
+from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv as MetaWorldSetTaskEnv
+from mtwrappers.point_env import PointGoalEnv as PointGoalEnv
+from mtwrappers.processors.baselines import LinearFeatureBaseline as LinearFeatureBaseline
+from mtwrappers.processors.baselines import LinearTimeBaseline as LinearTimeBaseline
+from mtwrappers.processors.baselines import ZeroBaseline as ZeroBaseline
+from mtwrappers.processors.dice import DiceMetaSampleProcessor as DiceMetaSampleProcessor
+from mtwrappers.processors.dice import DiceSampleProcessor as DiceSampleProcessor
+from mtwrappers.processors.processors import MetaSampleProcessor as MetaSampleProcessor
+from mtwrappers.processors.processors import SampleProcessor as SampleProcessor
+from mtwrappers.samplers.meta_sampler import MetaSampler as MetaSampler
+from mtwrappers.samplers.sampler import Sampler as Sampler
+from mtwrappers.tasks.samplers import ConstructEnvsSampler as ConstructEnvsSampler
+from mtwrappers.tasks.samplers import EnvPoolSampler as EnvPoolSampler
+from mtwrappers.tasks.samplers import MetaWorldTaskSampler as MetaWorldTaskSampler
+from mtwrappers.tasks.samplers import SetTaskSampler as SetTaskSampler
+from mtwrappers.tasks.samplers import TaskSampler as TaskSampler
+from mtwrappers.tasks.updates import EnvUpdate as EnvUpdate
+from mtwrappers.tasks.updates import ExistingEnvUpdate as ExistingEnvUpdate
+from mtwrappers.tasks.updates import NewEnvUpdate as NewEnvUpdate
+from mtwrappers.tasks.updates import SetTaskUpdate as SetTaskUpdate
+from mtwrappers.vector.base import MetaVectorEnv as MetaVectorEnv
+from mtwrappers.vector.iterative import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
+from mtwrappers.vector.parallel import MetaParallelEnvExecutor as MetaParallelEnvExecutor
+from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv as EnvToMTEnv
+from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv as FlattenMTEnv
+from mtwrappers.wrappers.multi_env import MultiEnvWrapper as MultiEnvWrapper
+from mtwrappers.wrappers.normalize_observation import (
+    NormalizeObservationPerTask as NormalizeObservationPerTask,
+)
+from mtwrappers.wrappers.normalize_observation import (
+    VectorNormalizeObservationPerTask as VectorNormalizeObservationPerTask,
+)
+from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask as NormalizeRewardPerTask
+from mtwrappers.wrappers.normalize_reward import (
+    VectorNormalizeRewardPerTask as VectorNormalizeRewardPerTask,
+)
+from mtwrappers.wrappers.rl2 import RL2Observation as RL2Observation
+from mtwrappers.wrappers.rl2 import VectorRL2Observation as VectorRL2Observation
+from mtwrappers.wrappers.task_name import TaskNameWrapper as TaskNameWrapper
+from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper as TaskOnehotWrapper
+from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess as TerminateOnSuccess
+from mtwrappers.wrappers.vector import MetaVectorWrapper as MetaVectorWrapper
+
+__version__: str
