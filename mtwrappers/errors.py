@@ -2,6 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import inspect
+from typing import Any
+
+import cloudpickle
+
 
 class SeedNotSetError(AssertionError):
     """A random stream was asked for a number before it was seeded.
@@ -11,22 +17,8 @@ class SeedNotSetError(AssertionError):
     """
 
 
-def with_context(exc: Exception, where: str) -> Exception:
-    """An exception of the same type whose message starts with ``where``.
-
-    Callers keep catching what they caught before, and the message names the offender. A type that
-    cannot be built from one string becomes a ``RuntimeError``.
-    """
-    message = f"{where}: {exc}" if str(exc) else f"{where}: {type(exc).__name__}"
-    try:
-        named = type(exc)(message)
-    except Exception:  # its class may take other arguments, and do anything with this one
-        return RuntimeError(f"{where}: {type(exc).__name__}: {exc}")
-    return named if message in str(named) else RuntimeError(f"{message} ({type(exc).__name__})")
-
-
 class WorkerDiedError(RuntimeError):
-    """A worker process died, or hung for longer than its time-out, and its steps are lost.
+    """A worker process died, or hung for longer than its timeout, and its steps are lost.
 
     The message names the worker, how it ended, its environments and their tasks.
     """
@@ -41,3 +33,66 @@ class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised its
 
     def __str__(self) -> str:
         return f"\n{self.text}"
+
+
+def with_context(exc: Exception, where: str) -> Exception:
+    """The same exception, with a message that starts with ``where``.
+
+    It is an instance of the type of ``exc`` and has all its fields (``args``, ``errno``,
+    ``filename``, a class's own), so whoever catches ``exc`` catches and reads it as before. It
+    pickles; fields that do not pickle are left behind then. A type that cannot be subclassed
+    becomes a ``RuntimeError`` whose message names it.
+
+    Args:
+        exc: The exception, which is not changed.
+        where: What failed, such as ``"environment 3"``.
+    """
+    kind = exc.kind if isinstance(exc, _Placed) else type(exc)
+    return _build(kind, f"{where}: {str(exc) or kind.__name__}", _fields(exc))
+
+
+class _Placed(Exception):  # noqa: N818 (a mixin)
+    """The part of an exception with context that is not its own type's."""
+
+    kind: type[Exception]
+    message: str
+
+    def __str__(self) -> str:
+        return self.message
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        fields = {name: value for name, value in _fields(self).items() if _pickles(value)}
+        return _build, (self.kind, self.message, fields)
+
+
+def _build(kind: type[Exception], message: str, fields: dict[str, Any]) -> Exception:
+    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
+    try:
+        placed: Any = type(kind.__name__, (_Placed, kind), names)
+        # Not through its constructor, which may take any arguments and do anything with them.
+        exc: Exception = placed.__new__(placed, *fields.get("args", ()))
+    except Exception:
+        return RuntimeError(f"{message} ({kind.__name__})")
+    for name, value in {**fields, "kind": kind, "message": message}.items():
+        with contextlib.suppress(AttributeError, TypeError):  # a field that is read-only
+            setattr(exc, name, value)
+    return exc
+
+
+def _fields(exc: Exception) -> dict[str, Any]:
+    """All that an exception holds: ``args``, its ``__dict__``, and what is in slots or in C."""
+    fields = {}
+    for cls in type(exc).__mro__:
+        for name, member in vars(cls).items():
+            if inspect.isdatadescriptor(member) and not name.startswith("__"):
+                with contextlib.suppress(Exception):  # unset, or a property that raises
+                    fields[name] = getattr(exc, name)
+    return {**fields, **vars(exc)}
+
+
+def _pickles(value: Any) -> bool:
+    try:
+        cloudpickle.loads(cloudpickle.dumps(value))
+    except Exception:  # any class may refuse to be pickled in any way
+        return False
+    return True

@@ -1,14 +1,36 @@
+import errno
+import pickle
+import threading
+
 import pytest
 
 from mtwrappers import SeedNotSetError, WorkerDiedError
 from mtwrappers.errors import WorkerTraceback, with_context
 
 
-def test_a_seed_that_is_not_set_is_an_assertion_error():
+class CodedError(Exception):
+    """Takes two arguments, writes its own message, and keeps a field and something unpicklable."""
+
+    def __init__(self, code: int, what: str) -> None:
+        super().__init__(what)
+        self.code = code
+        self.lock = threading.Lock()
+
+    def __str__(self):
+        return f"code {self.code}"
+
+
+class SlottedError(Exception):
+    __slots__ = ("size",)
+
+
+class FinalError(Exception):
+    def __init_subclass__(cls):
+        raise TypeError("no subclasses")
+
+
+def test_our_errors_are_those_that_callers_may_catch():
     assert issubclass(SeedNotSetError, AssertionError)
-
-
-def test_a_dead_worker_is_a_runtime_error():
     assert issubclass(WorkerDiedError, RuntimeError)
 
 
@@ -16,47 +38,59 @@ def test_the_traceback_of_a_worker_begins_on_a_line_of_its_own():
     assert str(WorkerTraceback("Traceback: here")) == "\nTraceback: here"
 
 
-@pytest.mark.parametrize("kind", [ValueError, TypeError, OSError, ImportError, SeedNotSetError])
-def test_an_error_keeps_its_type_and_its_message_starts_with_the_place(kind):
-    named = with_context(kind("it broke"), "task 3")
-    assert type(named) is kind
-    assert str(named) == "task 3: it broke"
+@pytest.mark.parametrize(
+    ("exc", "message", "fields"),
+    [
+        (ValueError("it broke"), "task 3: it broke", {"args": ("it broke",)}),
+        (RecursionError(), "task 3: RecursionError", {}),
+        (KeyError("goal"), "task 3: 'goal'", {"args": ("goal",)}),
+        (SeedNotSetError("no seed"), "task 3: no seed", {}),
+        (ImportError("no x", name="x", path="p"), "task 3: no x", {"name": "x", "path": "p"}),
+        (
+            FileNotFoundError(2, "No such file", "goal.xml"),
+            "task 3: [Errno 2] No such file: 'goal.xml'",
+            {"errno": 2, "strerror": "No such file", "filename": "goal.xml"},
+        ),
+        (
+            UnicodeDecodeError("ascii", b"\xff", 0, 1, "no such letter"),
+            "task 3: 'ascii' codec can't decode byte 0xff in position 0: no such letter",
+            {"encoding": "ascii", "object": b"\xff", "start": 0, "reason": "no such letter"},
+        ),
+        (CodedError(7, "it broke"), "task 3: code 7", {"code": 7, "args": ("it broke",)}),
+    ],
+)
+def test_an_error_keeps_its_type_and_its_fields_and_its_message_starts_with_the_place(
+    exc, message, fields
+):
+    kind, before = type(exc), (str(exc), exc.args)
+    named = with_context(exc, "task 3")
+    for one in (named, pickle.loads(pickle.dumps(named))):
+        assert isinstance(one, kind)
+        assert type(one).__qualname__ == kind.__qualname__
+        assert str(one) == message
+        assert {name: getattr(one, name) for name in fields} == fields
+    assert (str(exc), exc.args) == before
 
 
-def test_an_error_without_a_message_is_named_by_its_type():
-    named = with_context(RecursionError(), "task 3")
-    assert type(named) is RecursionError
-    assert str(named) == "task 3: RecursionError"
+def test_fields_in_slots_are_kept_too():
+    exc = SlottedError("big")
+    exc.size = 9
+    assert with_context(exc, "task 3").size == 9
 
 
-def test_a_key_error_keeps_its_type_although_it_quotes_its_message():
-    named = with_context(KeyError("goal"), "task 3")
-    assert type(named) is KeyError
-    assert named.args == ("task 3: 'goal'",)
+def test_what_does_not_pickle_stays_behind():
+    named = with_context(CodedError(7, "x"), "task 3")
+    assert named.lock is not None
+    assert not hasattr(pickle.loads(pickle.dumps(named)), "lock")
 
 
-def test_an_error_that_takes_more_than_a_message_becomes_a_runtime_error():
-    original = UnicodeDecodeError("ascii", b"\xff", 0, 1, "no such letter")
-    named = with_context(original, "task 3")
+def test_places_add_up():
+    named = with_context(with_context(OSError(errno.EPERM, "no"), "task 3"), "environment 1")
+    assert str(named) == "environment 1: task 3: [Errno 1] no"
+    assert isinstance(pickle.loads(pickle.dumps(named)), PermissionError)
+
+
+def test_an_error_that_cannot_be_subclassed_becomes_a_runtime_error_that_names_it():
+    named = with_context(FinalError("it broke"), "task 3")
     assert type(named) is RuntimeError
-    assert str(named) == (
-        "task 3: UnicodeDecodeError: 'ascii' codec can't decode byte 0xff in position 0: "
-        "no such letter"
-    )
-
-
-class SilentError(Exception):
-    def __str__(self):
-        return "always the same"
-
-
-def test_an_error_that_would_lose_the_place_becomes_a_runtime_error():
-    named = with_context(SilentError("unseen"), "task 3")
-    assert type(named) is RuntimeError
-    assert str(named) == "task 3: always the same (SilentError)"
-
-
-def test_the_original_error_is_not_changed():
-    original = ValueError("it broke")
-    with_context(original, "task 3")
-    assert str(original) == "it broke"
+    assert str(named) == "task 3: it broke (FinalError)"

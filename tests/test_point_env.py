@@ -216,7 +216,7 @@ def test_make_takes_a_radius_and_limits_episodes():
 def test_make_vec_makes_tasks_side_by_side(kwargs, num_tasks, num_envs):
     envs = gymnasium.make_vec(ID, **kwargs)
     assert isinstance(envs.unwrapped, MetaIterativeEnvExecutor)
-    assert (envs.unwrapped.num_tasks, envs.num_envs) == (num_tasks, num_envs)
+    assert (envs.unwrapped.meta_batch_size, envs.num_envs) == (num_tasks, num_envs)
     tasks = [{"goal": (float(i + 1), 0.0)} for i in range(num_tasks)]
     envs.unwrapped.set_tasks(tasks)
     obs, infos = envs.reset(seed=0)

@@ -20,6 +20,7 @@ from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.task_control import TaskControl
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import Execution, fit_sizes, make_executor
+from mtwrappers.vector.parallel import TIMEOUT
 from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
 
 TASK_ENCODINGS = ("onehot", "none", "dict")
@@ -102,7 +103,7 @@ def make_vec_env(
     workers: int | None = None,
     autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
     on_worker_failure: Literal["raise", "restart"] | None = None,
-    timeout: float | None = None,
+    timeout: float | None = TIMEOUT,
     context: str | None = None,
     **kwargs: Any,
 ) -> MetaVectorEnv:

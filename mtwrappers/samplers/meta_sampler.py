@@ -19,8 +19,8 @@ from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout, spread
 from mtwrappers.seeding import check_seed
+from mtwrappers.vector.arguments import check_autoreset_mode
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.checks import check_autoreset_mode
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor
 

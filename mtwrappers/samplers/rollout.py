@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.checks import ARRAY_SPACES
+from mtwrappers.vector.buffers import ARRAY_SPACES
 
 Flags = NDArray[np.bool_]
 # An episode of this many steps is taken for one that never ends, unless a limit was given.

@@ -18,7 +18,7 @@ from mtwrappers.testing.checks import (
     shares_memory,
     untouched_global_random,
 )
-from mtwrappers.vector.makers import Maker
+from mtwrappers.vector.arguments import Maker
 
 MakeVector = Callable[..., VectorEnv[Any, Any, Any]]
 

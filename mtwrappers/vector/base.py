@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import abc
+import functools
 import os
+import threading
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 import numpy as np
 from gymnasium.error import ClosedEnvironmentError, ResetNeeded
@@ -15,19 +17,46 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
-from mtwrappers.vector.checks import (
+from mtwrappers.vector.arguments import (
     ActionCheck,
     check_autoreset_mode,
-    check_mask,
     check_same_spaces,
+    split_options,
     spread_seeds,
 )
+from mtwrappers.vector.block import EachCall
+from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.rllib import check_rllib
 
-EachCall = list[tuple[tuple[Any, ...], dict[str, Any]] | None]
-# The methods by which environments are turned to a task, the first that they have.
+# The methods by which environments are turned to a task; the first that they have is used.
 TASK_SETTERS = ("set_task", "set_task_state")
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+P = ParamSpec("P")
+R = TypeVar("R")
+E = TypeVar("E", bound="MetaVectorEnv")
+
+
+def _exclusive(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+    """Refuses a call on a closed executor, during another call, or while a step is under way."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def alone(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self._require_open()
+        if not self._turn.acquire(blocking=False):
+            raise RuntimeError(
+                f"{name}() during another call of this {type(self).__name__}: its methods must be "
+                "called by one thread at a time"
+            )
+        try:
+            self._user = threading.get_ident()
+            if self._stepping and name != "step_wait":
+                raise RuntimeError(f"{name}() while a step is under way: call step_wait() first")
+            return method(self, *args, **kwargs)
+        finally:
+            self._turn.release()
+
+    return alone
 
 
 class MetaVectorEnv(VectorEnv[Any, Any, Any]):
@@ -38,11 +67,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     rewards, flags and infos. Every array and dict that is returned is new. ``call``, ``get_attr``
     and ``set_attr`` are Gymnasium's; `set_tasks` turns each task's environments to a task.
 
+    After a `step` or `reset` that raised, the environments are no longer in step with each other,
+    and a `reset` of all of them is due. Methods must be called by one thread at a time.
+
     A subclass makes its environments and implements the methods at the end.
 
     Args:
         meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments a task.
+        envs_per_task: ``K``, how many environments per task.
         autoreset_mode: How an episode begins after another ends; see
             `gymnasium.vector.AutoresetMode`.
 
@@ -52,12 +84,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     """
 
     autoreset_mode: AutoresetMode
+    closed = True  # until it is built
+    # For copies of an environment: a seed for the first reset of each.
+    _first_seeds: list[int] | None = None
 
     def __init__(
         self, meta_batch_size: int, envs_per_task: int, autoreset_mode: str | AutoresetMode
     ) -> None:
-        self.closed = True  # until it is built
         self._pid = os.getpid()
+        self._turn = threading.Lock()
+        self._user = threading.get_ident()  # the thread whose call is, or was last, under way
         self.meta_batch_size = positive(meta_batch_size, "meta_batch_size")
         self.envs_per_task = positive(envs_per_task, "envs_per_task")
         self.num_envs = self.meta_batch_size * self.envs_per_task
@@ -66,6 +102,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._over = np.zeros(self.num_envs, dtype=np.bool_)
         self._was_reset = False
         self._stepping = False
+        self._setter: str | None = None
 
     def _declare(
         self,
@@ -83,15 +120,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._check_actions = ActionCheck(
             self.single_action_space, self.action_space, self.num_envs
         )
+        self._layout = ObsLayout(self.single_observation_space, self.num_envs)
         self.closed = False
 
     # The tasks.
 
-    @property
-    def num_tasks(self) -> int:
-        """``M``, how many tasks stand side by side."""
-        return self.meta_batch_size
-
+    @_exclusive
     def set_tasks(self, tasks: Sequence[Any]) -> None:
         """Turns each task's environments to a task, from the next `reset` on.
 
@@ -103,28 +137,23 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             ValueError: If there are not exactly ``M``.
             AttributeError: If the environments have neither method.
         """
-        self._require_open()
-        self._require_idle("set_tasks")
-        if isinstance(tasks, (str, bytes)) or len(tasks) != self.meta_batch_size:
+        is_list = isinstance(tasks, (Sequence, np.ndarray)) and not isinstance(tasks, (str, bytes))
+        if not is_list or len(tasks) != self.meta_batch_size:
+            got = len(tasks) if is_list else repr(tasks)
             raise ValueError(
                 f"expected {self.meta_batch_size} tasks, one for each group of "
-                f"{self.envs_per_task} environments, got {len(tasks)}"
+                f"{self.envs_per_task} environments, got {got}"
             )
-        each: EachCall = [((task,), {}) for task in tasks for _ in range(self.envs_per_task)]
-        self._call_each(self._task_setter(), each)
-        self._was_reset = False
-
-    _setter: str | None = None
-
-    def _task_setter(self) -> str:
         if self._setter is None:
-            nothing: EachCall = [((TASK_SETTERS[0],), {})] * self.num_envs
-            has = self._call_each("has_wrapper_attr", nothing)
+            has = self._call_each("has_wrapper_attr", [((TASK_SETTERS[0],), {})] * self.num_envs)
             self._setter = TASK_SETTERS[0] if all(has) else TASK_SETTERS[1]
-        return self._setter
+        each: EachCall = [((task,), {}) for task in tasks for _ in range(self.envs_per_task)]
+        self._was_reset = False
+        self._call_each(self._setter, each)
 
     # Episodes.
 
+    @_exclusive
     def reset(
         self,
         *,
@@ -140,19 +169,23 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
         Raises:
             ValueError: If the seeds or the mask have another length, or nothing is to be reset.
-            TypeError: If a seed is no integer or the mask no bool array.
+            TypeError: If a seed is not an integer, the options not a dict or the mask not a bool
+                array.
+            ResetNeeded: If some are to be reset before all of them were.
         """
-        self._require_open()
-        self._require_idle("reset")
         seeds = spread_seeds(seed, self.num_envs)
-        mask = None
-        if options is not None and "reset_mask" in options:
-            mask = check_mask(options["reset_mask"], self.num_envs)
-            options = {key: value for key, value in options.items() if key != "reset_mask"}
-        whole = mask is None or bool(mask.all())
-        if not whole and not self._was_reset:
+        options, mask = split_options(options, self.num_envs)
+        if mask is not None and not mask.all() and not self._was_reset:
             raise ResetNeeded("reset every environment before some of them")
-        result = self._reset(seeds, options, mask)
+        if self._first_seeds is not None:
+            own = zip(seeds, self._first_seeds, strict=True)
+            seeds = [first if given is None else given for given, first in own]
+        try:
+            result = self._reset(seeds, options, mask)
+        except BaseException:
+            self._was_reset = False
+            raise
+        self._first_seeds = None
         self._was_reset = True
         self._over[slice(None) if mask is None else mask] = False
         return result
@@ -168,16 +201,24 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             bool, infos.
 
         Raises:
-            ValueError: If actions have another shape or are NaN; nothing is then stepped.
+            ValueError: If actions have another shape, are not numbers or are NaN; nothing is then
+                stepped.
             ResetNeeded: If `reset` is due.
         """
         self.step_async(actions)
         return self.step_wait()
 
+    @_exclusive
     def step_async(self, actions: Any) -> None:
-        """Begins a step, so that other work can be done meanwhile; `step_wait` ends it."""
-        self._require_open()
-        self._require_idle("step_async")
+        """Begins a step, so that other work can be done meanwhile; `step_wait` ends it.
+
+        Args:
+            actions: Shape ``(N, ...)``, in `action_space`.
+
+        Raises:
+            ValueError: If actions have another shape, are not numbers or are NaN.
+            ResetNeeded: If `reset` is due.
+        """
         if not self._was_reset:
             raise ResetNeeded("call reset() before step()")
         if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
@@ -185,20 +226,28 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 f"the episodes of environments {np.flatnonzero(self._over).tolist()} are over: "
                 "reset them with options={'reset_mask': ...}"
             )
-        self._begin_step(self._check_actions(actions))
+        checked = self._check_actions(actions)
+        try:
+            self._begin_step(checked)
+        except BaseException:
+            self._was_reset = False
+            raise
         self._stepping = True
 
+    @_exclusive
     def step_wait(self) -> StepResult:
-        """Ends the step that `step_async` began.
+        """Ends the step that `step_async` began, and returns what `step` does.
 
         Raises:
             RuntimeError: If none was begun.
         """
-        self._require_open()
         if not self._stepping:
             raise RuntimeError("step_wait() needs a step_async() before it")
         try:
             result = self._end_step()
+        except BaseException:
+            self._was_reset = False
+            raise
         finally:
             self._stepping = False
         self._over = result[2] | result[3]
@@ -206,6 +255,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     # Attributes and methods of the environments.
 
+    @_exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method or a function, or reads an attribute, of each environment.
 
@@ -216,19 +266,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             *args: Passed on.
             **kwargs: Passed on.
         """
-        self._require_open()
-        self._require_idle("call")
         return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
 
+    @_exclusive
     def call_some(
         self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> list[Any]:
         """What `call` does, with the environments ``indices`` alone."""
-        self._require_open()
-        self._require_idle("call_some")
-        each: EachCall = [None] * self.num_envs
-        for i in indices:
-            each[i] = (args, kwargs)
+        chosen = set(indices)
+        each = [(args, kwargs) if i in chosen else None for i in range(self.num_envs)]
         results = self._call_each(name, each)
         return [results[i] for i in indices]
 
@@ -236,31 +282,29 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """An attribute of each environment; a method is called, as in Gymnasium."""
         return self.call(name)
 
+    @_exclusive
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of each environment.
 
         Args:
             name: The attribute, looked up through the environment's wrappers.
-            values: A list or tuple with one value an environment, or one value for all. (A
+            values: A list or tuple with one value per environment, or one value for all. (A
                 `metaworld.Task` is a tuple: put it in a list.)
 
         Raises:
             ValueError: If a list has another length than the environments.
         """
-        self._require_open()
-        self._require_idle("set_attr")
         if not isinstance(values, (list, tuple)):
             values = [values] * self.num_envs
         if len(values) != self.num_envs:
             raise ValueError(
-                f"expected {self.num_envs} values, one an environment, got {len(values)}"
+                f"expected {self.num_envs} values, one per environment, got {len(values)}"
             )
         self._set_attr_each(name, list(values))
 
+    @_exclusive
     def render(self) -> tuple[Any, ...]:
         """A frame of each environment."""
-        self._require_open()
-        self._require_idle("render")
         return tuple(self._render())
 
     @property  # type: ignore[misc] # Gymnasium's SyncVectorEnv has no setter either
@@ -273,21 +317,52 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Each environment's seed."""
         return self.get_attr("np_random_seed")
 
+    def close(self, **kwargs: Any) -> None:
+        """Closes every environment; a second call does nothing.
+
+        Raises:
+            RuntimeError: If another thread's call is under way.
+        """
+        # A signal handler may close in the middle of its own thread's call.
+        if not self.closed and self._turn.locked() and self._user != threading.get_ident():
+            raise RuntimeError("close() while another thread's call is under way")
+        super().close(**kwargs)
+
     def __del__(self) -> None:
         """Closes what was not closed."""
         # Not in a forked process, which inherits what is its parent's to close.
-        if not getattr(self, "closed", True) and self._pid == os.getpid():
+        if not self.closed and self._pid == os.getpid():
             self.close()
 
-    # Checks.
+    # What the subclasses share.
 
     def _require_open(self) -> None:
         if self.closed:
             raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
 
-    def _require_idle(self, what: str) -> None:
-        if self._stepping:
-            raise RuntimeError(f"{what}() while a step is under way: call step_wait() first")
+    def _collect(
+        self, buffers: Buffers, objects: Sequence[Any], infos: dict[str, Any]
+    ) -> StepResult:
+        """The result of a step, from buffers, or from observations that are not arrays."""
+        return (
+            self._observe(buffers, objects),
+            buffers.rewards.copy(),
+            buffers.terminated.copy(),
+            buffers.truncated.copy(),
+            infos,
+        )
+
+    def _observe(self, buffers: Buffers, objects: Sequence[Any]) -> Any:
+        layout = self._layout
+        return layout.batch(buffers.obs) if layout.fixed else layout.stack(objects)
+
+    def _add_finals(
+        self, infos: dict[str, Any], finals: Sequence[tuple[int, Any, dict[str, Any]]]
+    ) -> dict[str, Any]:
+        """Infos with ``final_obs`` and ``final_info`` of the environments whose episodes ended."""
+        for i, obs, info in finals:
+            infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, i)
+        return infos
 
     # What a subclass does.
 

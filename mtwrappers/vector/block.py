@@ -7,26 +7,31 @@ one a block in each worker.
 from __future__ import annotations
 
 import contextlib
+import copy
 import sys
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
-from mtwrappers.closing import close_all
 from mtwrappers.errors import with_context
+from mtwrappers.vector.arguments import Maker
+from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import Info
-from mtwrappers.vector.makers import Maker
+
+# The arguments of a call for each environment; ``None`` leaves one alone.
+EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
 
 
 class EnvBlock:
     """Environments ``offset`` to ``offset + n - 1`` of a vector environment.
 
-    After `reset` and `step`, `obs` and `infos` hold each environment's last observation and info
-    (``None`` where a reset left an environment out), and `finals` the last observation and info of
-    the episodes that a SAME_STEP autoreset has ended.
+    Rewards, flags and fixed observations are written into buffers. After `reset` and `step`,
+    ``obs`` and ``infos`` hold each environment's last observation and info (the info is ``None``
+    where a reset left an environment out), and ``finals`` the environment, last observation and
+    last info of each episode that a SAME_STEP autoreset has ended.
 
     Args:
         makers: The constructors of the block's environments.
@@ -35,6 +40,7 @@ class EnvBlock:
         max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
 
     Raises:
+        TypeError: If a constructor returns something else than an environment.
         Exception: Whatever a constructor raises, with the environment named.
     """
 
@@ -45,8 +51,8 @@ class EnvBlock:
         mode: AutoresetMode,
         max_path_length: int | None = None,
     ) -> None:
-        self.offset = offset
         self.envs: list[gymnasium.Env[Any, Any]] = []
+        self.rows = slice(offset, offset + len(makers))
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             for maker in makers:
@@ -63,6 +69,13 @@ class EnvBlock:
         self._elapsed = [0] * len(self.envs)
         self._names: list[Any] = [None] * len(self.envs)
 
+    def write_to(self, layout: ObsLayout, buffers: Buffers) -> None:
+        """Says where results go: into the block's rows of these buffers."""
+        self._layout, self._arrays = layout, buffers.obs
+        self._rewards = buffers.rewards[self.rows]
+        self._terminated = buffers.terminated[self.rows]
+        self._truncated = buffers.truncated[self.rows]
+
     def reset(
         self,
         seeds: Sequence[int | None],
@@ -74,7 +87,7 @@ class EnvBlock:
         Args:
             seeds: One for each environment of the block.
             options: Handed to each.
-            mask: Which to reset; all by default.
+            mask: Which to reset; ``None`` resets all.
         """
         self.finals = []
         i = 0
@@ -83,42 +96,40 @@ class EnvBlock:
                 if mask is not None and not mask[i]:
                     self.infos[i] = None
                     continue
-                self.obs[i], info = env.reset(seed=seeds[i], options=options)
-                self.infos[i] = info
+                self.infos[i] = self._begin(i, env.reset(seed=seeds[i], options=options))
                 self._over[i] = False
-                self._elapsed[i] = 0
-                self._names[i] = info.get("task_name")
         except Exception as exc:
-            raise self._named(exc, i) from exc
+            self._fail(exc, i)
+        self._write_obs()
 
-    def step(
-        self,
-        actions: Any,
-        rewards: NDArray[Any],
-        terminated: NDArray[Any],
-        truncated: NDArray[Any],
-    ) -> None:
-        """Steps every environment and writes rewards and flags into the arrays, shape ``(n,)``.
+    def step(self, actions: Any) -> None:
+        """Steps every environment.
 
         Args:
             actions: One for each environment, by its place in the block.
-            rewards: Written, float64.
-            terminated: Written, bool.
-            truncated: Written, bool.
         """
         obs, infos, over, self.finals = self.obs, self.infos, self._over, []
         same_step, next_step = self._same_step, self._next_step
         elapsed, limit = self._elapsed, self._limit
+        rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
         i = 0
         try:
             for i, env in enumerate(self.envs):
                 if next_step and over[i]:
-                    obs[i], infos[i] = env.reset()
+                    infos[i] = self._begin(i, env.reset())
                     rewards[i] = 0.0
                     terminated[i] = truncated[i] = over[i] = False
-                    elapsed[i] = 0
                     continue
-                obs[i], rewards[i], ended, cut, infos[i] = env.step(actions[i])
+                result = env.step(actions[i])
+                try:
+                    obs[i], reward, ended, cut, info = result
+                    rewards[i] = reward
+                except (TypeError, ValueError) as exc:
+                    raise _bad_step(result, exc) from exc
+                if reward is None:  # to NumPy a NaN
+                    raise TypeError("expected a reward that is a number, got None")
+                if ended is not False or cut is not False:
+                    ended, cut = _flag(ended, "terminated"), _flag(cut, "truncated")
                 elapsed[i] += 1
                 if elapsed[i] >= limit:
                     cut = True
@@ -126,18 +137,55 @@ class EnvBlock:
                 truncated[i] = cut
                 over[i] = done = ended or cut
                 if done and same_step:
-                    self.finals.append((self.offset + i, obs[i], infos[i]))  # type: ignore[arg-type]
-                    obs[i], info = env.reset()
-                    elapsed[i] = 0
-                    infos[i], self._names[i] = info, info.get("task_name")
+                    _require_info(info)
+                    # Copies: an environment may use its arrays again in the reset.
+                    last = copy.deepcopy(obs[i]), _copied(info)
+                    self.finals.append((self.rows.start + i, *last))
+                    info = self._begin(i, env.reset())
+                infos[i] = info
         except Exception as exc:
-            raise self._named(exc, i) from exc
+            self._fail(exc, i)
+        self._write_obs()
 
-    def call(
-        self,
-        name: str | Callable[..., Any],
-        each: Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None],
-    ) -> list[Any]:
+    def checked_infos(self) -> list[Info]:
+        """The infos of the last step.
+
+        Raises:
+            TypeError: If one is not a dict.
+        """
+        i = 0
+        try:
+            for i in range(len(self.infos)):
+                _require_info(self.infos[i])
+        except TypeError as exc:
+            self._fail(exc, i)
+        return self.infos  # type: ignore[return-value]
+
+    def _begin(self, i: int, result: Any) -> Info:
+        """Takes what a reset returned, and returns its info."""
+        if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
+            raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}")
+        self.obs[i] = result[0]
+        info: Info = result[1]
+        self._elapsed[i] = 0
+        self._names[i] = info.get("task_name")
+        return info
+
+    def _write_obs(self) -> None:
+        layout, start = self._layout, self.rows.start
+        if not layout.fixed:
+            return
+        try:
+            layout.write(self._arrays, start, self.obs)
+        except Exception:
+            for i, row in enumerate(self.obs):  # to find out which it was
+                try:
+                    layout.write(self._arrays, start + i, [row])
+                except Exception as exc:  # noqa: PERF203 (it has failed already)
+                    self._fail(exc, i)
+            raise
+
+    def call(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         """Calls a method or a function, or reads an attribute, of each environment.
 
         Args:
@@ -160,25 +208,26 @@ class EnvBlock:
                 value = env.get_wrapper_attr(name)
                 results.append(value(*args, **kwargs) if callable(value) else value)
         except Exception as exc:
-            raise self._named(exc, i) from exc
+            self._fail(exc, i)
         return results
 
     def set_attr(self, name: str, values: Sequence[Any]) -> None:
-        """Sets an attribute of each environment."""
-        for env, value in zip(self.envs, values, strict=True):
-            env.set_wrapper_attr(name, value)
+        """Sets an attribute of each environment, looked up through its wrappers."""
+        self.call("set_wrapper_attr", [((name, value), {}) for value in values])
 
     def render(self) -> list[Any]:
         """A frame of each environment."""
-        return [env.render() for env in self.envs]
+        return self.call("render", [((), {})] * len(self.envs))
 
     def close(self) -> None:
-        """Closes every environment."""
-        close_all(self.envs)
+        """Closes every environment, and raises what the last failing one raised, if any did."""
+        with contextlib.ExitStack() as stack:
+            for env in self.envs:
+                stack.callback(env.close)
 
-    def _named(self, exc: Exception, i: int) -> Exception:
+    def _fail(self, exc: Exception, i: int) -> NoReturn:
         name = f", task {self._names[i]!r}" if self._names[i] is not None else ""
-        return with_context(exc, f"environment {self.offset + i}{name}")
+        raise with_context(exc, f"environment {self.rows.start + i}{name}") from exc
 
 
 def _construct(maker: Maker, index: int) -> gymnasium.Env[Any, Any]:
@@ -191,3 +240,34 @@ def _construct(maker: Maker, index: int) -> gymnasium.Env[Any, Any]:
             f"the constructor of environment {index} must return a gymnasium.Env, got {env!r}"
         )
     return env
+
+
+def _bad_step(result: Any, exc: Exception) -> Exception:
+    if isinstance(result, tuple) and len(result) == 5:
+        return type(exc)(f"expected a reward that is a number, got {result[1]!r}")
+    what = f"a tuple of {len(result)}" if isinstance(result, tuple) else repr(result)
+    return TypeError(
+        "expected (observation, reward, terminated, truncated, info) from step(), got " + what
+    )
+
+
+def _require_info(info: Any) -> None:
+    if not isinstance(info, dict):
+        raise TypeError(f"expected an info that is a dict, got {info!r}")
+
+
+def _flag(value: Any, name: str) -> bool:
+    if not isinstance(value, (bool, np.bool_, int, np.integer)):
+        raise TypeError(f"expected {name} to be a bool, got {value!r}")
+    return bool(value)
+
+
+def _copied(value: Any) -> Any:
+    """An info with copies of its arrays, however deep; anything else in it stays what it is."""
+    if isinstance(value, np.ndarray):
+        return value.copy()
+    if type(value) is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(_copied(item) for item in value)
+    return value

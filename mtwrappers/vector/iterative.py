@@ -12,11 +12,11 @@ from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
-from mtwrappers.vector.base import EachCall, MetaVectorEnv, StepResult
-from mtwrappers.vector.block import EnvBlock
-from mtwrappers.vector.infos import InfoBatcher
-from mtwrappers.vector.layout import BatchLayout
-from mtwrappers.vector.makers import Maker, resolve_makers
+from mtwrappers.vector.arguments import Maker, resolve_makers
+from mtwrappers.vector.base import MetaVectorEnv, StepResult
+from mtwrappers.vector.block import EachCall, EnvBlock
+from mtwrappers.vector.buffers import Buffers
+from mtwrappers.vector.infos import Columns, Info, join_infos, layout_of
 
 
 class MetaIterativeEnvExecutor(MetaVectorEnv):
@@ -26,16 +26,20 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
     Gymnasium's; see `MetaVectorEnv`.
 
     Args:
-        env: A constructor; a list of constructors, one a task or one an environment; or an
-            environment that pickles, of which every environment is a copy.
+        env: A constructor; a list of constructors, one per task or one per environment; or an
+            environment that pickles, of which every environment is a copy. Copies are seeded at
+            their first reset, each with its own branch of the environment's generator (or of
+            entropy, if it was never seeded), unless `reset` is given seeds.
         meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments a task.
+        envs_per_task: ``K``, how many environments per task.
         max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
-        autoreset_mode: See `gymnasium.vector.AutoresetMode`.
+        autoreset_mode: How an episode begins after another ends, one of
+            `gymnasium.vector.AutoresetMode`.
 
     Raises:
         TypeError: If ``env`` is none of those.
         ValueError: If a size is not positive or does not fit the list, or spaces differ.
+        Exception: Whatever a constructor raises, with the environment named.
 
     >>> import functools, gymnasium
     >>> makers = [functools.partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)]
@@ -58,19 +62,19 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
         if max_path_length is not None:
             max_path_length = positive(max_path_length, "max_path_length")
-        makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
-        self._block = EnvBlock(makers, 0, self.autoreset_mode, max_path_length)
+        makers, self._first_seeds = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
+        self._block = block = EnvBlock(makers, 0, self.autoreset_mode, max_path_length)
         with contextlib.ExitStack() as undo:
-            undo.callback(self._block.close)
-            first = self._block.envs[0]
-            self._declare(
-                [(e.observation_space, e.action_space) for e in self._block.envs],
-                first.metadata,
-                first.render_mode,
-            )
+            undo.callback(block.close)
+            first = block.envs[0]
+            spaces = [(e.observation_space, e.action_space) for e in block.envs]
+            self._declare(spaces, first.metadata, first.render_mode)
             undo.pop_all()
-        self._layout = BatchLayout(self.single_observation_space, self.num_envs)
-        self._batch_infos = InfoBatcher()
+        memory = memoryview(bytearray(Buffers.nbytes(self._layout, 0)))
+        self._buffers = Buffers(self._layout, 0, memory)
+        block.write_to(self._layout, self._buffers)
+        self._columns: Columns | None = None
+        self._first_step = True
         self._actions: Any = None
 
     @property
@@ -78,35 +82,31 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         """The environments."""
         return self._block.envs
 
-    def _batch(self) -> Any:
-        layout = self._layout
-        if not layout.fixed:
-            return layout.stack(self._block.obs)
-        arrays = layout.empty()
-        layout.write(arrays, 0, self._block.obs)
-        return layout.batch(arrays)
-
     def _reset(
         self,
         seeds: list[int | None],
         options: dict[str, Any] | None,
         mask: NDArray[np.bool_] | None,
-    ) -> tuple[Any, dict[str, Any]]:
+    ) -> tuple[Any, Info]:
         self._block.reset(seeds, options, None if mask is None else mask.tolist())
-        return self._batch(), self._batch_infos(self._block.infos, self._add_info)
+        infos = join_infos(self._block.infos, self._add_info)
+        return self._observe(self._buffers, self._block.obs), infos
 
     def _begin_step(self, actions: Any) -> None:
         self._actions = actions
 
     def _end_step(self) -> StepResult:
-        n, block = self.num_envs, self._block
-        rewards = np.empty(n, dtype=np.float64)
-        terminated, truncated = np.empty(n, dtype=np.bool_), np.empty(n, dtype=np.bool_)
-        block.step(self._actions, rewards, terminated, truncated)
-        infos = self._batch_infos(block.infos, self._add_info)
-        for i, obs, info in block.finals:
-            infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, i)
-        return self._batch(), rewards, terminated, truncated, infos
+        block = self._block
+        block.step(self._actions)
+        if self._first_step:
+            self._first_step = False
+            layout = layout_of(block.checked_infos(), self._buffers)
+            self._columns = None if layout is None else Columns(layout, self._buffers)
+        if self._columns is not None and self._columns.write(0, block.infos):
+            infos = self._columns.read()
+        else:
+            infos = join_infos(block.checked_infos(), self._add_info)
+        return self._collect(self._buffers, block.obs, self._add_finals(infos, block.finals))
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         return self._block.call(name, each)

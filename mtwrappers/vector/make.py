@@ -8,10 +8,10 @@ from typing import Any, Literal, TypeAlias
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.checks import positive
+from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
-from mtwrappers.vector.makers import Maker
-from mtwrappers.vector.parallel import MetaParallelEnvExecutor
+from mtwrappers.vector.parallel import TIMEOUT, MetaParallelEnvExecutor
 
 Execution: TypeAlias = Literal["parallel", "iterative"]
 
@@ -25,22 +25,24 @@ def make_executor(
     workers: int | None = None,
     autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
     on_worker_failure: Literal["raise", "restart"] | None = None,
-    timeout: float | None = None,
+    timeout: float | None = TIMEOUT,
     context: str | None = None,
 ) -> MetaVectorEnv:
-    """Makes an executor over one constructor an environment.
+    """Makes an executor over one constructor per environment.
 
     Args:
         makers: ``M * K`` constructors, task by task.
-        meta_batch_size: ``M``.
-        envs_per_task: ``K``.
+        meta_batch_size: ``M``, how many tasks.
+        envs_per_task: ``K``, how many environments per task.
         execution: ``"parallel"`` or ``"iterative"``; by default parallel when ``workers`` is above
             1, else iterative.
-        workers: See `MetaParallelEnvExecutor`, as for the next three.
-        autoreset_mode: See `gymnasium.vector.AutoresetMode`.
-        on_worker_failure: ``"raise"`` by default.
-        timeout: 300 seconds by default.
-        context: Python's default.
+        workers: How many processes; by default as many as there are cores for this process.
+        autoreset_mode: How an episode begins after another ends, one of
+            `gymnasium.vector.AutoresetMode`.
+        on_worker_failure: ``"raise"`` (default) or ``"restart"``.
+        timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
+        context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
+            Python's default.
 
     Raises:
         ValueError: If an argument is none of those, or does not go with the execution.
@@ -51,12 +53,6 @@ def make_executor(
         workers = positive(workers, "workers")
     if execution is None:
         execution = "parallel" if (workers or 1) > 1 else "iterative"
-    options: dict[str, Any] = {
-        "on_worker_failure": on_worker_failure,
-        "timeout": timeout,
-        "context": context,
-    }
-    given = {name: value for name, value in options.items() if value is not None}
     if execution == "parallel":
         return MetaParallelEnvExecutor(
             makers,
@@ -64,11 +60,20 @@ def make_executor(
             envs_per_task,
             autoreset_mode=autoreset_mode,
             workers=workers,
-            **given,
+            on_worker_failure=on_worker_failure or "raise",
+            timeout=timeout,
+            context=context,
         )
-    if given or (workers or 1) > 1:
-        extra = {"workers": workers} if (workers or 1) > 1 else {}
-        raise ValueError(f"iterative execution has no workers; got {extra | given}")
+    given: dict[str, Any] = {
+        "workers": workers if (workers or 1) > 1 else None,
+        "on_worker_failure": on_worker_failure,
+        "context": context,
+    }
+    extra = {name: value for name, value in given.items() if value is not None}
+    if timeout != TIMEOUT:
+        extra["timeout"] = timeout
+    if extra:
+        raise ValueError(f"iterative execution has no workers; got {extra}")
     return MetaIterativeEnvExecutor(
         makers, meta_batch_size, envs_per_task, autoreset_mode=autoreset_mode
     )
@@ -79,25 +84,26 @@ def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: st
 
     Args:
         num_envs: How many environments in all; 1 (Gymnasium's default) leaves it open.
-        envs_per_task: How many a task; ``None`` leaves it open.
+        envs_per_task: How many per task; ``None`` leaves it open.
         num_tasks: How many tasks there are.
-        what: What the message is about.
+        what: The name of the benchmark, for messages.
 
     Raises:
         ValueError: If the sizes do not go together; the message names some that do.
     """
     n = num_tasks
+    total = positive(num_envs, "num_envs")
     each = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
-    if num_envs == 1 or num_envs == n * each:
+    if total in (1, n * each):
         return each
     if envs_per_task is not None:
         raise ValueError(
             f"{what} has {n} tasks: with envs_per_task={each}, num_envs must be {n * each} (or 1, "
-            f"which leaves it open), got {num_envs}"
+            f"which leaves it open), got {total}"
         )
-    if isinstance(num_envs, bool) or num_envs < 1 or num_envs % n:
+    if total % n:
         raise ValueError(
             f"{what} has {n} tasks: num_envs must be a multiple of {n} ({n}, {2 * n}, {3 * n}, "
-            f"...), or 1 for one environment a task; got {num_envs}"
+            f"...), or 1 for one environment per task; got {total}"
         )
-    return num_envs // n
+    return total // n

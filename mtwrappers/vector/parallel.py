@@ -2,30 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
 import itertools
+import mmap
 import multiprocessing as mp
 import os
-import weakref
 from collections.abc import Callable, Sequence
-from multiprocessing.reduction import send_handle
-from typing import Any, Literal
+from typing import Any, Literal, NoReturn
 
 import cloudpickle
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
 from mtwrappers.checks import positive
-from mtwrappers.vector import worker as protocol
-from mtwrappers.vector.base import TASK_SETTERS, EachCall, MetaVectorEnv, StepResult
-from mtwrappers.vector.crew import ArgumentsOf, Crew
-from mtwrappers.vector.handle import WorkerHandle, cores
-from mtwrappers.vector.infos import Info, InfoBatcher
-from mtwrappers.vector.makers import Maker, resolve_makers
-from mtwrappers.vector.shared import SharedArrays, anonymous_file
+from mtwrappers.errors import WorkerDiedError
+from mtwrappers.vector.arguments import Maker, check_timeout, resolve_makers
+from mtwrappers.vector.base import TASK_SETTERS, MetaVectorEnv, StepResult
+from mtwrappers.vector.block import EachCall
+from mtwrappers.vector.buffers import Buffers, anonymous_file
+from mtwrappers.vector.infos import Columns, Info, join_infos, layout_of
+from mtwrappers.vector.pool import Answers, Worker, WorkerPool, command
+
+TIMEOUT = 300.0  # seconds
+GUARD = (
+    "start workers only below `if __name__ == '__main__':`, in a file (not from standard input), "
+    "or pass context='fork': other contexts import the main module again in each worker"
+)
+# Which arguments a command has for the environments in these rows.
+ArgumentsOf = Callable[[slice], tuple[Any, ...]]
 
 
 class MetaParallelEnvExecutor(MetaVectorEnv):
@@ -40,23 +47,30 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     returns the other workers' results and, for the lost environments, a first observation with
     ``truncated`` and ``info["worker_restarted"]``. (In SAME_STEP mode ``final_obs`` is then the
     last observation before, and ``final_info`` holds ``worker_restarted`` alone.) Workers end with
-    their parent. Needs POSIX (Linux, macOS).
+    their parent, and have global random states (``random``, ``np.random``) of their own. A process
+    that is forked from the parent cannot use its executor. Needs POSIX (Linux, macOS).
 
     Args:
-        env: A constructor; a list of constructors, one a task or one an environment; or an
-            environment that pickles. Constructors are sent with cloudpickle.
+        env: A constructor; a list of constructors, one per task or one per environment; or an
+            environment that pickles, of which every environment is a copy. Copies are seeded at
+            their first reset, each with its own branch of the environment's generator (or of
+            entropy, if it was never seeded), unless `reset` is given seeds. Constructors are sent
+            with cloudpickle.
         meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments a task.
+        envs_per_task: ``K``, how many environments per task.
         max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
-        autoreset_mode: See `gymnasium.vector.AutoresetMode`.
+        autoreset_mode: How an episode begins after another ends, one of
+            `gymnasium.vector.AutoresetMode`.
         workers: How many processes; by default as many as there are cores for this process, and
             never more than environments.
         on_worker_failure: ``"raise"`` or ``"restart"``.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
-        context: ``"fork"``, ``"spawn"``, ``"forkserver"`` or Python's default.
+        context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
+            Python's default.
 
     Raises:
-        RuntimeError: In a daemonic process, which may have no children.
+        RuntimeError: In a daemonic process, which may have no children, and in a worker that
+            imports a main module without a guard.
         TypeError: If ``env`` is none of those.
         ValueError: If a size is not positive or does not fit the list, or spaces differ.
         WorkerDiedError: If a worker dies while it builds its environments.
@@ -73,52 +87,44 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
         workers: int | None = None,
         on_worker_failure: Literal["raise", "restart"] = "raise",
-        timeout: float | None = 300.0,
+        timeout: float | None = TIMEOUT,
         context: str | None = None,
     ) -> None:
         super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
-        if mp.current_process().daemon:
-            raise RuntimeError(
-                "a daemonic process may not have children, so there can be no workers here; use "
-                "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
-            )
+        _check_process()
         if on_worker_failure not in ("raise", "restart"):
             raise ValueError(
                 f"on_worker_failure must be 'raise' or 'restart', got {on_worker_failure!r}"
             )
-        if timeout is not None and not timeout > 0:
-            raise ValueError(f"timeout must be positive or None, got {timeout!r}")
         if max_path_length is not None:
             max_path_length = positive(max_path_length, "max_path_length")
-        count = cores() if workers is None else positive(workers, "workers")
-        makers = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
-        self._batch_infos = InfoBatcher()
-        self._seeds: list[int | None] = [None] * self.num_envs
-        self._restart_count = 0
-        self._kept: dict[str, EachCall] = {}
-        self._fd = -1
-        self._dtype: Any = None
-        # Workers that were replaced outside of a step, which the next step is to say.
-        self._unreported: list[WorkerHandle] = []
-        self._step_was_sent = False
-        # The crew refers to its executor weakly, so that dropping the last reference ends it.
-        me = weakref.proxy(self)
+        count = _cores() if workers is None else positive(workers, "workers")
         count = min(count, self.num_envs)
+        makers, self._first_seeds = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
         bounds = [self.num_envs * w // count for w in range(count + 1)]
-        self._crew = Crew(
-            self._plan_workers(makers, bounds, max_path_length),
-            mp.get_context(context),
-            timeout,
-            on_worker_failure == "restart",
-            self.envs_per_task,
-            equip=lambda worker: me._equip(worker),
-            revived=lambda worker: me._revived(worker),
-            failed=lambda: me._abandon(),
-        )
-        self._workers = self._crew.workers
+        self._workers = []
+        for w, (start, stop) in enumerate(itertools.pairwise(bounds)):
+            block = (makers[start:stop], start, self.autoreset_mode.value, max_path_length)
+            self._workers.append(Worker(w, slice(start, stop), cloudpickle.dumps(block)))
+        self._context = mp.get_context(context)
+        self._pool = WorkerPool(self._workers, self._context, check_timeout(timeout))
+        self._restarts = on_worker_failure == "restart"
+        self._history = _History(self.num_envs)
+        # Workers that a step has to report as restarted, with the answer of their first reset.
+        self._restarted: dict[Worker, Any] = {}
+        self._unfinished: set[Worker] = set()  # whose replacement was interrupted
+        self._objects: list[Any] = [None] * self.num_envs  # observations that are not arrays
+        self._columns: Columns | None = None
+        self._first_step = True
+        self._fd = -1
         try:
-            self._share_memory(self._crew.launch())
-            self._crew.equip()
+            built = self._certain(self._pool.build(self._workers))
+            self._declare([pair for spaces, *_ in built for pair in spaces], *built[0][1:])
+            size = Buffers.nbytes(self._layout, self._check_actions.size)
+            self._fd = anonymous_file(size)
+            memory = memoryview(mmap.mmap(self._fd, size))
+            self._buffers = Buffers(self._layout, self._check_actions.size, memory)
+            self._share(self._workers)
         except BaseException:
             self._abandon()
             raise
@@ -133,44 +139,111 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         """The process id of each worker."""
         return [worker.process.pid for worker in self._workers]
 
-    def _plan_workers(
-        self, makers: Sequence[Maker], bounds: Sequence[int], limit: int | None
-    ) -> list[WorkerHandle]:
-        workers = []
-        for w, (start, stop) in enumerate(itertools.pairwise(bounds)):
-            block = (list(makers[start:stop]), start, self.autoreset_mode.value, limit)
-            workers.append(WorkerHandle(w, start, stop, cloudpickle.dumps(block)))
-        return workers
+    # Asking all workers, and replacing those that are lost meanwhile.
 
-    def _share_memory(self, built: Sequence[Any]) -> None:
-        """Makes the shared memory for what the workers have built."""
-        spaces = [pair for own, *_ in built for pair in own]
-        self._declare(spaces, *built[0][1:])
-        shape = self._check_actions.row_shape
-        size = int(np.prod(shape)) if self._check_actions.is_array else 0
-        space, n = self.single_observation_space, self.num_envs
-        self._fd = anonymous_file(SharedArrays.nbytes(space, size, n))
-        self._shared = SharedArrays(self._fd, space, size, n)
-        self._share = (n, size, shape)
+    def _ask(self, name: str, arguments: ArgumentsOf) -> list[Any]:
+        """The answer of every worker to a command."""
+        self._settle()
+        messages = {worker: command(name, *arguments(worker.rows)) for worker in self._workers}
+        self._pool.send(messages)
+        results, lost = self._gather(self._workers)
+        for worker in lost:
+            self._replace(worker)
+            self._pool.send({worker: messages[worker]})
+            results[worker.index] = self._certain(self._pool.gather([worker]))[0]
+        return [results[worker.index] for worker in self._workers]
 
-    # What the crew asks for.
+    def _gather(self, workers: Sequence[Worker]) -> tuple[dict[int, Any], list[Worker]]:
+        """The answers of workers, and those that are lost and may be replaced.
 
-    def _equip(self, worker: WorkerHandle) -> None:
-        worker.send("share", *self._share)
-        assert worker.conn is not None
-        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            send_handle(worker.conn, self._fd, worker.process.pid)
+        Raises:
+            WorkerDiedError: If one is lost and may not be replaced.
+            Exception: What a worker answered with.
+        """
+        results, lost, failure = self._pool.gather(workers)
+        if lost and not self._restarts:
+            self._die(lost)
+        if failure is not None:
+            for worker in lost:
+                self._replace(worker)
+            raise failure
+        return results, lost
 
-    def _revived(self, worker: WorkerHandle) -> None:
+    def _certain(self, answers: Answers) -> list[Any]:
+        """The answers of workers that may not be lost now, in their order."""
+        if answers.lost:
+            self._die(answers.lost)
+        if answers.failure is not None:
+            raise answers.failure
+        return [result for _, result in sorted(answers.results.items())]
+
+    def _settle(self) -> None:
+        """Takes the answers that an interrupted call has left behind."""
+        late = [worker for worker in self._workers if worker.owes]
+        if late:
+            try:
+                for worker in self._gather(late)[1]:
+                    self._replace(worker)
+            except WorkerDiedError:
+                raise
+            except Exception as exc:
+                gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
+        for worker in [*self._unfinished]:
+            self._replace(worker)
+
+    def _replace(self, worker: Worker) -> None:
+        """Puts a new worker in the place of a lost one, in the same state but for its episodes."""
+        self._unfinished.add(worker)
+        worker.kill()
+        self._certain(self._pool.build([worker]))
+        self._share([worker])
+        messages = self._history.messages(worker.rows)
         if self._was_reset:
-            # Also before a reset of some: it leaves the others where a new worker has none.
-            self._reset_replaced(worker)
-            self._unreported.append(worker)
+            messages.append(self._history.restart(worker.rows))
+        answer: Any = None
+        for message in messages:
+            self._pool.send({worker: message})
+            answer = self._certain(self._pool.gather([worker]))[0]
+        if self._was_reset:
+            self._restarted[worker] = answer
+            self._take_objects(worker, answer[0])
+        self._unfinished.discard(worker)
+
+    def _share(self, workers: Sequence[Worker]) -> None:
+        """Gives workers the shared memory, and says which infos go through it."""
+        check = self._check_actions
+        told = [command("share", self.num_envs, check.row_shape, check.size)]
+        if self._columns is not None:
+            told.append(command("columns_are", self._columns.layout))
+        for i, message in enumerate(told):
+            self._pool.send(dict.fromkeys(workers, message))
+            self._certain(self._pool.gather(workers))
+            if i == 0:
+                self._pool.send_fd(workers, self._fd)
+                self._certain(self._pool.gather(workers))
+
+    def _die(self, lost: Sequence[Worker]) -> NoReturn:
+        """Ends everything and raises `WorkerDiedError`."""
+        said = "; ".join(self._describe(worker) for worker in lost)
+        if self._context.get_start_method() != "fork" and not all(w.started for w in lost):
+            said += f"; it ended before it began: {GUARD}"
+        self._abandon()
+        raise WorkerDiedError(f"{said}; all workers were closed")
+
+    def _describe(self, worker: Worker) -> str:
+        start, stop = worker.rows.start, worker.rows.stop
+        tasks = sorted({i // self.envs_per_task for i in range(start, stop)})
+        names = dict.fromkeys(str(name) for name in worker.names if name)
+        named = f" ({', '.join(names)})" if names else ""
+        return (
+            f"worker {worker.index} {worker.how_it_ended()}, with environments {start} to "
+            f"{stop - 1} of tasks {tasks}{named}"
+        )
 
     def _abandon(self) -> None:
         """Ends the workers at once and gives up the shared memory."""
         self.closed = True
-        self._crew.kill()
+        self._pool.kill()
         self._free_memory()
 
     def _free_memory(self) -> None:
@@ -178,154 +251,108 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             os.close(self._fd)
             self._fd = -1
 
-    def _settle(self) -> None:
-        """Takes what an interrupted call has left behind."""
-        if self._crew.settle() and self._step_was_sent:
-            self._over = self._shared.terminated | self._shared.truncated
-        self._step_was_sent = False
-
-    def _ask(self, command: str, arguments: ArgumentsOf) -> list[Any]:
-        self._settle()
-        return self._crew.ask(command, arguments)
-
-    def _reset_replaced(self, worker: WorkerHandle) -> Any:
-        """Resets the environments of a replaced worker, from branches of their last seeds."""
-        self._restart_count += 1
-        seeds = [
-            None if seed is None else seeding.child_seed(seed, self._restart_count)
-            for seed in self._seeds[worker.rows]
-        ]
-        worker.send("reset", seeds, None, None)
-        return self._crew.answer(worker)
-
     # What the base asks for.
+
+    def _require_open(self) -> None:
+        super()._require_open()
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"this {type(self).__name__} belongs to process {self._pid}, from which this one "
+                "was forked; make another one here"
+            )
 
     def _reset(
         self,
         seeds: list[int | None],
         options: dict[str, Any] | None,
         mask: NDArray[np.bool_] | None,
-    ) -> tuple[Any, dict[str, Any]]:
-        for i, seed in enumerate(seeds):
-            if seed is not None:
-                self._seeds[i] = seed
+    ) -> tuple[Any, Info]:
+        self._history.note_seeds(seeds)
         masks = None if mask is None else mask.tolist()
         answers = self._ask(
             "reset",
             lambda rows: (seeds[rows], options, None if masks is None else masks[rows]),
         )
         if mask is None or mask.all():
-            self._unreported = []
-        infos = [info for answer in answers for info in answer["infos"]]
-        for worker, answer in zip(self._workers, answers, strict=True):
-            for row, info in enumerate(answer["infos"]):
+            self._restarted.clear()
+        infos: list[Info | None] = []
+        for worker, (objects, own) in zip(self._workers, answers, strict=True):
+            self._take_objects(worker, objects)
+            infos += own
+            for row, info in enumerate(own):
                 if info is not None:
                     worker.names[row] = info.get("task_name")
-        self._object_obs = [obs for answer in answers for obs in answer.get("obs", ())]
-        return self._batch_obs(), self._batch_infos(infos, self._add_info)
-
-    def _batch_obs(self) -> Any:
-        layout = self._shared.layout
-        if not layout.fixed:
-            return layout.stack(self._object_obs)
-        return layout.batch([array.copy() for array in self._shared.obs])
+        obs = self._observe(self._buffers, self._objects)
+        return obs, join_infos(infos, self._add_info)
 
     def _begin_step(self, actions: Any) -> None:
         self._settle()
-        if not self._check_actions.is_array:
-            self._step_was_sent = True
-            self._last_actions = actions
-            for worker in self._workers:
-                worker.send("step", actions[worker.rows])
-            return
-        # Not `!=` alone: to NumPy, None is float64.
-        if self._dtype is None or actions.dtype != self._dtype:
-            self._use_dtype(actions.dtype)
-        self._step_was_sent = True
-        self._action_view[...] = actions
-        for worker in self._workers:
-            worker.send_bytes(protocol.STEP)
-
-    def _use_dtype(self, dtype: np.dtype[Any]) -> None:
-        """Agrees with the workers on how actions lie in shared memory."""
-        if dtype.hasobject or dtype.itemsize > 8:
-            raise ValueError(f"actions must be numbers of at most 8 bytes, got {dtype}")
-        self._action_view = self._shared.actions(dtype, self._check_actions.row_shape)
-        self._ask("actions_in", lambda rows: (dtype.str,))
-        self._crew.remember("actions_in", "actions_in", lambda rows: (dtype.str,))
-        self._dtype = dtype
+        if self._restarts:
+            self._before = self._observe(self._buffers, self._objects)
+        # Those that were replaced since the last step have their first observation already.
+        workers = [worker for worker in self._workers if worker not in self._restarted]
+        if self._check_actions.is_array:
+            dtype = actions.dtype
+            self._buffers.actions(dtype, self._check_actions.row_shape)[...] = actions
+            self._pool.send(dict.fromkeys(workers, dtype.str.encode()))
+        else:
+            self._pool.send({w: command("step", actions[w.rows]) for w in workers})
+        self._stepped = workers
 
     def _end_step(self) -> StepResult:
-        before = self._batch_obs() if self._crew.restarts else None
-        answers, lost = self._crew.gather()
+        results, lost = self._gather(self._stepped)
         for worker in lost:
-            self._crew.replace(worker)
-        self._step_was_sent = False
-        lost = list(dict.fromkeys([*lost, *self._unreported]))
-        self._unreported = []
-        for worker in lost:
-            answers[worker.index] = self._reset_replaced(worker)
-            self._shared.rewards[worker.rows] = 0.0
-            self._shared.terminated[worker.rows] = False
-            self._shared.truncated[worker.rows] = True
-        finals = []
+            self._replace(worker)
+        for worker, answer in self._restarted.items():
+            results[worker.index] = (*answer, ())
+            self._buffers.rewards[worker.rows] = 0.0
+            self._buffers.terminated[worker.rows] = False
+            self._buffers.truncated[worker.rows] = True
+        finals: list[tuple[int, Any, Info]] = []
+        sent: dict[int, list[Info]] = {}  # infos that did not go through shared memory
         for worker in self._workers:
-            extras = answers[worker.index]
-            if not extras:
+            if (answer := results[worker.index]) is None:
                 continue
-            if "obs" in extras:
-                self._object_obs[worker.rows] = extras["obs"]
-            finals += extras.get("finals", ())
-        infos = self._collect_infos(answers)
-        for i, obs, info in finals:
-            infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, i)
-        shared = self._shared
-        if lost:
-            infos = self._mark_restarted(infos, lost, before)
-        return (
-            self._batch_obs(),
-            shared.rewards.copy(),
-            shared.terminated.copy(),
-            shared.truncated.copy(),
-            infos,
-        )
+            objects, infos, own = answer
+            self._take_objects(worker, objects)
+            finals += own
+            if infos is not None:
+                sent[worker.index] = infos
+        batched = self._add_finals(self._batch_infos(sent), finals)
+        if self._restarted:
+            batched = self._mark_restarted(batched)
+            self._restarted.clear()
+        if self._first_step:
+            self._fix_columns(sent)
+        return self._collect(self._buffers, self._objects, batched)
 
-    def _collect_infos(self, answers: dict[int, Any]) -> Info:
-        first = self._workers[0].columns
-        # Infos in an answer are newer than those in shared memory: of a reset after a restart.
-        sent = {index for index, answer in answers.items() if answer and "infos" in answer}
-        if first is not None and not sent and self._same_columns():
-            strings = {
-                key: [value for worker in self._workers for value in worker.strings[key]]
-                for key in self._workers[0].strings
-            }
-            return self._shared.cells.read(first, strings)
-        infos: list[Info | None] = []
+    def _take_objects(self, worker: Worker, objects: Sequence[Any] | None) -> None:
+        if objects is not None:
+            self._objects[worker.rows] = objects
+
+    def _batch_infos(self, sent: dict[int, list[Info]]) -> Info:
+        columns = self._columns
+        if columns is not None and not sent:
+            return columns.read()
+        each: list[Info] = []
         for worker in self._workers:
-            if worker.index in sent or worker.columns is None:
-                infos += answers[worker.index]["infos"]
-            else:
-                infos += self._shared.cells.read_each(
-                    worker.columns, worker.start, worker.stop, worker.strings
-                )
-        return self._batch_infos(infos, self._add_info)
+            if worker.index in sent:
+                each += sent[worker.index]
+            elif columns is not None:
+                each += columns.read_each(worker.rows.start, worker.rows.stop)
+        return join_infos(each, self._add_info)
 
-    def _same_columns(self) -> bool:
-        first = self._workers[0].columns
-        for worker in self._workers:
-            own = worker.columns
-            if own is not first:
-                if own is None or first is None or own.layout != first.layout:
-                    return False
-                worker.columns = first  # so that the next step need not compare
-        return True
+    def _fix_columns(self, sent: dict[int, list[Info]]) -> None:
+        """Decides after the first step which infos go through shared memory from now on."""
+        self._first_step = False
+        layout = layout_of([info for w in self._workers for info in sent[w.index]], self._buffers)
+        if layout is not None:
+            self._columns = Columns(layout, self._buffers)
+            self._ask("columns_are", lambda rows: (layout,))
 
-    def _mark_restarted(self, infos: Info, lost: Sequence[WorkerHandle], before: Any) -> Info:
-        from gymnasium.vector.utils import iterate
-
-        rows = [i for worker in lost for i in range(worker.start, worker.stop)]
-        last = list(iterate(self.observation_space, before))
-        for i in rows:
+    def _mark_restarted(self, infos: Info) -> Info:
+        last = list(iterate(self.observation_space, self._before))
+        for i in (i for worker in self._restarted for i in range(self.num_envs)[worker.rows]):
             mark: Info = {"worker_restarted": True}
             if self.autoreset_mode is AutoresetMode.SAME_STEP:
                 mark.update(final_obs=last[i], final_info={"worker_restarted": True})
@@ -333,29 +360,81 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         return infos
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        def arguments(rows: slice) -> tuple[Any, ...]:
-            return name, each[rows]
-
-        answers = self._ask("call", arguments)
+        answers = self._ask("call", lambda rows: (name, each[rows]))
         if isinstance(name, str) and (name.startswith("toggle_") or name in TASK_SETTERS):
-            # Environments that were left alone keep what they were told before.
-            before = self._kept.get(name, [None] * self.num_envs)
-            kept = [new or old for new, old in zip(each, before, strict=True)]
-            self._kept[name] = kept
-            self._crew.remember(name, "call", lambda rows: (name, kept[rows]))
+            self._history.note_call(name, each)
         return [value for answer in answers for value in answer]
 
     def _set_attr_each(self, name: str, values: list[Any]) -> None:
-        def arguments(rows: slice) -> tuple[Any, ...]:
-            return name, values[rows]
-
-        self._ask("set_attr", arguments)
-        self._crew.remember(name, "set_attr", arguments)
+        self._ask("set_attr", lambda rows: (name, values[rows]))
+        self._history.note_attribute(name, values)
 
     def _render(self) -> list[Any]:
         return [frame for frames in self._ask("render", lambda rows: ()) for frame in frames]
 
     def close_extras(self, **kwargs: Any) -> None:
         """Lets the workers close their environments, and ends them."""
-        self._crew.close()
+        if os.getpid() != self._pid:
+            return  # a forked process, to which they do not belong
+        self._pool.close()
         self._free_memory()
+
+
+class _History:
+    """What a worker that takes another's place is told, so that it has the same tasks.
+
+    Args:
+        n: How many environments there are.
+    """
+
+    def __init__(self, n: int) -> None:
+        self._seeds: list[int | None] = [None] * n
+        self._restarts = 0
+        # The last calls and attributes by name, in the order in which they were made.
+        self._told: dict[str, tuple[str, Sequence[Any]]] = {}
+
+    def note_seeds(self, seeds: Sequence[int | None]) -> None:
+        """Notes the seeds of a reset; ``None`` keeps the last seed of an environment."""
+        both = zip(seeds, self._seeds, strict=True)
+        self._seeds = [old if new is None else new for new, old in both]
+
+    def note_call(self, name: str, each: EachCall) -> None:
+        """Notes a call; environments that were left alone keep what they were told before."""
+        before = self._told.pop(name, ("call", [None] * len(each)))[1]
+        self._told[name] = "call", [new or old for new, old in zip(each, before, strict=True)]
+
+    def note_attribute(self, name: str, values: Sequence[Any]) -> None:
+        """Notes the values of an attribute."""
+        self._told.pop(name, None)
+        self._told[name] = "set_attr", values
+
+    def messages(self, rows: slice) -> list[bytes]:
+        """All that the environments in ``rows`` were told."""
+        return [command(what, name, each[rows]) for name, (what, each) in self._told.items()]
+
+    def restart(self, rows: slice) -> bytes:
+        """A reset of the environments in ``rows``, from branches of their last seeds."""
+        self._restarts += 1
+        seeds = [
+            None if seed is None else seeding.child_seed(seed, self._restarts)
+            for seed in self._seeds[rows]
+        ]
+        return command("reset", seeds, None, None)
+
+
+def _cores() -> int:
+    """How many cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def _check_process() -> None:
+    """Refuses workers in a process that may have none."""
+    if getattr(mp.current_process(), "_inheriting", False):
+        raise RuntimeError(f"a worker that is only starting cannot start workers: {GUARD}")
+    if mp.current_process().daemon:
+        raise RuntimeError(
+            "a daemonic process may not have children, so there can be no workers here; use "
+            "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
+        )

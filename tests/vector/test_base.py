@@ -57,12 +57,7 @@ def firsts(envs):
 def test_one_constructor_serves_all_environments(executor):
     with closing(executor(partial(CountingEnv, first=7), 2, 3)) as envs:
         assert isinstance(envs, VectorEnv)
-        assert (envs.num_envs, envs.meta_batch_size, envs.num_tasks, envs.envs_per_task) == (
-            6,
-            2,
-            2,
-            3,
-        )
+        assert (envs.num_envs, envs.meta_batch_size, envs.envs_per_task) == (6, 2, 3)
         assert firsts(envs) == [7] * 6
 
 
@@ -118,7 +113,7 @@ def test_constructors_need_not_pickle_by_name(executor):
 @pytest.mark.parametrize(("number", "sizes"), [(3, (2, 2)), (0, (2, 2)), (5, (2, 3)), (2, (1, 4))])
 def test_a_list_of_another_length_is_refused_with_the_lengths_that_fit(executor, number, sizes):
     m, n = sizes[0], sizes[0] * sizes[1]
-    message = f"expected {m} constructors (one a task) or {n} (one an environment), got {number}"
+    message = f"expected {m} constructors (one per task) or {n} (one per environment), got {number}"
     with pytest.raises(ValueError, match=re.escape(message)):
         executor(counting(number), *sizes)
 
@@ -522,8 +517,8 @@ def test_a_masked_reset_seeds_only_its_own(executor):
 @pytest.mark.parametrize(
     ("seed", "error", "message"),
     [
-        ([1, 2], ValueError, "expected 3 seeds, one an environment, got 2"),
-        ([1, 2, 3, 4], ValueError, "expected 3 seeds, one an environment, got 4"),
+        ([1, 2], ValueError, "expected 3 seeds, one per environment, got 2"),
+        ([1, 2, 3, 4], ValueError, "expected 3 seeds, one per environment, got 4"),
         (-1, ValueError, "a seed must be zero or greater, got -1"),
         ([1, 2, -3], ValueError, "a seed must be zero or greater, got -3"),
         (1.0, TypeError, r"a seed must be an integer, got 1\.0"),
@@ -861,7 +856,7 @@ def test_set_attr_takes_a_value_for_all_or_a_list_of_one_an_environment(executor
 @pytest.mark.parametrize("values", [[], [1, 2], (1, 2, 3, 4)])
 def test_another_number_of_values_is_refused_and_nothing_is_set(executor, values):
     with closing(executor(counting(3), 3)) as envs:
-        message = f"expected 3 values, one an environment, got {len(values)}"
+        message = f"expected 3 values, one per environment, got {len(values)}"
         with pytest.raises(ValueError, match=message):
             envs.set_attr("first", values)
         assert envs.get_attr("first") == (0, 100, 200)

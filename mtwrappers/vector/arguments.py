@@ -1,0 +1,236 @@
+"""What an executor checks of its caller's arguments before anything happens."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import cloudpickle
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Space
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import iterate
+from numpy.typing import NDArray
+
+from mtwrappers import seeding
+from mtwrappers.vector.buffers import ARRAY_SPACES
+
+Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
+
+
+def resolve_makers(
+    env: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
+    meta_batch_size: int,
+    envs_per_task: int,
+) -> tuple[list[Maker], list[int] | None]:
+    """One constructor for each of ``meta_batch_size * envs_per_task`` environments.
+
+    Args:
+        env: A constructor; a list of constructors, one per task or one per environment; or an
+            environment that pickles, of which every environment becomes a copy.
+        meta_batch_size: ``M``, how many tasks.
+        envs_per_task: ``K``, how many environments per task.
+
+    Returns:
+        The constructors, and, for copies, a seed for the first reset of each. Copies of an
+        environment share its random state, so without seeds of their own they would all play the
+        same. The seeds follow from the environment's generator, or from entropy if it has none yet.
+
+    Raises:
+        TypeError: If ``env`` is none of the three, or does not pickle.
+        ValueError: If a list has another length than the tasks or the environments.
+    """
+    n = meta_batch_size * envs_per_task
+    seeds = None
+    makers: list[Any]
+    if isinstance(env, gymnasium.Env):
+        try:
+            data = cloudpickle.dumps(env)
+        except Exception as exc:
+            raise TypeError(
+                f"an environment must pickle to be given to an executor, {env} does not ({exc}); "
+                "give its constructor instead"
+            ) from exc
+        makers = [functools.partial(cloudpickle.loads, data)] * n
+        seeds = [seeding.child_seed(_seed_of(env), i) for i in range(n)]
+    elif callable(env):
+        makers = [env] * n
+    elif isinstance(env, Sequence) and not isinstance(env, (str, bytes)):
+        if len(env) == n:
+            makers = list(env)
+        elif len(env) == meta_batch_size:
+            makers = [maker for maker in env for _ in range(envs_per_task)]
+        else:
+            raise ValueError(
+                f"expected {meta_batch_size} constructors (one per task) or {n} (one per "
+                f"environment), got {len(env)}"
+            )
+    else:
+        raise TypeError(
+            f"expected a constructor, a list of constructors or a gymnasium.Env, got {env!r}"
+        )
+    for i, maker in enumerate(makers):
+        if not callable(maker):
+            raise TypeError(f"the constructor of environment {i} must be callable, got {maker!r}")
+    return makers, seeds
+
+
+def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
+    """A seed from a copy of an environment's generator, which itself draws nothing."""
+    # Not `np_random`, which would make a generator where there is none.
+    rng = getattr(env.unwrapped, "_np_random", None)
+    if not isinstance(rng, np.random.Generator):
+        return seeding.fresh_seed()
+    return int(copy.deepcopy(rng).integers(2**32))
+
+
+def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
+    """The `AutoresetMode` of this name or value.
+
+    Raises:
+        ValueError: If there is none; the message names the modes.
+    """
+    if isinstance(mode, AutoresetMode):
+        return mode
+    for known in AutoresetMode:
+        if mode in (known.value, known.name):
+            return known
+    raise ValueError(
+        f"autoreset_mode must be one of {[known.value for known in AutoresetMode]}, got {mode!r}"
+    )
+
+
+def check_timeout(timeout: Any) -> float | None:
+    """A positive number of seconds, or ``None``.
+
+    Raises:
+        ValueError: If it is anything else.
+    """
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float, np.number)):
+        raise ValueError(f"timeout must be a number of seconds or None, got {timeout!r}")
+    if not timeout > 0:
+        raise ValueError(f"timeout must be positive or None, got {timeout!r}")
+    return float(timeout)
+
+
+def spread_seeds(seed: Any, n: int) -> list[int | None]:
+    """A seed for each of ``n`` environments: ``s + i`` for an integer ``s``.
+
+    Raises:
+        ValueError: If a list has another length, or a seed is negative.
+        TypeError: If a seed is not an integer.
+    """
+    if seed is None:
+        return [None] * n
+    if isinstance(seed, (list, tuple, np.ndarray)):
+        if len(seed) != n:
+            raise ValueError(f"expected {n} seeds, one per environment, got {len(seed)}")
+        return [None if s is None else seeding.check_seed(s) for s in seed]
+    first = seeding.check_seed(seed)
+    return [first + i for i in range(n)]
+
+
+def split_options(options: Any, n: int) -> tuple[dict[str, Any] | None, NDArray[np.bool_] | None]:
+    """The options for environments, and a copy of the reset mask among them.
+
+    Raises:
+        ValueError: If the mask has another shape than ``(n,)``, or is False everywhere.
+        TypeError: If the options are not a dict, or the mask is not a bool array.
+    """
+    if options is not None and not isinstance(options, dict):
+        raise TypeError(f"options must be a dict or None, got {options!r}")
+    if options is None or "reset_mask" not in options:
+        return options, None
+    mask = options["reset_mask"]
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+        got = f"{mask.dtype} array" if isinstance(mask, np.ndarray) else type(mask).__name__
+        raise TypeError(f"reset_mask must be a bool array, got {got}")
+    if mask.shape != (n,):
+        raise ValueError(f"reset_mask must have shape ({n},), got {mask.shape}")
+    if not mask.any():
+        raise ValueError("reset_mask must name at least one environment to reset")
+    return {key: value for key, value in options.items() if key != "reset_mask"}, mask.copy()
+
+
+def check_same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:
+    """Checks the spaces (observation, action) that each environment has.
+
+    Raises:
+        ValueError: If they differ; the message names the first environment whose do.
+    """
+    for i, pair in enumerate(spaces):
+        for what, space, expected in zip(("observation", "action"), pair, spaces[0], strict=True):
+            if space != expected:
+                raise ValueError(
+                    f"environment {i} has {what} space {space}, expected {expected} as in "
+                    "environment 0"
+                )
+
+
+class ActionCheck:
+    """Checks a batch of actions and copies it.
+
+    Args:
+        space: The space of one action.
+        batch: The space of ``n`` actions.
+        n: How many environments.
+    """
+
+    def __init__(self, space: Space[Any], batch: Space[Any], n: int) -> None:
+        self._batch, self._n = batch, n
+        self.is_array = isinstance(space, ARRAY_SPACES)
+        self.row_shape: tuple[int, ...] = tuple(space.shape or ()) if self.is_array else ()
+        self.size = int(np.prod(self.row_shape)) if self.is_array else 0
+        self._may_be_nan = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
+
+    def __call__(self, actions: Any) -> Any:
+        """The actions as a new array, or as a list where the space has no array.
+
+        Raises:
+            ValueError: If they have another shape, are not numbers or are NaN; the message names
+                environments.
+        """
+        n = self._n
+        if not self.is_array:
+            try:
+                rows = list(iterate(self._batch, actions))
+            except Exception:  # anything that is not nested as the space is
+                raise ValueError(f"expected actions in {self._batch}, got {actions!r}") from None
+            if len(rows) != n:
+                raise ValueError(f"expected actions for environments 0 to {n - 1}, got {len(rows)}")
+            return rows
+        try:
+            array = np.array(actions)
+        except ValueError:  # rows of several lengths
+            array = np.array(None)
+        if array.shape != (n, *self.row_shape):
+            raise ValueError(self._shape_message(actions, array))
+        if array.dtype.kind not in "biuf" or array.itemsize > 8:
+            raise ValueError(f"actions must be numbers of at most 8 bytes, got {array.dtype}")
+        if self._may_be_nan and np.isnan(array).any():
+            bad = np.isnan(array).reshape(n, -1).any(axis=1)
+            raise ValueError(
+                f"actions of environments {np.flatnonzero(bad).tolist()} are NaN; nothing was "
+                "stepped"
+            )
+        return array
+
+    def _shape_message(self, actions: Any, array: NDArray[Any]) -> str:
+        n, row = self._n, self.row_shape
+        expected = f"expected actions of shape {(n, *row)}, a row of {row} for each of "
+        expected += f"environments 0 to {n - 1}"
+        length = len(actions) if hasattr(actions, "__len__") else None
+        if length == n and not isinstance(actions, (dict, str)):
+            bad = [i for i, action in enumerate(actions) if np.shape(action) != row]
+            shapes = sorted({str(np.shape(actions[i])) for i in bad})
+            return f"{expected}; environments {bad} got {', '.join(shapes)}"
+        got = array.shape if array.dtype != object else type(actions).__name__
+        missing = ""
+        if length is not None and length < n:
+            missing = f", none for environments {list(range(length, n))}"
+        return f"{expected}; got {got}{missing}"

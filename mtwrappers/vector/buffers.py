@@ -1,0 +1,206 @@
+"""Where a batch lies in memory, which may be shared with workers.
+
+Observations of Box, Discrete, MultiDiscrete and MultiBinary spaces, and of Dict and Tuple spaces
+of them, are *fixed*: a batch is arrays of known shape, written row by row. Those of other spaces
+(Text, Graph, Sequence) are Python objects, which Gymnasium batches.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from gymnasium.vector.utils import concatenate, create_empty_array
+from numpy.typing import NDArray
+
+ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
+# What there is room for: infos of this many numbers and this many strings, of this many letters.
+NUMBERS, TEXTS, LETTERS = 64, 8, 32
+_ALIGN = 64  # bytes of a cache line
+# Where a part is in a nested observation, its shape and its dtype.
+Leaf = tuple[tuple[Any, ...], tuple[int, ...], np.dtype[Any]]
+
+
+class ObsLayout:
+    """The arrays that hold ``n`` observations of a space.
+
+    Args:
+        space: The space of one observation.
+        n: How many observations.
+    """
+
+    def __init__(self, space: Space[Any], n: int) -> None:
+        self.space, self.n = space, n
+        leaves = _leaves(space, ())
+        self.fixed = leaves is not None
+        self.leaves: list[Leaf] = leaves or []
+        # One array and no nesting is by far the most common.
+        self._flat = self.fixed and len(self.leaves) == 1 and self.leaves[0][0] == ()
+
+    def write(self, arrays: Sequence[NDArray[Any]], start: int, rows: Sequence[Any]) -> None:
+        """Writes observations into the rows from ``start`` on.
+
+        Args:
+            arrays: One per leaf, of shape ``(n, ...)``.
+            start: The row of the first observation.
+            rows: The observations.
+
+        Raises:
+            ValueError: If one has another shape than its space, lacks a part, or has values that
+                the space's integers cannot hold.
+        """
+        for array, (path, shape, dtype) in zip(arrays, self.leaves, strict=True):
+            parts = [_part(row, path) for row in rows] if path else rows
+            try:
+                for i, part in enumerate(parts, start):
+                    if part.dtype is not dtype or part.shape != shape:
+                        part = _fitted(part, path, shape, dtype)
+                    array[i] = part
+            except AttributeError:  # Python's own numbers and lists
+                array[start : start + len(rows)] = [
+                    _fitted(part, path, shape, dtype) for part in parts
+                ]
+
+    def batch(self, arrays: Sequence[NDArray[Any]]) -> Any:
+        """Copies of the arrays, in the structure of the space, as a vector environment has it."""
+        if self._flat:
+            return arrays[0].copy()
+        return _nest(self.space, iter([array.copy() for array in arrays]).__next__)
+
+    def stack(self, rows: Sequence[Any]) -> Any:
+        """Copies of observations of a space that is not fixed, as Gymnasium batches them."""
+        out: Any = create_empty_array(self.space, self.n)
+        return copy.deepcopy(concatenate(self.space, rows, out))
+
+
+class Buffers:
+    """Arrays over one memory: actions in; observations, rewards, flags and infos out.
+
+    Attributes:
+        obs: One array per leaf of the layout, ``(n, ...)``.
+        rewards: ``(n,)``, float64.
+        terminated: ``(n,)``, bool.
+        truncated: ``(n,)``, bool.
+        numbers: Numbers of infos, ``(NUMBERS, n)``, float64.
+        texts: Strings of infos, ``(TEXTS, n)``.
+
+    Args:
+        layout: How observations lie.
+        action_size: How many numbers an action has; 0 where actions are not arrays.
+        memory: At least `nbytes` long.
+    """
+
+    def __init__(self, layout: ObsLayout, action_size: int, memory: memoryview) -> None:
+        self._n = layout.n
+        arrays, offset = [], 0
+        for shape, dtype in _parts(layout, action_size):
+            count = int(np.prod(shape))
+            arrays.append(np.frombuffer(memory, dtype, count, offset).reshape(shape))
+            offset += _rounded(count * dtype.itemsize)
+        *self.obs, self._actions = arrays[:-5]
+        self.rewards, self.terminated, self.truncated, self.numbers, self.texts = arrays[-5:]
+
+    @staticmethod
+    def nbytes(layout: ObsLayout, action_size: int) -> int:
+        """How long the memory must be."""
+        parts = _parts(layout, action_size)
+        return sum(_rounded(int(np.prod(shape)) * dtype.itemsize) for shape, dtype in parts)
+
+    def actions(self, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
+        """The actions of all environments, shape ``(n, *shape)``, as ``dtype``."""
+        count = self._n * int(np.prod(shape))
+        return np.frombuffer(self._actions.data, dtype, count).reshape(self._n, *shape)
+
+
+def anonymous_file(nbytes: int) -> int:
+    """The descriptor of a file of zeros without a name, which no process can leave behind."""
+    if hasattr(os, "memfd_create"):
+        fd = os.memfd_create("mtwrappers")
+    else:
+        fd, path = tempfile.mkstemp(prefix="mtwrappers")
+        os.unlink(path)
+    os.ftruncate(fd, nbytes)
+    return fd
+
+
+def _parts(layout: ObsLayout, action_size: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
+    """The shape and dtype of each array of `Buffers`."""
+    n = layout.n
+    return [
+        *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
+        ((n * action_size,), np.dtype(np.float64)),  # 8 bytes, whatever dtype actions have
+        ((n,), np.dtype(np.float64)),
+        ((n,), np.dtype(np.bool_)),
+        ((n,), np.dtype(np.bool_)),
+        ((NUMBERS, n), np.dtype(np.float64)),
+        ((TEXTS, n), np.dtype(f"U{LETTERS}")),
+    ]
+
+
+def _rounded(nbytes: int) -> int:
+    return -(-nbytes // _ALIGN) * _ALIGN
+
+
+def _leaves(space: Space[Any], path: tuple[Any, ...]) -> list[Leaf] | None:
+    if isinstance(space, ARRAY_SPACES):
+        return [(path, tuple(space.shape or ()), np.dtype(np.dtype(space.dtype).str))]
+    if isinstance(space, (Dict, Tuple)):
+        items = space.items() if isinstance(space, Dict) else enumerate(space.spaces)
+        found: list[Leaf] = []
+        for key, sub in items:
+            below = _leaves(sub, (*path, key))
+            if below is None:
+                return None
+            found += below
+        return found or None
+    return None
+
+
+def _nest(space: Space[Any], take: Callable[[], Any]) -> Any:
+    if isinstance(space, Dict):
+        return {key: _nest(sub, take) for key, sub in space.items()}
+    if isinstance(space, Tuple):
+        return tuple(_nest(sub, take) for sub in space.spaces)
+    return take()
+
+
+def _part(obs: Any, path: tuple[Any, ...]) -> Any:
+    part = obs
+    try:
+        for key in path:
+            part = part[key]
+    except (KeyError, IndexError, TypeError):
+        raise ValueError(f"expected an observation with {_name(path)}, got {obs!r}") from None
+    return part
+
+
+def _fitted(
+    value: Any, path: tuple[Any, ...], shape: tuple[int, ...], dtype: np.dtype[Any]
+) -> NDArray[Any]:
+    """An observation as an array of its space's shape and dtype; floats may be rounded."""
+    try:
+        array = np.asarray(value)
+    except ValueError:  # lists of several lengths
+        array = np.asarray(None)
+    real = array.dtype.kind in "biuf"
+    if array.shape == shape and real:
+        if dtype.kind == "f" or np.can_cast(array.dtype, dtype):
+            return array
+        with np.errstate(invalid="ignore"):
+            cast = array.astype(dtype)
+        if (cast == array).all():
+            return cast
+    got = f"{value!r} " if array.size <= 4 else ""
+    got += (
+        f"of shape {array.shape} and dtype {array.dtype}" if real else f"({type(value).__name__})"
+    )
+    raise ValueError(f"expected {_name(path)} of shape {shape} and dtype {dtype}, got {got}")
+
+
+def _name(path: tuple[Any, ...]) -> str:
+    return "an observation" if not path else "a part " + "".join(f"[{key!r}]" for key in path)

@@ -1,0 +1,111 @@
+"""Whole messages between a parent and a worker, in either direction, with a deadline."""
+
+from __future__ import annotations
+
+import os
+import select
+import socket
+import struct
+import time
+from multiprocessing.connection import Connection
+
+_HEADER = struct.Struct("!Q")  # how many bytes follow
+_CHUNK = 1 << 16
+
+
+class Channel:
+    """One end of a pipe that carries messages of bytes.
+
+    Nothing blocks beyond its deadline, and a message that the other end leaves unfinished is an
+    ``EOFError`` or ``OSError``, wherever it was cut.
+
+    Args:
+        conn: One end of a duplex `multiprocessing.Pipe`.
+    """
+
+    def __init__(self, conn: Connection) -> None:
+        self._conn = conn
+        self.fd = conn.fileno()
+        os.set_blocking(self.fd, False)
+        self._data = bytearray()
+        self.cut = False  # whether a message was left unfinished at this end
+
+    def send(self, message: bytes, deadline: float | None = None) -> None:
+        """Sends a message.
+
+        Args:
+            message: The bytes.
+            deadline: In seconds of `time.monotonic`; ``None`` waits for ever.
+
+        Raises:
+            TimeoutError: If the other end does not take it in time.
+            OSError: If the other end is gone.
+        """
+        data = memoryview(_HEADER.pack(len(message)) + message)
+        size = len(data)
+        try:
+            while data:
+                try:
+                    data = data[os.write(self.fd, data) :]
+                except BlockingIOError:  # noqa: PERF203 (waiting costs more)
+                    self.wait(select.POLLOUT, deadline)
+        finally:
+            self.cut = 0 < len(data) < size
+
+    def feed(self) -> bytes | None:
+        """Reads what has arrived; returns a message once it is whole, else ``None``.
+
+        Raises:
+            EOFError: If the other end is closed.
+            OSError: If it is gone.
+        """
+        data = self._data
+        try:
+            chunk = os.read(self.fd, _CHUNK)
+        except BlockingIOError:
+            return None
+        if not chunk:
+            raise EOFError("the other end of the channel was closed")
+        data += chunk
+        begin = _HEADER.size
+        if len(data) < begin:
+            return None
+        end = begin + _HEADER.unpack_from(data)[0]
+        if len(data) < end:
+            return None
+        message = bytes(data[begin:end])
+        del data[:end]
+        return message
+
+    def recv(self) -> bytes:
+        """Awaits a message, for ever."""
+        while (message := self.feed()) is None:
+            self.wait(select.POLLIN)
+        return message
+
+    def wait(self, event: int, deadline: float | None = None) -> None:
+        """Waits until this end can be read (``POLLIN``) or written (``POLLOUT``).
+
+        Raises:
+            TimeoutError: If it cannot by the deadline.
+        """
+        poll = select.poll()
+        poll.register(self.fd, event)
+        pause = None if deadline is None else max(deadline - time.monotonic(), 0.0) * 1000
+        if not poll.poll(pause):
+            raise TimeoutError("the other end of the channel did not answer in time")
+
+    def send_fd(self, fd: int) -> None:
+        """Hands a file descriptor over, while the other end awaits nothing else."""
+        with socket.socket(fileno=os.dup(self.fd)) as end:
+            socket.send_fds(end, [b"\0"], [fd])
+
+    def recv_fd(self) -> int:
+        """Takes the file descriptor that the other end hands over."""
+        self.wait(select.POLLIN)
+        with socket.socket(fileno=os.dup(self.fd)) as end:
+            return socket.recv_fds(end, 1, 1)[1][0]
+
+    def close(self) -> None:
+        """Closes this end."""
+        self._conn.close()
