@@ -3,8 +3,9 @@
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
+from mtwrappers.evaluation.few_shot_result import FewShotResult
 from mtwrappers.evaluation.plan import Slot
-from mtwrappers.evaluation.result import EvaluationResult, FewShotResult
+from mtwrappers.evaluation.result import EvaluationResult
 
 __all__ = [
     "Episode",

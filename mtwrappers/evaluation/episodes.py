@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -46,10 +46,6 @@ class Episode:
         """One of `METRICS` as a number."""
         value = getattr(self, "episode_return" if name == "return" else name)
         return None if value is None else float(value)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Its fields, ready for JSON."""
-        return asdict(self)
 
 
 class Observer:

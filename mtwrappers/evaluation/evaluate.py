@@ -114,9 +114,9 @@ def evaluate(
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
         plan = make_plan(task_names(inner, infos), task_choices(inner), episodes_per_task, seed)
         plan = _only(tasks, plan)
-        slots = sorted((s for own in plan for s in own), key=lambda s: s.number)
         order = {task: i for i, task in enumerate(_names(plan))}
-        slots.sort(key=lambda slot: order[slot.task])
+        slots = [slot for own in plan for slot in own]
+        slots.sort(key=lambda slot: (order[slot.task], slot.number))
         for observer in observers:
             observer.plan(slots)
         resets, tally = PlannedResets(envs, plan), Tally(plan, scale, raw, observers)
@@ -131,15 +131,8 @@ def evaluate(
             return obs
 
         quotas = np.array([len(own) for own in plan], dtype=np.int64)
-        rollout(
-            envs,
-            act,
-            quotas,
-            None,
-            begin=begin,
-            observe=[tally],
-            max_episode_steps=max_episode_steps,
-        )
+        limit = max_episode_steps
+        rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
     tally.episodes.sort(key=lambda episode: (order[episode.task], episode.number))
     return EvaluationResult(tally.episodes, seed, confidence, resamples)
 

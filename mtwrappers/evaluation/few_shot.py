@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import PCG64, Generator, SeedSequence
-from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
 from mtwrappers.evaluation.episodes import Episode, Tally
+from mtwrappers.evaluation.few_shot_result import FewShotResult
 from mtwrappers.evaluation.frozen import frozen_statistics
 from mtwrappers.evaluation.plan import (
     Slot,
@@ -20,11 +20,11 @@ from mtwrappers.evaluation.plan import (
     stream_seed,
     task_names,
 )
-from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, check_confidence
+from mtwrappers.evaluation.result import EvaluationResult, check_confidence
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
-from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout, spread
+from mtwrappers.samplers.rollout import check_array_spaces, rollout
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 
@@ -115,104 +115,61 @@ def few_shot_evaluate(
     _check_envs(envs, inner)
     if tasks is not None:
         tasks = _check_tasks(tasks, inner, trials)
+    # How many episodes there are of each task (or environment) in each phase of a trial.
+    phases = [before] * adaptation_steps + [after] if adapts else [before + after]
+    episodes: list[Episode] = []
     with frozen_statistics(envs) as (scale, raw):
-        play = _Trials(policy, act, envs, seed, scale, raw)
         for trial, own in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
             if callable(getattr(policy, "begin_trial", None)):
                 policy.begin_trial()
-            if adapts:
-                play.gradient_trial(trial, own, before, after, adaptation_steps)
-            else:
-                play.memory_trial(trial, own, before, after)
+            for phase, count in enumerate(phases):
+                getattr(envs, "set_tasks", inner.set_tasks)(own)
+                seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
+                obs, infos = envs.reset(seed=seeds)
+                names = task_names(inner, infos)
+                share = inner.envs_per_task if adapts else 1
+                slots = _slots(names, share, trial, sum(phases[:phase]), count)
+                quotas = np.array([len(row) for row in slots], dtype=np.int64)
+                tally = Tally(slots, scale, raw)
+                recorder = Recorder(inner.num_envs, inner.envs_per_task)
+                record = recorder if adapts and phase < adaptation_steps else None
+                rollout(envs, act, quotas, obs, observe=[tally], record=record)
+                episodes += sorted(tally.episodes, key=lambda e: (e.trial or 0, e.number))
+                if record is not None:
+                    policy.adapt(_by_task(recorder.paths(), share))
+    adapting = [e for e in episodes if e.number < before * adaptation_steps]
+    adapted = [e for e in episodes if e.number >= before * adaptation_steps]
+    settings = (seed, confidence, resamples)
     return FewShotResult(
-        EvaluationResult(play.adaptation, seed, confidence, resamples),
-        EvaluationResult(play.evaluation, seed, confidence, resamples),
+        EvaluationResult(adapting, *settings), EvaluationResult(adapted, *settings)
     )
 
 
-class _Trials:
-    """Plays trials and keeps their episodes: those of adaptation, and those of evaluation."""
+def _slots(
+    names: Sequence[str], share: int, trial: int, first: int, count: int
+) -> list[list[Slot]]:
+    """The episodes of each environment, where ``share`` environments take a trial's in turn.
 
-    def __init__(
-        self,
-        policy: Any,
-        act: PolicyCaller,
-        envs: Any,
-        seed: int,
-        scale: NDArray[np.float64],
-        raw: Flags,
-    ) -> None:
-        self._policy, self._act, self._envs, self._seed = policy, act, envs, seed
-        self._scale, self._raw = scale, raw
-        self._inner = inner = executor_of(envs)
-        self._m, self._k = inner.meta_batch_size, inner.envs_per_task
-        self.adaptation: list[Episode] = []
-        self.evaluation: list[Episode] = []
-
-    def gradient_trial(
-        self, trial: int, tasks: Sequence[Any], before: int, after: int, steps: int
-    ) -> None:
-        """A trial of a policy with ``adapt``: phases that begin together."""
-        m, k = self._m, self._k
-        for phase in range(steps + 1):
-            last = phase == steps
-            quotas = spread(after if last else before, k, m)
-            # A task's environments take its episodes in turn.
-            numbers = [
-                [phase * before + i % k + k * turn for turn in range(quota)]
-                for i, quota in enumerate(quotas.tolist())
-            ]
-            trials = [trial * m + i // k for i in range(m * k)]
-            recorder = None if last else Recorder(m * k, k)
-            episodes = self._play((trial, phase), tasks, numbers, trials, recorder)
-            (self.evaluation if last else self.adaptation).extend(episodes)
-            if recorder is not None:
-                each = recorder.paths()
-                self._policy.adapt([_in_turn(each[g * k : (g + 1) * k]) for g in range(m)])
-
-    def memory_trial(self, trial: int, tasks: Sequence[Any], before: int, after: int) -> None:
-        """A trial of a policy that remembers: every environment goes its own way."""
-        n = self._m * self._k
-        numbers = [list(range(before + after))] * n
-        episodes = self._play((trial, 0), tasks, numbers, [trial * n + i for i in range(n)])
-        for episode in episodes:
-            (self.adaptation if episode.number < before else self.evaluation).append(episode)
-
-    def _play(
-        self,
-        key: tuple[int, int],
-        tasks: Sequence[Any],
-        numbers: Sequence[Sequence[int]],
-        trials: Sequence[int],
-        recorder: Recorder | None = None,
-    ) -> list[Episode]:
-        """Plays the episodes of these numbers in each environment, one after another.
-
-        Args:
-            key: Determines, with the seed, the environments' resets.
-            tasks: One per task group.
-            numbers: Those of each environment's episodes in its trial.
-            trials: The trial that each environment plays.
-            recorder: Records the steps.
-        """
-        getattr(self._envs, "set_tasks", self._inner.set_tasks)(tasks)
-        seeds = [stream_seed(self._seed, *key, i) for i in range(len(numbers))]
-        obs, infos = self._envs.reset(seed=seeds)
-        names = task_names(self._inner, infos)
-        slots = [
-            [Slot(names[i], number, trial=trials[i]) for number in own]
-            for i, own in enumerate(numbers)
-        ]
-        tally = Tally(slots, self._scale, self._raw)
-        quotas = np.array([len(own) for own in slots], dtype=np.int64)
-        rollout(self._envs, self._act, quotas, obs, observe=[tally], record=recorder)
-        return sorted(tally.episodes, key=lambda episode: (episode.trial, episode.number))
+    Args:
+        names: Each environment's task, ``N``.
+        share: How many environments share a trial.
+        trial: Counts the rounds of trials.
+        first: The number of the first episode in its trial.
+        count: How many episodes each trial gets.
+    """
+    round_of = trial * (len(names) // share)
+    return [
+        [Slot(name, first + n, trial=round_of + i // share) for n in range(i % share, count, share)]
+        for i, name in enumerate(names)
+    ]
 
 
-def _in_turn(each: Sequence[Sequence[Path]]) -> list[Path]:
-    """The first path of every environment, then the second, and so on."""
-    rounds = max(len(paths) for paths in each)
-    return [paths[r] for r in range(rounds) for paths in each if r < len(paths)]
+def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
+    """The paths of each task: the first of every environment, then the second, and so on."""
+    groups = [each[i : i + share] for i in range(0, len(each), share)]
+    return [
+        [paths[r] for r in range(len(own[0])) for paths in own if r < len(paths)] for own in groups
+    ]
 
 
 def _check_policy(policy: Any, adaptation_steps: int) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import abc
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -25,22 +24,21 @@ AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
 Estimates = dict[str, Estimate | None]
 # Keeps the bootstrap's streams apart from those that play episodes with the same seed.
 _BOOTSTRAP = 1_000_003
-Result = TypeVar("Result", bound="_Stored")
+Result = TypeVar("Result", bound="StoredResult")
 
 
-class _Stored(abc.ABC):
+class StoredResult:
     """A result that is saved to JSON and loaded from it, under the name ``FORMAT``."""
 
     FORMAT: ClassVar[str]
 
-    @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON, with ``FORMAT`` as its ``format``."""
+        raise NotImplementedError
 
     @classmethod
-    @abc.abstractmethod
     def _of_dict(cls: type[Result], data: Mapping[str, Any]) -> Result:
-        """The result that `to_dict` described, whose format was checked."""
+        raise NotImplementedError
 
     @classmethod
     def from_dict(cls: type[Result], data: Mapping[str, Any]) -> Result:
@@ -53,10 +51,9 @@ class _Stored(abc.ABC):
         found = data.get("format") if isinstance(data, Mapping) else data
         if found == cls.FORMAT:
             return cls._of_dict(data)
-        name, _, version = cls.FORMAT.partition("/")
-        why = ""
-        if isinstance(found, str) and found.startswith(f"{name}/"):
-            why = f": its intervals were computed in another way than those of version {version}"
+        name = cls.FORMAT.partition("/")[0]
+        earlier = isinstance(found, str) and found.startswith(f"{name}/")
+        why = ", whose intervals another version of this package computed" if earlier else ""
         raise ValueError(f"expected an evaluation of the format {cls.FORMAT!r}, got {found!r}{why}")
 
     def save(self, path: str | Path) -> None:
@@ -74,7 +71,7 @@ class _Stored(abc.ABC):
 
 
 @dataclass(frozen=True)
-class EvaluationResult(_Stored):
+class EvaluationResult(StoredResult):
     """The episodes of an evaluation, and what they say of each task and of all.
 
     Intervals are over the episodes (over the trials in few-shot evaluation) of *one* policy: they
@@ -231,80 +228,6 @@ class EvaluationResult(_Stored):
         plot.draw_bars(Path(path), self.per_task, self.overall, title, footer)
 
 
-@dataclass(frozen=True)
-class FewShotResult(_Stored):
-    """The episodes that a policy adapted on, and those that it was then evaluated on.
-
-    Intervals are over trials: the episodes of one trial share a goal and what was learnt.
-
-    Args:
-        adaptation: The episodes of adaptation. For a policy that adapts between episodes and not
-            within (``adapt``, in one step), its success before it has adapted.
-        evaluation: The episodes after it.
-    """
-
-    FORMAT = "mtwrappers.FewShotResult/2"
-
-    adaptation: EvaluationResult
-    evaluation: EvaluationResult
-
-    @cached_property
-    def by_episode(self) -> tuple[EvaluationResult, ...]:
-        """A result for each place in a trial: the first is before any adaptation."""
-        both = (*self.adaptation.episodes, *self.evaluation.episodes)
-        settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
-        places = sorted({episode.number for episode in both})
-        return tuple(
-            EvaluationResult([e for e in both if e.number == place], *settings) for place in places
-        )
-
-    @property
-    def adaptation_length(self) -> int:
-        """How many of `by_episode` are adaptation."""
-        return len({episode.number for episode in self.adaptation.episodes})
-
-    def __str__(self) -> str:
-        rows: list[Row] = []
-        for place, step in enumerate(self.by_episode):
-            what = "adaptation" if place < self.adaptation_length else "evaluation"
-            label = f"{what}, episode {place + 1}"
-            rows.append((label, len(step.episodes), step.overall["mean"]))
-        steps = table("mean over tasks", rows)
-        return "\n".join(["after adaptation:", str(self.evaluation), "", *steps])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        steps = [step.to_dict() for step in self.by_episode]
-        return {
-            "format": self.FORMAT,
-            "adaptation": self.adaptation.to_dict(),
-            "evaluation": self.evaluation.to_dict(),
-            "by_episode": [{key: step[key] for key in ("tasks", "overall")} for step in steps],
-        }
-
-    @classmethod
-    def _of_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
-        return cls(*(EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")))
-
-    def plot(self, path: str | Path, title: str = "") -> None:
-        """Draws success (or return) by episode of the trial, for each task and on average.
-
-        Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the plot.
-
-        Raises:
-            DependencyNotInstalled: If matplotlib is not installed.
-        """
-        metric = "success_once" if self.evaluation.has_success else "return"
-        means = [step.overall["mean"][metric] for step in self.by_episode]
-        curves = {
-            task: [step.per_task.get(task, {}).get(metric) for step in self.by_episode]
-            for task in self.evaluation.tasks
-        }
-        plot.draw_curves(Path(path), metric, curves, means, self.adaptation_length, title)
-
-
 def check_confidence(confidence: Any) -> None:
     """Checks the coverage of an interval.
 
@@ -333,7 +256,4 @@ def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
 
 
 def _plain(estimates: Estimates) -> dict[str, Any]:
-    return {
-        metric: None if estimate is None else asdict(estimate)
-        for metric, estimate in estimates.items()
-    }
+    return {metric: found and asdict(found) for metric, found in estimates.items()}

@@ -89,9 +89,7 @@ class MetaSampler:
             )
         self._seed = None if seed is None else check_seed(seed)
         self._sink = resolve_sink(log_sink)
-        self._progress = progress
-        if progress:
-            import_extra("rich.progress", "cli")
+        self._progress = import_extra("rich.progress", "cli").Progress if progress else None
         self._policy = PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)
         make = MetaParallelEnvExecutor if parallel else MetaIterativeEnvExecutor
         with contextlib.ExitStack() as undo:
@@ -139,9 +137,13 @@ class MetaSampler:
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None
         with contextlib.ExitStack() as bars:
-            observe = []
+            observe: list[Callable[[Step], object]] = []
             if self._progress:
-                observe.append(bars.enter_context(_Bar(int(quotas.sum()))).observe)
+                bar = bars.enter_context(self._progress(transient=True))
+                paths_done = bar.add_task("paths", total=int(quotas.sum()))
+                observe.append(
+                    lambda step: bar.advance(paths_done, int((step.over & step.counted).sum()))
+                )
             policy_seconds, env_seconds = rollout(
                 self.envs, self._policy, quotas, obs, observe=observe, record=recorder
             )
@@ -184,26 +186,3 @@ class MetaSampler:
         }
         for key, value in figures.items():
             self._sink(f"{prefix}{key}", value)
-
-
-class _Bar:
-    """A progress bar of paths."""
-
-    def __init__(self, total: int) -> None:
-        self._progress = import_extra("rich.progress", "cli").Progress(transient=True)
-        self._bar = self._progress.add_task("paths", total=total)
-        self._done = 0
-
-    def observe(self, step: Step) -> None:
-        """Moves the bar on by the paths that the step ended."""
-        ended = int((step.over & step.counted).sum())
-        if ended:
-            self._done += ended
-            self._progress.update(self._bar, completed=self._done)
-
-    def __enter__(self) -> _Bar:
-        self._progress.start()
-        return self
-
-    def __exit__(self, *exc: object) -> None:
-        self._progress.stop()

@@ -69,7 +69,7 @@ class PolicyCaller:
             if not actions.ndim or got != m * k:
                 raise ValueError(f"expected {m * k} actions from the policy, got {got}")
             return actions, {}
-        answer = self._get(map_arrays(lambda a: a.reshape(m, k, *a.shape[1:]), observations))
+        answer = self._get(map_arrays(lambda a, *_: a.reshape(m, k, *a.shape[1:]), observations))
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise TypeError(
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"

@@ -58,7 +58,7 @@ class Recorder:
             finals = step.infos["final_obs"]
             for i in np.flatnonzero(step.over).tolist():
                 if step.counted[i]:
-                    final = map_arrays(np.array, finals[i])
+                    final = map_arrays(lambda a, *_: np.array(a), finals[i])
                     self._ends.append((i, int(self._start[i]), self._t, final))
                 self._start[i] = self._t
 

@@ -10,12 +10,11 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
-from gymnasium.spaces import Dict, Space, Tuple
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.buffers import ARRAY_SPACES
+from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 
 Flags = NDArray[np.bool_]
 # An episode of this many steps is taken for one that never ends, unless a limit was given.
@@ -73,7 +72,8 @@ class Step(NamedTuple):
             return (now if last is None else last), told & ~ended
         if now is None or isinstance(now, dict) or now.shape[1:] != last.shape[1:]:
             return last, last_told & ended
-        return np.where(_rows(ended, now), last, now), np.where(ended, last_told, told)
+        rows = ended.reshape(-1, *[1] * (now.ndim - 1))
+        return np.where(rows, last, now), np.where(ended, last_told, told)
 
 
 def rollout(
@@ -183,28 +183,15 @@ def spread(total: int, envs_per_task: int, meta_batch_size: int) -> NDArray[np.i
 
 
 def check_array_spaces(envs: Any) -> None:
-    """Checks that actions and observations are arrays, or dicts and tuples of arrays.
+    """Checks that actions are arrays, and observations arrays or dicts or tuples of arrays.
 
     Raises:
         TypeError: If they are not; the message shows the space.
     """
     if not isinstance(envs.single_action_space, ARRAY_SPACES):
         raise TypeError(f"actions must be arrays, got {envs.single_action_space}")
-    if not _is_array(envs.single_observation_space):
+    if not ObsLayout(envs.single_observation_space, 1).fixed:
         raise TypeError(
             "observations must be arrays, or dicts or tuples of arrays, got "
             f"{envs.single_observation_space}"
         )
-
-
-def _is_array(space: Space[Any]) -> bool:
-    if isinstance(space, Dict):
-        return all(map(_is_array, space.values()))
-    if isinstance(space, Tuple):
-        return all(map(_is_array, space.spaces))
-    return isinstance(space, ARRAY_SPACES)
-
-
-def _rows(mask: Flags, like: NDArray[Any]) -> Flags:
-    """``mask`` (N,) with as many axes as ``like``."""
-    return mask.reshape(-1, *[1] * (like.ndim - 1))

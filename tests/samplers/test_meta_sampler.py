@@ -1,7 +1,6 @@
 """`MetaSampler`: exactly the paths asked for, of each of a batch of tasks."""
 
 import gc
-import logging
 import sys
 from functools import partial
 
@@ -12,7 +11,9 @@ from gymnasium.error import ClosedEnvironmentError, DependencyNotInstalled
 from gymnasium.spaces import Box, Discrete
 
 from mtwrappers import MetaSampler, MetaWorldSetTaskEnv, PointGoalEnv
+from mtwrappers.samplers.nested import map_arrays
 from tests.fakes import CountingEnv, CountingSetTaskEnv, equal
+from tests.vector.fakes import EXECUTORS, BagEnv, NestedEnv, WordEnv, both_executors
 
 TASKS = [{"first": 0}, {"first": 100}]
 
@@ -156,6 +157,80 @@ def test_agent_infos_are_cut_into_paths_with_their_actions():
         assert np.array_equal(path["agent_infos"]["mean"], path["actions"] / 2)
 
 
+@both_executors
+def test_nested_observations_are_recorded_as_nested_arrays(executor):
+    def shapes(path):
+        count, (number, bits, below) = path["count"], path["parts"]
+        return [np.shape(a) for a in (count, number, bits, below["grid"], below["one"])]
+
+    class Asks:
+        def get_actions(self, observations):
+            assert shapes(observations)[:2] == [(2, 3, 2, 3), (2, 3)]
+            return np.zeros((2, 3, 2)), None
+
+    parallel = {"parallel": True, "workers": 2} if executor is EXECUTORS["parallel"] else {}
+    paths = sample(partial(NestedEnv, 4), Asks(), 3, 2, 9, seed=0, **parallel)
+    alone = NestedEnv(4)
+    for i, path in enumerate(path for own in paths.values() for path in own):
+        assert shapes(path["observations"]) == [(4, 2, 3), (4,), (4, 3), (4, 2), (4,)]
+        seen = [alone.reset(seed=i)[0], *(alone.step(np.zeros(2))[0] for _ in range(4))]
+        for t, obs in enumerate(seen[:-1]):
+            assert equal(path["observations"]["count"][t], obs["count"])
+            assert path["observations"]["parts"][0][t] == obs["parts"][0]
+            assert equal(path["observations"]["parts"][2]["grid"][t], obs["parts"][2]["grid"])
+        assert equal(path["next_observation"], map_arrays(lambda a, *_: np.array(a), seen[-1]))
+
+
+def test_nested_agent_infos_are_nested_dicts_of_arrays():
+    class Says(Walk):
+        def get_actions(self, observations):
+            actions, _ = super().get_actions(observations)
+            return actions, [[{"dist": {"mean": a, "std": 0.5}} for a in own] for own in actions]
+
+    for own in sample(PointGoalEnv(), Says(), 2, 2, 4, seed=0).values():
+        for path in own:
+            assert equal(path["agent_infos"]["dist"]["mean"], path["actions"])
+            assert path["agent_infos"]["dist"]["std"].tolist() == [0.5] * 4
+
+
+def test_infos_that_some_tasks_report_are_kept_for_those():
+    class Some(CountingSetTaskEnv):
+        def _info(self):
+            return {"steps": self.steps, **({"goal": 1.0} if self.first else {})}
+
+    paths = sample(Some(2), lazy, 2, 2, 9, tasks=TASKS)
+    assert [set(path["env_infos"]) for path in paths[0]] == [{"steps"}] * 2
+    assert [set(path["env_infos"]) for path in paths[1]] == [{"steps", "goal"}] * 2
+
+
+@pytest.mark.parametrize(
+    ("key", "size", "message"),
+    [
+        ("other", 2, "agent_infos must have the same keys at every step: .*'mean'.*'other'"),
+        ("mean", 1, r"agent_infos/mean must have the same shape .* \(2,\), got \(1,\)"),
+    ],
+)
+def test_agent_infos_that_change_their_form_are_refused(key, size, message):
+    answers = iter([("mean", 2), (key, size)])
+
+    class Changes(Walk):
+        def get_actions(self, observations):
+            actions, _ = super().get_actions(observations)
+            key, size = next(answers)
+            return actions, {key: actions[..., :size]}
+
+    with pytest.raises(ValueError, match=message):
+        sample(PointGoalEnv(), Changes(), 2, 2, 2)
+
+
+def test_room_grows_with_the_paths_and_not_with_their_longest_length():
+    [short] = sample(CountingSetTaskEnv(3), lazy, 1, 1, 10**9)[0]
+    assert short["observations"].base.nbytes < 10_000
+    [long] = sample(CountingSetTaskEnv(700), lazy, 1, 1, 10**9)[0]
+    assert long["rewards"].tolist() == list(range(1, 701))
+    assert long["observations"][:, 0].tolist() == list(range(700))
+
+
 def test_each_observation_follows_from_the_one_before_and_its_action():
     paths = sample(PointGoalEnv(), Walk(), 3, 2, 5, envs_per_task=2, seed=0)
     for path in (path for own in paths.values() for path in own):
@@ -184,12 +259,6 @@ def test_every_task_gives_its_quota_of_whole_paths_whatever_the_lengths(envs_per
                 assert over.tolist() == [False] * (len(over) - 1) + [True]
                 assert path["observations"][:, 0].tolist() == [tasks[task]["length"]] * len(over)
                 assert path["observations"][:, 1].tolist() == list(range(len(over)))
-
-
-def test_one_environment_a_path_is_the_default():
-    sampler = MetaSampler(CountingSetTaskEnv(), lazy, 3, 2, 5)
-    assert sampler.envs_per_task == 3
-    assert sampler.envs.num_envs == 6
 
 
 def chance_lengths(seed, episodes):
@@ -236,18 +305,6 @@ def test_tasks_are_drawn_from_the_environment():
             assert path["observations"][0].tolist() == [tasks[task]["first"]] * 2
 
 
-def test_tasks_that_are_set_stay_until_others_are():
-    sampler = MetaSampler(CountingSetTaskEnv(), lazy, 1, 2, 5)
-    assert sampler.update_tasks(TASKS) == TASKS
-
-    def firsts():
-        return [own[0]["observations"][0, 0] for own in sampler.obtain_samples().values()]
-
-    assert [firsts(), firsts()] == [[0, 100]] * 2
-    sampler.update_tasks(tuple(reversed(TASKS)))
-    assert firsts() == [100, 0]
-
-
 def test_the_environment_that_is_given_is_copied():
     env = CountingSetTaskEnv()
     sampler = MetaSampler(env, lazy, 1, 2, 5)
@@ -292,12 +349,6 @@ def test_both_executors_give_equal_paths_and_the_seed_reproduces_them():
     assert not equal(iterative, sample(ChanceEnv(), lazy, 3, 2, 9, 2, seed=6, tasks=TASKS))
 
 
-def test_both_executors_give_equal_paths_of_a_constructor_and_a_random_policy():
-    make = partial(PointGoalEnv, radius=2.0)
-    iterative, parallel = both(make, Walk, 2, 3, 4, seed=5)
-    assert equal(iterative, parallel)
-
-
 def test_both_executors_draw_the_same_tasks():
     drawn = []
     for options in ({}, {"parallel": True, "workers": 2}):
@@ -306,14 +357,6 @@ def test_both_executors_draw_the_same_tasks():
         sampler.close()
     assert equal(*drawn)
     assert drawn[0][0] != drawn[0][2]
-
-
-def test_the_global_random_state_is_not_changed():
-    before = np.random.get_state()[1].tolist()
-    sampler = MetaSampler(ChanceEnv(), lazy, 2, 2, 9, seed=5)
-    sampler.update_tasks()
-    sampler.obtain_samples()
-    assert np.random.get_state()[1].tolist() == before
 
 
 def test_only_the_first_rollout_is_seeded():
@@ -347,22 +390,6 @@ def test_observations_come_task_by_task_and_resets_as_masks():
     assert policy.masks == [[True] * 4, first_only, first_only]
 
 
-def test_too_few_actions_are_refused():
-    class Short:
-        def get_actions(self, observations):
-            return [[0, 0], [0]], None
-
-    with pytest.raises(ValueError, match=r"expected 2 actions for each of 2 tasks .* got \[2, 1\]"):
-        sample(CountingSetTaskEnv(), Short(), 2, 2, 5)
-    with pytest.raises(ValueError, match="expected 4 actions from the policy, got 3"):
-        sample(CountingSetTaskEnv(), lambda _: [0, 0, 0], 2, 2, 5)
-
-
-def test_what_is_no_policy_is_refused():
-    with pytest.raises(TypeError, match="a policy must have get_actions"):
-        MetaSampler(CountingSetTaskEnv(), None, 2, 2, 5)
-
-
 # Logging and progress.
 
 
@@ -387,30 +414,16 @@ def test_figures_are_logged_with_the_prefix():
     }
 
 
-def test_figures_may_go_to_a_logger(caplog):
-    logger = logging.getLogger("tests.meta_sampler")
-    sampler = MetaSampler(CountingSetTaskEnv(3), lazy, 2, 2, 9, log_sink=logger)
-    with caplog.at_level(logging.INFO, "tests.meta_sampler"):
-        sampler.obtain_samples(log=True, log_prefix="a/")
-    assert "a/NumTrajs: 4" in caplog.messages
-    assert "a/AverageReturn: 6.0" in caplog.messages
-
-
-def test_a_log_sink_must_be_callable():
-    with pytest.raises(TypeError, match="a log sink must be a callable"):
-        MetaSampler(CountingSetTaskEnv(), lazy, 1, 1, 5, log_sink=3)
-
-
 def test_progress_shows_the_paths_and_changes_none(monkeypatch, capsys):
     done = []
     monkeypatch.setattr(
-        "rich.progress.Progress.update", lambda self, task, completed: done.append(completed)
+        "rich.progress.Progress.advance", lambda self, task, paths: done.append(paths)
     )
     tasks = [{"length": 1}, {"length": 3}]
     shown = sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, progress=True, seed=0)
     assert equal(shown, sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, seed=0))
     # After the first step two paths are whole; the second task's two end with the third step.
-    assert done == [2, 4]
+    assert done == [2, 0, 2]
     capsys.readouterr()
 
 
@@ -436,6 +449,19 @@ def test_sizes_must_be_positive_integers(name, size):
 def test_more_environments_than_paths_are_refused():
     with pytest.raises(ValueError, match="envs_per_task=3 is more than rollouts_per_meta_task=2"):
         MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5, envs_per_task=3)
+
+
+@pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
+def test_other_autoreset_modes_are_refused(mode):
+    with pytest.raises(ValueError, match=f"needs autoreset_mode='SameStep'.*got '{mode}'"):
+        MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5, autoreset_mode=mode)
+
+
+@pytest.mark.parametrize("what", ["actions", "observations"])
+def test_spaces_that_are_no_arrays_are_refused(what):
+    env = WordEnv(3) if what == "actions" else BagEnv(3)
+    with pytest.raises(TypeError, match=f"{what} must be arrays.* got (Tuple|Sequence)"):
+        MetaSampler(env, lazy, 2, 2, 5)
 
 
 @pytest.mark.parametrize("env", ["CartPole-v1", None, 3])

@@ -1,5 +1,7 @@
 """How policies are asked, and the forms in which they may answer."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -72,11 +74,13 @@ STDS = np.arange(6.0).reshape(2, 3)
     ],
     ids=["dicts", "dicts-of-lists", "a-dict-a-task", "lists-a-task", "one-dict", "one-of-lists"],
 )
-def test_agent_infos_come_in_three_forms(infos):
+def test_agent_infos_come_in_three_forms_nested_or_not(infos):
+    def nested(form):
+        return [nested(own) for own in form] if isinstance(form, list) else {"in": form}
+
     _, flat = ask(ACTIONS, infos)
-    assert set(flat) == {"mean", "std"}
-    assert equal(flat["mean"], MEANS.reshape(6, 2))
-    assert equal(flat["std"], np.array([0.0, 1, 2, 3, 4, 5]))
+    assert equal(flat, {"mean": MEANS.reshape(6, 2), "std": np.array([0.0, 1, 2, 3, 4, 5])})
+    assert equal(ask(ACTIONS, nested(infos))[1], {"in": flat})
 
 
 @pytest.mark.parametrize("infos", [None, {}, [], [{}, {}], [[{}] * 3, [{}] * 3]])
@@ -123,13 +127,32 @@ def test_reset_is_handed_on():
     assert equal(policy.mask, mask)
 
 
+@pytest.mark.parametrize(
+    ("reset", "told"),
+    [
+        (lambda mask: mask.tolist(), [[True] * 6, [True] + [False] * 5]),
+        (lambda dones=None: dones.tolist(), [[True] * 6, [True] + [False] * 5]),
+        (lambda: "all", ["all"]),
+    ],
+    ids=["mask", "dones", "nothing"],
+)
+def test_reset_takes_a_mask_or_nothing(reset, told):
+    """One that takes nothing is called where all environments begin."""
+    log, policy = [], Scripted(ACTIONS)
+    policy.reset = functools.wraps(reset)(lambda *args: log.append(reset(*args)))
+    caller = PolicyCaller(policy, 2, 3)
+    caller.reset(np.ones(6, dtype=np.bool_))
+    caller.reset(np.arange(6) < 1)
+    assert log == told
+
+
 def test_a_policy_without_reset_is_left_alone():
     policy = Scripted(ACTIONS)
     PolicyCaller(policy, 2, 3).reset(np.ones(6, dtype=np.bool_))
     assert policy.asked is None
 
 
-@pytest.mark.parametrize("policy", [None, 3, "random", object()])
+@pytest.mark.parametrize("policy", [None, 3, "random", object(), Scripted])
 def test_what_is_no_policy_is_refused(policy):
     with pytest.raises(
         TypeError, match=r"a policy must have get_actions\(observations\) or be callable, got"
@@ -145,8 +168,18 @@ def test_what_is_no_policy_is_refused(policy):
         (np.zeros((2, 2, 2)), r"\[2, 2\]"),
         (np.zeros((3, 3, 2)), r"\[3, 3, 3\]"),
         ([], r"\[\]"),
+        (3.0, "float 3.0"),
+        (None, "NoneType None"),
     ],
-    ids=["too-few-tasks", "too-few-actions", "too-few-each", "too-many-tasks", "none"],
+    ids=[
+        "too-few-tasks",
+        "too-few-actions",
+        "too-few-each",
+        "too-many-tasks",
+        "none",
+        "a-number",
+        "nothing",
+    ],
 )
 def test_another_number_of_actions_is_refused(actions, got):
     with pytest.raises(
@@ -161,27 +194,50 @@ def test_another_number_of_actions_from_a_callable_is_refused(n):
         PolicyCaller(lambda _: np.zeros((n, 2)), 2, 3)(OBSERVATIONS)
 
 
-def test_one_number_is_not_enough_actions():
-    with pytest.raises(ValueError, match="expected 6 actions from the policy"):
-        PolicyCaller(lambda _: 0.0, 2, 3)(OBSERVATIONS)
-
-
-def test_agent_infos_of_too_few_tasks_are_refused():
-    with pytest.raises(ValueError, match="expected agent_infos for 2 tasks, got 1"):
-        ask(ACTIONS, [{"mean": MEANS[0]}])
-
-
-def test_agent_infos_of_too_few_environments_are_refused():
-    infos = [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]
-    with pytest.raises(ValueError, match="expected agent_infos for 6 environments, got 5"):
-        ask(ACTIONS, infos)
+@pytest.mark.parametrize(
+    ("actions", "message"),
+    [(0.0, "expected 6 actions from the policy"), ([[0], [1, 2]] * 3, "must have the same shape")],
+)
+def test_other_answers_of_a_callable_are_refused(actions, message):
+    with pytest.raises(ValueError, match=message):
+        PolicyCaller(lambda _: actions, 2, 3)(OBSERVATIONS)
 
 
 @pytest.mark.parametrize(
-    "infos",
-    [[{"std": np.zeros(3)}, {"std": np.zeros(2)}], {"std": np.zeros((2, 2))}],
-    ids=["a-dict-a-task", "one-dict"],
+    ("error", "message", "infos"),
+    [
+        (ValueError, "agent_infos for 2 tasks, got 1", [{"mean": MEANS[0]}]),
+        (
+            ValueError,
+            "agent_infos for 6 environments, got 5",
+            [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2],
+        ),
+        (
+            ValueError,
+            r"agent_infos\['std'\] must have the same shape",
+            [{"std": np.zeros(3)}, {"std": np.zeros(2)}],
+        ),
+        (
+            ValueError,
+            r"agent_infos\['a'\]\['std'\] of shape \(2, 3\) and more, got \(2, 2\)",
+            {"a": {"std": np.zeros((2, 2))}},
+        ),
+        (
+            ValueError,
+            r"agent_infos 1 must have the keys \['a'\] of the first, got \['b'\]",
+            [{"a": np.zeros(3)}, {"b": np.zeros(3)}],
+        ),
+        (TypeError, "agent_infos must be dicts, in lists or not, got float 3.0", 3.0),
+    ],
 )
-def test_agent_infos_with_too_few_rows_are_refused(infos):
-    with pytest.raises(ValueError, match="agent_infos"):
+def test_agent_infos_of_another_form_are_refused(error, message, infos):
+    with pytest.raises(error, match=message):
         ask(ACTIONS, infos)
+
+
+@pytest.mark.parametrize("answer", [None, ACTIONS[0], np.zeros((2, 3, 2)), "ab" * 50])
+def test_get_actions_must_return_a_pair(answer):
+    policy = Scripted(ACTIONS)
+    policy.answer = answer
+    with pytest.raises(TypeError, match=r"must return a pair \(actions, agent_infos\), got"):
+        PolicyCaller(policy, 2, 3)(OBSERVATIONS)
