@@ -16,8 +16,8 @@ from mtwrappers.samplers.path import Path, check_finite, check_targets, cut_obse
 class Baseline(abc.ABC):
     """Fitted to paths, it predicts a number for each step of a path.
 
-    A baseline that `SampleProcessor` shall use with ``bootstrap_truncated=True`` also has
-    ``fit_bootstrapped(paths, discount, target_key="returns")``, as `LinearFeatureBaseline` does.
+    For processors with ``bootstrap_truncated=True`` it also needs
+    ``fit_bootstrapped(paths, discount, target_key="returns")``, as `LinearFeatureBaseline` has.
     """
 
     @abc.abstractmethod
@@ -152,16 +152,16 @@ class LinearFeatureBaseline(LinearBaseline):
 
         Where a time limit cut a path after step ``T``, the return of step ``t`` is its discounted
         sum of rewards :math:`R_t` and :math:`\gamma^{T-t} V(s_T)`, the value of
-        ``next_observation``. The value is itself what is fitted, :math:`V(s) = \phi(s)^\top w`.
-        So with rows :math:`\phi(s_t)` in :math:`\Phi` and :math:`\gamma^{T-t} \phi(s_T)` in
+        ``next_observation``, which is itself what is fitted: :math:`V(s) = \phi(s)^\top w`.
+        With rows :math:`\phi(s_t)` in :math:`\Phi` and :math:`\gamma^{T-t} \phi(s_T)` in
         :math:`G` (zero if the path was not cut), the normal equations of
         :math:`\Phi w \approx R + G w` with their right side held fixed are
 
         .. math:: \Phi^\top (\Phi - G) w = \Phi^\top R,
 
         which is least-squares temporal difference learning (Bradtke & Barto 1996) with whole
-        returns in place of one step (``lambda = 1`` in Boyan 1999). The time of a step is not among
-        the features: what follows a cut is worth the same whenever the limit came.
+        returns in place of single rewards (``lambda = 1`` in Boyan 1999). The features of time
+        get coefficients of zero: a state is worth the same however near the limit is.
 
         Args:
             paths: Paths with ``observations``, ``(T, O)``, ``truncated``, ``next_observation``,

@@ -14,13 +14,7 @@ from mtwrappers.checks import check_fraction
 from mtwrappers.log import LogSink, resolve_sink
 from mtwrappers.processors.baselines import Baseline
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
-from mtwrappers.processors.returns import (
-    Floats,
-    discounted_sums,
-    gae,
-    normalized,
-    shifted_to_positive,
-)
+from mtwrappers.processors.returns import Floats, discounted_sums, gae
 from mtwrappers.processors.steps import Steps
 from mtwrappers.samplers.path import Path
 
@@ -41,9 +35,9 @@ class SampleProcessor:
         normalize_adv: Whether advantages get mean 0 and standard deviation 1.
         positive_adv: Whether advantages are then shifted to be positive.
         bootstrap_truncated: Whether a path that a time limit cut (and no terminal state ended) is
-            worth the baseline's value of its ``next_observation`` after its last step; ProMP's
-            is worth 0. The baseline is then fitted to returns that go on after the cut, for which
-            it needs ``fit_bootstrapped``.
+            worth the baseline's value of its ``next_observation`` after its last step, and not 0
+            as in ProMP. The baseline is then fitted to returns that go on after the cut, for which
+            it needs ``fit_bootstrapped``; ``returns`` in the batch stay sums of rewards.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 
     Raises:
@@ -144,9 +138,9 @@ class SampleProcessor:
 
     def _rescaled(self, values: Floats) -> Floats:
         if self.normalize_adv:
-            values = normalized(values)
+            values = (values - np.mean(values)) / (np.std(values) + 1e-8)
         if self.positive_adv:
-            values = shifted_to_positive(values)
+            values = values - np.min(values) + 1e-8
         return values
 
     def _log(
@@ -200,7 +194,7 @@ def checked_baseline(baseline: Any, bootstrapped: bool) -> Baseline:
 
     Raises:
         TypeError: If it has no ``fit`` and ``predict``.
-        ValueError: If it shall be bootstrapped and has no ``fit_bootstrapped``.
+        ValueError: If it is to be bootstrapped and has no ``fit_bootstrapped``.
     """
     if not all(callable(getattr(baseline, name, None)) for name in ("fit", "predict")):
         raise TypeError(f"a baseline must have fit and predict, got {baseline!r}")

@@ -19,10 +19,10 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     r"""``y_t = x_t + discount * y_{t+1}``, from each path's last step backwards.
 
     That is :math:`y_t = \sum_{k \ge t} \gamma^{k-t} x_k`: the return, when ``x`` are rewards. The
-    operations are those of a loop over the steps, in its order, so the sums equal its to the bit.
+    result equals that of a loop over the steps bit for bit, on every machine.
 
     Args:
-        values: ``x`` of all paths, ``(S,)``, finite. One that is not spoils sums of its path alone.
+        values: ``x`` of all paths, ``(S,)``. Infinities and NaN stay in their own path.
         discount: In [0, 1].
         lengths: Steps of each path, ``(P,)``, 1 or more.
 
@@ -77,16 +77,6 @@ def gae(
     following[np.cumsum(lengths) - 1] = last_values
     deltas = discount * following + rewards - values
     return discounted_sums(deltas, discount * gae_lambda, lengths)
-
-
-def normalized(values: Floats) -> Floats:
-    """``(values - mean) / (std + 1e-8)``, as ProMP normalises advantages."""
-    return np.asarray((values - np.mean(values)) / (np.std(values) + 1e-8))
-
-
-def shifted_to_positive(values: Floats) -> Floats:
-    """``values - min + 1e-8``, as ProMP makes advantages positive."""
-    return np.asarray((values - np.min(values)) + 1e-8)
 
 
 def steps_before(lengths: Any) -> NDArray[np.intp]:

@@ -16,8 +16,9 @@ key                    shape, dtype        meaning
                                            last observation, not the next episode's first
 =====================  ==================  ====================================================
 
-Infos may be nested: dicts of dicts of arrays. Observations and rewards are finite numbers. The
-first three keys are required. All paths of a task have the same keys, those of their infos
+Infos may be nested: dicts of dicts of arrays. The observations of a ``Dict`` or ``Tuple`` space are
+a dict or tuple of arrays, which samplers give and processors refuse. Processors need the first
+three keys, finite observations and rewards, the same keys in all paths of a task, those of infos
 included, and arrays that differ in ``T`` alone.
 """
 
@@ -185,6 +186,11 @@ def _check_steps(
             )
     lengths = [length for (length,) in shapes]
     for key in arrays:
+        if isinstance(paths[0][key], (Mapping, tuple)):
+            raise ValueError(
+                f"{key} of {what} must be arrays, got {type(paths[0][key]).__name__}s of them; "
+                "gymnasium.wrappers.FlattenObservation makes one array of an observation"
+            )
         _check_rows([path[key] for path in paths], lengths, key, what)
     return lengths
 

@@ -3,8 +3,22 @@
 import copy
 
 import numpy as np
+import pytest
 
+from mtwrappers import (
+    DiceMetaSampleProcessor,
+    DiceSampleProcessor,
+    MetaSampleProcessor,
+    SampleProcessor,
+    ZeroBaseline,
+)
 from tests.fakes import equal
+
+TYPES = [SampleProcessor, MetaSampleProcessor, DiceSampleProcessor, DiceMetaSampleProcessor]
+METAS = [MetaSampleProcessor, DiceMetaSampleProcessor]
+
+every_type = pytest.mark.parametrize("processor_type", TYPES)
+every_meta = pytest.mark.parametrize("processor_type", METAS)
 
 
 def make_path(rewards, *, obs=None, ended="terminated", **changes):
@@ -89,3 +103,31 @@ def loop_gae(rewards, values, last_value, discount, gae_lambda):
         advantages.append(following)
         next_value = value
     return advantages[::-1]
+
+
+def make(processor_type, baseline=None, **options):
+    """A processor whose advantages are over ``baseline``."""
+    baseline = ZeroBaseline() if baseline is None else baseline
+    if not issubclass(processor_type, DiceSampleProcessor):
+        return processor_type(baseline, **options)
+    options = {"normalize_adv": False, **options}
+    return processor_type(ZeroBaseline(), 40, return_baseline=baseline, **options)
+
+
+def process(processor_type, paths, baseline=None, **options):
+    """The steps of a task's batch: its rows without their padding, if it is padded."""
+    processor = make(processor_type, baseline, **options)
+    if processor_type in METAS:
+        (data,) = unchanged({3: paths}, processor.process_samples)
+    else:
+        data = unchanged(paths, processor.process_samples)
+    if "mask" not in data:
+        return data
+    return without(data, data.pop("mask") == 1)
+
+
+def without(rows, real):
+    if isinstance(rows, dict):
+        return {key: without(value, real) for key, value in rows.items()}
+    assert not rows[~real].any()
+    return rows[real]

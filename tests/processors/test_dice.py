@@ -42,28 +42,17 @@ def test_rows_are_padded_with_zeros_behind_the_paths():
     assert data["agent_infos"]["deep"]["x"].tolist() == [[1, 1, 0], [1, 0, 0]]
 
 
-def test_a_path_of_full_length_has_no_padding():
-    data = process([make_path([1, 2, 4])], 3, discount=0.5)
-    assert data["mask"].tolist() == [[1, 1, 1]]
-    assert data["returns"].tolist() == [[3, 4, 4]]
-
-
-def test_a_single_step_may_be_the_whole_batch():
-    data = process([make_path([3])], 1)
-    assert data["mask"].tolist() == [[1]]
-    assert data["adjusted_rewards"].tolist() == [[3]]
-
-
 @pytest.mark.parametrize(
-    ("discount", "expected"),
+    ("rewards", "discount", "expected"),
     [
-        (0, [[3, 0, 0, 0], [5, 0, 0, 0]]),
-        (0.5, [[3, 1, 2, 0], [5, 0, 0, 0]]),
-        (1, [[3, 2, 8, 0], [5, 0, 0, 0]]),
+        ([[3, 2, 8], [5]], 0, [[3, 0, 0], [5, 0, 0]]),
+        ([[3, 2, 8], [5]], 0.5, [[3, 1, 2], [5, 0, 0]]),
+        ([[3, 2, 8], [5]], 1, [[3, 2, 8], [5, 0, 0]]),
+        ([[3]], 0.5, [[3]]),
     ],
 )
-def test_adjusted_rewards_without_a_baseline_are_discounted_rewards(discount, expected):
-    data = process([make_path([3, 2, 8]), make_path([5])], 4, discount=discount)
+def test_adjusted_rewards_without_a_baseline_are_discounted_rewards(rewards, discount, expected):
+    data = process([make_path(own) for own in rewards], len(expected[0]), discount=discount)
     assert data["adjusted_rewards"].tolist() == expected
 
 

@@ -16,49 +16,20 @@ from mtwrappers import (
 )
 from tests.fakes import equal
 from tests.processors.fakes import (
+    METAS,
     ObservedValue,
+    every_meta,
+    every_type,
     loop_gae,
     loop_returns,
+    make,
     make_path,
+    process,
     random_paths,
     unchanged,
 )
 
 ONE = 1 / (1 + 1e-8)
-TYPES = [SampleProcessor, MetaSampleProcessor, DiceSampleProcessor, DiceMetaSampleProcessor]
-METAS = [MetaSampleProcessor, DiceMetaSampleProcessor]
-NAN, INF = float("nan"), float("inf")
-
-every_type = pytest.mark.parametrize("processor_type", TYPES)
-every_meta = pytest.mark.parametrize("processor_type", METAS)
-
-
-def make(processor_type, baseline=None, **options):
-    """A processor whose advantages are over ``baseline``."""
-    baseline = ZeroBaseline() if baseline is None else baseline
-    if not issubclass(processor_type, DiceSampleProcessor):
-        return processor_type(baseline, **options)
-    options = {"normalize_adv": False, **options}
-    return processor_type(ZeroBaseline(), 40, return_baseline=baseline, **options)
-
-
-def process(processor_type, paths, baseline=None, **options):
-    """The steps of a task's batch: its rows without their padding, if it is padded."""
-    processor = make(processor_type, baseline, **options)
-    if processor_type in METAS:
-        (data,) = unchanged({3: paths}, processor.process_samples)
-    else:
-        data = unchanged(paths, processor.process_samples)
-    if "mask" not in data:
-        return data
-    return without(data, data.pop("mask") == 1)
-
-
-def without(rows, real):
-    if isinstance(rows, dict):
-        return {key: without(value, real) for key, value in rows.items()}
-    assert not rows[~real].any()
-    return rows[real]
 
 
 # The keys, and what they hold.
@@ -93,12 +64,6 @@ def test_plain_lists_without_infos_are_paths_too(processor_type):
 
 
 @every_type
-def test_arrays_of_different_types_lose_nothing(processor_type):
-    paths = [make_path([1], actions=np.array([[a]])) for a in (1, 0.5)]
-    assert process(processor_type, paths)["actions"].tolist() == [[1], [0.5]]
-
-
-@every_type
 def test_the_batch_shares_no_memory_with_the_paths(processor_type):
     path = make_path([1.0] * 40)
     data = process(processor_type, [path])
@@ -108,19 +73,6 @@ def test_the_batch_shares_no_memory_with_the_paths(processor_type):
 
 
 # Returns and advantages.
-
-
-@every_type
-@pytest.mark.parametrize(
-    ("discount", "gae_lambda", "expected"),
-    [(0.5, 0, [1, 2, 4, 8]), (0.5, 0.5, [1.75, 3, 4, 8]), (1, 1, [7, 6, 4, 8])],
-)
-def test_advantages_without_a_baseline_are_sums_of_rewards(
-    processor_type, discount, gae_lambda, expected
-):
-    paths = [make_path([1, 2, 4]), make_path([8])]
-    data = process(processor_type, paths, discount=discount, gae_lambda=gae_lambda)
-    assert data["advantages"].tolist() == expected
 
 
 @every_type
@@ -150,11 +102,16 @@ def test_random_paths_equal_a_loop_bit_for_bit(processor_type, bootstrap):
 
 
 @every_type
-@pytest.mark.parametrize("bootstrap", [False, True])
-@pytest.mark.parametrize("baseline_type", [ZeroBaseline, LinearFeatureBaseline, LinearTimeBaseline])
+@pytest.mark.parametrize(
+    ("baseline_type", "bootstrap"),
+    [
+        (ZeroBaseline, False),
+        (LinearFeatureBaseline, False),
+        (LinearFeatureBaseline, True),
+        (LinearTimeBaseline, False),
+    ],
+)
 def test_baselines_are_fitted_to_the_returns(processor_type, baseline_type, bootstrap):
-    if bootstrap and baseline_type is not LinearFeatureBaseline:
-        pytest.skip("cannot be bootstrapped")
     paths = random_paths(0, n=9, longest=30)
     baseline = baseline_type()
     options = {"discount": 0.9, "gae_lambda": 0.95, "bootstrap_truncated": bootstrap}
@@ -204,35 +161,6 @@ def test_the_next_observation_is_worth_something_where_a_time_limit_cut(
     assert data["advantages"].tolist() == expected
     assert data["returns"].tolist() == [1.75, 1.5, 1]
     assert baseline.fitted == [("returns", [[1.75, 1.5, 1]])]
-
-
-@every_type
-def test_a_reward_of_one_for_ever_has_no_advantage_before_a_cut(processor_type):
-    """Its value is 100 at every step, and so it is after the last."""
-    paths = [make_path([1.0] * 40, obs=[0.5] * 41, ended="truncated")]
-    baseline = LinearFeatureBaseline()
-    data = process(processor_type, paths, baseline, discount=0.99, bootstrap_truncated=True)
-    np.testing.assert_allclose(data["advantages"], np.zeros(40), atol=1e-3)
-    value = baseline.predict({"observations": paths[0]["next_observation"][None]})
-    np.testing.assert_allclose(value, [100], atol=1e-3)
-
-
-@every_type
-@pytest.mark.parametrize("baseline", [LinearTimeBaseline(), ZeroBaseline()])
-def test_baselines_that_cannot_value_what_follows_a_cut_are_refused(processor_type, baseline):
-    with pytest.raises(ValueError, match=f"fit_bootstrapped, .* got <.*{type(baseline).__name__}"):
-        make(processor_type, baseline, bootstrap_truncated=True)
-
-
-@every_type
-@pytest.mark.parametrize("key", ["next_observation", "truncated"])
-def test_bootstrapping_without_what_it_needs_is_refused(processor_type, key):
-    paths = [make_path([1]), make_path([1], ended="truncated")]
-    for path in paths:
-        del path[key]
-    with pytest.raises(ValueError, match=f"^path . .*{key}"):
-        process(processor_type, paths, ObservedValue(), bootstrap_truncated=True)
-    assert process(processor_type, paths)["returns"].tolist() == [1, 1]
 
 
 # Shaped advantages.
@@ -285,90 +213,12 @@ def test_returns_of_all_paths_are_logged_with_the_prefix(processor_type, log, ke
     assert logged == {f"m/{key}": FIGURES[key] for key in keys}
 
 
-@every_type
-def test_what_to_log_is_checked(processor_type):
-    processor = make(processor_type)
-    paths = [make_path([1])]
-    with pytest.raises(ValueError, match="log must be True, False, 'all' or 'reward', got 'al'"):
-        processor.process_samples({0: paths} if processor_type in METAS else paths, log="al")
-
-
 def test_figures_may_go_to_a_logger(caplog):
     with caplog.at_level(logging.INFO, "tests.processor"):
         make(SampleProcessor, log_sink=logging.getLogger("tests.processor")).process_samples(
             [make_path([1, 2])], log=True, log_prefix="a/"
         )
     assert "a/AverageReturn: 3.0" in caplog.messages
-
-
-# What is refused.
-
-
-@every_type
-@pytest.mark.parametrize("value", [-0.1, 1.1, NAN, "0.5", None])
-@pytest.mark.parametrize("name", ["discount", "gae_lambda"])
-def test_fractions_must_be_between_zero_and_one(processor_type, name, value):
-    with pytest.raises(ValueError, match=rf"{name} must be in \[0, 1\], got"):
-        make(processor_type, **{name: value})
-
-
-@every_type
-def test_baseline_and_log_sink_must_have_their_methods(processor_type):
-    with pytest.raises(TypeError, match="a baseline must have fit and predict, got 3"):
-        make(processor_type, 3)
-    with pytest.raises(TypeError, match="a log sink must be a callable"):
-        make(processor_type, log_sink="stdout")
-
-
-@every_type
-@pytest.mark.parametrize(
-    ("bad", "message"),
-    [
-        ([], "{} must be a list of at least one path, got none"),
-        ([make_path([1]), make_path([1], extra=1)], "path 1 of {} has the keys .* in path 0"),
-        ([make_path([1, 2], actions=np.ones((1, 3)))], r"actions of path 0 of {}.* got \(1, 3\)"),
-        ([make_path([1]), make_path([1, NAN])], "reward of path 1 of {} is NaN at step 1"),
-        ([make_path([1, 2, -INF])], "reward of path 0 of {} is -inf at step 2"),
-        (
-            [make_path([1]), make_path([1, 1], obs=[1, NAN, 0])],
-            "observation of path 1 of {} is NaN at step 1",
-        ),
-        (
-            [{**make_path([1]), "rewards": np.array(["1"])}],
-            "each reward of {} must be of numbers",
-        ),
-    ],
-)
-def test_malformed_paths_are_named_with_their_task_and_step(processor_type, bad, message):
-    what = "paths"
-    if processor_type in METAS:
-        what, bad = "paths of task 'b'", {"a": [make_path([1])], "b": bad}
-    with pytest.raises(ValueError, match=message.format(what)):
-        make(processor_type).process_samples(bad)
-
-
-@every_type
-@pytest.mark.parametrize(
-    ("bootstrap", "predicted", "message"),
-    [
-        # The lengths add up, so that joined they would only have shifted.
-        (False, [[1, 2], [3]], r"must predict shape \(1,\) for path 0 of .*, got \(2,\)"),
-        (False, [[1], [3]], r"must predict shape \(2,\) for path 1 of .*, got \(1,\)"),
-        (False, [[[1]], [3, 4]], r"must predict shape \(1,\) for path 0 of .*, got \(1, 1\)"),
-        (True, [[1], [3, 4, 5]], r"must predict shape \(2,\) for path 0 of .*, got \(1,\)"),
-        (False, [[1], [3, NAN]], "prediction of path 1 of .* is NaN at step 1"),
-        (True, [[1, INF], [3, 4, 5]], "prediction of path 0 of .* is inf at step 1"),
-    ],
-)
-def test_predictions_of_wrong_lengths_are_named(processor_type, bootstrap, predicted, message):
-    class Wrong(ObservedValue):
-        def predict(self, path):
-            return np.array(left.pop(0))
-
-    left = list(predicted)
-    paths = [make_path([1], ended="truncated"), make_path([1, 1], ended="truncated")]
-    with pytest.raises(ValueError, match=message):
-        process(processor_type, paths, Wrong(), bootstrap_truncated=bootstrap)
 
 
 # Several tasks.
@@ -399,26 +249,3 @@ def test_adjusted_average_rewards_are_normalized_over_the_steps_of_all_tasks():
     assert one["adj_avg_rewards"].tolist() == [[low] * 3, [low, 0, 0]]
     assert two["adj_avg_rewards"].tolist() == [[high, 0, 0]]
     assert two["rewards"].tolist() == [[10, 0, 0]]
-
-
-@every_meta
-def test_each_tasks_observations_keep_their_own_type_and_size(processor_type):
-    other = [
-        {**p, "observations": np.full((len(p["rewards"]), 5), 0.1, np.float32)}
-        for p in random_paths(1)
-    ]
-    one, two = make(processor_type).process_samples({0: random_paths(0), 1: other})
-    assert one["observations"].dtype == np.float64
-    assert two["observations"].dtype == np.float32
-    assert two["observations"].shape[-1] == 5
-
-
-@every_meta
-@pytest.mark.parametrize(
-    ("paths", "got"), [({}, "none"), ([], "list"), ([[make_path([1])]], "list"), (None, "NoneType")]
-)
-def test_there_must_be_a_task(processor_type, paths, got):
-    with pytest.raises(
-        ValueError, match=f"expected a dict of the paths of at least one task, got {got}"
-    ):
-        make(processor_type).process_samples(paths)

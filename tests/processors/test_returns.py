@@ -5,13 +5,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from mtwrappers.processors.returns import (
-    discounted_sums,
-    gae,
-    normalized,
-    shifted_to_positive,
-    steps_before,
-)
+from mtwrappers.processors.returns import discounted_sums, gae, steps_before
 from tests.processors.fakes import loop_gae, loop_returns
 
 FRACTIONS = [0.0, 1e-300, 0.37, 0.5, 0.99, 1.0]
@@ -122,23 +116,3 @@ def test_one_long_path_among_thousands_of_short_ones_takes_little_memory():
 )
 def test_advantages_by_hand(gae_lambda, last, expected):
     assert gae([1, 1, 1], [1, 2, 3], [last], 0.5, gae_lambda, [3]).tolist() == expected
-
-
-def test_advantages_of_two_paths_do_not_mix():
-    # Deltas: 1 + 0.5 * 2 - 1, 1 + 0.5 * 0 - 2, and 8 + 0.5 * 4 - 3.
-    assert gae([1, 1, 8], [1, 2, 3], [0, 4], 0.5, 1, [2, 1]).tolist() == [0.5, -1, 7]
-
-
-def test_without_discount_advantages_are_rewards_less_values():
-    assert gae([1, 5], [3, 1], [9], 0, 1, [2]).tolist() == [-2, 4]
-
-
-def test_normalized_values_have_mean_zero_and_deviation_one():
-    # The mean is 2 and the deviation 1.
-    one = 1 / (1 + 1e-8)
-    assert normalized(np.array([1.0, 3, 1, 3])).tolist() == [-one, one, -one, one]
-    assert normalized(np.array([4.0, 4, 4])).tolist() == [0, 0, 0]
-
-
-def test_shifted_values_begin_just_above_zero():
-    assert shifted_to_positive(np.array([-1.0, 3, 1])).tolist() == [1e-8, 4 + 1e-8, 2 + 1e-8]
