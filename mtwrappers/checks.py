@@ -1,11 +1,15 @@
-"""Checks of numbers that callers give."""
+"""Checks of what callers give."""
 
 from __future__ import annotations
 
+import logging
 import operator
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import numpy as np
+
+LogSink: TypeAlias = Callable[[str, Any], object]
 
 
 def positive(value: Any, name: str) -> int:
@@ -43,3 +47,19 @@ def above_zero(value: Any, name: str) -> float:
     if not isinstance(value, (int, float, np.number)) or not 0 < value < float("inf"):
         raise ValueError(f"{name} must be above zero and finite, got {value!r}")
     return float(value)
+
+
+def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
+    """Returns a callable ``(key, value)`` for figures, by default of the logger ``mtwrappers``.
+
+    Raises:
+        TypeError: If it is neither callable nor a logger.
+    """
+    if sink is None:
+        sink = logging.getLogger("mtwrappers")
+    if isinstance(sink, logging.Logger):
+        logger = sink
+        return lambda key, value: logger.info("%s: %s", key, value)
+    if not callable(sink):
+        raise TypeError(f"a log sink must be a callable (key, value) or a Logger, got {sink!r}")
+    return sink

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.checks import positive
-from mtwrappers.log import LogSink
+from mtwrappers.checks import LogSink, positive
 from mtwrappers.processors.baselines import Baseline
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
 from mtwrappers.processors.processors import Log, SampleProcessor, checked_baseline

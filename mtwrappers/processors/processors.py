@@ -10,8 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mtwrappers.checks import check_fraction
-from mtwrappers.log import LogSink, resolve_sink
+from mtwrappers.checks import LogSink, check_fraction, check_log_sink
 from mtwrappers.processors.baselines import Baseline
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
 from mtwrappers.processors.returns import Floats, discounted_sums, gae
@@ -64,7 +63,7 @@ class SampleProcessor:
         self.normalize_adv = normalize_adv
         self.positive_adv = positive_adv
         self.bootstrap_truncated = bootstrap_truncated
-        self._sink = resolve_sink(log_sink)
+        self._sink = check_log_sink(log_sink)
 
     def process_samples(
         self, paths: Sequence[Path], log: Log = False, log_prefix: str = ""

@@ -12,8 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers._extras import import_extra
-from mtwrappers.checks import positive
-from mtwrappers.log import LogSink, resolve_sink
+from mtwrappers.checks import LogSink, check_log_sink, positive
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
@@ -88,7 +87,7 @@ class MetaSampler:
                 f"path; got {mode.value!r}"
             )
         self._seed = None if seed is None else check_seed(seed)
-        self._sink = resolve_sink(log_sink)
+        self._sink = check_log_sink(log_sink)
         self._progress = import_extra("rich.progress", "cli").Progress if progress else None
         self._policy = PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)
         make = MetaParallelEnvExecutor if parallel else MetaIterativeEnvExecutor

@@ -10,8 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from mtwrappers.checks import positive
-from mtwrappers.log import LogSink, resolve_sink
+from mtwrappers.checks import LogSink, check_log_sink, positive
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
@@ -62,7 +61,7 @@ class Sampler:
         self.batch_size = positive(batch_size, "batch_size")
         self.max_path_length = positive(max_path_length, "max_path_length")
         self._seed = None if seed is None else check_seed(seed)
-        self._sink = resolve_sink(log_sink)
+        self._sink = check_log_sink(log_sink)
         self._policy = PolicyCaller(policy, 1, 1)
         self.env = env
         self._envs = MetaIterativeEnvExecutor(

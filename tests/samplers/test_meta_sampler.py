@@ -359,6 +359,25 @@ def test_both_executors_draw_the_same_tasks():
     assert drawn[0][0] != drawn[0][2]
 
 
+class GlobalChanceEnv(CountingSetTaskEnv):
+    """Draws from NumPy's global generator, against all advice."""
+
+    def reset(self, *, seed=None, options=None):
+        obs, _ = super().reset(seed=seed, options=options)
+        self.draw = np.random.randint(2**31)
+        return obs, self._info()
+
+
+@pytest.mark.parametrize("parallel", [{}, {"parallel": True, "workers": 2}], ids=["one", "two"])
+@pytest.mark.parametrize("env_type", [CountingSetTaskEnv, GlobalChanceEnv])
+def test_copies_of_a_used_environment_have_chances_of_their_own(env_type, parallel):
+    env = env_type(1)
+    env.reset(seed=3)
+    paths = sample(env, lazy, 6, 2, 5, **parallel)
+    draws = {int(path["env_infos"]["draw"][0]) for own in paths.values() for path in own}
+    assert len(draws) == 12
+
+
 def test_only_the_first_rollout_is_seeded():
     sampler = MetaSampler(CountingSetTaskEnv(2), lazy, 1, 2, 5, seed=3)
     sampler.obtain_samples()
