@@ -32,7 +32,7 @@ from mtwrappers.vector.base import MetaVectorEnv as MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor as MetaParallelEnvExecutor
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv as EnvToMTEnv
-from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv as FlattenMTEnv
+from mtwrappers.wrappers.flatten import FlattenMTEnv as FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper as MultiEnvWrapper
 from mtwrappers.wrappers.normalize_observation import (
     NormalizeObservationPerTask as NormalizeObservationPerTask,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import operator
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -63,3 +63,35 @@ def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
     if not callable(sink):
         raise TypeError(f"a log sink must be a callable (key, value) or a Logger, got {sink!r}")
     return sink
+
+
+def check_index(value: Any, n: int, name: str) -> int:
+    """Returns ``value`` as an ``int`` in [0, n - 1].
+
+    Raises:
+        ValueError: If it is anything else.
+    """
+    try:
+        index = -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
+    except TypeError:
+        index = -1
+    if not 0 <= index < n:
+        raise ValueError(f"{name} must be an integer in [0, {n - 1}], got {value!r}")
+    return index
+
+
+def check_options(options: dict[str, Any] | None, known: Collection[str], what: str) -> None:
+    """Checks the options of a reset.
+
+    Raises:
+        TypeError: If they are no dict.
+        ValueError: If one is unknown.
+    """
+    if options is None:
+        return
+    if not isinstance(options, dict):
+        raise TypeError(f"options of {what} must be a dict, got {options!r}")
+    unknown = sorted(str(key) for key in set(options) - set(known))
+    if unknown:
+        expected = f"knows {sorted(known)}" if known else "has none"
+        raise ValueError(f"{what} {expected} as options of reset, got {unknown}")

@@ -111,8 +111,8 @@ def _list(args: argparse.Namespace) -> int:
     for title, width in LIST_COLUMNS.items():
         table.add_column(title, no_wrap=True, min_width=width)
     for env_id, (_, kwargs, _) in TABLE.items():
-        env = gymnasium.make(env_id, disable_env_checker=True).unwrapped
-        inner: Any = env.env if isinstance(env, gymnasium.Wrapper) else env
+        env = gymnasium.make(env_id, disable_env_checker=True)
+        inner: Any = env.unwrapped
         names: Any = getattr(inner, "task_names", None)
         is_metaworld = "benchmark" in kwargs
         encoding = default_task_encoding(kwargs["benchmark"]) if is_metaworld else "onehot"

@@ -90,7 +90,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     @abc.abstractmethod
     def get_task_obs(self) -> Any:
-        """What the agent may know of the present task, in ``observation_space["task_obs"]``."""
+        """What the agent may know of the present task, an element of the space of ``task_obs``."""
 
     @abc.abstractmethod
     def get_task_state(self) -> Any:
@@ -123,7 +123,10 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     # The two random streams.
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream, from entropy when ``seed`` is ``None``.
+        """Seeds the environment stream.
+
+        Args:
+            seed: Zero or greater; ``None`` takes entropy.
 
         Returns:
             The seed that was used, in a list of one.
@@ -135,7 +138,10 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         return [value]
 
     def seed_task(self, seed: int | None = None) -> list[int]:
-        """Seeds the task stream, from entropy when ``seed`` is ``None``.
+        """Seeds the task stream and the space of ``task_obs``.
+
+        Args:
+            seed: Zero or greater; ``None`` takes entropy.
 
         Returns:
             The seed that was used, in a list of one.
@@ -143,6 +149,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
         self._task_seed = value
         self._np_random_task = seeding.task_generator(value)
+        self.task_observation_space.seed(value)
         return [value]
 
     @property

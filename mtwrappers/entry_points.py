@@ -13,7 +13,7 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 from mtwrappers.selection import SelectName
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
-from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
+from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper
 
 # Two classic tasks with the same three actions, so that the id works without arguments.

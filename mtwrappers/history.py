@@ -14,20 +14,17 @@ WINDOW = 20
 
 
 class TaskHistory:
-    """The returns and successes of the last episodes of each task.
+    """The returns and successes of the last 20 episodes of each task.
 
     An environment records an episode when it ends: terminated, truncated, or cut by a reset after
     at least one step (as when a ``TimeLimit`` around the environment ended it). An episode is a
-    success if ``info["success"]`` (or ``info["is_success"]``) was true at any of its steps. A
-    selection strategy reads it; see `mtwrappers.selection`.
-
-    Tasks may stand in groups, such as the goals of one class; each group has a window of its own.
-    Where tasks have no groups, every task is its own.
+    success if ``info["success"]`` (or ``info["is_success"]``) was true at any of its steps. Tasks
+    may stand in groups, such as the goals of one class; each group has a window of its own.
 
     Args:
         num_tasks: How many tasks there are to choose from.
-        groups: The group of each task, ``num_tasks`` integers from 0 on.
-        window: How many episodes are remembered of each task, and of each group.
+        groups: The group of each task, ``num_tasks`` integers from 0 on. By default every task is
+            its own.
 
     >>> history = TaskHistory(3, groups=[0, 0, 1])
     >>> history.begin(1)
@@ -41,38 +38,27 @@ class TaskHistory:
     _return: float
     _success: bool | None
 
-    def __init__(
-        self, num_tasks: int, groups: Sequence[int] | None = None, window: int = WINDOW
-    ) -> None:
+    def __init__(self, num_tasks: int, groups: Sequence[int] | None = None) -> None:
         self.num_tasks = num_tasks
-        self.window = window
         self._groups = list(range(num_tasks)) if groups is None else [int(g) for g in groups]
-        self._members = [
-            np.flatnonzero(np.equal(self._groups, g)) for g in range(max(self._groups) + 1)
-        ]
         self.reset()
 
     def reset(self) -> None:
         """Forgets everything."""
-        self._tasks = [_Episodes(self.window) for _ in range(self.num_tasks)]
-        self._by_group = [_Episodes(self.window) for _ in self._members]
+        self._tasks = [_Episodes() for _ in range(self.num_tasks)]
+        self._by_group = [_Episodes() for _ in range(self.num_groups)]
         self._drop()
 
     # What strategies read.
 
     @property
-    def groups(self) -> NDArray[np.int64]:
-        """The group of each task, shape ``(num_tasks,)``."""
-        return np.array(self._groups, dtype=np.int64)
-
-    @property
     def num_groups(self) -> int:
         """One more than the highest group; some may be empty."""
-        return len(self._members)
+        return max(self._groups) + 1
 
     def members(self, group: int) -> NDArray[np.int64]:
         """The tasks of a group, in ascending order."""
-        return self._members[group].astype(np.int64)
+        return np.flatnonzero(np.equal(self._groups, group))
 
     def returns(self, task: int) -> tuple[float, ...]:
         """The undiscounted returns of the last episodes of ``task``, the oldest first."""
@@ -85,22 +71,17 @@ class TaskHistory:
     @property
     def mean_returns(self) -> NDArray[np.float64]:
         """The mean of `returns` of each task, shape ``(num_tasks,)``; NaN before an episode."""
-        return np.array([episodes.mean_return() for episodes in self._tasks])
+        return np.array([_mean(episodes.returns) for episodes in self._tasks])
 
     @property
     def success_rates(self) -> NDArray[np.float64]:
         """The mean of `successes` of each task, shape ``(num_tasks,)``; NaN where none is known."""
-        return np.array([episodes.success_rate() for episodes in self._tasks])
-
-    @property
-    def group_mean_returns(self) -> NDArray[np.float64]:
-        """The mean return of each group's last episodes, shape ``(num_groups,)``; NaN if none."""
-        return np.array([episodes.mean_return() for episodes in self._by_group])
+        return np.array([_mean(episodes.successes) for episodes in self._tasks])
 
     @property
     def group_success_rates(self) -> NDArray[np.float64]:
         """The success rate of each group's last episodes, shape ``(num_groups,)``; NaN if none."""
-        return np.array([episodes.success_rate() for episodes in self._by_group])
+        return np.array([_mean(episodes.successes) for episodes in self._by_group])
 
     # What environments record.
 
@@ -125,8 +106,9 @@ class TaskHistory:
     def end(self) -> None:
         """Records the present episode, if it had a step and was not recorded already."""
         if self._steps and self._task is not None:
-            self._tasks[self._task].add(self._return, self._success)
-            self._by_group[self._groups[self._task]].add(self._return, self._success)
+            for episodes in (self._tasks[self._task], self._by_group[self._groups[self._task]]):
+                episodes.returns.append(float(self._return))
+                episodes.successes.append(self._success)
         self._drop()
 
     def _drop(self) -> None:
@@ -138,7 +120,6 @@ class TaskHistory:
     def get_state(self) -> dict[str, Any]:
         """Everything, the present episode included, ready for JSON."""
         return {
-            "window": self.window,
             "groups": list(self._groups),
             "tasks": [episodes.get_state() for episodes in self._tasks],
             "by_group": [episodes.get_state() for episodes in self._by_group],
@@ -149,15 +130,14 @@ class TaskHistory:
         """Goes on from what `get_state` returned.
 
         Raises:
-            ValueError: If it is of other tasks, or of another window.
+            ValueError: If it is of other tasks.
         """
-        for what, expected in (("window", self.window), ("groups", self._groups)):
-            if state[what] != expected:
-                raise ValueError(
-                    f"expected a history with {what} {expected}, got one with {state[what]}"
-                )
-        self._tasks = [_Episodes(self.window, *rows) for rows in state["tasks"]]
-        self._by_group = [_Episodes(self.window, *rows) for rows in state["by_group"]]
+        if state["groups"] != self._groups:
+            raise ValueError(
+                f"expected a history with groups {self._groups}, got one with {state['groups']}"
+            )
+        self._tasks = [_Episodes(*rows) for rows in state["tasks"]]
+        self._by_group = [_Episodes(*rows) for rows in state["by_group"]]
         self._task, self._steps, self._return, self._success = state["episode"]
 
 
@@ -165,21 +145,15 @@ class _Episodes:
     """The last episodes of one task or group."""
 
     def __init__(
-        self, window: int, returns: Sequence[float] = (), successes: Sequence[bool | None] = ()
+        self, returns: Sequence[float] = (), successes: Sequence[bool | None] = ()
     ) -> None:
-        self.returns: deque[float] = deque(returns, window)
-        self.successes: deque[bool | None] = deque(successes, window)
-
-    def add(self, episode_return: float, success: bool | None) -> None:
-        self.returns.append(float(episode_return))
-        self.successes.append(success)
-
-    def mean_return(self) -> float:
-        return sum(self.returns) / len(self.returns) if self.returns else math.nan
-
-    def success_rate(self) -> float:
-        known = [success for success in self.successes if success is not None]
-        return sum(known) / len(known) if known else math.nan
+        self.returns: deque[float] = deque(returns, WINDOW)
+        self.successes: deque[bool | None] = deque(successes, WINDOW)
 
     def get_state(self) -> list[list[Any]]:
         return [list(self.returns), list(self.successes)]
+
+
+def _mean(values: deque[Any]) -> float:
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else math.nan

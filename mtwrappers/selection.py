@@ -6,8 +6,9 @@ that remembers something also has ``reset()``, which is called whenever the task
 and ``get_state()`` and ``set_state(state)`` (ready for JSON) if checkpoints are to hold it.
 
 A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a
-`mtwrappers.history.TaskHistory`, the returns and successes of each task's last 20 episodes, which
-the environment keeps from the seed on and which is part of its checkpoints. Ten lines are enough:
+`mtwrappers.history.TaskHistory`,
+the returns and successes of each task's last 20 episodes, which the environment keeps from the seed
+on and which is part of its checkpoints. Ten lines are enough:
 
 >>> import numpy as np
 >>> def hardest_first(num_tasks, last_task, rng, history):

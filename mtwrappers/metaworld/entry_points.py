@@ -21,7 +21,7 @@ from mtwrappers.metaworld.task_control import TaskControl
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import Execution, fit_sizes, make_executor
 from mtwrappers.vector.parallel import TIMEOUT
-from mtwrappers.wrappers.flatten_mtenv import FlattenMTEnv
+from mtwrappers.wrappers.flatten import FlattenMTEnv
 
 TASK_ENCODINGS = ("onehot", "none", "dict")
 

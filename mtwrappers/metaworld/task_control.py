@@ -35,13 +35,11 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Draws the next task and begins its first episode."""
-        if seed is None and self._mt_env.is_unseeded:
-            return self.reset(options=options)  # which seeds itself and draws the first task
         return self.reset(seed=seed, options={**(options or {}), "resample_task": True})
 
     def get_checkpoint(self) -> Checkpoint:
         """This environment's id and its state between two episodes, ready for JSON."""
-        return self.checkpoint_id, self._mt_env.get_checkpoint()
+        return self.checkpoint_id, self._mt_env.get_state()
 
     def load_checkpoint(self, checkpoints: list[Checkpoint]) -> None:
         """Takes this environment's own from a list of checkpoints; `reset` then goes on from it.
@@ -51,7 +49,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         """
         for name, state in checkpoints:
             if name == self.checkpoint_id:
-                self._mt_env.load_checkpoint(state)
+                self._mt_env.set_state(state)
                 return
         raise ValueError(
             f"no checkpoint of {self.checkpoint_id!r} among {[name for name, _ in checkpoints]}"

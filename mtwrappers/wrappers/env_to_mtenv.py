@@ -9,147 +9,179 @@ from typing import Any
 import gymnasium
 from gymnasium.spaces import Space
 
-from mtwrappers import seeding
-from mtwrappers.core import Observation, without_task_options
-from mtwrappers.indexed import IndexedMTEnv, check_index, check_task_names
 from mtwrappers.selection import SelectName, Strategy
+from mtwrappers.task_list import TaskListMTEnv
 
 
-class EnvToMTEnv(IndexedMTEnv):
-    """An environment and a list of values that turn it into one task after another.
+class EnvToMTEnv(TaskListMTEnv):
+    """An environment, and the values that turn it into one task after another.
 
     Use it for a family that differs in a parameter, such as a goal or a gravity; for environments
-    of different classes use `MultiEnvWrapper`. The task state is the index into ``tasks``.
+    of different classes use `MultiEnvWrapper`.
+
+    The values come as a list, and then the task state is the index into it, or as a Gymnasium
+    space, such as a Box of goals: then the task state is an element of it, `sample_task_state`
+    draws one, ``task_obs`` shows it, and there are no task ids and no ``num_tasks``.
 
     Args:
         env: The environment that plays every task.
-        tasks: What distinguishes the tasks, in any form that ``set_task`` understands.
+        tasks: What distinguishes the tasks, in any form that ``set_task`` understands: a list, or
+            a space.
         set_task: ``set_task(env, task)`` turns ``env`` to a task. By default the environment's own
             ``set_task(task)``.
-        task_obs: ``task_obs(task)`` is what the agent sees of a task; by default its index.
+        task_obs: ``task_obs(task)`` is what the agent sees of a task; by default its index, or the
+            element of the space.
         task_observation_space: The space of ``task_obs``; needed when ``task_obs`` is given.
-        initial_task_state: The task at the start.
-        task_names: A name for each task.
-        select: See `mtwrappers.selection`.
+        initial_task_state: The task at the start; by default the first of a list, and drawn from
+            entropy from a space.
+        task_names: A name for each task of a list.
+        select: How `sample_task_state` draws from a list; see `mtwrappers.selection`.
+        sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
+            the last. Such an environment seeds itself at its first reset if nobody did.
 
     Raises:
         TypeError: If ``set_task`` is left out and the environment has none.
-        ValueError: If there are no tasks, or only one of ``task_obs`` and
-            ``task_observation_space`` is given.
+        ValueError: If there are no tasks, ``initial_task_state`` is none of them, only one of
+            ``task_obs`` and ``task_observation_space`` is given, or ``task_names`` or ``select``
+            is given with a space.
 
-    >>> import gymnasium
-    >>> env = EnvToMTEnv(
-    ...     gymnasium.make("Pendulum-v1"),
-    ...     tasks=[8.0, 10.0],
-    ...     set_task=lambda env, g: setattr(env.unwrapped, "g", g),
-    ... )
+    >>> import gymnasium, numpy as np
+    >>> def set_gravity(env, g):
+    ...     env.unwrapped.g = float(g)
+    >>> env = EnvToMTEnv(gymnasium.make("Pendulum-v1"), [8.0, 10.0], set_gravity)
     >>> obs, info = env.reset(seed=0, options={"task_state": 1})
     >>> env.env.unwrapped.g, info["task_id"]
     (10.0, 1)
+    >>> gravities = gymnasium.spaces.Box(8.0, 10.0, (), np.float64)
+    >>> env = EnvToMTEnv(gymnasium.make("Pendulum-v1"), gravities, set_gravity)
+    >>> obs, info = env.reset(seed=0, options={"resample_task": True})
+    >>> env.env.unwrapped.g == obs["task_obs"] == env.get_task_state()
+    True
     """
 
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
-        tasks: Sequence[Any],
+        tasks: Sequence[Any] | Space[Any],
         set_task: Callable[[gymnasium.Env[Any, Any], Any], object] | None = None,
         *,
         task_obs: Callable[[Any], Any] | None = None,
         task_observation_space: Space[Any] | None = None,
-        initial_task_state: int = 0,
+        initial_task_state: Any = None,
         task_names: Sequence[str] | None = None,
         select: SelectName | Strategy = "uniform",
+        sample_tasks_on_reset: bool = False,
     ) -> None:
         self.env = env
-        self.tasks = list(tasks)
-        if not self.tasks:
+        self._space = copy.deepcopy(tasks) if isinstance(tasks, Space) else None
+        if self._space is not None and (task_names is not None or select != "uniform"):
+            raise ValueError(
+                "task_names and select are for a list of tasks, got a space with "
+                f"task_names={task_names!r} and select={select!r}"
+            )
+        self.tasks: list[Any] = [] if isinstance(tasks, Space) else list(tasks)
+        if self._space is None and not self.tasks:
             raise ValueError("tasks must hold at least one task, got none")
         if set_task is None and not env.has_wrapper_attr("set_task"):
             raise TypeError(f"{env} has no set_task(task); pass set_task= to say how to set one")
         if (task_obs is None) != (task_observation_space is None):
             raise ValueError("task_obs and task_observation_space go together; got only one")
-        initial = check_index(initial_task_state, len(self.tasks), "initial_task_state")
+        self._env = env
+        self._set_task = set_task or _call_own_set_task
+        self._show = task_obs
         super().__init__(
-            len(self.tasks),
             env.action_space,
             env.observation_space,
-            task_observation_space,
-            initial_task_state=initial,
+            copy.deepcopy(self._space) if task_obs is None else task_observation_space,
+            task_ids=range(len(self.tasks) or 1),
+            task_names=task_names,
+            initial_task_state=initial_task_state,
             select=select,
+            sample_tasks_on_reset=sample_tasks_on_reset,
         )
-        self._task_names = check_task_names(task_names, len(self.tasks))
-        self._set_task = set_task or _call_own_set_task
-        self._describe = task_obs
-        self._needs_seed = False
+        if self._space is not None and initial_task_state is None:
+            self._task_state = self._space.sample()
         self.metadata = env.metadata
         self.render_mode = env.render_mode
-        self._activate(initial)
+        self._activate(self._task_state)
 
     @property
-    def task_names(self) -> tuple[str, ...] | None:
-        """The name of each task, when names were given."""
-        return self._task_names
+    def num_tasks(self) -> int:
+        """How many tasks the list holds; a space has no ``num_tasks``."""
+        self._require_list("num_tasks")
+        return super().num_tasks
+
+    @property
+    def task_states(self) -> tuple[int, ...]:
+        """The task states among which resets move by themselves; a space has no ``task_states``."""
+        self._require_list("task_states")
+        return super().task_states
+
+    @property
+    def task_ids(self) -> tuple[int, ...]:
+        """The task id of each task state; a space has no ``task_ids``."""
+        self._require_list("task_ids")
+        return super().task_ids
 
     def get_task_obs(self) -> Any:
-        """The index of the present task, or what ``task_obs`` makes of it."""
-        if self._describe is None:
+        """The index of the present task, the element of the space, or what ``task_obs`` makes."""
+        if self._show is not None:
+            shown = self._show(self._task_of(self._task_state))
+        elif self._space is not None:
+            shown = self._task_state
+        else:
             return super().get_task_obs()
         # A copy: what the caller does to it must not change the task.
-        return copy.deepcopy(self._describe(self.tasks[self._task_state]))
+        return copy.deepcopy(shown)
 
-    def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream, and the environment at its next reset."""
-        seeds = super().seed(seed)
-        self._needs_seed = True
-        return seeds
+    def get_task_state(self) -> Any:
+        """The index of the present task, or the element of the space."""
+        return copy.deepcopy(self._task_state)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Resets the environment on the present task; see `MTEnv.reset`."""
-        super().reset(seed=seed, options=options)
-        env_seed = None
-        if self._needs_seed:
-            assert self._env_seed is not None
-            env_seed = seeding.child_seed(self._env_seed, 0)
-        env_obs, info = self.env.reset(seed=env_seed, options=without_task_options(options))
-        self._needs_seed = False
-        self._begin_episode()
-        return self.observe(env_obs), {**info, **self._task_info}
-
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Steps the environment.
+    def sample_task_state(self) -> Any:
+        """Draws a task state from the task stream, without setting it.
 
         Raises:
-            ResetNeeded: If the task was switched and not reset since.
+            SeedNotSetError: If no task seed was set.
         """
-        if self._reset_needed:
-            self._check_stepping()
-        env_obs, reward, terminated, truncated, info = self.env.step(action)
-        if self._history is not None:
-            self._history.step(float(reward), bool(terminated or truncated), info)
-        return (
-            self.observe(env_obs),
-            float(reward),
-            bool(terminated),
-            bool(truncated),
-            {**info, **self._task_info},
-        )
-
-    def render(self) -> Any:
-        """A frame of the environment."""
-        self._check_stepping()
-        return self.env.render()
+        if self._space is None:
+            return super().sample_task_state()
+        self._space.seed(int(self.np_random_task.integers(2**32)))
+        return self._space.sample()
 
     def close(self) -> None:
         """Closes the environment."""
         self.env.close()
 
-    def _activate(self, index: int) -> None:
-        self._set_task(self.env, self.tasks[index])
-        self._task_info: dict[str, Any] = {"task_id": index}
-        if self._task_names is not None:
-            self._task_info["task_name"] = self._task_names[index]
+    def _task_of(self, task_state: Any) -> Any:
+        return task_state if self._space is not None else self.tasks[task_state]
+
+    def _check_task_state(self, task_state: Any, what: str) -> Any:
+        if self._space is None:
+            return super()._check_task_state(task_state, what)
+        if not self._space.contains(task_state):
+            raise ValueError(f"{what} must be an element of {self._space}, got {task_state!r}")
+        return copy.deepcopy(task_state)
+
+    def _activate(self, task_state: Any) -> None:
+        self._set_task(self.env, self._task_of(task_state))
+
+    def _describe(self) -> None:
+        if self._space is None:
+            super()._describe()
+
+    def _branch(self) -> int:
+        return 0
+
+    def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
+        return {0: self.env}
+
+    def _tasks_identity(self) -> dict[str, Any]:
+        return super()._tasks_identity() if self._space is None else {"space": str(self._space)}
+
+    def _require_list(self, name: str) -> None:
+        if self._space is not None:
+            raise AttributeError(f"tasks drawn from {self._space} have no {name}")
 
 
 def _call_own_set_task(env: gymnasium.Env[Any, Any], task: Any) -> None:

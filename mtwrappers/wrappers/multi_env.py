@@ -11,16 +11,16 @@ import numpy as np
 from gymnasium.spaces import Box, Space
 from numpy.typing import NDArray
 
-from mtwrappers import seeding
+from mtwrappers.checks import check_index
 from mtwrappers.closing import close_all
-from mtwrappers.core import Observation, without_task_options
+from mtwrappers.core import Observation
 from mtwrappers.errors import with_context
-from mtwrappers.indexed import IndexedMTEnv, check_index, check_task_names
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.spaces import fits, fits_padded, pad_boxes
+from mtwrappers.task_list import TaskListMTEnv, check_task_names
 
 
-class MultiEnvWrapper(IndexedMTEnv):
+class MultiEnvWrapper(TaskListMTEnv):
     """One environment that moves between the environments of a list.
 
     The task state is the index of the active environment. Only the initial one is built at once,
@@ -42,7 +42,8 @@ class MultiEnvWrapper(IndexedMTEnv):
             longest, every environment is then built at once, unless ``env_observation_space``
             says it.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
-            the last.
+            the last. Such an environment seeds itself at its first reset if nobody did.
+        first_seed: What it then seeds itself with; ``None`` for entropy.
 
     Raises:
         TypeError: If a constructor is not callable or returns no `gymnasium.Env`.
@@ -69,6 +70,7 @@ class MultiEnvWrapper(IndexedMTEnv):
         env_observation_space: Space[Any] | None = None,
         unify: Literal["pad"] | None = None,
         sample_tasks_on_reset: bool = False,
+        first_seed: int | None = None,
     ) -> None:
         self._makers = list(funcs_to_make_envs)
         if not self._makers:
@@ -82,134 +84,81 @@ class MultiEnvWrapper(IndexedMTEnv):
         initial = check_index(initial_task_state, n, "initial_task_state")
         self._task_names = check_task_names(task_names, n)
         self._pad = unify == "pad"
-        self._envs: list[gymnasium.Env[Any, Any] | None] = [None] * n
-        self._needs_seed = [False] * n
+        self._zeros: NDArray[Any] | None = None
+        self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
 
         with contextlib.ExitStack() as undo:
-            undo.callback(self._close_all)
-            first = self._envs[initial] = self._construct(initial)
+            undo.callback(self.close)
+            self._env = first = self._envs[initial] = self._construct(initial)
             if env_observation_space is not None:
                 space = env_observation_space
             elif self._pad:
                 for i in range(n):
-                    if self._envs[i] is None:
+                    if i != initial:
                         self._envs[i] = self._construct(i)
-                space = pad_boxes([env.observation_space for env in self._envs if env is not None])
+                space = pad_boxes([self._envs[i].observation_space for i in range(n)])
             else:
                 space = first.observation_space
             super().__init__(
-                n,
                 first.action_space,
                 space,
+                task_ids=range(n),
+                task_names=task_names,
                 initial_task_state=initial,
                 select=select,
                 sample_tasks_on_reset=sample_tasks_on_reset,
+                first_seed=first_seed,
             )
-            self._padding = _Padding(space) if self._pad and isinstance(space, Box) else None
-            for i, env in enumerate(self._envs):
-                if env is not None:
-                    self._check_fit(i, env)
+            if self._pad and isinstance(space, Box):
+                self._zeros = np.zeros_like(space.low)
+            for i, env in self._envs.items():
+                self._check_fit(i, env)
             undo.pop_all()
         self.metadata = first.metadata
         self.render_mode = first.render_mode
-        self._env: gymnasium.Env[Any, Any] = first
-        self._prepare(initial)
-
-    @property
-    def task_names(self) -> tuple[str, ...] | None:
-        """The name of each task, when names were given."""
-        return self._task_names
 
     @property
     def envs_built(self) -> int:
         """How many environments have been built so far."""
-        return sum(env is not None for env in self._envs)
+        return len(self._envs)
 
     @property
     def active_env(self) -> gymnasium.Env[Any, Any]:
         """The environment of the present task."""
-        return self._env
+        env: gymnasium.Env[Any, Any] = self._env
+        return env
 
-    def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream; each environment takes its own branch at its next reset."""
-        seeds = super().seed(seed)
-        self._needs_seed = [True] * len(self._makers)
-        return seeds
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Resets the active environment, after carrying out the task options.
-
-        Args:
-            seed: Seeds both streams; see `MTEnv.reset`.
-            options: The task options of `MTEnv.reset`; other keys reach the active environment.
-        """
-        super().reset(seed=seed, options=options)
-        index = self._task_state
-        env_seed = None
-        if self._needs_seed[index]:
-            assert self._env_seed is not None
-            env_seed = seeding.child_seed(self._env_seed, index)
-        env_obs, info = self._env.reset(seed=env_seed, options=without_task_options(options))
-        self._needs_seed[index] = False
-        self._begin_episode()
-        return (
-            {"env_obs": self._adapt(env_obs), "task_obs": self._task_obs},
-            {**info, **self._task_info},
-        )
-
-    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Steps the active environment.
-
-        Raises:
-            ResetNeeded: If the task was switched and not reset since.
-        """
-        if self._reset_needed:
-            self._check_stepping()
-        env_obs, reward, terminated, truncated, info = self._env.step(action)
-        if self._history is not None:
-            self._history.step(float(reward), bool(terminated or truncated), info)
-        return (
-            {"env_obs": self._adapt(env_obs), "task_obs": self._task_obs},
-            float(reward),
-            bool(terminated),
-            bool(truncated),
-            {**info, **self._task_info},
-        )
-
-    def render(self) -> Any:
-        """A frame of the active environment."""
-        self._check_stepping()
-        return self._env.render()
+    def observe(self, env_obs: Any) -> Observation:
+        """The observation of the protocol; with ``unify="pad"`` zeros are appended first."""
+        if self._zeros is not None:
+            padded = self._zeros.copy()
+            padded[: len(env_obs)] = env_obs
+            env_obs = padded
+        return {"env_obs": env_obs, "task_obs": self._task_obs}
 
     def close(self) -> None:
         """Closes every environment that was built."""
-        self._close_all()
+        close_all(self._envs.values())
 
-    def _close_all(self) -> None:
-        close_all(env for env in self._envs if env is not None)
+    def _activate(self, task_state: int) -> None:
+        self._env = self._build(task_state)
 
-    def _activate(self, index: int) -> None:
-        env = self._envs[index]
-        if env is None:
-            env = self._construct(index)
+    def _branch(self) -> int:
+        return int(self._task_state)
+
+    def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
+        return self._envs
+
+    def _build(self, branch: int) -> gymnasium.Env[Any, Any]:
+        if branch not in self._envs:
+            env = self._construct(branch)
             try:
-                self._check_fit(index, env)
+                self._check_fit(branch, env)
             except ValueError:
                 env.close()
                 raise
-            self._envs[index] = env
-        self._env = env
-        self._prepare(index)
-
-    def _prepare(self, index: int) -> None:
-        """Computes once what every step on task ``index`` hands out."""
-        self._task_obs = np.int64(index)
-        self._task_info: dict[str, Any] = {"task_id": index}
-        if self._task_names is not None:
-            self._task_info["task_name"] = self._task_names[index]
-        self._adapt: Callable[[Any], Any] = self._padding or _as_it_is
+            self._envs[branch] = env
+        return self._envs[branch]
 
     def _name(self, index: int) -> str:
         return f"task {index}" + (f" ({self._task_names[index]!r})" if self._task_names else "")
@@ -250,19 +199,3 @@ class MultiEnvWrapper(IndexedMTEnv):
                 f"{self._name(index)} has observation space {actual}, expected one within "
                 f"{expected}{hint}"
             )
-
-
-def _as_it_is(obs: Any) -> Any:
-    return obs
-
-
-class _Padding:
-    """Appends zeros to an observation."""
-
-    def __init__(self, space: Box) -> None:
-        self._zeros = np.zeros_like(space.low)
-
-    def __call__(self, obs: NDArray[Any]) -> NDArray[Any]:
-        padded: NDArray[Any] = self._zeros.copy()
-        padded[: len(obs)] = obs
-        return padded

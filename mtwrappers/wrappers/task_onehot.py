@@ -11,8 +11,7 @@ from gymnasium.spaces import Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from mtwrappers.checks import positive
-from mtwrappers.indexed import check_index
+from mtwrappers.checks import check_index, positive
 from mtwrappers.spaces import append_onehot, onehot_template, require_flat_box
 
 

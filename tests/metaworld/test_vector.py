@@ -667,6 +667,8 @@ def test_a_checkpoint_that_is_missing_is_named(execution):
 
 def test_a_checkpoint_of_other_goals_is_refused():
     with make_vec("CustomMT", num_goals=3) as envs, make_vec("CustomMT", num_goals=4) as other:
-        message = "environment 0.*: expected a checkpoint of 8 tasks, got one of 6"
+        message = (
+            "environment 0.*: expected the state of an environment on the tasks .*4.* one on .*3"
+        )
         with pytest.raises(ValueError, match=message):
             other.call("load_checkpoint", envs.call("get_checkpoint"))

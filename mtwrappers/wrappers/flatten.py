@@ -7,21 +7,19 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete
-from numpy.random import Generator
+from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.spaces import append_box, append_onehot, require_flat_box
 
 
-class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
+class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """An `MTEnv` whose observation is one array: ``env_obs``, then ``task_obs``.
 
     A `Discrete` ``task_obs`` becomes a one-hot, a 1-D Box is appended as it is. The numbers are
-    those of Gymnasium's ``FlattenObservation``; the dtype stays that of ``env_obs``. The view is
-    an environment of its own (``unwrapped is self``), so that what looks at the unwrapped
-    environment sees spaces and observations that agree.
+    those of Gymnasium's ``FlattenObservation``; the dtype stays that of ``env_obs``. The `MTEnv`
+    itself is ``env.unwrapped``.
 
     Args:
         env: An environment with the observations of an `MTEnv`.
@@ -37,6 +35,7 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         env: gymnasium.Env[Any, Any],
         task_encoding: Literal["onehot", "none"] = "onehot",
     ) -> None:
+        RecordConstructorArgs.__init__(self, task_encoding=task_encoding)
         super().__init__(env)
         space = env.observation_space
         if not isinstance(space, Dict) or set(space.keys()) != {"env_obs", "task_obs"}:
@@ -56,7 +55,6 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
         elif isinstance(task, Discrete):
             self.observation_space = append_onehot(box, int(task.n))
             self._offset = self._size - int(task.start)
-            self._zeros = np.zeros_like(self.observation_space.low)
             self._flatten = FlattenMTEnv._with_onehot
         elif isinstance(task, Box) and len(task.shape) == 1:
             if np.issubdtype(task.dtype, np.floating) and not np.issubdtype(box.dtype, np.floating):
@@ -65,34 +63,10 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any]):
                     f"{box.dtype} without loss"
                 )
             self.observation_space = append_box(box, task.low, task.high)
-            self._zeros = np.zeros_like(self.observation_space.low)
             self._flatten = FlattenMTEnv._with_vector
         else:
             raise TypeError(f"the space of task_obs must be Discrete or a 1-D Box, got {task}")
-        self._own_spec: EnvSpec | None = None
-
-    @property
-    def unwrapped(self) -> gymnasium.Env[Any, Any]:
-        """This view: its spaces and observations belong together."""
-        return self
-
-    @property
-    def spec(self) -> EnvSpec | None:
-        """The spec that made this view, when it came from `gymnasium.make`."""
-        return self._own_spec
-
-    @spec.setter
-    def spec(self, value: EnvSpec | None) -> None:
-        self._own_spec = value
-
-    @property
-    def _np_random(self) -> Generator | None:
-        # Gymnasium's checkers read it on the unwrapped environment, which is this one.
-        return self.env.unwrapped._np_random
-
-    @_np_random.setter
-    def _np_random(self, value: Generator | None) -> None:
-        self.env.unwrapped._np_random = value
+        self._zeros = np.zeros_like(self.observation_space.low)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

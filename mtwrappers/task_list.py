@@ -1,0 +1,346 @@
+"""The multi-task protocol over a list of tasks: the task state is an index into it."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Discrete, Space
+from numpy.random import Generator
+
+from mtwrappers import seeding
+from mtwrappers.checks import check_index
+from mtwrappers.core import MTEnv, Observation, without_task_options
+from mtwrappers.selection import SelectName, Strategy, TaskSelector
+
+# "new": nothing was played yet. "set": a task was set, and stays. "copied": this is a copy, whose
+# task stays unless a seed is given. "between": an episode is over. "playing": `step` may be called.
+Phase: TypeAlias = Literal["new", "set", "copied", "between", "playing"]
+
+
+class TaskListMTEnv(MTEnv):
+    """An `MTEnv` over a list of tasks, each of which some environment below plays.
+
+    A subclass implements `_activate`, which turns ``_env`` to a task. Where
+    ``sample_tasks_on_reset`` is set, every reset draws the next task, unless one was set since the
+    last; such an environment seeds itself at its first reset if nobody did, as Gymnasium's do.
+
+    Args:
+        action_space: The action space of all tasks.
+        env_observation_space: The space of ``env_obs`` of all tasks.
+        task_observation_space: The space of ``task_obs``; by default that of the task id.
+        task_ids: The id of every task state that there is, integers from 0 on.
+        task_names: The name of every task id, if they have names.
+        task_states: The task states that this environment has; by default all.
+        initial_task_state: The task at the start; by default the first.
+        select: How `sample_task_state` draws; see `mtwrappers.selection`.
+        sample_tasks_on_reset: Whether every reset draws a task.
+        first_seed: What an environment that nobody seeded seeds itself with; ``None`` for entropy.
+
+    Raises:
+        ValueError: If ``initial_task_state`` is out of range, or there is not one name per id.
+    """
+
+    # The environment that plays the present task, ``None`` until the first reset needs it.
+    _env: Any = None
+    # Whether the first reset and every seeded one draw a task, though others may not.
+    _draws_first = False
+
+    def __init__(
+        self,
+        action_space: Space[Any],
+        env_observation_space: Space[Any],
+        task_observation_space: Space[Any] | None = None,
+        *,
+        task_ids: Sequence[int],
+        task_names: Sequence[str] | None = None,
+        task_states: Sequence[int] | None = None,
+        initial_task_state: Any = None,
+        select: SelectName | Strategy = "uniform",
+        sample_tasks_on_reset: bool = False,
+        first_seed: int | None = None,
+    ) -> None:
+        self._task_ids = tuple(task_ids)
+        num_ids = max(self._task_ids) + 1
+        self._task_names = check_task_names(task_names, num_ids)
+        super().__init__(
+            action_space,
+            env_observation_space,
+            Discrete(num_ids) if task_observation_space is None else task_observation_space,
+        )
+        self._states = tuple(range(len(self._task_ids)) if task_states is None else task_states)
+        self._places = {state: place for place, state in enumerate(self._states)}
+        ids = [self._task_ids[state] for state in self._states]
+        # A curriculum weighs ids; where there is but one, it weighs its tasks.
+        self._selector = TaskSelector(select, len(ids), ids if len(set(ids)) > 1 else None)
+        self._history = self._selector.history
+        self.sample_tasks_on_reset = bool(sample_tasks_on_reset)
+        self._first_seed = first_seed
+        self._phase: Phase = "new"
+        self._task_state: Any = self._states[0]
+        if initial_task_state is not None:
+            self._task_state = self._check_task_state(initial_task_state, "initial_task_state")
+        # The environments below that have taken their branch of the environment seed.
+        self._seeded: set[int] = set()
+        self._describe()
+
+    # The tasks.
+
+    @property
+    def num_tasks(self) -> int:
+        """How many task states this environment has."""
+        return len(self._states)
+
+    @property
+    def task_states(self) -> tuple[int, ...]:
+        """The task states among which resets move by themselves."""
+        moves = self.sample_tasks_on_reset or self._draws_first
+        return self._states if moves else (self._task_state,)
+
+    @property
+    def task_ids(self) -> tuple[int, ...]:
+        """The task id of each task state."""
+        return self._task_ids
+
+    @property
+    def task_names(self) -> tuple[str, ...] | None:
+        """The name of each task id, or ``None`` if tasks have no names."""
+        return self._task_names
+
+    @abc.abstractmethod
+    def _activate(self, task_state: Any) -> None:
+        """Turns ``_env`` to a task, or raises and leaves everything as it was."""
+
+    def get_task_obs(self) -> Any:
+        """The id of the present task, ``np.int64``."""
+        return self._task_obs
+
+    def get_task_state(self) -> Any:
+        """The present task's state."""
+        return self._task_state
+
+    def set_task_state(self, task_state: Any) -> None:
+        """Makes ``task_state`` the present task, from the next `reset` on.
+
+        Raises:
+            ValueError: If this environment has no such task; the present one then stays.
+        """
+        task_state = self._check_task_state(task_state, "task state")
+        self._activate(task_state)
+        self._task_state = task_state
+        self._phase = "set"
+        self._describe()
+
+    def sample_task_state(self) -> Any:
+        """Draws a task state with the selection strategy, without setting it.
+
+        Raises:
+            SeedNotSetError: If no task seed was set.
+        """
+        return self._states[self._selector(self.np_random_task)]
+
+    def _check_task_state(self, task_state: Any, what: str) -> Any:
+        """Returns ``task_state`` as this environment keeps it.
+
+        Raises:
+            ValueError: If there is no such task.
+        """
+        state = check_index(task_state, len(self._task_ids), what)
+        if state not in self._places:
+            raise ValueError(
+                f"{what} must be one of this environment's own {list(self._states)}, got {state}"
+            )
+        return state
+
+    def _describe(self) -> None:
+        """Computes once what every step on the present task hands out."""
+        task_id = self._task_ids[self._task_state]
+        self._task_obs: Any = np.int64(task_id)
+        self._task_info: dict[str, Any] = {"task_id": task_id}
+        if self._task_names is not None:
+            self._task_info["task_name"] = self._task_names[task_id]
+
+    # The two random streams.
+
+    def seed(self, seed: int | None = None) -> list[int]:
+        """Seeds the environment stream; an environment below takes its branch at its next reset."""
+        seeds = super().seed(seed)
+        self._seeded = set()
+        return seeds
+
+    def seed_task(self, seed: int | None = None) -> list[int]:
+        """Seeds the task stream and the space of ``task_obs``; the selection starts over."""
+        seeds = super().seed_task(seed)
+        self._selector.reset()
+        return seeds
+
+    def _branch(self) -> int | None:
+        """Which branch of the environment seed ``_env`` takes, if it needs a seed."""
+        return None
+
+    def _build(self, branch: int) -> gymnasium.Env[Any, Any]:
+        """The environment below that takes this branch, built if it was not yet."""
+        env: gymnasium.Env[Any, Any] = self._env
+        return env
+
+    def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
+        """The environments below that were built, by the branch that they take."""
+        return {}
+
+    # Episodes.
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begins an episode; see the class for which task it is.
+
+        Args:
+            seed: Seeds the environment stream and the task stream.
+            options: ``{"task_state": s}`` switches to that task; ``{"resample_task": True}``
+                draws a new one. Never changed. Other options reach the environment below.
+
+        Raises:
+            ValueError: If both options are given, or there is no such task.
+            SeedNotSetError: If a task is to be drawn and no task seed was set.
+        """
+        if self._history is not None:
+            self._history.end()  # an episode that was cut counts too, and before the next draw
+        draws = self._draws_task(seed)
+        if seed is None and (self.sample_tasks_on_reset or self._draws_first):
+            if self._env_seed is None:
+                self.seed(self._first_seed)
+            if self._task_seed is None:
+                self.seed_task(self._first_seed)
+        super().reset(seed=seed, options=options)
+        if draws and self._phase != "set":
+            self.reset_task_state()
+        if self._env is None:
+            self._activate(self._task_state)
+        env_seed, branch = None, self._branch()
+        if branch is not None and self._env_seed is not None and branch not in self._seeded:
+            env_seed = seeding.child_seed(self._env_seed, branch)
+        env_obs, info = self._env.reset(seed=env_seed, options=without_task_options(options))
+        if branch is not None:
+            self._seeded.add(branch)
+        self._phase = "playing"
+        if self._history is not None:
+            self._history.begin(self._places[self._task_state])
+        return self.observe(env_obs), {**info, **self._task_info}
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Steps the environment of the present task.
+
+        Raises:
+            ResetNeeded: If the task was set and not reset since.
+        """
+        if self._phase != "playing":
+            self._refuse()
+        env_obs, reward, terminated, truncated, info = self._env.step(action)
+        if self._history is not None:
+            self._history.step(float(reward), bool(terminated or truncated), info)
+        return (
+            self.observe(env_obs),
+            float(reward),
+            bool(terminated),
+            bool(truncated),
+            {**info, **self._task_info},
+        )
+
+    def render(self) -> Any:
+        """A frame of the environment of the present task.
+
+        Raises:
+            ResetNeeded: If the task was set and not reset since.
+        """
+        if self._phase != "playing":
+            self._refuse()
+        return self._env.render()
+
+    def _draws_task(self, seed: int | None) -> bool:
+        """Whether this reset draws a task, if none is set by its options."""
+        if self.sample_tasks_on_reset:
+            return self._phase != "copied" or seed is not None
+        return self._draws_first and (self._phase == "new" or seed is not None)
+
+    def _refuse(self) -> None:
+        raise ResetNeeded(
+            f"task {self._task_state} was set but not reset: call reset() before step() and "
+            "render()"
+        )
+
+    # The state between two episodes.
+
+    def get_state(self) -> dict[str, Any]:
+        """The state between two episodes: the task, both streams, the selection, the settings.
+
+        It is ready for JSON where the environments' own states are.
+        """
+        return {
+            "tasks": self._tasks_identity(),
+            "task_state": self._task_state,
+            "phase": "between" if self._phase == "playing" else self._phase,
+            "sample_tasks_on_reset": self.sample_tasks_on_reset,
+            "env_stream": _stream_state(self._env_seed, self._np_random),
+            "task_stream": _stream_state(self._task_seed, self._np_random_task),
+            "selection": self._selector.get_state(),
+            "seeded": sorted(self._seeded),
+            "envs": {str(i): dict(_generator(env).state) for i, env in self._built().items()},
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned, with the next `reset`.
+
+        Raises:
+            ValueError: If it is of an environment on other tasks.
+        """
+        expected, found = self._tasks_identity(), state.get("tasks")
+        if found != expected:
+            raise ValueError(
+                f"expected the state of an environment on the tasks {expected}, got one on {found}"
+            )
+        self.set_task_state(state["task_state"])
+        if state["env_stream"] is not None:
+            self.seed(state["env_stream"]["seed"])
+            self.np_random.bit_generator.state = state["env_stream"]["state"]
+        if state["task_stream"] is not None:
+            self.seed_task(state["task_stream"]["seed"])
+            self.np_random_task.bit_generator.state = state["task_stream"]["state"]
+        self._selector.set_state(state["selection"])
+        self._seeded = set(state["seeded"])
+        for branch, env_state in state["envs"].items():
+            _generator(self._build(int(branch))).state = env_state
+        self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
+        self._phase = state["phase"]
+
+    def _tasks_identity(self) -> dict[str, Any]:
+        """What tells these tasks from others, ready for JSON."""
+        names = None if self._task_names is None else list(self._task_names)
+        return {"num_tasks": self.num_tasks, "task_names": names}
+
+
+def _generator(env: gymnasium.Env[Any, Any]) -> Any:
+    return env.np_random.bit_generator
+
+
+def _stream_state(seed: int | None, rng: Generator | None) -> dict[str, Any] | None:
+    if seed is None or rng is None:
+        return None
+    return {"seed": seed, "state": dict(rng.bit_generator.state)}
+
+
+def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
+    """Returns the names as a tuple.
+
+    Raises:
+        ValueError: If there is not exactly one name for each of ``n`` task ids.
+    """
+    if task_names is None:
+        return None
+    names = tuple(task_names)
+    if isinstance(task_names, str) or len(names) != n:
+        raise ValueError(f"task_names must hold one name for each of {n} tasks, got {task_names!r}")
+    return names
