@@ -1,6 +1,6 @@
 """Three environments of classic control as one multi-task environment.
 
-    pip install 'mtwrappers' 'gymnasium[classic-control]'
+    pip install . 'gymnasium[classic-control]'
     python examples/classic_control.py
 
 Observations of four, two and six numbers are padded with zeros to six. Action spaces must be

@@ -1,6 +1,6 @@
 """PPO on MT10 in a single file, in the style of CleanRL. About a minute on two cores.
 
-    pip install 'mtwrappers[metaworld,torch]'
+    pip install '.[metaworld,torch]'
     python examples/cleanrl_ppo.py
 
 Prints the success rates of each iteration's own episodes. For rates that others can trust train

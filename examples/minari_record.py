@@ -1,6 +1,6 @@
 """Records MT10 with Minari: a data set of all classes, each step with its task's id.
 
-    pip install 'mtwrappers[metaworld,minari]'
+    pip install '.[metaworld,minari]'
     python examples/minari_record.py
 
 Minari seeds every reset anew unless told otherwise, and a seed starts the selection of tasks anew.

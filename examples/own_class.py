@@ -1,6 +1,6 @@
 """A class of one's own, as a multi-task environment and as a batch of tasks.
 
-    pip install mtwrappers
+    pip install .
     python examples/own_class.py
 
 The task is the temperature that a room is to be heated to.

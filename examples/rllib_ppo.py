@@ -1,6 +1,6 @@
 """Trains PPO of RLlib (its new API stack) on MT10: the ten classes side by side. About a minute.
 
-    pip install 'mtwrappers[metaworld,rllib]'
+    pip install '.[metaworld,rllib]'
     python examples/rllib_ppo.py
 
 RLlib's env runners need a vector environment of exactly ``num_envs_per_env_runner`` environments in

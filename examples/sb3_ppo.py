@@ -1,6 +1,6 @@
 """Trains Stable-Baselines3's PPO on MT10, and evaluates it before and after. About a minute.
 
-    pip install 'mtwrappers[metaworld,sb3]'
+    pip install '.[metaworld,sb3]'
     python examples/sb3_ppo.py
 
 What to expect of 150,000 steps: drawer-close is solved, and the mean return over the tasks is about

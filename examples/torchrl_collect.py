@@ -1,6 +1,6 @@
 """Collects MT10 with TorchRL: ten classes side by side, and what is in a batch.
 
-    pip install 'mtwrappers[metaworld,torchrl]'
+    pip install '.[metaworld,torchrl]'
     python examples/torchrl_collect.py
 
 What to expect, within a quarter of a minute: the shape of a batch, (classes, steps), and its

@@ -7,6 +7,8 @@ from gymnasium.error import ResetNeeded
 
 from mtwrappers.testing import check_set_task_env
 from tests.fakes import CountingEnv, CountingSetTaskEnv, equal
+from tests.testing import fakes
+from tests.testing.fakes import count
 
 # Environments that keep the contract.
 
@@ -31,64 +33,81 @@ def test_an_environment_that_keeps_the_contract_passes(good, seed):
     check_set_task_env(good(), seed=seed)
 
 
-def test_one_that_was_played_before_passes_twice():
-    env = CountingSetTaskEnv()
-    env.reset(seed=1)
-    env.step(0)
-    check_set_task_env(env)
-    check_set_task_env(env)
-
-
-def test_the_check_leaves_the_global_random_state_as_it_was():
+def test_a_check_leaves_an_environment_on_its_task_and_the_global_random_state_as_it_was():
     before = random.getstate(), np.random.get_state(legacy=False)
-    check_set_task_env(CountingSetTaskEnv())
+    env = CountingSetTaskEnv()
+    for _ in range(2):
+        check_set_task_env(env)
+        obs, _ = env.reset()
+        assert obs.tolist() == [env.get_task()["first"]] * 2
+        env.step(0)
     assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
 
 
 # Environments that break one rule each.
 
 
-class WithoutSampleTasksEnv(CountingSetTaskEnv):
-    sample_tasks = None
+def breaks(**methods):
+    """A `CountingSetTaskEnv` with other methods, but for its copies."""
+
+    def reduce(self):
+        return rebuild, (CountingSetTaskEnv, self.__dict__)
+
+    return fakes.breaks(CountingSetTaskEnv, **{"__reduce__": reduce, **methods})
 
 
-class WithoutGetTaskEnv(CountingSetTaskEnv):
-    get_task = None
+def samples(change):
+    """One that samples ``change(env, tasks)``."""
+    return breaks(sample_tasks=lambda s, n: change(s, CountingSetTaskEnv.sample_tasks(s, n)))
 
 
-class SampleEnv(CountingSetTaskEnv):
-    """Changes the tasks that are sampled."""
-
-    def sample_tasks(self, n):
-        return self.change(super().sample_tasks(n))
+def steps(change):
+    """One whose steps return ``change(env, obs, reward, terminated, truncated, info)``."""
+    return breaks(step=lambda s, action: change(s, *CountingSetTaskEnv.step(s, action)))
 
 
-class TupleOfTasksEnv(SampleEnv):
-    def change(self, tasks):
-        return tuple(tasks)
+def sets(change):
+    """One that is set to ``change(env, task)``, and to nothing if that is ``None``."""
+
+    def set_task(self, task):
+        task = change(self, task)
+        if task is not None:
+            CountingSetTaskEnv.set_task(self, task)
+
+    return breaks(set_task=set_task)
 
 
-class TooFewTasksEnv(SampleEnv):
-    def change(self, tasks):
-        return tasks[1:]
+def copies(in_copy=None, in_pickle=None):
+    """One whose copies or pickles have other attributes."""
+
+    def deepcopy(self, memo):
+        return rebuild(CountingSetTaskEnv, {**self.__dict__, **(in_copy or {})})
+
+    def reduce(self):
+        return rebuild, (CountingSetTaskEnv, {**self.__dict__, **(in_pickle or {})})
+
+    return breaks(__deepcopy__=deepcopy, __reduce__=reduce)
 
 
-class TasksDifferEnv(SampleEnv):
-    draws = 0
-
-    def change(self, tasks):
-        self.draws += 1
-        return [{"first": task["first"] + self.draws} for task in tasks]
-
-
-class RepeatsTasksEnv(SampleEnv):
-    def change(self, tasks):
-        return [*tasks[:-1], tasks[0]] if len(tasks) == self.num_tasks else tasks
+def rebuild(env_class, attributes, *args):
+    env = env_class(*args)
+    env.__dict__.update(attributes)
+    return env
 
 
 class LargeTasksEnv(CountingSetTaskEnv):
+    """Its tasks take ``size`` bytes."""
+
+    def __init__(self, size=5000):
+        super().__init__()
+        self.size = size
+
     def sample_tasks(self, n):
-        return [{**task, "model": b"x" * 4096} for task in super().sample_tasks(n)]
+        tasks = super().sample_tasks(n)
+        for task in tasks:
+            task["model"] = b"x" * 1000
+            task["model"] += b"x" * (self.size - len(pickle.dumps(task)))
+        return tasks
 
     def set_task(self, task):
         super().set_task({"first": task["first"]} if isinstance(task, dict) else task)
@@ -97,33 +116,8 @@ class LargeTasksEnv(CountingSetTaskEnv):
     def get_task(self):
         return self.given
 
-
-class GlobalNumpyEnv(SampleEnv):
-    def change(self, tasks):
-        np.random.uniform()
-        return tasks
-
-
-class GlobalRandomEnv(CountingSetTaskEnv):
-    def set_task(self, task):
-        random.random()
-        super().set_task(task)
-
-
-class ChangesTheTaskEnv(CountingSetTaskEnv):
-    def set_task(self, task):
-        super().set_task(task)
-        task["seen"] = True
-
-
-class GetsAnotherTaskEnv(CountingSetTaskEnv):
-    def get_task(self):
-        return {"first": -1}
-
-
-class StepsWithoutResetEnv(CountingSetTaskEnv):
-    def step(self, action):
-        return CountingEnv.step(self, action)
+    def __reduce__(self):
+        return rebuild, (type(self), self.__dict__, self.size)
 
 
 class OtherErrorWithoutResetEnv(CountingSetTaskEnv):
@@ -134,42 +128,6 @@ class OtherErrorWithoutResetEnv(CountingSetTaskEnv):
             raise RuntimeError("reset me") from exc
 
 
-class StepOutsideEnv(CountingSetTaskEnv):
-    def step(self, action):
-        obs, *rest = super().step(action)
-        return obs + 1000, *rest
-
-
-class NumpyRewardEnv(CountingSetTaskEnv):
-    def step(self, action):
-        obs, reward, *rest = super().step(action)
-        return obs, np.float32(reward), *rest
-
-
-class EpisodesDifferEnv(CountingSetTaskEnv):
-    resets = 0
-
-    def reset(self, **kwargs):
-        self.resets += 1
-        return super().reset(**kwargs)
-
-    def _info(self):
-        return {"resets": self.resets}
-
-
-class RefusesNothingEnv(CountingSetTaskEnv):
-    def set_task(self, task):
-        if isinstance(task, dict):
-            super().set_task(task)
-
-
-class OtherErrorForNoTaskEnv(CountingSetTaskEnv):
-    def set_task(self, task):
-        if not isinstance(task, dict):
-            raise KeyError("first")
-        super().set_task(task)
-
-
 class RefusalChangesTheTaskEnv(CountingSetTaskEnv):
     def set_task(self, task):
         if not isinstance(task, dict):
@@ -177,70 +135,83 @@ class RefusalChangesTheTaskEnv(CountingSetTaskEnv):
         super().set_task(task)
 
 
-class CopiedEnv(CountingSetTaskEnv):
-    """Changes its copies."""
+BROKEN = {
+    "no set-task": (CountingEnv, r"CountingEnv must have sample_tasks\(\)"),
+    "no sample_tasks": (breaks(sample_tasks=None), r"Broken must have sample_tasks\(\)"),
+    "no get_task": (breaks(get_task=None), r"Broken must have get_task\(\)"),
+    "a tuple": (
+        samples(lambda s, tasks: tuple(tasks)),
+        r"sample_tasks\(3\) must return a list of 3 tasks, got \(",
+    ),
+    "too few": (
+        samples(lambda s, tasks: tasks[1:]),
+        r"sample_tasks\(3\) must return a list of 3 tasks, got \[",
+    ),
+    "tasks differ": (
+        samples(lambda s, tasks: [{"first": task["first"] + count(s)} for task in tasks]),
+        r"reset\(seed=3\) must determine the tasks drawn next",
+    ),
+    "a task repeats": (
+        samples(lambda s, tasks: [*tasks[:-1], tasks[0]] if len(tasks) == 5 else tasks),
+        "a sweep of 5 tasks must not repeat any, got 4 different",
+    ),
+    "large tasks": (LargeTasksEnv, "a task must pickle to under 4096 bytes, got 5000"),
+    "global np.random": (
+        samples(lambda s, tasks: (np.random.uniform(), tasks)[1]),
+        "used the global state of np.random",
+    ),
+    "global random": (
+        sets(lambda s, task: (random.random(), task)[1]),
+        "used the global state of random",
+    ),
+    "changes the task": (
+        breaks(set_task=lambda s, t: CountingSetTaskEnv.set_task(s, t) or t.update(seen=True)),
+        "set_task must not change the task that it is given",
+    ),
+    "gets another task": (
+        breaks(get_task=lambda s: {"first": -1}),
+        r"get_task\(\) must be the task that was set, got {'first': -1}",
+    ),
+    "steps without a reset": (
+        breaks(step=CountingEnv.step),
+        r"step\(\) after set_task\(\) without reset\(\) must raise ResetNeeded",
+    ),
+    "other error without a reset": (
+        OtherErrorWithoutResetEnv,
+        "must raise ResetNeeded, raised RuntimeError: reset me",
+    ),
+    "steps outside": (
+        steps(lambda s, obs, *rest: (obs + 1000, *rest)),
+        r"step returned .*, not in Box\(",
+    ),
+    "numpy reward": (
+        steps(lambda s, obs, reward, *rest: (obs, np.float32(reward), *rest)),
+        "reward must be a float, got float32",
+    ),
+    "episodes differ": (
+        breaks(_info=lambda s: {"calls": count(s)}),
+        r"two reset\(seed=3\) on one task and the steps after them must agree",
+    ),
+    "a copy's task": (copies({"first": 7}), "copy.deepcopy must keep the task"),
+    "a copy's episode": (copies({"length": 1}), "copy.deepcopy must give an environment that pl"),
+    "a pickle's task": (copies(None, {"first": 7}), "pickle must keep the task"),
+    "a pickle's episode": (copies(None, {"length": 1}), "pickle must give an environment that pl"),
+    "refuses nothing": (
+        sets(lambda s, task: task if isinstance(task, dict) else None),
+        "set_task of something that is no task must raise ValueError",
+    ),
+    "other error for no task": (
+        sets(lambda s, task: {"first": task["first"]}),
+        "must raise ValueError, raised TypeError",
+    ),
+    "refusal changes the task": (
+        RefusalChangesTheTaskEnv,
+        "a task that is refused must leave the present one",
+    ),
+}
 
-    in_copy: dict[str, int] = {}  # noqa: RUF012
-    in_pickle: dict[str, int] = {}  # noqa: RUF012
 
-    def __deepcopy__(self, memo):
-        return rebuild(type(self), {**self.__dict__, **self.in_copy})
-
-    def __reduce__(self):
-        return rebuild, (type(self), {**self.__dict__, **self.in_pickle})
-
-
-def rebuild(env_class, attributes, *args):
-    env = env_class(*args)
-    env.__dict__.update(attributes)
-    return env
-
-
-class CopyLosesTheTaskEnv(CopiedEnv):
-    in_copy = {"first": 7}  # noqa: RUF012
-
-
-class CopyPlaysOtherwiseEnv(CopiedEnv):
-    in_copy = {"length": 1}  # noqa: RUF012
-
-
-class PickleLosesTheTaskEnv(CopiedEnv):
-    in_pickle = {"first": 7}  # noqa: RUF012
-
-
-class PicklePlaysOtherwiseEnv(CopiedEnv):
-    in_pickle = {"length": 1}  # noqa: RUF012
-
-
-BROKEN = [
-    (CountingEnv, r"CountingEnv must have sample_tasks\(\)"),
-    (WithoutSampleTasksEnv, r"WithoutSampleTasksEnv must have sample_tasks\(\)"),
-    (WithoutGetTaskEnv, r"WithoutGetTaskEnv must have get_task\(\)"),
-    (TupleOfTasksEnv, r"sample_tasks\(3\) must return a list of 3 tasks, got \("),
-    (TooFewTasksEnv, r"sample_tasks\(3\) must return a list of 3 tasks, got \["),
-    (TasksDifferEnv, r"reset\(seed=3\) must determine the tasks drawn next"),
-    (RepeatsTasksEnv, "a sweep of 5 tasks must not repeat any, got 4 different"),
-    (LargeTasksEnv, r"a task must pickle to under 4096 bytes, got 4\d\d\d"),
-    (GlobalNumpyEnv, "used the global state of np.random"),
-    (GlobalRandomEnv, "used the global state of random"),
-    (ChangesTheTaskEnv, "set_task must not change the task that it is given"),
-    (GetsAnotherTaskEnv, r"get_task\(\) must be the task that was set, got {'first': -1}"),
-    (StepsWithoutResetEnv, r"step\(\) after set_task\(\) without reset\(\) must raise ResetNeeded"),
-    (OtherErrorWithoutResetEnv, "must raise ResetNeeded, raised RuntimeError: reset me"),
-    (StepOutsideEnv, r"step returned .*, not in Box\("),
-    (NumpyRewardEnv, "reward must be a float, got float32"),
-    (EpisodesDifferEnv, r"two reset\(seed=3\) on one task and the steps after them must agree"),
-    (CopyLosesTheTaskEnv, "copy.deepcopy must keep the task"),
-    (CopyPlaysOtherwiseEnv, "copy.deepcopy must give an environment that plays the task as"),
-    (PickleLosesTheTaskEnv, "pickle must keep the task"),
-    (PicklePlaysOtherwiseEnv, "pickle must give an environment that plays the task as"),
-    (RefusesNothingEnv, "set_task of something that is no task must raise ValueError"),
-    (OtherErrorForNoTaskEnv, "must raise ValueError, raised KeyError: 'first'"),
-    (RefusalChangesTheTaskEnv, "a task that is refused must leave the present one"),
-]
-
-
-@pytest.mark.parametrize(("broken", "message"), BROKEN, ids=[env.__name__ for env, _ in BROKEN])
+@pytest.mark.parametrize(("broken", "message"), BROKEN.values(), ids=BROKEN)
 def test_an_environment_that_breaks_a_rule_is_told_which(broken, message):
     state = random.getstate(), np.random.get_state()
     try:
@@ -253,7 +224,7 @@ def test_an_environment_that_breaks_a_rule_is_told_which(broken, message):
 
 def test_the_message_names_the_seed_that_was_asked_for():
     with pytest.raises(AssertionError, match=r"reset\(seed=11\) must determine the tasks"):
-        check_set_task_env(TasksDifferEnv(), seed=11)
+        check_set_task_env(BROKEN["tasks differ"][0](), seed=11)
 
 
 class FifthRewardEnv(CountingSetTaskEnv):
@@ -274,28 +245,10 @@ def test_the_check_goes_as_many_steps_as_it_was_asked_to():
             check_set_task_env(FifthRewardEnv(), **kwargs)
 
 
-class SizedTasksEnv(LargeTasksEnv):
-    """Its tasks take so many bytes."""
-
-    def __init__(self, size):
-        super().__init__()
-        self.size = size
-
-    def sample_tasks(self, n):
-        tasks = super().sample_tasks(n)
-        for task in tasks:
-            task["model"] = b"x" * 1000
-            task["model"] += b"x" * (self.size - len(pickle.dumps(task)))
-        return tasks
-
-    def __reduce__(self):
-        return rebuild, (type(self), self.__dict__, self.size)
-
-
 def test_a_task_takes_under_4096_bytes():
-    check_set_task_env(SizedTasksEnv(4095))
+    check_set_task_env(LargeTasksEnv(4095))
     with pytest.raises(AssertionError, match="under 4096 bytes, got 4096"):
-        check_set_task_env(SizedTasksEnv(4096))
+        check_set_task_env(LargeTasksEnv(4096))
 
 
 class ClosingEnv(CountingSetTaskEnv):
@@ -310,10 +263,3 @@ def test_the_copies_are_closed_and_the_environment_is_not():
     check_set_task_env(env)
     assert len(env.closings) == 2
     assert id(env) not in env.closings
-
-
-def test_the_present_task_is_kept_when_the_check_is_over():
-    env = CountingSetTaskEnv()
-    check_set_task_env(env)
-    obs, _ = env.reset()
-    assert obs.tolist() == [env.get_task()["first"]] * 2
