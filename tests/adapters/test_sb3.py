@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
+from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics, TimeLimit
 
 from mtwrappers import (
     MetaIterativeEnvExecutor,
@@ -177,30 +177,6 @@ def test_an_episode_as_it_is_reported(sb3, executor):
     venv.close()
 
 
-@both_executors
-def test_a_reset_begins_the_statistics_anew(sb3, executor):
-    venv = as_sb3_vec_env(executor(counting_makers(2, length=3), 2))
-    venv.reset()
-    venv.step(np.zeros(2, np.int64))
-    venv.reset()
-    for _ in range(3):
-        _, _, _, infos = venv.step(np.zeros(2, np.int64))
-    assert [(info["episode"]["r"], info["episode"]["l"]) for info in infos] == [(6.0, 3)] * 2
-    venv.close()
-
-
-@both_executors
-def test_success_is_that_of_the_last_step(sb3, executor):
-    venv = as_sb3_vec_env(executor([partial(ReportingEnv, 2), partial(ReportingEnv, 3)], 2))
-    venv.reset()
-    act = np.zeros((2, 2), np.float32)
-    infos = [venv.step(act)[3] for _ in range(3)]
-    assert "is_success" not in infos[0][0]
-    assert infos[1][0]["is_success"] is False
-    assert infos[2][1]["is_success"] is True
-    venv.close()
-
-
 def test_it_logs_success_rates(sb3):
     ppo = importlib.import_module("stable_baselines3").PPO
     makers = [partial(ReportingEnv, 2), partial(ReportingEnv, 3)]
@@ -256,76 +232,50 @@ def test_a_seed_of_none_draws_one_and_leaves_the_global_state(sb3):
 
 
 @both_executors
-def test_attributes_of_all_and_of_some(sb3, executor):
+def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
     venv = as_sb3_vec_env(executor(counting_makers(3), 3))
     assert venv.get_attr("first") == [0, 100, 200]
-    assert venv.get_attr("first", 1) == [100]
-    assert venv.get_attr("first", [2, 0]) == [200, 0]
-    assert venv.get_attr("first", -1) == [200]
-    venv.set_attr("first", 7, indices=[1])
-    assert venv.get_attr("first") == [0, 7, 200]
-    venv.set_attr("first", [1, 2, 3])  # one value, not one an environment
-    assert venv.get_attr("first") == [[1, 2, 3]] * 3
-    venv.close()
-
-
-@both_executors
-def test_whether_it_has_a_method_is_asked_without_calling_it(sb3, executor):
-    venv = as_sb3_vec_env(executor(counting_makers(2), 2))
-    assert venv.has_attr("reset")
-    assert not venv.has_attr("nothing")
-    assert venv.get_attr("seeds") == [[], []]
-    venv.close()
-
-
-@both_executors
-def test_a_method_is_called_with_its_arguments(sb3, executor):
-    venv = as_sb3_vec_env(executor(counting_makers(2), 2))
-    assert venv.env_method("has_wrapper_attr", "first") == [True, True]
-    seeded = venv.env_method("reset", seed=3, options={"a": 1})
-    assert [obs.tolist() for obs, _ in seeded] == [[0, 0], [100, 100]]
-    assert venv.get_attr("seeds") == [[3], [3]]
-    assert venv.get_attr("options") == [[{"a": 1}], [{"a": 1}]]
-    assert venv.env_method("has_wrapper_attr", "first", indices=[1, 0]) == [True, True]
-    venv.close()
-
-
-@both_executors
-def test_a_method_of_some_environments_is_called_on_them_alone(sb3, executor):
-    venv = as_sb3_vec_env(executor(counting_makers(3), 3))
-    [(obs, _)] = venv.env_method("reset", seed=3, indices=1)
+    assert venv.get_attr("first", 1) == venv.get_attr("first", -2) == [100]
+    assert venv.get_attr("first", np.array([2, 0])) == [200, 0]
+    assert (venv.has_attr("reset"), venv.has_attr("nothing")) == (True, False)
+    assert venv.get_attr("seeds") == [[], [], []]  # the method was not called
+    [(obs, _)] = venv.env_method("reset", seed=3, options={"a": 1}, indices=1)
     assert obs.tolist() == [100, 100]
     assert venv.get_attr("seeds") == [[], [3], []]
+    assert venv.get_attr("options", 1) == [[{"a": 1}]]
     assert venv.env_method("has_wrapper_attr", name="first", indices=[2, 0]) == [True, True]
+    venv.set_attr("first", 7, indices=[1])
+    assert venv.get_attr("first") == [0, 7, 200]
+    venv.set_attr("first", [1, 2, 3])  # one value, not one per environment
+    assert venv.get_attr("first") == [[1, 2, 3]] * 3
+    venv.set_attr("new", 5, indices=2)
+    assert venv.env_method("has_wrapper_attr", "new") == [False, False, True]
     venv.close()
 
 
 @both_executors
 def test_it_says_how_environments_are_wrapped(sb3, executor):
-    makers = [partial(with_statistics, CountingEnv), CountingEnv]
+    makers = [partial(with_statistics, partial(limited, 3)), CountingEnv]
     venv = as_sb3_vec_env(executor(makers, 2))
     assert venv.env_is_wrapped(RecordEpisodeStatistics) == [True, False]
-    assert venv.env_is_wrapped(RecordEpisodeStatistics, indices=1) == [False]
-    assert venv.env_is_wrapped(TimeLimit) == [False, False]
+    assert venv.env_is_wrapped(TimeLimit) == [True, False]
+    assert venv.env_is_wrapped(gymnasium.Wrapper, indices=[1, 0]) == [False, True]
+    assert venv.env_is_wrapped(NormalizeReward) == [False, False]
     venv.close()
 
 
 @both_executors
-def test_frames_are_tiled(sb3, executor):
+def test_frames_are_tiled_where_there_are_any(sb3, executor):
+    without = as_sb3_vec_env(executor(counting_makers(2), 2))
+    with pytest.warns(UserWarning, match="images need render_mode='rgb_array', got None"):
+        assert without.get_images() == [None, None]
+    without.close()
     makers = [partial(CountingEnv, first=i, render_mode="rgb_array") for i in range(2)]
     venv = as_sb3_vec_env(executor(makers, 2))
     venv.reset()
     assert [image[0, 0, 0] for image in venv.get_images()] == [0, 1]
     assert venv.render()[:, 0, 0].tolist() == [0, 0, 1, 1]
     assert venv.metadata == {"render_modes": ["human", "rgb_array"]}
-    venv.close()
-
-
-@both_executors
-def test_images_without_a_render_mode_are_none(sb3, executor):
-    venv = as_sb3_vec_env(executor(counting_makers(2), 2))
-    with pytest.warns(UserWarning, match="images need render_mode='rgb_array', got None"):
-        assert venv.get_images() == [None, None]
     venv.close()
 
 
@@ -355,8 +305,10 @@ class DoubledReward(MetaVectorWrapper):
 
 
 @both_executors
-def test_it_takes_wrappers_of_executors(sb3, executor):
-    envs = DoubledReward(executor(counting_makers(2, length=2), 2))
+@pytest.mark.parametrize("own", [False, True], ids=["the adapter's", "the environments'"])
+def test_statistics_are_of_the_rewards_that_those_see_who_keep_them(sb3, executor, own):
+    make = partial(with_statistics, CountingEnv) if own else CountingEnv
+    envs = DoubledReward(executor([partial(make, length=2)] * 2, 2))
     venv = as_sb3_vec_env(envs)
     assert venv.vec_env is envs
     assert venv.unwrapped is venv
@@ -364,22 +316,10 @@ def test_it_takes_wrappers_of_executors(sb3, executor):
     venv.step(np.zeros(2, np.int64))
     _, rewards, _, infos = venv.step(np.zeros(2, np.int64))
     assert rewards.tolist() == [4, 4]
-    assert infos[0]["episode"]["r"] == 6.0
-    assert venv.get_attr("first") == [0, 100]
+    assert infos[0]["episode"]["r"] == (3.0 if own else 6.0)
+    assert venv.get_attr("first") == [0, 0]
     venv.close()
     assert envs.env.closed
-
-
-@both_executors
-def test_the_statistics_of_an_environment_are_its_own(sb3, executor):
-    makers = [partial(with_statistics, CountingEnv, length=2)] * 2
-    venv = as_sb3_vec_env(DoubledReward(executor(makers, 2)))
-    venv.reset()
-    venv.step(np.zeros(2, np.int64))
-    _, rewards, _, infos = venv.step(np.zeros(2, np.int64))
-    assert rewards.tolist() == [4, 4]
-    assert [info["episode"]["r"] for info in infos] == [3.0, 3.0]
-    venv.close()
 
 
 @both_executors

@@ -17,7 +17,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
-from tests.fakes import check_env_warnings, equal, play, run_python
+from tests.fakes import equal, run_python
 from tests.vector.fakes import BoxCountingEnv, all_modes
 
 
@@ -323,28 +323,11 @@ IDS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("env_id", IDS)
-def test_check_env_has_nothing_to_say(env_id):
-    env = gymnasium.make(f"mtwrappers/{env_id}-v0", **IDS[env_id])
-    assert check_env_warnings(env.unwrapped, skip_render_check=True) == []
-
-
 def first_steps(envs):
     envs.action_space.seed(0)
     results = [envs.reset(seed=1)]
     results += [envs.step(envs.action_space.sample()) for _ in range(4)]
     return plain(results)
-
-
-@pytest.mark.parametrize("env_id", IDS)
-def test_the_spec_of_an_environment_survives_json(env_id):
-    env = gymnasium.make(f"mtwrappers/{env_id}-v0", **IDS[env_id])
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert again.spec == env.spec
-    for made in (env, again):
-        made.action_space.seed(0)
-    actions = [env.action_space.sample() for _ in range(3)]
-    assert equal(play(again, actions, seed=1), play(env, actions, seed=1))
 
 
 @pytest.mark.parametrize("env_id", IDS)
