@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import Any
 
 
@@ -17,7 +17,7 @@ def map_arrays(function: Callable[..., Any], tree: Any, *path: Any) -> Any:
     >>> map_arrays(lambda array, *path: (array, path), {"a": 1, "b": (2, 3)}, "top")
     {'a': (1, ('top', 'a')), 'b': ((2, ('top', 'b', 0)), (3, ('top', 'b', 1)))}
     """
-    if isinstance(tree, Mapping):
+    if isinstance(tree, dict):
         return {key: map_arrays(function, value, *path, key) for key, value in tree.items()}
     if isinstance(tree, tuple):
         return tuple(map_arrays(function, value, *path, i) for i, value in enumerate(tree))

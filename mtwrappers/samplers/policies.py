@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -75,8 +75,8 @@ class PolicyCaller:
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
             )
         actions, infos = answer
-        counts = _lengths(actions)
-        if counts != [k] * m:
+        shaped = isinstance(actions, np.ndarray) and actions.shape[:2] == (m, k)
+        if not shaped and (counts := _lengths(actions)) != [k] * m:
             raise ValueError(
                 f"expected {k} actions for each of {m} tasks from the policy, got {counts}"
             )
@@ -86,14 +86,14 @@ class PolicyCaller:
     def _flat(self, infos: Any) -> dict[str, Any]:
         """Agent infos of any form as a nested dict of arrays ``(M * K, ...)``."""
         m, k = self._m, self._k
-        if infos is None or (isinstance(infos, (Mapping, list, tuple)) and len(infos) == 0):
+        if infos is None or (isinstance(infos, (dict, list, tuple)) and len(infos) == 0):
             return {}
-        if not isinstance(infos, Mapping):
+        if not isinstance(infos, dict):
             if not isinstance(infos, (list, tuple)):
                 raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(infos)}")
             if len(infos) != m:
                 raise ValueError(f"expected agent_infos for {m} tasks, got {len(infos)}")
-            if not isinstance(infos[0], Mapping):
+            if not isinstance(infos[0], dict):
                 each = [info for own in infos for info in own]
                 if len(each) != m * k:
                     raise ValueError(
@@ -129,15 +129,15 @@ def _stacked(infos: Sequence[Any], what: str) -> dict[str, Any]:
     """Dicts of the same keys, one per task or environment, as a dict of arrays."""
     first = infos[0]
     for i, info in enumerate(infos):
-        if not isinstance(info, Mapping) or info.keys() != first.keys():
-            got = sorted(info) if isinstance(info, Mapping) else repr(info)
+        if not isinstance(info, dict) or info.keys() != first.keys():
+            got = sorted(info) if isinstance(info, dict) else repr(info)
             raise ValueError(
                 f"{what} {i} must have the keys {sorted(first)} of the first, got {got}"
             )
     stacked: dict[str, Any] = {}
     for key, value in first.items():
         values, own = [info[key] for info in infos], f"{what}[{key!r}]"
-        stacked[key] = _stacked(values, own) if isinstance(value, Mapping) else _array(values, own)
+        stacked[key] = _stacked(values, own) if isinstance(value, dict) else _array(values, own)
     return stacked
 
 

@@ -111,36 +111,40 @@ def rollout(
     Raises:
         RuntimeError: If an episode has no end after `ENDLESS` steps and there is no limit.
     """
-    left = quotas.copy()
-    lengths = np.zeros_like(left)
-    limit = np.iinfo(lengths.dtype).max if max_episode_steps is None else max_episode_steps
+    left, counted = quotas.copy(), quotas > 0
+    begun = np.zeros_like(left)  # at which step each environment's episode began
     over = np.ones(len(left), dtype=np.bool_)
     last: Step | None = None
+    steps = 0
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
-    while left.any():
-        began, counted = over, left > 0
-        if began.any():
-            lengths[began] = 0
+    while counted.any():
+        began, any_began = over, bool(over.any())
+        if any_began:
+            begun[began] = steps
             if begin is not None:
                 obs = begin(began)
         start = clock()
-        if began.any():
+        if any_began:
             policy.reset(began)
         actions, agent_infos = policy(obs)
         asked = clock()
         result = _step(envs, actions, record, last)
         policy_seconds += asked - start
         env_seconds += clock() - asked
-        lengths += 1
-        over = result[2] | result[3] | (lengths >= limit)
+        steps += 1
+        over = result[2] | result[3]
+        if max_episode_steps is not None:
+            over |= steps - begun >= max_episode_steps
+        elif steps >= ENDLESS:
+            _refuse_endless(counted & ~over & (steps - begun >= ENDLESS))
         last = Step(began, counted, over, obs, actions, agent_infos, *result)
         obs = result[0]
-        if max_episode_steps is None and lengths.max() >= ENDLESS:
-            _refuse_endless(counted & ~over & (lengths >= ENDLESS))
         for observer in observe:
             observer(last)
-        left -= over & counted
+        if over.any():
+            left -= over & counted
+            counted = left > 0
     if record is not None and last is not None:
         record(last)
     return policy_seconds, env_seconds
