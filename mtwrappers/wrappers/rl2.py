@@ -235,8 +235,9 @@ class ActionCode:
     """Actions as numbers: a Box as it is, clipped to its bounds; anything discrete as one-hots.
 
     Attributes:
-        low: The least that can be written, shape ``(A,)``; zero is always within.
-        high: The most, likewise.
+        low: The least values of an encoded action or of zeros, shape ``(A,)``.
+        high: The greatest values, shape ``(A,)``.
+        size: ``A``, how many numbers an action takes.
 
     Args:
         space: A `Box`, `Discrete`, `MultiDiscrete` or `MultiBinary`.
@@ -267,11 +268,7 @@ class ActionCode:
                 f"expected a Box, Discrete, MultiDiscrete or MultiBinary action space, got {space}"
             )
         self.low, self.high = np.minimum(self._bounds[0], 0), np.maximum(self._bounds[1], 0)
-
-    @property
-    def size(self) -> int:
-        """``A``, how many numbers an action takes."""
-        return len(self.low)
+        self.size = len(self.low)
 
     def encode(self, actions: Any) -> NDArray[Any]:
         """A new array of one action, shape ``(A,)``, or of ``N`` actions, shape ``(N, A)``."""
