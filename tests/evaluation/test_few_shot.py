@@ -10,6 +10,7 @@ import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
 from mtwrappers.evaluation import EvaluationResult, FewShotResult
+from mtwrappers.samplers import rollout
 from tests.evaluation.fakes import ScriptedEnv, ones
 from tests.vector.fakes import both_executors
 
@@ -204,6 +205,37 @@ def test_meta_worlds_held_out_classes_play_goals_that_differ_from_trial_to_trial
     assert len({start for trial in policy.seen for start in trial}) == 8
 
 
+def test_rewards_are_raw_and_statistics_stay():
+    envs = MetaIterativeEnvExecutor(lambda: gymnasium.wrappers.NormalizeReward(GoalEnv()), 2)
+    envs.set_tasks([1.0, 1.0])
+    envs.reset(seed=0)
+    for _ in range(9):
+        envs.step(np.ones((2, 2)))
+    before = [rms.count for rms in envs.get_attr("return_rms")]
+    result = few_shot_evaluate(Learner(2), envs, 2, 2, 1)
+    assert [e.episode_return for e in result.evaluation.episodes] == pytest.approx([2.0] * 4)
+    assert [rms.count for rms in envs.get_attr("return_rms")] == before
+    assert envs.get_attr("update_running_mean") == (True, True)
+
+
+class Undecided(GoalEnv):
+    def _info(self):
+        return {**super()._info(), "success": np.nan}
+
+
+@pytest.mark.parametrize("kind", [lambda envs: Learner(2), Memory])
+def test_a_success_that_is_none_is_refused(kind):
+    envs = MetaIterativeEnvExecutor(Undecided, 2)
+    with pytest.raises(ValueError, match=r"'success'\] must be a bool, 0 or 1, got nan from"):
+        few_shot_evaluate(kind(envs), envs, 1, 1, 1)
+
+
+def test_trials_that_never_end_are_refused(monkeypatch):
+    monkeypatch.setattr(rollout, "ENDLESS", 20)
+    with pytest.raises(RuntimeError, match="have not ended after 20 steps"):
+        few_shot_evaluate(Learner(2), goal_envs(length=99), 1, 1, 1)
+
+
 def test_the_result_prints_saves_and_plots(tmp_path):
     result = few_shot_evaluate(Learner(2), goal_envs(), 3, 2, 1)
     lines = str(result).splitlines()
@@ -266,6 +298,9 @@ class Bare(ScriptedEnv):
             {"envs": lambda: gymnasium.make_vec("mtwrappers/MT1-v0")},
         ),
         (TypeError, "envs must be a vector environment of this package", {"envs": ScriptedEnv}),
+        (TypeError, "tasks must be a list of lists, 2 tasks for each trial, got 3", {"tasks": 3}),
+        (TypeError, "tasks must be a list of lists, .* got .'a', 'b'", {"tasks": ["a", "b"]}),
+        (TypeError, "a seed must be an integer, got '1'", {"seed": "1"}),
     ],
 )
 def test_bad_arguments_are_named(error, message, kwargs):

@@ -121,6 +121,12 @@ def test_another_file_is_refused(tmp_path):
                 kind.load(path)
 
 
+@pytest.mark.parametrize("kind", [EvaluationResult, FewShotResult])
+def test_a_file_of_an_earlier_version_is_refused(kind):
+    with pytest.raises(ValueError, match=r"/1', whose intervals another version .* computed"):
+        kind.from_dict({"format": f"mtwrappers.{kind.__name__}/1"})
+
+
 @pytest.mark.parametrize(
     ("message", "kwargs"),
     [
@@ -150,3 +156,17 @@ def test_a_plot_shows_success_and_where_there_is_none_the_return(tmp_path):
     # In the colour of the bars: half of the axes for a return of 2 out of about 2.1.
     blue = np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1)
     assert blue.sum() > 10_000
+
+
+def test_a_plot_can_say_that_the_evaluation_was_interrupted(tmp_path):
+    """In a line of its own, which leaves less room for the axes."""
+
+    def bars(name, note):
+        result().plot(tmp_path / name, "Title", note)
+        pixels = imageio.imread(tmp_path / name)
+        blue = np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1)
+        return blue.sum(), (pixels[-60:, :, 0] < 128).sum()
+
+    (plain, ink), (noted, more) = bars("a.png", ""), bars("b.png", "interrupted: 7 of 50 episodes")
+    assert noted < plain
+    assert more > ink

@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Discrete
 
 from mtwrappers import MetaSampler, MetaWorldSetTaskEnv, PointGoalEnv
 from mtwrappers.samplers.nested import map_arrays
-from tests.fakes import CountingEnv, CountingSetTaskEnv, equal
+from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.fakes import EXECUTORS, BagEnv, NestedEnv, WordEnv, both_executors
 
 TASKS = [{"first": 0}, {"first": 100}]
@@ -106,22 +106,6 @@ def test_each_tasks_paths_hold_what_happened():
             assert path["agent_infos"] == {}
             assert path["env_infos"]["steps"].tolist() == [1, 2, 3]
             assert equal(path["next_observation"], np.array([first + 3.0, first + 3.0]))
-
-
-@pytest.mark.parametrize(
-    ("length", "terminated", "truncated"),
-    [
-        (1, [True], [False]),
-        (2, [False, True], [False, True]),
-        (3, [False, False], [False, True]),
-    ],
-)
-def test_paths_are_truncated_at_the_longest_length(length, terminated, truncated):
-    paths = sample(CountingSetTaskEnv(length), lazy, 1, 2, 2, tasks=TASKS)
-    for first, [path] in zip((0, 100), paths.values(), strict=True):
-        assert path["terminated"].tolist() == terminated
-        assert path["truncated"].tolist() == truncated
-        assert path["next_observation"].tolist() == [first + len(terminated)] * 2
 
 
 def test_the_last_infos_of_a_path_are_its_own_and_not_of_the_next_episode():
@@ -305,15 +289,6 @@ def test_tasks_are_drawn_from_the_environment():
             assert path["observations"][0].tolist() == [tasks[task]["first"]] * 2
 
 
-def test_the_environment_that_is_given_is_copied():
-    env = CountingSetTaskEnv()
-    sampler = MetaSampler(env, lazy, 1, 2, 5)
-    sampler.update_tasks(TASKS)
-    sampler.obtain_samples()
-    assert env.actions == []
-    assert env.first == 0
-
-
 @pytest.mark.parametrize("n", [0, 1, 3])
 def test_another_number_of_tasks_is_refused(n):
     sampler = MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5)
@@ -376,15 +351,6 @@ def test_copies_of_a_used_environment_have_chances_of_their_own(env_type, parall
     paths = sample(env, lazy, 6, 2, 5, **parallel)
     draws = {int(path["env_infos"]["draw"][0]) for own in paths.values() for path in own}
     assert len(draws) == 12
-
-
-def test_only_the_first_rollout_is_seeded():
-    sampler = MetaSampler(CountingSetTaskEnv(2), lazy, 1, 2, 5, seed=3)
-    sampler.obtain_samples()
-    sampler.obtain_samples()
-    seeds = [env.unwrapped.seeds for env in sampler.envs.envs]
-    assert [own[0] for own in seeds] == [3, 4]
-    assert {seed for own in seeds for seed in own[1:]} == {None}
 
 
 # The policy.
@@ -483,17 +449,6 @@ def test_spaces_that_are_no_arrays_are_refused(what):
         MetaSampler(env, lazy, 2, 2, 5)
 
 
-@pytest.mark.parametrize("env", ["CartPole-v1", None, 3])
-def test_what_is_no_environment_is_refused(env):
-    with pytest.raises(TypeError, match=r"expected a constructor, .*gymnasium\.Env, got"):
-        MetaSampler(env, lazy, 2, 2, 5)
-
-
-def test_a_negative_seed_is_refused():
-    with pytest.raises(ValueError, match="a seed must be zero or greater, got -1"):
-        MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5, seed=-1)
-
-
 def test_a_closed_sampler_says_so():
     sampler = MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5)
     sampler.close()
@@ -521,11 +476,6 @@ def test_the_environment_that_is_given_is_not_closed():
     del sampler
     gc.collect()
     assert not env.closed
-
-
-def test_an_environment_without_tasks_can_be_sampled():
-    paths = sample(partial(CountingEnv, 2), lazy, 2, 2, 5, seed=0)
-    assert lengths(paths) == {0: [2, 2], 1: [2, 2]}
 
 
 # Meta-World.
