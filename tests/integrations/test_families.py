@@ -64,13 +64,6 @@ def test_classic_control_keeps_the_contract_of_an_mtenv():
     assert padding == {0: 2, 1: 5, 2: 0}
 
 
-def test_other_action_spaces_are_refused_by_name():
-    makers = [partial(gymnasium.make, env_id) for env_id in ("CartPole-v1", "Acrobot-v1")]
-    message = re.escape("action space Discrete(3)")
-    with pytest.raises(ValueError, match=f"task 1.*{message}.*{re.escape('Discrete(2)')}"):
-        MultiEnvWrapper(makers, unify="pad")
-
-
 def test_classic_control_by_its_id_and_side_by_side():
     ids = ["MountainCar-v0", "Acrobot-v1"]
     envs = gymnasium.make_vec(

@@ -35,16 +35,13 @@ def _one_thread():
     torch.set_num_threads(before)
 
 
-@pytest.mark.parametrize("env_id", [env_id for env_id in TABLE if env_id != POINT])
-def test_its_checker_is_silent(env_id):
-    env = gymnasium.make(env_id)
-    check_env(env)
-    env.close()
+KINDS = [(env_id, {}) for env_id in TABLE if env_id != POINT]
+KINDS += [(f"mtwrappers/{name}-v0", {"task_encoding": "dict"}) for name in ("MT1", "MT10")]
 
 
-@pytest.mark.parametrize("env_id", ["mtwrappers/MT1-v0", "mtwrappers/MT10-v0"])
-def test_its_checker_is_silent_on_dict_observations(env_id):
-    env = gymnasium.make(env_id, task_encoding="dict")
+@pytest.mark.parametrize(("env_id", "kwargs"), KINDS)
+def test_its_checker_is_silent(env_id, kwargs):
+    env = gymnasium.make(env_id, **kwargs)
     check_env(env)
     env.close()
 
@@ -91,20 +88,6 @@ def test_it_learns(algorithm, steps, arguments):
     assert by_chance < -80
     assert learnt > by_chance / 2
     env.close()
-
-
-def test_it_learns_on_many_environments_at_once():
-    envs = gymnasium.make_vec(POINT, num_envs=4, workers=2)
-    model = PPO(
-        *("MlpPolicy", mtwrappers.as_sb3_vec_env(envs)),
-        **{"n_steps": 125, "batch_size": 100, "gamma": 0.9, "seed": 0, "device": "cpu"},
-    )
-    model.learn(6000)
-    assert [info["l"] for info in model.ep_info_buffer] == [100] * 60
-    returns = [info["r"] for info in model.ep_info_buffer]
-    assert np.mean(returns[:4]) < -80
-    assert np.mean(returns[-4:]) > -50
-    model.env.close()
 
 
 def test_ppo_on_mt10_goes_on_from_a_saved_model(tmp_path):
