@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import abc
-import functools
 import os
-import threading
 from collections.abc import Callable, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeVar
+from typing import Any
 
 import numpy as np
-from gymnasium.error import ClosedEnvironmentError, ResetNeeded
+from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -25,41 +23,16 @@ from mtwrappers.vector.arguments import (
     spread_seeds,
 )
 from mtwrappers.vector.block import EachCall
-from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.buffers import ObsLayout
+from mtwrappers.vector.exclusive import Exclusive, exclusive
 from mtwrappers.vector.rllib import check_rllib
 
 # The methods by which environments are turned to a task; the first that they have is used.
 TASK_SETTERS = ("set_task", "set_task_state")
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
-P = ParamSpec("P")
-R = TypeVar("R")
-E = TypeVar("E", bound="MetaVectorEnv")
 
 
-def _exclusive(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
-    """Refuses a call on a closed executor, during another call, or while a step is under way."""
-    name = method.__name__
-
-    @functools.wraps(method)
-    def alone(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        self._require_open()
-        if not self._turn.acquire(blocking=False):
-            raise RuntimeError(
-                f"{name}() during another call of this {type(self).__name__}: its methods must be "
-                "called by one thread at a time"
-            )
-        try:
-            self._user = threading.get_ident()
-            if self._stepping and name != "step_wait":
-                raise RuntimeError(f"{name}() while a step is under way: call step_wait() first")
-            return method(self, *args, **kwargs)
-        finally:
-            self._turn.release()
-
-    return alone
-
-
-class MetaVectorEnv(VectorEnv[Any, Any, Any]):
+class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
     """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
 
     It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed it returns exactly
@@ -84,16 +57,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     """
 
     autoreset_mode: AutoresetMode
-    closed = True  # until it is built
     # For copies of an environment: a seed for the first reset of each.
     _first_seeds: list[int] | None = None
 
     def __init__(
         self, meta_batch_size: int, envs_per_task: int, autoreset_mode: str | AutoresetMode
     ) -> None:
-        self._pid = os.getpid()
-        self._turn = threading.Lock()
-        self._user = threading.get_ident()  # the thread whose call is, or was last, under way
+        Exclusive.__init__(self)
         self.meta_batch_size = positive(meta_batch_size, "meta_batch_size")
         self.envs_per_task = positive(envs_per_task, "envs_per_task")
         self.num_envs = self.meta_batch_size * self.envs_per_task
@@ -101,7 +71,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         check_rllib(self.num_envs, self.autoreset_mode)
         self._over = np.zeros(self.num_envs, dtype=np.bool_)
         self._was_reset = False
-        self._stepping = False
         self._setter: str | None = None
 
     def _declare(
@@ -125,7 +94,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     # The tasks.
 
-    @_exclusive
+    @exclusive
     def set_tasks(self, tasks: Sequence[Any]) -> None:
         """Turns each task's environments to a task, from the next `reset` on.
 
@@ -153,7 +122,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     # Episodes.
 
-    @_exclusive
+    @exclusive
     def reset(
         self,
         *,
@@ -208,7 +177,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self.step_async(actions)
         return self.step_wait()
 
-    @_exclusive
+    @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a step, so that other work can be done meanwhile; `step_wait` ends it.
 
@@ -234,7 +203,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise
         self._stepping = True
 
-    @_exclusive
+    @exclusive
     def step_wait(self) -> StepResult:
         """Ends the step that `step_async` began, and returns what `step` does.
 
@@ -255,7 +224,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     # Attributes and methods of the environments.
 
-    @_exclusive
+    @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method or a function, or reads an attribute, of each environment.
 
@@ -268,7 +237,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """
         return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
 
-    @_exclusive
+    @exclusive
     def call_some(
         self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> list[Any]:
@@ -282,7 +251,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """An attribute of each environment; a method is called, as in Gymnasium."""
         return self.call(name)
 
-    @_exclusive
+    @exclusive
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of each environment.
 
@@ -302,7 +271,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             )
         self._set_attr_each(name, list(values))
 
-    @_exclusive
+    @exclusive
     def render(self) -> tuple[Any, ...]:
         """A frame of each environment."""
         return tuple(self._render())
@@ -323,46 +292,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Raises:
             RuntimeError: If another thread's call is under way.
         """
-        # A signal handler may close in the middle of its own thread's call.
-        if not self.closed and self._turn.locked() and self._user != threading.get_ident():
-            raise RuntimeError("close() while another thread's call is under way")
+        self._require_no_other_thread()
         super().close(**kwargs)
 
     def __del__(self) -> None:
-        """Closes what was not closed."""
-        # Not in a forked process, which inherits what is its parent's to close.
+        """Closes what was not closed, but not in a forked process, which only inherited it."""
         if not self.closed and self._pid == os.getpid():
             self.close()
-
-    # What the subclasses share.
-
-    def _require_open(self) -> None:
-        if self.closed:
-            raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
-
-    def _collect(
-        self, buffers: Buffers, objects: Sequence[Any], infos: dict[str, Any]
-    ) -> StepResult:
-        """The result of a step, from buffers, or from observations that are not arrays."""
-        return (
-            self._observe(buffers, objects),
-            buffers.rewards.copy(),
-            buffers.terminated.copy(),
-            buffers.truncated.copy(),
-            infos,
-        )
-
-    def _observe(self, buffers: Buffers, objects: Sequence[Any]) -> Any:
-        layout = self._layout
-        return layout.batch(buffers.obs) if layout.fixed else layout.stack(objects)
-
-    def _add_finals(
-        self, infos: dict[str, Any], finals: Sequence[tuple[int, Any, dict[str, Any]]]
-    ) -> dict[str, Any]:
-        """Infos with ``final_obs`` and ``final_info`` of the environments whose episodes ended."""
-        for i, obs, info in finals:
-            infos = self._add_info(infos, {"final_obs": obs, "final_info": info}, i)
-        return infos
 
     # What a subclass does.
 

@@ -16,6 +16,7 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers.closing import close_all
 from mtwrappers.errors import with_context
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.buffers import Buffers, ObsLayout
@@ -221,9 +222,7 @@ class EnvBlock:
 
     def close(self) -> None:
         """Closes every environment, and raises what the last failing one raised, if any did."""
-        with contextlib.ExitStack() as stack:
-            for env in self.envs:
-                stack.callback(env.close)
+        close_all(self.envs)
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
         name = f", task {self._names[i]!r}" if self._names[i] is not None else ""

@@ -66,16 +66,19 @@ class ObsLayout:
                     _fitted(part, path, shape, dtype) for part in parts
                 ]
 
-    def batch(self, arrays: Sequence[NDArray[Any]]) -> Any:
-        """Copies of the arrays, in the structure of the space, as a vector environment has it."""
+    def batch(self, arrays: Sequence[NDArray[Any]], objects: Sequence[Any]) -> Any:
+        """Copies of all observations, as a vector environment returns them.
+
+        Args:
+            arrays: Where those of a fixed space are.
+            objects: Those of any other space, which Gymnasium batches.
+        """
+        if not self.fixed:
+            out: Any = create_empty_array(self.space, self.n)
+            return copy.deepcopy(concatenate(self.space, objects, out))
         if self._flat:
             return arrays[0].copy()
         return _nest(self.space, iter([array.copy() for array in arrays]).__next__)
-
-    def stack(self, rows: Sequence[Any]) -> Any:
-        """Copies of observations of a space that is not fixed, as Gymnasium batches them."""
-        out: Any = create_empty_array(self.space, self.n)
-        return copy.deepcopy(concatenate(self.space, rows, out))
 
 
 class Buffers:
@@ -104,6 +107,10 @@ class Buffers:
             offset += _rounded(count * dtype.itemsize)
         *self.obs, self._actions = arrays[:-5]
         self.rewards, self.terminated, self.truncated, self.numbers, self.texts = arrays[-5:]
+
+    def outcome(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
+        """Copies of rewards, terminated and truncated."""
+        return self.rewards.copy(), self.terminated.copy(), self.truncated.copy()
 
     @staticmethod
     def nbytes(layout: ObsLayout, action_size: int) -> int:

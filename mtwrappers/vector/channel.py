@@ -60,6 +60,8 @@ class Channel:
             OSError: If it is gone.
         """
         data = self._data
+        if data and (message := self._take()) is not None:
+            return message  # it came together with the one before
         try:
             chunk = os.read(self.fd, _CHUNK)
         except BlockingIOError:
@@ -67,7 +69,11 @@ class Channel:
         if not chunk:
             raise EOFError("the other end of the channel was closed")
         data += chunk
-        begin = _HEADER.size
+        return self._take()
+
+    def _take(self) -> bytes | None:
+        """The first of the messages that have been read, if it is whole."""
+        data, begin = self._data, _HEADER.size
         if len(data) < begin:
             return None
         end = begin + _HEADER.unpack_from(data)[0]

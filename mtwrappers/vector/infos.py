@@ -145,3 +145,20 @@ def join_infos(infos: Sequence[Info | None], add_info: Callable[[Info, Info, int
         if info is not None:
             batched = add_info(batched, info, i)
     return batched
+
+
+def add_finals(
+    infos: Info,
+    finals: Sequence[tuple[int, Any, Info]],
+    add_info: Callable[[Info, Info, int], Info],
+) -> Info:
+    """Infos with ``final_obs`` and ``final_info``, as Gymnasium adds them.
+
+    Args:
+        infos: Batched infos.
+        finals: The environment, last observation and last info of each episode that has ended.
+        add_info: ``VectorEnv._add_info``.
+    """
+    for i, obs, info in finals:
+        infos = add_info(infos, {"final_obs": obs, "final_info": info}, i)
+    return infos

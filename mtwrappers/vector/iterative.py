@@ -16,7 +16,7 @@ from mtwrappers.vector.arguments import Maker, resolve_makers
 from mtwrappers.vector.base import MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers
-from mtwrappers.vector.infos import Columns, Info, join_infos, layout_of
+from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
 
 
 class MetaIterativeEnvExecutor(MetaVectorEnv):
@@ -90,7 +90,7 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
     ) -> tuple[Any, Info]:
         self._block.reset(seeds, options, None if mask is None else mask.tolist())
         infos = join_infos(self._block.infos, self._add_info)
-        return self._observe(self._buffers, self._block.obs), infos
+        return self._layout.batch(self._buffers.obs, self._block.obs), infos
 
     def _begin_step(self, actions: Any) -> None:
         self._actions = actions
@@ -106,7 +106,9 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
             infos = self._columns.read()
         else:
             infos = join_infos(block.checked_infos(), self._add_info)
-        return self._collect(self._buffers, block.obs, self._add_finals(infos, block.finals))
+        infos = add_finals(infos, block.finals, self._add_info)
+        obs = self._layout.batch(self._buffers.obs, block.obs)
+        return (obs, *self._buffers.outcome(), infos)
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         return self._block.call(name, each)

@@ -16,21 +16,25 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from mtwrappers import seeding
 from mtwrappers.checks import positive
 from mtwrappers.errors import WorkerDiedError
 from mtwrappers.vector.arguments import Maker, check_timeout, resolve_makers
 from mtwrappers.vector.base import TASK_SETTERS, MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import Buffers, anonymous_file
-from mtwrappers.vector.infos import Columns, Info, join_infos, layout_of
-from mtwrappers.vector.pool import Answers, Worker, WorkerPool, command
+from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
+from mtwrappers.vector.journal import Journal
+from mtwrappers.vector.pool import (
+    GUARD,
+    Answers,
+    Worker,
+    WorkerPool,
+    check_process,
+    command,
+    cores,
+)
 
 TIMEOUT = 300.0  # seconds
-GUARD = (
-    "start workers only below `if __name__ == '__main__':`, in a file (not from standard input), "
-    "or pass context='fork': other contexts import the main module again in each worker"
-)
 # Which arguments a command has for the environments in these rows.
 ArgumentsOf = Callable[[slice], tuple[Any, ...]]
 
@@ -91,14 +95,14 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         context: str | None = None,
     ) -> None:
         super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
-        _check_process()
+        check_process()
         if on_worker_failure not in ("raise", "restart"):
             raise ValueError(
                 f"on_worker_failure must be 'raise' or 'restart', got {on_worker_failure!r}"
             )
         if max_path_length is not None:
             max_path_length = positive(max_path_length, "max_path_length")
-        count = _cores() if workers is None else positive(workers, "workers")
+        count = cores() if workers is None else positive(workers, "workers")
         count = min(count, self.num_envs)
         makers, self._first_seeds = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
         bounds = [self.num_envs * w // count for w in range(count + 1)]
@@ -109,7 +113,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         self._context = mp.get_context(context)
         self._pool = WorkerPool(self._workers, self._context, check_timeout(timeout))
         self._restarts = on_worker_failure == "restart"
-        self._history = _History(self.num_envs)
+        self._journal = Journal(self.num_envs)
         # Workers that a step has to report as restarted, with the answer of their first reset.
         self._restarted: dict[Worker, Any] = {}
         self._unfinished: set[Worker] = set()  # whose replacement was interrupted
@@ -197,9 +201,9 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         worker.kill()
         self._certain(self._pool.build([worker]))
         self._share([worker])
-        messages = self._history.messages(worker.rows)
+        messages = self._journal.messages(worker.rows)
         if self._was_reset:
-            messages.append(self._history.restart(worker.rows))
+            messages.append(self._journal.restart(worker.rows))
         answer: Any = None
         for message in messages:
             self._pool.send({worker: message})
@@ -224,21 +228,11 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
 
     def _die(self, lost: Sequence[Worker]) -> NoReturn:
         """Ends everything and raises `WorkerDiedError`."""
-        said = "; ".join(self._describe(worker) for worker in lost)
+        said = "; ".join(worker.describe(self.envs_per_task) for worker in lost)
         if self._context.get_start_method() != "fork" and not all(w.started for w in lost):
             said += f"; it ended before it began: {GUARD}"
         self._abandon()
         raise WorkerDiedError(f"{said}; all workers were closed")
-
-    def _describe(self, worker: Worker) -> str:
-        start, stop = worker.rows.start, worker.rows.stop
-        tasks = sorted({i // self.envs_per_task for i in range(start, stop)})
-        names = dict.fromkeys(str(name) for name in worker.names if name)
-        named = f" ({', '.join(names)})" if names else ""
-        return (
-            f"worker {worker.index} {worker.how_it_ended()}, with environments {start} to "
-            f"{stop - 1} of tasks {tasks}{named}"
-        )
 
     def _abandon(self) -> None:
         """Ends the workers at once and gives up the shared memory."""
@@ -267,7 +261,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         options: dict[str, Any] | None,
         mask: NDArray[np.bool_] | None,
     ) -> tuple[Any, Info]:
-        self._history.note_seeds(seeds)
+        self._journal.note_seeds(seeds)
         masks = None if mask is None else mask.tolist()
         answers = self._ask(
             "reset",
@@ -282,13 +276,13 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             for row, info in enumerate(own):
                 if info is not None:
                     worker.names[row] = info.get("task_name")
-        obs = self._observe(self._buffers, self._objects)
+        obs = self._layout.batch(self._buffers.obs, self._objects)
         return obs, join_infos(infos, self._add_info)
 
     def _begin_step(self, actions: Any) -> None:
         self._settle()
         if self._restarts:
-            self._before = self._observe(self._buffers, self._objects)
+            self._before = self._layout.batch(self._buffers.obs, self._objects)
         # Those that were replaced since the last step have their first observation already.
         workers = [worker for worker in self._workers if worker not in self._restarted]
         if self._check_actions.is_array:
@@ -318,13 +312,15 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             finals += own
             if infos is not None:
                 sent[worker.index] = infos
-        batched = self._add_finals(self._batch_infos(sent), finals)
+        batched = add_finals(self._batch_infos(sent), finals, self._add_info)
         if self._restarted:
             batched = self._mark_restarted(batched)
             self._restarted.clear()
+        obs = self._layout.batch(self._buffers.obs, self._objects)
+        result = (obs, *self._buffers.outcome(), batched)
         if self._first_step:
             self._fix_columns(sent)
-        return self._collect(self._buffers, self._objects, batched)
+        return result
 
     def _take_objects(self, worker: Worker, objects: Sequence[Any] | None) -> None:
         if objects is not None:
@@ -362,12 +358,12 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         answers = self._ask("call", lambda rows: (name, each[rows]))
         if isinstance(name, str) and (name.startswith("toggle_") or name in TASK_SETTERS):
-            self._history.note_call(name, each)
+            self._journal.note_call(name, each)
         return [value for answer in answers for value in answer]
 
     def _set_attr_each(self, name: str, values: list[Any]) -> None:
         self._ask("set_attr", lambda rows: (name, values[rows]))
-        self._history.note_attribute(name, values)
+        self._journal.note_attribute(name, values)
 
     def _render(self) -> list[Any]:
         return [frame for frames in self._ask("render", lambda rows: ()) for frame in frames]
@@ -378,63 +374,3 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             return  # a forked process, to which they do not belong
         self._pool.close()
         self._free_memory()
-
-
-class _History:
-    """What a worker that takes another's place is told, so that it has the same tasks.
-
-    Args:
-        n: How many environments there are.
-    """
-
-    def __init__(self, n: int) -> None:
-        self._seeds: list[int | None] = [None] * n
-        self._restarts = 0
-        # The last calls and attributes by name, in the order in which they were made.
-        self._told: dict[str, tuple[str, Sequence[Any]]] = {}
-
-    def note_seeds(self, seeds: Sequence[int | None]) -> None:
-        """Notes the seeds of a reset; ``None`` keeps the last seed of an environment."""
-        both = zip(seeds, self._seeds, strict=True)
-        self._seeds = [old if new is None else new for new, old in both]
-
-    def note_call(self, name: str, each: EachCall) -> None:
-        """Notes a call; environments that were left alone keep what they were told before."""
-        before = self._told.pop(name, ("call", [None] * len(each)))[1]
-        self._told[name] = "call", [new or old for new, old in zip(each, before, strict=True)]
-
-    def note_attribute(self, name: str, values: Sequence[Any]) -> None:
-        """Notes the values of an attribute."""
-        self._told.pop(name, None)
-        self._told[name] = "set_attr", values
-
-    def messages(self, rows: slice) -> list[bytes]:
-        """All that the environments in ``rows`` were told."""
-        return [command(what, name, each[rows]) for name, (what, each) in self._told.items()]
-
-    def restart(self, rows: slice) -> bytes:
-        """A reset of the environments in ``rows``, from branches of their last seeds."""
-        self._restarts += 1
-        seeds = [
-            None if seed is None else seeding.child_seed(seed, self._restarts)
-            for seed in self._seeds[rows]
-        ]
-        return command("reset", seeds, None, None)
-
-
-def _cores() -> int:
-    """How many cores this process may run on."""
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
-
-
-def _check_process() -> None:
-    """Refuses workers in a process that may have none."""
-    if getattr(mp.current_process(), "_inheriting", False):
-        raise RuntimeError(f"a worker that is only starting cannot start workers: {GUARD}")
-    if mp.current_process().daemon:
-        raise RuntimeError(
-            "a daemonic process may not have children, so there can be no workers here; use "
-            "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
-        )

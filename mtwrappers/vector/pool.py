@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import multiprocessing as mp
+import os
 import pickle
 import select
 import signal
@@ -18,6 +20,11 @@ from mtwrappers.vector.channel import Channel
 
 ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
+
+GUARD = (
+    "start workers only below `if __name__ == '__main__':`, in a file (not from standard input), "
+    "or pass context='fork': other contexts import the main module again in each worker"
+)
 
 
 def command(name: str, *arguments: Any) -> bytes:
@@ -82,6 +89,17 @@ class Worker:
             return f"was killed by {signal.Signals(-code).name}"
         return f"was killed by signal {-code}"
 
+    def describe(self, envs_per_task: int) -> str:
+        """How it ended, and which environments and tasks it had."""
+        first, last = self.rows.start, self.rows.stop - 1
+        tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
+        names = dict.fromkeys(str(name) for name in self.names if name)
+        named = f" ({', '.join(names)})" if names else ""
+        return (
+            f"worker {self.index} {self.how_it_ended()}, with environments {first} to {last} of "
+            f"tasks {tasks}{named}"
+        )
+
 
 class Answers(NamedTuple):
     """What workers have answered."""
@@ -102,7 +120,7 @@ class WorkerPool:
 
     def __init__(self, workers: Sequence[Worker], context: Any, timeout: float | None) -> None:
         self.workers = workers
-        self._context, self._timeout = context, timeout
+        self._context, self.timeout = context, timeout
 
     def build(self, workers: Sequence[Worker]) -> Answers:
         """Starts workers and lets them build; their results are what they have built."""
@@ -160,12 +178,14 @@ class WorkerPool:
             ready = poll.poll(pause * 1000)
             for fd, _ in ready:
                 worker = waiting[fd]
+                channel: Any = worker.channel
                 try:
-                    message = worker.channel.feed()  # type: ignore[union-attr]
+                    while worker.owes and (message := channel.feed()) is not None:
+                        self._take(worker, message, results, failures)
                 except (EOFError, OSError):
                     gone.append(fd)
                     continue
-                if message is not None and self._take(worker, message, results, failures):
+                if not worker.owes:
                     poll.unregister(fd)
                     del waiting[fd]
             if not ready:
@@ -177,6 +197,7 @@ class WorkerPool:
             for fd in gone:
                 poll.unregister(fd)
                 lost.append(waiting.pop(fd))
+        lost.sort(key=lambda worker: worker.index)
         return Answers(results, lost, failures[min(failures)] if failures else None)
 
     def _take(
@@ -185,8 +206,8 @@ class WorkerPool:
         message: bytes,
         results: dict[int, Any],
         failures: dict[int, Exception],
-    ) -> bool:
-        """Takes an answer, and says whether it is the last that the worker owes."""
+    ) -> None:
+        """Takes an answer."""
         worker.owes -= 1
         good, answer = True, None  # type: tuple[bool, Any]
         if message != protocol.DONE:
@@ -196,14 +217,13 @@ class WorkerPool:
         else:
             failures[worker.index], traceback = answer
             failures[worker.index].__cause__ = WorkerTraceback(traceback)
-        return worker.owes == 0
 
     def _deadline(self) -> float | None:
-        return None if self._timeout is None else time.monotonic() + self._timeout
+        return None if self.timeout is None else time.monotonic() + self.timeout
 
     def _give_up(self, worker: Worker) -> None:
         if worker.process.is_alive():
-            worker.hung = self._timeout
+            worker.hung = self.timeout
             worker.process.kill()
 
     def close(self) -> None:
@@ -222,3 +242,21 @@ class WorkerPool:
         """Ends every worker at once."""
         for worker in self.workers:
             worker.kill()
+
+
+def cores() -> int:
+    """How many cores this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def check_process() -> None:
+    """Refuses workers in a process that may have none."""
+    if getattr(mp.current_process(), "_inheriting", False):
+        raise RuntimeError(f"a worker that is only starting cannot start workers: {GUARD}")
+    if mp.current_process().daemon:
+        raise RuntimeError(
+            "a daemonic process may not have children, so there can be no workers here; use "
+            "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
+        )

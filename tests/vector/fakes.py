@@ -5,13 +5,16 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import functools
+import gc
 import os
+import re
 import resource
 import signal
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -25,7 +28,7 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
-from tests.fakes import CountingEnv
+from tests.fakes import CountingEnv, equal
 
 EXECUTORS: dict[str, Callable[..., Any]] = {
     "iterative": MetaIterativeEnvExecutor,
@@ -34,6 +37,11 @@ EXECUTORS: dict[str, Callable[..., Any]] = {
 both_executors = pytest.mark.parametrize("executor", EXECUTORS.values(), ids=EXECUTORS)
 all_modes = pytest.mark.parametrize("mode", AutoresetMode, ids=lambda mode: mode.value)
 needs_proc = pytest.mark.skipif(sys.platform != "linux", reason="it looks into /proc")
+
+
+def exact(message: str) -> str:
+    """A pattern that matches this text."""
+    return re.escape(message)
 
 
 class BoxCountingEnv(CountingEnv):
@@ -278,6 +286,14 @@ def raise_two_parts() -> None:
     raise TwoPartError("stuck", "home")
 
 
+# What may end a worker, and how the error says so.
+DEATHS = [
+    (kill_itself, "was killed by SIGKILL"),
+    (exit_at_once, "exited with code 7"),
+    (leave_python, "exited with code 5"),
+    (segfault, "was killed by SIGSEGV"),
+]
+
 # Constructors.
 
 
@@ -373,3 +389,37 @@ def all_gone(pids: Iterable[int], seconds: float = 1.0) -> bool:
 
 def _none_alive(pids: list[int]) -> bool:
     return not any(is_alive(pid) for pid in pids)
+
+
+@contextmanager
+def nothing_left_behind() -> Iterator[None]:
+    """Requires that no process and no open file is left of what happens inside."""
+    gc.collect()
+    before = children(), open_files()
+    yield
+    gc.collect()
+    assert wait_until(lambda: children() <= before[0], 2), children() - before[0]
+    assert open_files() <= before[1]
+
+
+def parallel(makers: Any = None, m: int = 2, k: int = 2, **kwargs: Any) -> MetaParallelEnvExecutor:
+    """Four fragile environments on two workers: environment 2 is the first of worker 1."""
+    kwargs = {"workers": 2, "context": "fork", **kwargs}
+    return MetaParallelEnvExecutor(makers or fragile_makers(), m, k, **kwargs)
+
+
+def kill(envs: MetaParallelEnvExecutor, worker: int) -> None:
+    os.kill(envs.worker_pids[worker], signal.SIGKILL)
+
+
+def play_along(envs: Any, oracle: Any, steps: int = 6, seed: int = 5) -> None:
+    """Requires that both return the same from a reset on."""
+    actions = np.zeros(envs.num_envs, dtype=np.int64)
+    assert equal(envs.reset(seed=seed), oracle.reset(seed=seed))
+    for _ in range(steps):
+        expected = oracle.step(actions)
+        assert equal(envs.step(actions), expected)
+        over = expected[2] | expected[3]
+        if envs.autoreset_mode is AutoresetMode.DISABLED and over.any():
+            expected = oracle.reset(options={"reset_mask": over})
+            assert equal(envs.reset(options={"reset_mask": over}), expected)

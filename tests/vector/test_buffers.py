@@ -66,7 +66,7 @@ def test_a_batch_of_a_fixed_space_is_that_of_gymnasium(kind):
     arrays = buffers(layout).obs
     layout.write(arrays, 3, rows[3:])
     layout.write(arrays, 0, rows[:3])
-    batch = layout.batch(arrays)
+    batch = layout.batch(arrays, [])
     assert equal(batch, batch_of_gymnasium(space, rows))
     layout.write(arrays, 0, samples(space, 6)[1:])
     assert equal(batch, batch_of_gymnasium(space, rows))
@@ -79,7 +79,7 @@ def test_a_batch_of_any_other_space_is_that_of_gymnasium(kind):
     assert layout.fixed is False
     assert buffers(layout).obs == []
     rows = samples(space, 3)
-    assert repr(layout.stack(rows)) == repr(batch_of_gymnasium(space, rows))
+    assert repr(layout.batch([], rows)) == repr(batch_of_gymnasium(space, rows))
 
 
 def test_the_arrays_of_all_buffers_are_apart_and_begin_on_cache_lines():
@@ -122,7 +122,7 @@ def test_observations_of_another_dtype_are_taken_where_no_value_is_lost(kind, gi
     layout = ObsLayout(FIXED[kind], 1)
     arrays = buffers(layout).obs
     layout.write(arrays, 0, [given])
-    assert layout.batch(arrays)[0].tolist() == stored
+    assert layout.batch(arrays, [])[0].tolist() == stored
 
 
 @pytest.mark.parametrize(

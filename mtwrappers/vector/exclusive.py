@@ -1,0 +1,59 @@
+"""One call of an executor at a time."""
+
+from __future__ import annotations
+
+import functools
+import os
+import threading
+from collections.abc import Callable
+from typing import Concatenate, ParamSpec, TypeVar
+
+from gymnasium.error import ClosedEnvironmentError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+E = TypeVar("E", bound="Exclusive")
+
+
+class Exclusive:
+    """An object with methods that are `exclusive`."""
+
+    closed = True  # until it is built
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._turn = threading.Lock()
+        self._user = threading.get_ident()  # the thread whose call is, or was last, under way
+        self._stepping = False  # whether a step was begun and not ended
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
+
+    def _require_no_other_thread(self) -> None:
+        """Lets a signal handler close in the middle of its own thread's call."""
+        if not self.closed and self._turn.locked() and self._user != threading.get_ident():
+            raise RuntimeError("close() while another thread's call is under way")
+
+
+def exclusive(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+    """Refuses a call on a closed executor, during another call, or while a step is under way."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def alone(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self._require_open()
+        if not self._turn.acquire(blocking=False):
+            raise RuntimeError(
+                f"{name}() during another call of this {type(self).__name__}: its methods must be "
+                "called by one thread at a time"
+            )
+        try:
+            self._user = threading.get_ident()
+            if self._stepping and name != "step_wait":
+                raise RuntimeError(f"{name}() while a step is under way: call step_wait() first")
+            return method(self, *args, **kwargs)
+        finally:
+            self._turn.release()
+
+    return alone
