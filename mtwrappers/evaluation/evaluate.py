@@ -56,7 +56,7 @@ def evaluate(
     **Seeds.** Every episode begins with a reset to a seed of its own. For a policy that is
     deterministic, or random in a way that does not depend on who shares the batch, the result is
     the same, bit for bit, on every executor, for any number of workers, in all three autoreset
-    modes and for any number of environments a task that share their goals. The environments'
+    modes and for any number of environments per task that share their goals. The environments'
     random streams are left where the last episodes ended: ``reset(seed=...)`` before going on to
     train on them.
 

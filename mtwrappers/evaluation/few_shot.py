@@ -54,11 +54,12 @@ def few_shot_evaluate(
     * It has ``adapt(paths)``, like MAML: ``begin_trial()``, where it has one, restores what it
       meta-learnt; ``adapt`` is given the ``adaptation_episodes`` paths of each task (a list of
       ``M`` lists, see `mtwrappers.samplers.path`), ``adaptation_steps`` times; then
-      ``evaluation_episodes`` are played of each task. ``K`` environments a task share its episodes.
+      ``evaluation_episodes`` are played of each task. The ``K`` environments of a task share its
+      episodes.
     * It has only ``begin_trial()``, like RL2 (Duan et al. 2016, arXiv:1611.02779): that empties its
       memory, and ``reset(mask)`` between episodes does not. Every environment plays
       ``adaptation_episodes`` and goes straight on to ``evaluation_episodes``; with ``K``
-      environments a task, each is a trial of its own.
+      environments per task, each is a trial of its own.
 
     Tasks are drawn from each group's own (held-out ones, in the ``-test`` ids), in a random order
     and none again before all have come, by index on Meta-World and with ``sample_tasks`` elsewhere;
