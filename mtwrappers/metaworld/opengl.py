@@ -8,8 +8,6 @@ frame buffer (75 MB) that all models share; MuJoCo would allocate these for each
 from __future__ import annotations
 
 import atexit
-import contextlib
-import copy
 import functools
 import importlib
 import os
@@ -32,7 +30,7 @@ _BUFFERS = (
 _FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # nothing is written
 _HEADLESS = {"darwin": ["cgl"], "win32": ["wgl"]}.get(sys.platform, ["egl", "osmesa"])
 
-_canvases: dict[threading.Thread, Canvas] = {}
+_local = threading.local()
 _lock = threading.Lock()
 _drawing_process: int | None = None
 
@@ -68,7 +66,7 @@ class Drawing:
     def __init__(self, model: Any) -> None:
         quality = model.vis.quality
         self.quality = int(quality.shadowsize), int(quality.offsamples)
-        self.context = _bare_context(copy.copy(model))
+        self.context = _bare_context(model)
         self.context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
         self._own = {name: getattr(self.context, name) for name in _BUFFERS}
 
@@ -140,11 +138,12 @@ class Canvas:
 
     def free_unused(self) -> None:
         """Frees what was dropped, if this thread may."""
-        if _canvases.get(threading.current_thread()) is self and not _is_forked():
-            self._enter()
+        if not _owns_contexts() or not hasattr(_local, "owner") or _local.owner.canvas is not self:
+            return
+        self._enter()
 
     def free(self) -> None:
-        """Frees everything, in the thread that ends or after it."""
+        """Frees everything."""
         self._gl.make_current()
         for freed in (*self._drawings, *self._buffers.values()):
             freed.free()
@@ -180,23 +179,32 @@ def canvas_of_this_thread() -> Canvas:
         RuntimeError: If this process was forked from one that had drawn frames.
     """
     global _drawing_process
-    if _is_forked():
+    if not _owns_contexts():
         raise RuntimeError(
             "cannot draw frames in a process that was forked from one that had drawn some: OpenGL "
             "does not survive a fork. Start it with 'forkserver' or 'spawn', for example "
             "vector_kwargs={'context': 'forkserver'} in gymnasium.make_vec"
         )
-    thread = threading.current_thread()
-    with _lock:
-        for ended in [t for t in _canvases if not t.is_alive()]:
-            _canvases.pop(ended).free()
-        if thread not in _canvases:
-            _canvases[thread] = Canvas()
+    if not hasattr(_local, "owner"):
+        with _lock:
+            _local.owner = _Owner(Canvas())
             if _drawing_process is None:
                 _drawing_process = os.getpid()
                 # Registered after MuJoCo's own handler, which ends EGL, and so called before it.
-                atexit.register(_free_all)
-        return _canvases[thread]
+                atexit.register(_stop_drawing)
+    owner: _Owner = _local.owner
+    return owner.canvas
+
+
+class _Owner:
+    """Frees the canvas of its thread when that ends, in it: no other thread may."""
+
+    def __init__(self, canvas: Canvas) -> None:
+        self.canvas = canvas
+
+    def __del__(self) -> None:
+        if _owns_contexts():
+            self.canvas.free()
 
 
 @functools.cache
@@ -206,22 +214,24 @@ def _default_gl() -> str:
 
 
 def _bare_context(model: Any) -> Any:
-    """A `mujoco.MjrContext` with buffers of no size. The model is changed."""
-    model.vis.quality.shadowsize = 0
-    model.vis.global_.offwidth = model.vis.global_.offheight = 1  # EGL needs some
-    return mujoco.MjrContext(model, _FONT)
+    """A `mujoco.MjrContext` with buffers of the smallest size. The model is as before."""
+    quality, size = model.vis.quality, model.vis.global_
+    before = quality.shadowsize, size.offwidth, size.offheight
+    quality.shadowsize, size.offwidth, size.offheight = 0, 1, 1
+    try:
+        return mujoco.MjrContext(model, _FONT)
+    finally:
+        quality.shadowsize, size.offwidth, size.offheight = before
 
 
-def _is_forked() -> bool:
-    return _drawing_process not in (None, os.getpid())
+def _owns_contexts() -> bool:
+    """Whether this process, and not the one that it was forked from, has drawn what was drawn."""
+    return _drawing_process in (None, os.getpid())
 
 
-def _free_all() -> None:
-    """Frees everything at the interpreter's exit, but what a thread may still be drawing with."""
-    if _is_forked():
-        return
-    here = threading.current_thread()
-    for thread, canvas in _canvases.items():
-        if thread is here or not thread.is_alive():
-            with contextlib.suppress(Exception):
-                canvas.free()
+
+def _stop_drawing() -> None:
+    """Frees this thread's canvas; threads that are still drawing leave theirs to the system."""
+    global _drawing_process
+    _local.__dict__.clear()
+    _drawing_process = 0
