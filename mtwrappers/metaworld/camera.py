@@ -137,15 +137,17 @@ class Camera:
         )
         if self._canvas is not canvas:
             self.close()
-            self._canvas, self._drawing = canvas, canvas.add(self._model)
-            # Where this camera is forgotten rather than closed. It may be in any thread.
-            self._drop = weakref.finalize(self, canvas.unused.append, self._drawing)
-            self._drop.atexit = False
         images: dict[str, Any] = {}
-        if mode != "depth_array":
-            images["rgb_array"] = canvas.colours(self._drawing, self._scene, self._rect)
-        if mode != "rgb_array":
-            images["depth_array"] = canvas.depth(self._drawing, self._scene, self._rect)
+        with canvas:
+            if self._canvas is None:
+                self._canvas, self._drawing = canvas, canvas.add(self._model)
+                # Where this camera is forgotten rather than closed. It may be in any thread.
+                self._drop = weakref.finalize(self, canvas.unused.append, self._drawing)
+                self._drop.atexit = False
+            if mode != "depth_array":
+                images["rgb_array"] = canvas.colours(self._drawing, self._scene, self._rect)
+            if mode != "rgb_array":
+                images["depth_array"] = canvas.depth(self._drawing, self._scene, self._rect)
         # OpenGL's first row is the lowest.
         turned = {
             key: np.ascontiguousarray(image[:, ::-1] if self._turned else image[::-1])

@@ -38,22 +38,25 @@ _drawing_process: int | None = None
 def choose_gl() -> str | None:
     """The first value of ``MUJOCO_GL`` with which frames can be drawn here, ``None`` without any.
 
-    The user's own comes first, then those that need no display. Each is tried in a process of its
-    own: a failed one cannot be taken back.
+    The user's own comes first, then those that need no display.
     """
-    code = "import mujoco; mujoco.GLContext(64, 64).make_current()"
-    for name in dict.fromkeys([os.environ.get("MUJOCO_GL", ""), *_HEADLESS]):
-        if name:
-            done = subprocess.run(
-                [sys.executable, "-c", code],
-                env={**os.environ, "MUJOCO_GL": name},
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                check=False,
-            )
-            if done.returncode == 0:
-                return name
-    return None
+    names = dict.fromkeys([os.environ.get("MUJOCO_GL", ""), *_HEADLESS])
+    return next((name for name in names if name and gl_works(name)), None)
+
+
+def gl_works(name: str) -> bool:
+    """Whether frames can be drawn with this value of ``MUJOCO_GL``.
+
+    It is tried in a process of its own: a failed one cannot be taken back.
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", "import mujoco; mujoco.GLContext(64, 64).make_current()"],
+        env={**os.environ, "MUJOCO_GL": name},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        check=False,
+    )
+    return done.returncode == 0
 
 
 class Drawing:
@@ -84,7 +87,7 @@ class Drawing:
 
 
 class Canvas:
-    """The OpenGL context of a thread, and the drawings in it.
+    """The OpenGL context of a thread, and the drawings in it; current inside a ``with`` block.
 
     Raises:
         DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
@@ -94,7 +97,11 @@ class Canvas:
         name = os.environ.get("MUJOCO_GL", "").lower().strip() or _default_gl()
         module = name if name in ("cgl", "egl", "osmesa") else "glfw"
         try:
-            self._gl: Any = importlib.import_module(f"mujoco.{module}").GLContext(1, 1)
+            make = importlib.import_module(f"mujoco.{module}").GLContext
+            self._gl: Any = make(1, 1)
+            # Current between frames: where others free their objects in whichever context is
+            # current, as MuJoCo's and Gymnasium's renderers do, they do not hit this one.
+            self._decoy: Any = make(1, 1)
             self._gl.make_current()
             _bare_context(mujoco.MjModel.from_xml_string("<mujoco/>")).free()
         except Exception as exc:
@@ -108,9 +115,18 @@ class Canvas:
         self._drawings: set[Drawing] = set()
         self._buffers: dict[tuple[int, int], Any] = {}
 
+    def __enter__(self) -> None:
+        self._gl.make_current()
+        while self.unused:
+            drawing = self.unused.popleft()
+            self._drawings.remove(drawing)
+            drawing.free()
+
+    def __exit__(self, *args: object) -> None:
+        self._decoy.make_current()
+
     def add(self, model: Any) -> Drawing:
         """Gives a model's meshes and textures to OpenGL."""
-        self._enter()
         drawing = Drawing(model)
         self._drawings.add(drawing)
         return drawing
@@ -138,26 +154,19 @@ class Canvas:
 
     def free_unused(self) -> None:
         """Frees what was dropped, if this thread may."""
-        if not _owns_contexts() or not hasattr(_local, "owner") or _local.owner.canvas is not self:
-            return
-        self._enter()
+        if _owns_contexts() and hasattr(_local, "owner") and _local.owner.canvas is self:
+            with self:
+                pass
 
     def free(self) -> None:
         """Frees everything."""
-        self._gl.make_current()
-        for freed in (*self._drawings, *self._buffers.values()):
-            freed.free()
+        with self:
+            for freed in (*self._drawings, *self._buffers.values()):
+                freed.free()
         self._gl.free()
-
-    def _enter(self) -> None:
-        self._gl.make_current()
-        while self.unused:
-            drawing = self.unused.popleft()
-            self._drawings.remove(drawing)
-            drawing.free()
+        self._decoy.free()
 
     def _render(self, drawing: Drawing, scene: Any, rect: Any) -> None:
-        self._enter()
         buffers = self._buffers.get(drawing.quality)
         if buffers is None:
             model = mujoco.MjModel.from_xml_string("<mujoco/>")
@@ -227,7 +236,6 @@ def _bare_context(model: Any) -> Any:
 def _owns_contexts() -> bool:
     """Whether this process, and not the one that it was forked from, has drawn what was drawn."""
     return _drawing_process in (None, os.getpid())
-
 
 
 def _stop_drawing() -> None:

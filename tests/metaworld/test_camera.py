@@ -1,0 +1,488 @@
+"""Frames: equal to Meta-World's own where those are right, whatever else is drawn or closed."""
+
+import copy
+import os
+import pickle
+import subprocess
+import sys
+
+import gymnasium
+import metaworld
+import mujoco
+import numpy as np
+import pytest
+from gymnasium import wrappers
+
+from mtwrappers import MetaWorldSetTaskEnv
+from mtwrappers.metaworld import make_benchmark, opengl
+from mtwrappers.metaworld.camera import CAMERAS, Camera
+from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings, observation_box
+
+CLASSES = metaworld.ALL_V3_ENVIRONMENTS
+# The second is drawn before its last move by Meta-World.
+PAIR = ["reach-v3", "window-close-v3"]
+ID = "mtwrappers/CustomMT-v0"
+LOOK = {"render_mode": "rgb_array", "camera_name": "corner2", "width": 64, "height": 48}
+CORNERS = ("corner", "corner2", "corner3", "corner4")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _gl():
+    name = opengl.choose_gl()
+    if name is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("MUJOCO_GL", name)
+        yield
+
+
+def class_env(name, **look):
+    """One class on its first goal, after a reset."""
+    settings = SawyerSettings(**{**LOOK, **look})
+    box = observation_box({name: CLASSES[name]}, goals_visible=True)
+    env = SawyerClassEnv(name, CLASSES[name], box, settings, 500)
+    env.set_task(make_benchmark("MT1", env_name=name, num_goals=1).train_tasks[0])
+    env.reset()
+    return env
+
+
+# In processes of their own, with EGL and with OSMesa.
+
+PRELUDE = f"""
+import gc, os, sys, threading, time
+import gymnasium, mujoco, numpy as np
+import mtwrappers
+from mtwrappers.metaworld import make_benchmark
+from metaworld import ALL_V3_ENVIRONMENTS as CLASSES
+ID, PAIR, LOOK = {ID!r}, {PAIR!r}, {LOOK!r}
+MADE = dict(train_classes=PAIR, num_goals=1, **LOOK)
+saved = {{}}
+def make(state=0, **look):
+    env = gymnasium.make(ID, **{{**MADE, **look}})
+    begin(env, state)
+    return env
+def begin(env, state):
+    env.reset(seed=0, options={{"task_state": state}})
+"""
+
+
+def run(gl, code, tmp_path, silent=True, **environ):
+    """What the code has put into ``saved``. ``silent``: it leaves nothing on standard error."""
+    path = tmp_path / "saved.npz"
+    end = f"\nnp.savez({str(path)!r}, **saved)\n"
+    done = subprocess.run(
+        [sys.executable, "-c", PRELUDE + code + end],
+        env={**os.environ, "MUJOCO_GL": gl, **environ},
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == "" or not silent
+    return dict(np.load(path))
+
+
+@pytest.fixture(scope="module", params=["egl", "osmesa"])
+def gl(request):
+    if not opengl.gl_works(request.param):
+        pytest.skip(f"{request.param} cannot render here")
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def upstream(gl, tmp_path_factory):
+    """Frames of Meta-World's own classes, each alone in its process: fixed camera, free camera."""
+    code = """
+tasks = make_benchmark("CustomMT", train_classes=PAIR, num_goals=1).train_tasks
+for camera in ("corner2", None):
+    env = CLASSES[{name!r}](**{{**LOOK, "camera_name": camera}})
+    env.set_task(next(task for task in tasks if task.env_name == {name!r}))
+    env.reset()
+    mujoco.mj_forward(env.model, env.data)
+    saved[str(camera)] = env.render()
+"""
+    found = {}
+    for name in PAIR:
+        found[name] = run(gl, code.format(name=name), tmp_path_factory.mktemp(name), False)
+        assert len(np.unique(found[name]["corner2"])) > 50
+    return found
+
+
+def upright(upstream, *classes):
+    return [upstream[PAIR[c]]["corner2"][::-1, ::-1] for c in classes]
+
+
+def test_frames_of_make_are_upstreams_in_any_order(gl, upstream, tmp_path):
+    saved = run(
+        gl,
+        """
+env = make(upright=False)
+free = make(camera_name=None)
+for i, state in enumerate((0, 1, 0, 1)):
+    begin(env, state)
+    saved[f"fixed {i}"] = env.render()
+    begin(free, state)
+    saved[f"free {i}"] = free.render()
+""",
+        tmp_path,
+    )
+    for i, name in enumerate((*PAIR, *PAIR)):
+        assert np.array_equal(saved[f"fixed {i}"], upstream[name]["corner2"])
+        assert np.array_equal(saved[f"free {i}"], upstream[name]["None"])
+
+
+def test_frames_of_make_vec_are_those_of_single_environments(gl, upstream, tmp_path):
+    saved = run(
+        gl,
+        """
+first = make()
+saved["before"] = first.render()
+for workers in (1, 2):
+    envs = gymnasium.make_vec(ID, workers=workers, **MADE)
+    envs.reset(seed=0)
+    saved[f"workers {workers}"] = envs.render()
+    envs.close()
+forkserver = {"vector_kwargs": {"context": "forkserver"}}
+for mode, options in (("sync", {}), ("async", forkserver)):
+    envs = gymnasium.make_vec(ID, num_envs=2, vectorization_mode=mode, **options, **MADE)
+    for state in (1, 0):
+        begin(envs, state)
+        saved[f"{mode} {state}"] = envs.render()
+    envs.close()
+saved["after"] = first.render()
+""",
+        tmp_path,
+    )
+    a, b = upright(upstream, 0, 1)
+    for key in ("before", "after"):
+        assert np.array_equal(saved[key], a)
+    for key in ("workers 1", "workers 2"):
+        assert np.array_equal(saved[key], [a, b])
+    for mode in ("sync", "async"):
+        assert np.array_equal(saved[f"{mode} 0"], [a, a])
+        assert np.array_equal(saved[f"{mode} 1"], [b, b])
+
+
+def test_closing_or_forgetting_an_environment_leaves_the_frames_of_others(gl, upstream, tmp_path):
+    saved = run(
+        gl,
+        """
+envs = [make(state) for state in (0, 1, 1)]
+for env in envs:
+    env.render()
+envs[1].close()
+saved["closed"] = envs[0].render()
+del envs[2]
+gc.collect()
+saved["forgotten"] = envs[0].render()
+make(1).render()
+saved["another"] = envs[0].render()
+foreign = mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 48, 64)
+saved["beside MuJoCo's renderer"] = envs[0].render()
+foreign.close()
+saved["and after it"] = envs[0].render()
+begin(envs[1], 1)
+saved["used again"] = envs[1].render()
+""",
+        tmp_path,
+    )
+    a, b = upright(upstream, 0, 1)
+    assert np.array_equal(saved.pop("used again"), b)
+    assert len(saved) == 5
+    for frame in saved.values():
+        assert np.array_equal(frame, a)
+
+
+def test_threads_draw_at_the_same_time_and_each_others_environments(gl, upstream, tmp_path):
+    saved = run(
+        gl,
+        """
+envs = [make(state) for state in (0, 1, 0)]
+frames = [[], [], []]
+def draw(i):
+    for _ in range(2):
+        frames[i].append(envs[i].render())
+def draw_and_wait():
+    draw(2)
+    time.sleep(60)
+threads = [threading.Thread(target=draw, args=(i,)) for i in (0, 1)]
+for thread in (*threads, threading.Thread(target=draw_and_wait, daemon=True)):
+    thread.start()
+for thread in threads:
+    thread.join()
+saved["first"], saved["second"] = frames[0], frames[1]
+saved["their environments, here"] = [envs[i].render() for i in (0, 1)]
+envs[0].close()
+del envs[0]
+saved["after closing"] = envs[0].render()
+while len(frames[2]) < 2:
+    time.sleep(0.01)
+""",
+        tmp_path,
+    )
+    a, b = upright(upstream, 0, 1)
+    assert np.array_equal(saved["first"], [a] * 2)
+    assert np.array_equal(saved["second"], [b] * 2)
+    assert np.array_equal(saved["their environments, here"], [a, b])
+    assert np.array_equal(saved["after closing"], b)
+
+
+def test_a_process_forked_after_a_frame_says_so_instead_of_hanging(gl, tmp_path):
+    saved = run(
+        gl,
+        """
+env = make()
+before = env.render()
+read, write = os.pipe()
+if os.fork() == 0:
+    try:
+        env.render()
+    except RuntimeError as error:
+        env.close()
+        os.write(write, str(error).encode())
+    os._exit(0)
+saved["error"] = os.read(read, 1000).decode()
+saved["same"] = np.array_equal(before, env.render())
+""",
+        tmp_path,
+    )
+    assert "forked from one that had drawn some" in str(saved["error"])
+    assert "vector_kwargs={'context': 'forkserver'}" in str(saved["error"])
+    assert saved["same"]
+
+
+def test_memory_comes_back_from_closed_and_forgotten_environments_and_ended_threads(tmp_path):
+    saved = run(
+        os.environ["MUJOCO_GL"],
+        """
+def resident():
+    return int(open("/proc/self/statm").read().split()[1]) * os.sysconf("SC_PAGESIZE") / 2**20
+kept = make()
+kept.render()
+saved["megabytes"] = []
+for i in range(8):
+    env = make()
+    if i % 2:
+        thread = threading.Thread(target=env.render)
+        thread.start()
+        thread.join()
+    else:
+        env.render()
+    if i % 4 < 2:
+        env.close()
+    del env
+    gc.collect()
+    saved["megabytes"].append(resident())
+""",
+        tmp_path,
+    )
+    assert saved["megabytes"][-1] - saved["megabytes"][3] < 60
+
+
+@pytest.mark.parametrize(
+    ("name", "environ"), [("glfw", {}), ("egl", {"__EGL_VENDOR_LIBRARY_DIRS": "/none"})]
+)
+def test_without_a_working_opengl_the_error_says_what_to_set_and_to_install(
+    name, environ, tmp_path
+):
+    if os.environ.get("DISPLAY"):
+        pytest.skip("there is a display")
+    saved = run(
+        name,
+        """
+try:
+    make().render()
+except gymnasium.error.DependencyNotInstalled as error:
+    saved["error"] = str(error)
+""",
+        tmp_path,
+        silent=False,
+        **environ,
+    )
+    said = str(saved["error"])
+    assert f"cannot draw frames with MUJOCO_GL={name}" in said
+    assert "MUJOCO_GL to egl (Debian: apt install libegl1) or osmesa (apt install libos" in said
+
+
+def test_without_mujoco_gl_what_needs_no_display_is_found(tmp_path):
+    saved = run("", "saved['frame'] = make().render()", tmp_path)
+    assert len(np.unique(saved["frame"])) > 50
+
+
+# What is drawn.
+
+
+@pytest.mark.parametrize("name", CLASSES)
+def test_the_first_frame_of_a_class_shows_where_everything_is(name):
+    env = class_env(name)
+    first, model = env.render(), env.sawyer.model
+    mujoco.mj_forward(model, env.sawyer.data)
+    assert np.array_equal(first, env.render())
+    assert tuple(model.camera(i).name for i in range(model.ncam)) == CAMERAS
+    env.close()
+
+
+def test_a_frame_follows_what_is_moved_by_hand():
+    env = class_env("push-v3")
+    before = env.render()
+    env.sawyer.data.qpos[9:12] += 0.1
+    assert not np.array_equal(before, env.render())
+    env.sawyer.data.qpos[9:12] -= 0.1
+    assert np.mean(before != env.render()) < 0.01
+    env.close()
+
+
+def test_rendering_keeps_the_bits_of_the_trajectory():
+    actions = np.random.default_rng(0).uniform(-1, 1, (5, 4)).astype(np.float32)
+    played = []
+    for mode in (None, "rgbd_tuple"):
+        env = class_env("dial-turn-v3", render_mode=mode, camera_name=None)
+        model, data = env.sawyer.model, env.sawyer.data
+        state = np.empty(mujoco.mj_stateSize(model, mujoco.mjtState.mjSTATE_INTEGRATION))
+        own = []
+        for _ in range(2):
+            own.append(env.reset()[0].tobytes())
+            for action in actions:
+                if mode is not None:
+                    env.render()
+                obs, reward, *_, info = env.step(action)
+                mujoco.mj_getState(model, data, state, mujoco.mjtState.mjSTATE_INTEGRATION)
+                own.append((obs.tobytes(), reward, info, state.tobytes()))
+        env.close()
+        played.append(own)
+    assert played[0] == played[1]
+
+
+@pytest.mark.parametrize("camera", [*CAMERAS, None])
+def test_corner_cameras_are_turned_upright_and_others_stay(camera):
+    env = class_env("door-open-v3", camera_name=camera)
+    hanging = class_env("door-open-v3", camera_name=camera, upright=False)
+    frame, expected = env.render(), hanging.render()
+    if camera in CORNERS:
+        expected = expected[::-1, ::-1]
+    assert np.array_equal(frame, expected)
+    assert frame.flags.c_contiguous
+
+
+def test_depth_is_in_metres_as_rays_measure_it():
+    env = class_env("door-open-v3", render_mode="depth_array", camera_name="corner3")
+    depth = env.render()
+    assert depth.shape == (48, 64)
+    assert depth.dtype == np.float32
+    model, data = env.sawyer.model, env.sawyer.data
+    mujoco.mj_forward(model, data)
+    camera = CAMERAS.index("corner3")
+    eye, axes = data.cam_xpos[camera], data.cam_xmat[camera].reshape(3, 3)
+    per_pixel = 2 * np.tan(np.radians(model.cam_fovy[camera]) / 2) / 48
+    errors = []
+    for row, column in np.ndindex(48, 64):
+        # Turned upright: the first pixel is that at the lower right of the camera's own frame.
+        right, up = (31.5 - column) * per_pixel, (row - 23.5) * per_pixel
+        ray = axes @ [right, up, -1.0]
+        # Its length is 1 along the viewing direction, so the multiple of it is the depth.
+        distance = mujoco.mj_ray(model, data, eye, ray, None, 1, -1, np.zeros(1, np.int32))
+        errors.append(abs(distance - depth[row, column]))
+    assert np.quantile(errors, 0.9) < 0.0005  # edges and the insides of meshes differ
+    assert 0.8 < depth.min() < depth.max() < 5.0
+    env.close()
+
+
+def test_rgbd_is_colours_and_depth_together():
+    frames = {}
+    for mode in ("rgb_array", "depth_array", "rgbd_tuple"):
+        env = class_env("reach-v3", render_mode=mode)
+        frames[mode] = [env.render() for _ in range(2)]
+        env.close()
+    for rgb, depth in frames["rgbd_tuple"]:
+        assert rgb.shape == (48, 64, 3)
+        assert rgb.dtype == np.uint8
+        assert np.array_equal(rgb, frames["rgb_array"][0])
+        assert np.array_equal(depth, frames["depth_array"][0])
+
+
+def test_frames_have_the_size_that_was_asked_for_beside_other_sizes():
+    sizes = [(64, 48), (700, 500), (30, 90)]
+    envs = [class_env("reach-v3", width=width, height=height) for width, height in sizes]
+    first = [env.render() for env in envs]
+    assert [frame.shape for frame in first] == [(48, 64, 3), (500, 700, 3), (90, 30, 3)]
+    for env, frame in zip(envs, first, strict=True):
+        assert np.array_equal(env.render(), frame)
+        env.close()
+
+
+# Cameras that do not exist.
+
+
+@pytest.mark.parametrize(
+    ("look", "message"),
+    [
+        ({"camera_name": "front"}, r"camera_name must be one of \['topview', 'corner', .*'front'"),
+        ({"camera_id": 7}, r"camera_id must be an index into \['topview', 'corner', .* got 7"),
+        ({"camera_id": -2}, "camera_id must be an index into .* got -2"),
+        ({"camera_id": True}, "camera_id must be an index into .* got True"),
+    ],
+)
+def test_an_unknown_camera_is_refused_at_construction(look, message):
+    made = {"num_goals": 1, "render_mode": "rgb_array", **look}
+    for construct in (
+        lambda: gymnasium.make("mtwrappers/MT10-v0", **made),
+        lambda: gymnasium.make_vec("mtwrappers/MT1-v0", **made),
+        lambda: MetaWorldSetTaskEnv("MT1", **made),
+    ):
+        with pytest.raises(ValueError, match=message):
+            construct()
+
+
+def test_a_model_of_ones_own_has_its_own_cameras():
+    model = mujoco.MjModel.from_xml_string(
+        "<mujoco><worldbody><camera name='front' pos='0 0 3'/><geom size='1'/></worldbody></mujoco>"
+    )
+    with pytest.raises(ValueError, match=r"camera_name must be one of \['front'\] or None"):
+        Camera(model, name="corner2")
+    depth = Camera(model, name="front", width=65, height=65).frame(
+        mujoco.MjData(model), "depth_array"
+    )
+    assert abs(depth[32, 32] - 2.0) < 1e-3
+
+
+def test_without_a_render_mode_there_is_nothing_to_see():
+    env = class_env("reach-v3", render_mode=None)
+    with pytest.warns(UserWarning, match="nothing to render without a render_mode"):
+        assert env.render() is None
+    env.close()
+
+
+# With other tools.
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+def test_a_copy_of_an_environment_that_has_drawn_draws_for_itself(copied):
+    env = gymnasium.make(ID, train_classes=PAIR, num_goals=1, **LOOK)
+    env.reset(options={"task_state": 1})
+    frame = env.render()
+    other = copied(env)
+    env.close()
+    other.reset(options={"task_state": 1})
+    assert np.array_equal(other.render(), frame)
+    other.close()
+
+
+def test_human_rendering_and_video_recording_take_the_frames(monkeypatch, tmp_path):
+    pytest.importorskip("cv2")
+    pygame = pytest.importorskip("pygame")
+    pytest.importorskip("moviepy")
+    monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
+    made = {"train_classes": PAIR, "num_goals": 1, "camera_name": "corner2"}
+    with pytest.warns(UserWarning, match="HumanRendering wrapper is being applied"):
+        human = gymnasium.make(ID, render_mode="human", **made)
+    seen = gymnasium.make(ID, render_mode="rgb_array", **made)
+    film = wrappers.RecordVideo(seen, str(tmp_path / "film"), disable_logger=True)
+    for env in (human, film):
+        env.reset(seed=0, options={"task_state": 0})
+        env.step(np.zeros(4, np.float32))
+    shown = pygame.surfarray.array3d(human.window).swapaxes(0, 1)
+    assert np.array_equal(shown, seen.render())
+    human.close()
+    film.close()
+    assert [path.suffix for path in (tmp_path / "film").iterdir()] == [".mp4"]
