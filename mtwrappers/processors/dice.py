@@ -112,6 +112,8 @@ class DiceSampleProcessor(SampleProcessor):
         if isinstance(values, Mapping):
             return {key: self._arranged(value, steps) for key, value in values.items()}
         real = np.arange(self.max_path_length) < np.array(steps.lengths)[:, None]
+        if real.all():  # no path ended early: the steps are the rows
+            return values.reshape(real.shape + values.shape[1:])
         rows = np.zeros(real.shape + values.shape[1:], values.dtype)
         rows[real] = values
         return rows
