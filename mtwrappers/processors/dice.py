@@ -109,7 +109,7 @@ class DiceSampleProcessor(SampleProcessor):
         return made
 
     def _arranged(self, values: Any, steps: Steps) -> Any:
-        if isinstance(values, Mapping):
+        if isinstance(values, dict):
             return {key: self._arranged(value, steps) for key, value in values.items()}
         real = np.arange(self.max_path_length) < np.array(steps.lengths)[:, None]
         if real.all():  # no path ended early: the steps are the rows

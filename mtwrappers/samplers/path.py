@@ -24,7 +24,7 @@ included, and arrays that differ in ``T`` alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -59,7 +59,7 @@ def check_paths(paths: Any, what: str = "paths") -> list[int]:
             _check_rows([path[key] for path in paths], lengths, key, what)
     for key in ("env_infos", "agent_infos"):
         if key in first:
-            if not isinstance(first[key], Mapping):
+            if not isinstance(first[key], dict):
                 raise ValueError(f"{key} of path 0 of {what} must be a dict, got {first[key]!r}")
             _check_infos([path[key] for path in paths], lengths, key, what)
     return lengths
@@ -148,7 +148,7 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
 
 def join(values: Sequence[Any]) -> Any:
     """Concatenates an array per path; dicts of arrays, nested or not, key by key."""
-    if isinstance(values[0], Mapping):
+    if isinstance(values[0], dict):
         return {key: join([value[key] for value in values]) for key in values[0]}
     return np.concatenate(values)
 
@@ -162,7 +162,7 @@ def _check_dicts(paths: Any, what: str) -> None:
         got = "none" if isinstance(paths, Sequence) else repr(paths)
         raise ValueError(f"{what} must be a list of at least one path, got {got}")
     for i, path in enumerate(paths):
-        if not isinstance(path, Mapping):
+        if not isinstance(path, dict):
             raise ValueError(f"path {i} of {what} must be a dict, got {path!r}")
 
 
@@ -186,7 +186,7 @@ def _check_steps(
             )
     lengths = [length for (length,) in shapes]
     for key in arrays:
-        if isinstance(paths[0][key], (Mapping, tuple)):
+        if isinstance(paths[0][key], (dict, tuple)):
             raise ValueError(
                 f"{key} of {what} must be arrays, got {type(paths[0][key]).__name__}s of them; "
                 "gymnasium.wrappers.FlattenObservation makes one array of an observation"
@@ -198,11 +198,11 @@ def _check_steps(
 def _check_infos(values: Sequence[Any], lengths: Sequence[int], name: str, what: str) -> None:
     """Checks the infos of all paths, a dict or an array per path, against those of the first."""
     first = values[0]
-    if not isinstance(first, Mapping):
+    if not isinstance(first, dict):
         _check_rows(values, lengths, name, what)
         return
     for i, value in enumerate(values):
-        if not isinstance(value, Mapping):
+        if not isinstance(value, dict):
             raise ValueError(f"{name} of path {i} of {what} must be a dict, got {value!r}")
         if value.keys() != first.keys():
             raise ValueError(
