@@ -1,159 +1,256 @@
-"""Episodes of scripted or random policies on a benchmark: the work behind ``mtwrappers rollout``.
-
-Every episode has its task and its random numbers from the seed and its own place in the plan, so
-the results do not depend on the number of workers.
-"""
+"""What ``mtwrappers rollout`` adds to `evaluate`: scripted policies, videos, files, and Ctrl-C."""
 
 from __future__ import annotations
 
-import functools
+import csv
+import json
+import os
 import signal
-import threading
-from collections.abc import Callable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import dataclass
-from multiprocessing import get_context
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.evaluation.episodes import Episode
-from mtwrappers.evaluation.plan import Slot, make_plan
-from mtwrappers.metaworld.benchmarks import Kind
+from mtwrappers._extras import import_extra
+from mtwrappers.evaluation.episodes import Episode, Observer
+from mtwrappers.evaluation.plan import Slot
+from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
-from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
+from mtwrappers.samplers.rollout import Step
+from mtwrappers.vector.base import MetaVectorEnv
 
 PolicyName: TypeAlias = Literal["expert", "random"]
 POLICIES: tuple[PolicyName, ...] = ("expert", "random")
-MAX_STEPS = 500
-FRAME_EVERY = 4  # steps between two frames of a video: 20 frames a second
+FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
+VERSIONS = ("gymnasium", "metaworld", "mujoco", "numpy")
+CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What to roll out.
+class ScriptedPolicy(Observer):
+    """A Meta-World expert, or random actions, for each environment, chosen anew per episode.
 
-    Args:
-        benchmark: The benchmark's name.
-        kind: ``"train"`` or ``"test"`` tasks.
-        tasks: The classes to play; all of the benchmark's when empty.
-        policy: ``"expert"`` or ``"random"``.
-        episodes: How many episodes a class.
-        seed: Determines goals, their order and random actions.
-        fast: Whether to use the fast classes where they are verified.
-    """
-
-    benchmark: str
-    kind: Kind = "train"
-    tasks: tuple[str, ...] = ()
-    policy: PolicyName = "expert"
-    episodes: int = 5
-    seed: int = 0
-    fast: bool = True
-
-    @functools.cached_property
-    def env_kwargs(self) -> dict[str, Any]:
-        """The arguments of `MetaWorldMTEnv`."""
-        kwargs: dict[str, Any] = {
-            "benchmark": self.benchmark,
-            "kind": self.kind,
-            "seed": self.seed,
-            "fast": "auto" if self.fast else False,
-        }
-        if self.benchmark in ("MT1", "ML1") and self.tasks:
-            kwargs["env_name"] = self.tasks[0]
-        return kwargs
-
-    def episodes_to_play(self) -> list[Slot]:
-        """Every episode: each class's goals in a random order, none again before all have come."""
-        env = MetaWorldMTEnv(**self.env_kwargs)
-        goals: dict[str, list[int]] = {name: [] for name in env.task_names}
-        for state, task_id in enumerate(env.task_ids):
-            goals[env.task_names[task_id]].append(state)
-        # Planned for all classes, so that a chosen one is played as it is among all.
-        [slots] = make_plan([""], [goals], self.episodes, self.seed)
-        return [slot for slot in slots if not self.tasks or slot.task in self.tasks]
-
-
-@dataclass(frozen=True)
-class Outcome:
-    """What came of an episode.
-
-    ``frames`` holds uint8 images ``(height, width, 3)`` when a video was asked for.
-    """
-
-    episode: Episode
-    frames: list[NDArray[np.uint8]]
-
-
-@functools.lru_cache(maxsize=2)
-def _env(plan: Plan, render: bool) -> MetaWorldMTEnv:
-    """The environment of this process; it keeps every class that it has built."""
-    look: dict[str, Any] = {"render_mode": "rgb_array", "camera_name": "corner3"} if render else {}
-    return MetaWorldMTEnv(**plan.env_kwargs, max_episode_steps=MAX_STEPS, **look)
-
-
-def play(plan: Plan, slot: Slot, video: bool = False) -> Outcome:
-    """Plays an episode to its end, whether or not it succeeds before."""
-    env = _env(plan, video)
-    obs, _ = env.reset(seed=plan.seed, options={"task_state": slot.task_state})
-    act = _policy(plan, slot, env)
-    successes: list[bool] = []
-    frames: list[NDArray[np.uint8]] = []
-    total, truncated = 0.0, False
-    while not truncated:
-        if video and len(successes) % FRAME_EVERY == 0:
-            frames.append(env.render())
-        obs, reward, _, truncated, info = env.step(act(obs["env_obs"]))
-        successes.append(info["success"] == 1.0)
-        total += reward
-    episode = Episode(
-        task=slot.task,
-        number=slot.number,
-        episode_return=total,
-        length=len(successes),
-        success_once=any(successes),
-        success_final=successes[-1],
-        task_state=slot.task_state,
-    )
-    return Outcome(episode, frames)
-
-
-def _policy(plan: Plan, slot: Slot, env: MetaWorldMTEnv) -> Callable[[Any], Any]:
-    if plan.policy == "random":
-        key = (env.task_names.index(slot.task), slot.number)
-        rng = Generator(PCG64(SeedSequence(plan.seed, spawn_key=key)))
-        return lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
-    act, goal = expert(slot.task), env.goal
-    return lambda obs: act(obs, goal)
-
-
-def run(plan: Plan, workers: int, video: bool = False) -> Iterator[Outcome]:
-    """Plays every episode of the plan and yields outcomes as they come.
+    As an observer it learns the class and the number of each episode, so its actions depend neither
+    on the number of workers nor on who shares the batch.
 
     Args:
-        plan: What to play.
-        workers: How many processes; 1 plays in this one.
-        video: Whether the first episode of each class brings its frames.
+        name: ``"expert"``, which reads the goal from the environment, or ``"random"``.
+        envs: The Meta-World environments that it acts in.
+        seed: Determines random actions.
     """
-    slots = plan.episodes_to_play()
-    if workers == 1:
-        for slot in slots:
-            yield play(plan, slot, video and slot.number == 0)
-        return
-    pool = ProcessPoolExecutor(min(workers, len(slots)), mp_context=get_context("spawn"))
-    # Workers inherit that they leave Ctrl-C to their parent, which decides what is kept.
-    in_main_thread = threading.current_thread() is threading.main_thread()
-    previous = signal.signal(signal.SIGINT, signal.SIG_IGN) if in_main_thread else None
-    try:
-        try:
-            futures = [pool.submit(play, plan, s, video and s.number == 0) for s in slots]
-        finally:
-            if in_main_thread:
-                signal.signal(signal.SIGINT, previous)
-        for future in as_completed(futures):
-            yield future.result()
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
+
+    def __init__(self, name: PolicyName, envs: MetaVectorEnv, seed: int) -> None:
+        self._name, self._envs, self._seed = name, envs, seed
+        self._class_index = {task: i for i, task in enumerate(envs.get_attr("task_names")[0])}
+        self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [_stay] * envs.num_envs
+
+    def begin(self, i: int, slot: Slot) -> None:
+        """Chooses what acts in environment ``i``."""
+        if self._name == "expert":
+            act, [goal] = expert(slot.task), self._envs.call_some([i], "goal")
+            self._act[i] = lambda obs: act(obs, goal)
+        else:
+            key = (self._class_index[slot.task], slot.number)
+            rng = Generator(PCG64(SeedSequence(self._seed, spawn_key=key)))
+            self._act[i] = lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
+
+    def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
+        """Actions ``(N, 4)`` for observations ``(N, O)``."""
+        return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])
+
+
+def _stay(obs: NDArray[Any]) -> NDArray[np.float32]:
+    return np.zeros(4, dtype=np.float32)
+
+
+class Finished(Observer):
+    """Keeps the finished episodes, so that they are there after an interruption.
+
+    Args:
+        told: Called with all episodes that are finished, after each.
+
+    Attributes:
+        planned: How many episodes are to be played.
+    """
+
+    def __init__(self, told: Callable[[Sequence[Episode]], object]) -> None:
+        self._told = told
+        self._order: dict[tuple[str, int], int] = {}
+        self._found: list[Episode] = []
+        self.planned = 0
+
+    def plan(self, slots: Sequence[Slot]) -> None:
+        """Notes the order of the episodes."""
+        self._order = {(slot.task, slot.number): place for place, slot in enumerate(slots)}
+        self.planned = len(slots)
+
+    def end(self, i: int, episode: Episode) -> None:
+        """Keeps an episode."""
+        self._found.append(episode)
+        self._told(self._found)
+
+    @property
+    def episodes(self) -> list[Episode]:
+        """The finished episodes, in the order of the plan."""
+        return sorted(self._found, key=lambda e: self._order[e.task, e.number])
+
+
+class Interruption(Observer):
+    """Turns Ctrl-C into a ``KeyboardInterrupt`` between two steps; a second one comes at once.
+
+    A context manager. So the first Ctrl-C never breaks a message to a worker in two.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __enter__(self) -> Interruption:
+        self._previous = signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        signal.signal(signal.SIGINT, self._previous)
+
+    def _ask(self, *signal_and_frame: Any) -> None:
+        if self._asked:
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def step(self, step: Step) -> None:
+        """Raises what was asked for."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+
+class Videos(Observer):
+    """Films the first episode of each task.
+
+    Args:
+        envs: The environments, with ``render_mode="rgb_array"``.
+    """
+
+    def __init__(self, envs: MetaVectorEnv) -> None:
+        self._envs = envs
+        self._length: dict[int, int] = {}  # of the episodes that are being filmed
+        self._films: dict[int, list[bytes]] = {}
+        self._finished: dict[str, list[bytes]] = {}
+        self._shape: tuple[int, ...] = ()
+
+    def begin(self, i: int, slot: Slot) -> None:
+        """Films how a task's first episode begins."""
+        if slot.number == 0:
+            self._length[i], self._films[i] = 0, []
+            self._film([i])
+
+    def step(self, step: Step) -> None:
+        """Films every few steps, but not past the end: there the next episode has begun."""
+        for i in self._length:
+            self._length[i] += 1
+        self._film(
+            [i for i, t in self._length.items() if t % FRAME_EVERY == 0 and not step.over[i]]
+        )
+
+    def end(self, i: int, episode: Episode) -> None:
+        """Keeps what was filmed."""
+        if self._length.pop(i, None) is not None:
+            self._finished[episode.task] = self._films.pop(i)
+
+    def _film(self, which: Sequence[int]) -> None:
+        frames = self._envs.call_some(which, "render") if which else []
+        for i, frame in zip(which, frames, strict=True):
+            self._shape = frame.shape
+            # All tasks play at once: uncompressed, the frames of MT50 would take 4 GB.
+            self._films[i].append(zlib.compress(frame.tobytes(), 1))
+
+    def write(self, directory: Path) -> None:
+        """Writes an mp4 in real time for each task whose first episode is finished."""
+        imageio = import_extra("imageio.v2", "cli")
+        for task, film in self._finished.items():
+            fps = METADATA["render_fps"] / FRAME_EVERY
+            with imageio.get_writer(directory / f"{task}.mp4", fps=fps, codec="libx264") as writer:
+                for data in film:
+                    frame = np.frombuffer(zlib.decompress(data), dtype=np.uint8)
+                    writer.append_data(frame.reshape(self._shape))
+
+
+def results_of(settings: Mapping[str, Any], result: EvaluationResult) -> dict[str, Any]:
+    """What ``results.json`` holds.
+
+    Args:
+        settings: What was played, and ``seconds``.
+        result: What came of it.
+    """
+    described = result.to_dict()
+    steps = sum(episode.length for episode in result.episodes)
+    return {
+        **settings,
+        "steps": steps,
+        "steps_per_second": steps / settings["seconds"],
+        "tasks": [_row(result, task) for task in result.tasks],
+        **{key: described[key] for key in ("overall", "confidence", "resamples")},
+        "versions": {name: version(name) for name in VERSIONS},
+    }
+
+
+def _row(result: EvaluationResult, task: str) -> dict[str, Any]:
+    own = result.of_task(task)
+    found = {key: estimate for key, estimate in result.per_task[task].items() if estimate}
+    return {
+        "task": task,
+        "episodes": len(own),
+        "success_once": found["success_once"].value,
+        "success_final": found["success_final"].value,
+        "mean_return": found["return"].value,
+        "intervals": {key: [estimate.low, estimate.high] for key, estimate in found.items()},
+        "returns": [e.episode_return for e in own],
+        "successes_once": [e.success_once for e in own],
+        "successes_final": [e.success_final for e in own],
+        "task_states": [e.task_state for e in own],
+    }
+
+
+def write_files(
+    directory: Path,
+    results: Mapping[str, Any],
+    result: EvaluationResult,
+    texts: tuple[str, str],
+    videos: Videos | None,
+) -> list[Path]:
+    """Writes ``results.json``, ``results.csv``, ``success.png`` and the videos.
+
+    All are complete before the first is moved into place, so a full disk or a kill leaves the files
+    of an earlier run as they were.
+
+    Args:
+        directory: Where to.
+        results: See `results_of`.
+        result: What is plotted.
+        texts: Above and below the plot.
+        videos: What was filmed, if anything.
+
+    Returns:
+        The paths of the files.
+
+    Raises:
+        OSError: If they cannot be written; nothing of them is left then.
+    """
+    with tempfile.TemporaryDirectory(dir=directory, prefix=".unfinished-") as beside:
+        place = Path(beside)
+        (place / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+        with (place / "results.csv").open("w", newline="") as file:
+            writer = csv.DictWriter(file, CSV_COLUMNS, extrasaction="ignore")
+            writer.writeheader()
+            writer.writerows(results["tasks"])
+        result.plot(place / "success.png", *texts)
+        if videos is not None:
+            videos.write(place)
+        names = sorted(os.listdir(place))
+        for name in names:
+            os.replace(place / name, directory / name)
+    return [directory / name for name in names]

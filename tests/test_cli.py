@@ -18,7 +18,7 @@ import numpy as np
 import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
-from mtwrappers import rollout
+from mtwrappers import cli, rollout
 from mtwrappers.cli import main
 from mtwrappers.metaworld import make_benchmark, opengl
 from mtwrappers.registration import TABLE
@@ -52,11 +52,8 @@ def stable(results):
 
 @pytest.fixture
 def short_episodes(monkeypatch):
-    """Episodes of 40 steps, in environments made for them."""
-    monkeypatch.setattr(rollout, "MAX_STEPS", 40)
-    rollout._env.cache_clear()
-    yield
-    rollout._env.cache_clear()
+    """Episodes of 40 steps."""
+    monkeypatch.setattr(cli, "EPISODE_STEPS", 40)
 
 
 # list
@@ -212,7 +209,6 @@ def test_all_classes_are_played_in_the_order_of_the_benchmark(tmp_path):
 def test_a_seed_determines_goals_and_actions(tmp_path):
     arguments = ["MT1", "--policy", "random", "--episodes", "3"]
     first = play(tmp_path, *arguments, "--seed", "1")
-    rollout._env.cache_clear()
     assert stable(play(tmp_path, *arguments, "--seed", "1")) == stable(first)
     other = play(tmp_path, *arguments, "--seed", "2")
     assert other["tasks"][0]["returns"] != first["tasks"][0]["returns"]
@@ -344,36 +340,50 @@ def test_help_names_the_benchmarks(capsys):
 # Ctrl-C.
 
 
-@pytest.mark.usefixtures("short_episodes")
-def test_an_interrupted_rollout_writes_the_episodes_that_were_finished(
-    tmp_path, capsys, monkeypatch
-):
-    def interrupted(plan, slot, video=False):
-        if slot.number == 2:
-            raise KeyboardInterrupt
-        return played(plan, slot, video)
+class Interrupting:
+    """Stands for the observer that Ctrl-C speaks to: it comes in the middle of episode ``n``."""
 
-    played = rollout.play
-    monkeypatch.setattr(rollout, "play", interrupted)
+    def __init__(self, n):
+        self.steps = 40 * n + 20
+
+    def __call__(self):
+        made = self.made()
+        step = made.step
+
+        def interrupted(seen):
+            self.steps -= 1
+            if self.steps == 0:
+                signal.raise_signal(signal.SIGINT)
+            step(seen)
+
+        made.step = interrupted
+        return made
+
+    made = rollout.Interruption
+
+
+@pytest.mark.usefixtures("short_episodes")
+@pytest.mark.parametrize("n", [2, 0])
+def test_an_interrupted_rollout_writes_the_episodes_that_were_finished(
+    n, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(rollout, "Interruption", Interrupting(n))
     out = ["--workers", "1", "--out", str(tmp_path)]
-    assert main(["rollout", "MT1", "--policy", "random", "--episodes", "5", *out]) == 130
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        assert main(["rollout", "MT1", "--policy", "random", "--episodes", "5", *out]) == 130
+    finally:
+        signal.signal(signal.SIGINT, before)
+    said = capsys.readouterr().out
+    if n == 0:
+        assert list(tmp_path.iterdir()) == []
+        assert "Interrupted before an episode was finished; nothing was written." in said
+        return
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["interrupted"] is True
     assert [row["episodes"] for row in results["tasks"]] == [2]
     assert results["steps"] == 80
-    assert "Interrupted: these are the episodes that were finished." in capsys.readouterr().out
-
-
-def test_a_rollout_interrupted_before_an_episode_was_finished_writes_nothing(
-    tmp_path, capsys, monkeypatch
-):
-    def interrupted(*args):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(rollout, "play", interrupted)
-    assert main(["rollout", "MT1", "--workers", "1", "--out", str(tmp_path)]) == 130
-    assert list(tmp_path.iterdir()) == []
-    assert "Interrupted before an episode was finished" in capsys.readouterr().out
+    assert "Interrupted: these are the episodes that were finished." in said
 
 
 def processes(group):
@@ -387,45 +397,85 @@ def processes(group):
     return found
 
 
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
-@pytest.mark.parametrize("workers", [1, 2])
-def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(workers, tmp_path):
-    arguments = ["rollout", "MT10", "--episodes", "50", "--workers", str(workers)]
+@pytest.fixture
+def long_rollout(tmp_path):
+    """A rollout of two workers as a process of its own, some episodes in."""
+    if not Path("/proc/self/stat").exists():
+        pytest.skip("looks for processes in /proc")
+    arguments = ["rollout", "MT1", "--policy", "random", "--episodes", "5000", "--workers", "2"]
     process = subprocess.Popen(
         [sys.executable, "-m", "mtwrappers", *arguments, "--out", str(tmp_path)],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        text=True,
         # A group of its own, which a terminal would interrupt as a whole; live progress.
         start_new_session=True,
         env={**os.environ, "FORCE_COLOR": "1"},
     )
-    try:
-        said = ""
-        # Some episodes in, so that every worker is at work.
-        while not re.search(r"\b([6-9]|\d\d+)/500\b", said):
-            said += process.stdout.read(1)
-            assert process.poll() is None, process.stderr.read()
-        assert len(processes(process.pid)) >= workers
-        os.killpg(process.pid, signal.SIGINT)
-        rest, errors = process.communicate(timeout=30)
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.communicate()
-    assert process.returncode == 130
+    said = b""
+    while not re.search(rb"\b([6-9]|\d\d+)/5000\b", said):
+        said += process.stdout.read(1)
+        assert process.poll() is None, process.stderr.read()
+    assert len(processes(process.pid)) >= 3
+    yield process
+    if processes(process.pid):
+        os.killpg(process.pid, signal.SIGKILL)
+    process.communicate()
+
+
+def require_no_process(group):
+    deadline = time.monotonic() + 10  # for workers that end when their parent has
+    while processes(group) and time.monotonic() < deadline:
+        time.sleep(0.05)
+    assert processes(group) == []
+
+
+@pytest.mark.parametrize("times", [1, 3])
+def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(times, long_rollout, tmp_path):
+    for _ in range(times):
+        os.killpg(long_rollout.pid, signal.SIGINT)
+        time.sleep(0.3)
+    said, errors = (text.decode(errors="replace") for text in long_rollout.communicate(timeout=60))
+    assert long_rollout.returncode == 130
     assert errors == ""
-    assert "Interrupted: these are the episodes that were finished." in rest
+    assert "Interrupted: these are the episodes that were finished." in said
     results = json.loads((tmp_path / "results.json").read_text())
     assert results["interrupted"] is True
-    finished = sum(row["episodes"] for row in results["tasks"])
-    assert 6 <= finished < 500
-    assert results["steps"] == 500 * finished
-    assert all(row["success_once"] == 1.0 for row in results["tasks"])
-    deadline = time.monotonic() + 5  # for helpers that end when this one has
-    while processes(process.pid) and time.monotonic() < deadline:
-        time.sleep(0.05)
-    assert processes(process.pid) == []
+    [row] = results["tasks"]
+    assert 6 <= row["episodes"] < 5000
+    assert results["steps"] == 500 * row["episodes"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [
+        "results.csv",
+        "results.json",
+        "success.png",
+    ]
+    require_no_process(long_rollout.pid)
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_killed_rollout_leaves_no_process_and_no_file(number, long_rollout, tmp_path):
+    os.kill(long_rollout.pid, number)
+    assert long_rollout.wait(timeout=30) == -number
+    require_no_process(long_rollout.pid)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(tmp_path):
+    (tmp_path / "results.json").write_text("of before")
+    # A limit on the size of files fails as a full disk does, in the middle of one.
+    code = (
+        "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (9000, 9000)); "
+        "from mtwrappers.cli import main; "
+        f"sys.exit(main(['rollout', 'MT1', '--episodes', '1', '--workers', '1', '--out', "
+        f"{str(tmp_path)!r}]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 2
+    assert done.stderr == (
+        f"mtwrappers: error: cannot write to {tmp_path}: File too large; nothing of this rollout "
+        "is kept\n"
+    )
+    assert [path.name for path in tmp_path.iterdir()] == ["results.json"]
+    assert (tmp_path / "results.json").read_text() == "of before"
 
 
 # Video.
