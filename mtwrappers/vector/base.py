@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import abc
-import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Space
-from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
@@ -24,7 +23,7 @@ from mtwrappers.vector.arguments import (
 )
 from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import ObsLayout
-from mtwrappers.vector.exclusive import Exclusive, exclusive
+from mtwrappers.vector.exclusive import ExclusiveVectorEnv, exclusive
 from mtwrappers.vector.rllib import check_rllib
 
 # The methods by which environments are turned to a task; the first that they have is used.
@@ -32,7 +31,7 @@ TASK_SETTERS = ("set_task", "set_task_state")
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 
-class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
+class MetaVectorEnv(ExclusiveVectorEnv):
     """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
 
     It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed it returns exactly
@@ -42,8 +41,6 @@ class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
 
     After a `step` or `reset` that raised, the environments are no longer in step with each other,
     and a `reset` of all of them is due. Methods must be called by one thread at a time.
-
-    A subclass makes its environments and implements the methods at the end.
 
     Args:
         meta_batch_size: ``M``, how many tasks.
@@ -63,7 +60,7 @@ class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
     def __init__(
         self, meta_batch_size: int, envs_per_task: int, autoreset_mode: str | AutoresetMode
     ) -> None:
-        Exclusive.__init__(self)
+        super().__init__()
         self.meta_batch_size = positive(meta_batch_size, "meta_batch_size")
         self.envs_per_task = positive(envs_per_task, "envs_per_task")
         self.num_envs = self.meta_batch_size * self.envs_per_task
@@ -106,17 +103,17 @@ class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
             ValueError: If there are not exactly ``M``.
             AttributeError: If the environments have neither method.
         """
+        m, k = self.meta_batch_size, self.envs_per_task
         is_list = isinstance(tasks, (Sequence, np.ndarray)) and not isinstance(tasks, (str, bytes))
-        if not is_list or len(tasks) != self.meta_batch_size:
+        if not is_list or len(tasks) != m:
             got = len(tasks) if is_list else repr(tasks)
             raise ValueError(
-                f"expected {self.meta_batch_size} tasks, one for each group of "
-                f"{self.envs_per_task} environments, got {got}"
+                f"expected {m} tasks, one for each group of {k} environments, got {got}"
             )
         if self._setter is None:
             has = self._call_each("has_wrapper_attr", [((TASK_SETTERS[0],), {})] * self.num_envs)
             self._setter = TASK_SETTERS[0] if all(has) else TASK_SETTERS[1]
-        each: EachCall = [((task,), {}) for task in tasks for _ in range(self.envs_per_task)]
+        each: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
         self._was_reset = False
         self._call_each(self._setter, each)
 
@@ -147,8 +144,8 @@ class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
         if mask is not None and not mask.all() and not self._was_reset:
             raise ResetNeeded("reset every environment before some of them")
         if self._first_seeds is not None:
-            own = zip(seeds, self._first_seeds, strict=True)
-            seeds = [first if given is None else given for given, first in own]
+            both = zip(seeds, self._first_seeds, strict=True)
+            seeds = [first if given is None else given for given, first in both]
         try:
             result = self._reset(seeds, options, mask)
         except BaseException:
@@ -179,14 +176,10 @@ class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
 
     @exclusive
     def step_async(self, actions: Any) -> None:
-        """Begins a step, so that other work can be done meanwhile; `step_wait` ends it.
+        """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it.
 
         Args:
             actions: Shape ``(N, ...)``, in `action_space`.
-
-        Raises:
-            ValueError: If actions have another shape, are not numbers or are NaN.
-            ResetNeeded: If `reset` is due.
         """
         if not self._was_reset:
             raise ResetNeeded("call reset() before step()")
@@ -263,13 +256,11 @@ class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
         Raises:
             ValueError: If a list has another length than the environments.
         """
-        if not isinstance(values, (list, tuple)):
-            values = [values] * self.num_envs
-        if len(values) != self.num_envs:
-            raise ValueError(
-                f"expected {self.num_envs} values, one per environment, got {len(values)}"
-            )
-        self._set_attr_each(name, list(values))
+        n = self.num_envs
+        values = list(values) if isinstance(values, (list, tuple)) else [values] * n
+        if len(values) != n:
+            raise ValueError(f"expected {n} values, one per environment, got {len(values)}")
+        self._set_attr_each(name, values)
 
     @exclusive
     def render(self) -> tuple[Any, ...]:
@@ -285,20 +276,6 @@ class MetaVectorEnv(Exclusive, VectorEnv[Any, Any, Any]):
     def np_random_seed(self) -> Any:
         """Each environment's seed."""
         return self.get_attr("np_random_seed")
-
-    def close(self, **kwargs: Any) -> None:
-        """Closes every environment; a second call does nothing.
-
-        Raises:
-            RuntimeError: If another thread's call is under way.
-        """
-        self._require_no_other_thread()
-        super().close(**kwargs)
-
-    def __del__(self) -> None:
-        """Closes what was not closed, but not in a forked process, which only inherited it."""
-        if not self.closed and self._pid == os.getpid():
-            self.close()
 
     # What a subclass does.
 

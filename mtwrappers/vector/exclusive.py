@@ -1,4 +1,4 @@
-"""One call of an executor at a time."""
+"""One call of a vector environment at a time, from being built to being closed."""
 
 from __future__ import annotations
 
@@ -6,17 +6,18 @@ import functools
 import os
 import threading
 from collections.abc import Callable
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, Concatenate, ParamSpec, TypeVar
 
 from gymnasium.error import ClosedEnvironmentError
+from gymnasium.vector import VectorEnv
 
 P = ParamSpec("P")
 R = TypeVar("R")
-E = TypeVar("E", bound="Exclusive")
+E = TypeVar("E", bound="ExclusiveVectorEnv")
 
 
-class Exclusive:
-    """An object with methods that are `exclusive`."""
+class ExclusiveVectorEnv(VectorEnv[Any, Any, Any]):
+    """A vector environment with methods that are `exclusive`."""
 
     closed = True  # until it is built
 
@@ -30,10 +31,21 @@ class Exclusive:
         if self.closed:
             raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
 
-    def _require_no_other_thread(self) -> None:
-        """Lets a signal handler close in the middle of its own thread's call."""
+    def close(self, **kwargs: Any) -> None:
+        """Closes every environment; a second call does nothing.
+
+        Raises:
+            RuntimeError: If another thread's call is under way.
+        """
+        # A signal handler may close in the middle of its own thread's call.
         if not self.closed and self._turn.locked() and self._user != threading.get_ident():
             raise RuntimeError("close() while another thread's call is under way")
+        super().close(**kwargs)
+
+    def __del__(self) -> None:
+        """Closes what was not closed, but not in a forked process, which only inherited it."""
+        if not self.closed and self._pid == os.getpid():
+            self.close()
 
 
 def exclusive(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:

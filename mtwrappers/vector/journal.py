@@ -20,11 +20,14 @@ class Journal:
     def __init__(self, n: int) -> None:
         self._seeds: list[int | None] = [None] * n
         self._restarts = 0
+        self._began = False  # whether there was a reset
+        self.columns: bytes | None = None  # the message that says which infos are shared
         # The last calls and attributes by name, in the order in which they were made.
         self._told: dict[str, tuple[str, Sequence[Any]]] = {}
 
     def note_seeds(self, seeds: Sequence[int | None]) -> None:
         """Notes the seeds of a reset; ``None`` keeps the last seed of an environment."""
+        self._began = True
         both = zip(seeds, self._seeds, strict=True)
         self._seeds = [old if new is None else new for new, old in both]
 
@@ -39,11 +42,16 @@ class Journal:
         self._told[name] = "set_attr", values
 
     def messages(self, rows: slice) -> list[bytes]:
-        """All that the environments in ``rows`` were told."""
-        return [command(what, name, each[rows]) for name, (what, each) in self._told.items()]
+        """All that the environments in ``rows`` were told between episodes."""
+        told = [command(what, name, each[rows]) for name, (what, each) in self._told.items()]
+        if self.columns is not None:
+            told.append(self.columns)
+        return told
 
-    def restart(self, rows: slice) -> bytes:
-        """A reset of the environments in ``rows``, from branches of their last seeds."""
+    def restart(self, rows: slice) -> bytes | None:
+        """A reset from branches of the last seeds; ``None`` where there was no reset yet."""
+        if not self._began:
+            return None
         self._restarts += 1
         seeds = [
             None if seed is None else seeding.child_seed(seed, self._restarts)

@@ -121,6 +121,7 @@ class WorkerPool:
     def __init__(self, workers: Sequence[Worker], context: Any, timeout: float | None) -> None:
         self.workers = workers
         self._context, self.timeout = context, timeout
+        self.start_method: str = context.get_start_method()
 
     def build(self, workers: Sequence[Worker]) -> Answers:
         """Starts workers and lets them build; their results are what they have built."""

@@ -8,7 +8,8 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from tests.fakes import CountingEnv, counting_makers
-from tests.vector.fakes import all_modes, both_executors, fragile_makers
+from tests.vector.fakes import all_modes, both_executors
+from tests.vector.faults import fragile_makers
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FIRST = np.array([True, False])

@@ -13,20 +13,22 @@ from gymnasium.error import ClosedEnvironmentError
 
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
 from tests.fakes import CountingEnv
-from tests.vector.fakes import (
+from tests.vector.faults import (
     DEATHS,
     FragileEnv,
-    children,
     fragile_makers,
     hang,
-    is_alive,
     kill,
     kill_itself,
+    parallel,
+    play_along,
+)
+from tests.vector.processes import (
+    children,
+    is_alive,
     needs_proc,
     nothing_left_behind,
     open_files,
-    parallel,
-    play_along,
     wait_until,
 )
 

@@ -11,22 +11,20 @@ from gymnasium.error import ResetNeeded
 from gymnasium.vector import SyncVectorEnv
 
 from mtwrappers.errors import WorkerTraceback
-from tests.vector.fakes import (
+from tests.vector.fakes import all_modes, both_executors
+from tests.vector.faults import (
     FragileEnv,
     LockedError,
     TwoPartError,
-    all_modes,
-    both_executors,
     break_a_leg,
     fail_to_build,
     fragile_makers,
-    needs_proc,
-    nothing_left_behind,
     parallel,
     play_along,
     raise_locked,
     raise_two_parts,
 )
+from tests.vector.processes import needs_proc, nothing_left_behind
 
 pytestmark = needs_proc
 

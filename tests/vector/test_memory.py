@@ -11,7 +11,7 @@ from gymnasium.spaces import Box, Discrete
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import run_python
-from tests.vector.fakes import needs_proc, resident_bytes
+from tests.vector.processes import needs_proc, resident_bytes
 
 pytestmark = needs_proc
 

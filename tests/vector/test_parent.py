@@ -1,11 +1,7 @@
 """What the parent does meanwhile: Ctrl-C, threads, forks, and its own end."""
 
-import gc
 import os
 import signal
-import subprocess
-import sys
-import textwrap
 import threading
 import time
 from contextlib import closing, contextmanager
@@ -16,24 +12,20 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import SyncVectorEnv
 
-from tests.fakes import ROOT, equal
-from tests.vector.fakes import (
+from tests.fakes import equal
+from tests.vector.fakes import all_modes
+from tests.vector.faults import (
     FragileEnv,
-    all_gone,
-    all_modes,
     break_a_leg,
     build_once,
     fragile_makers,
     interrupt_parent,
-    is_alive,
     kill,
-    needs_proc,
-    nothing_left_behind,
     once,
     parallel,
     play_along,
-    wait_until,
 )
+from tests.vector.processes import all_gone, needs_proc, nothing_left_behind
 
 pytestmark = needs_proc
 
@@ -213,227 +205,3 @@ def test_a_forked_process_cannot_use_the_executor_and_its_close_ends_nothing():
         os.close(here)
         os.close(there)
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
-
-
-# The parent's own end, in processes of its own.
-
-PROLOGUE = """
-import os, signal, sys, time
-import numpy as np
-from functools import partial
-from mtwrappers import MetaParallelEnvExecutor
-from tests.vector.fakes import *
-
-def main(makers, context="fork"):
-    envs = MetaParallelEnvExecutor(makers, len(makers), workers=2, context=context)
-    envs.reset(seed=0)
-    envs.step(np.zeros(len(makers), int))
-    print(*envs.worker_pids, flush=True)
-    return envs
-
-if __name__ == "__main__":
-"""
-
-
-def run(arguments, stdin=None):
-    """Another Python."""
-    return subprocess.Popen(
-        [sys.executable, *arguments],
-        stdin=stdin,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        start_new_session=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
-
-
-@contextmanager
-def script(tmp_path, code):
-    """A process of its own that has printed the ids of its workers, and these."""
-    path = tmp_path / "script.py"
-    path.write_text(PROLOGUE + textwrap.indent(textwrap.dedent(code), "    "))
-    with run([str(path)]) as process:
-        pids = [int(pid) for pid in process.stdout.readline().split()]
-        try:
-            assert len(pids) == 2, process.stderr.read()
-            yield process, pids
-        finally:
-            for pid in (process.pid, *pids):
-                if is_alive(pid):
-                    os.kill(pid, signal.SIGKILL)
-
-
-@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-@pytest.mark.parametrize("doing", ["nothing", "a step that hangs", "a fork that stays"])
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
-def test_workers_end_with_a_parent_that_was_killed(context, doing, end, tmp_path):
-    code = f"""
-        envs = main([partial(FragileEnv, fault=hang)] * 3, {context!r})
-        if {doing!r} == "a step that hangs":
-            envs.step_async([1, 0, 1])
-        if {doing!r} == "a fork that stays" and os.fork() == 0:
-            time.sleep(4)
-            os._exit(0)
-        print("ready", flush=True)
-        time.sleep(60)
-    """
-    with script(tmp_path, code) as (process, pids):
-        assert process.stdout.readline() == "ready\n"
-        assert all(map(is_alive, pids))
-        process.send_signal(end)
-        process.wait()
-        assert all_gone(pids, 3)
-
-
-@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-def test_workers_end_with_a_parent_that_was_killed_while_they_build(context, tmp_path):
-    code = f"""
-        def build():
-            open(f"{tmp_path}/pid {{os.getpid()}}", "w").close()
-            time.sleep(60)
-
-        MetaParallelEnvExecutor(build, 2, workers=2, context={context!r})
-    """
-    path = tmp_path / "script.py"
-    path.write_text(PROLOGUE + textwrap.indent(textwrap.dedent(code), "    "))
-    with run([str(path)]) as process:
-        assert wait_until(lambda: len([*tmp_path.glob("pid *")]) == 2, 30)
-        pids = [int(note.name[4:]) for note in tmp_path.glob("pid *")]
-        process.kill()
-        process.wait()
-        assert all_gone(pids, 3)
-
-
-NO_GUARD = """
-from mtwrappers import MetaParallelEnvExecutor
-from tests.vector.fakes import FragileEnv
-MetaParallelEnvExecutor(FragileEnv, 2, workers=2, context="{}")
-"""
-
-
-@pytest.mark.parametrize("context", ["spawn", "forkserver"])
-@pytest.mark.parametrize("source", ["a file", "standard input"])
-def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, context, tmp_path):
-    path = tmp_path / "script.py"
-    path.write_text(NO_GUARD.format(context))
-    with path.open() as file, run([str(path)] if source == "a file" else ["-"], file) as process:
-        _, err = process.communicate(timeout=30)
-    last = err.splitlines()[-1]
-    assert process.returncode == 1
-    assert last.startswith("mtwrappers.errors.WorkerDiedError: worker 0 exited with code 1, with ")
-    assert (
-        "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "
-        "file (not from standard input), or pass context='fork'"
-    ) in last
-
-
-def test_ctrl_c_in_a_step_leaves_an_executor_that_can_be_closed(tmp_path):
-    code = """
-        envs = main([partial(FragileEnv, fault=partial(time.sleep, 0.6))] * 3)
-        try:
-            print("ready", flush=True)
-            envs.step([1, 0, 1])
-            print("not interrupted")
-        except KeyboardInterrupt:
-            envs.close()
-            print("closed", flush=True)
-    """
-    with script(tmp_path, code) as (process, pids):
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.2)
-        # As a terminal does: to every process of the group.
-        os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=10)
-        assert (out, err, process.returncode) == ("closed\n", "", 0)
-        assert all_gone(pids)
-
-
-def test_ctrl_c_that_nobody_catches_ends_the_process_and_its_workers(tmp_path):
-    code = """
-        envs = main([partial(FragileEnv, fault=partial(time.sleep, 0.6))] * 3)
-        print("ready", flush=True)
-        envs.step([1, 0, 1])
-    """
-    with script(tmp_path, code) as (process, pids):
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.2)
-        os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=10)
-        assert out == ""
-        # One traceback, of the parent; the workers say nothing.
-        assert err.count("Traceback (most recent call last)") == 1
-        assert err.splitlines()[-1] == "KeyboardInterrupt"
-        assert process.returncode in (-signal.SIGINT, 130)
-        assert all_gone(pids)
-
-
-@pytest.mark.parametrize("leave", ["pass", "sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"])
-def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
-    with script(tmp_path, f"envs = main([FragileEnv] * 3)\n{leave}") as (process, pids):
-        out, err = process.communicate(timeout=10)
-        assert (out, err, process.returncode) == ("", "", 0)
-        assert all_gone(pids)
-
-
-def test_workers_do_not_close_a_dropped_executor_that_they_inherit(tmp_path):
-    code = """
-        import gc
-
-        class CollectingEnv(FragileEnv):
-            def collect(self):
-                return gc.collect() > 0
-
-        gc.disable()
-        envs = main([FragileEnv] * 3)
-        envs.cycle = envs
-        pids = envs.worker_pids
-        del envs
-        # Its workers are forked with the dropped executor, and collect it.
-        others = MetaParallelEnvExecutor(CollectingEnv, 2, workers=2, context="fork")
-        print(*others.call("collect"), *map(is_alive, pids), flush=True)
-        others.close()
-    """
-    with script(tmp_path, code) as (process, pids):
-        out, err = process.communicate(timeout=10)
-        assert err == ""
-        assert out == "True True True True\n"
-        assert process.returncode == 0
-        assert all_gone(pids)
-
-
-def test_the_last_reference_to_an_executor_keeps_its_workers_alive_and_nothing_else_does():
-    gc.collect()
-    gc.disable()
-    try:
-        envs = parallel()
-        envs.reset(seed=0)
-        envs.step(NO_ACTIONS)
-        pids = envs.worker_pids
-        assert all(map(is_alive, pids))
-        del envs
-        assert not any(map(is_alive, pids))
-    finally:
-        gc.enable()
-
-
-def test_collecting_an_executor_that_was_not_closed_ends_its_workers():
-    with nothing_left_behind():
-        envs = parallel()
-        envs.reset(seed=0)
-        pids = envs.worker_pids
-        envs.cycle = envs
-        del envs
-        gc.collect()
-        assert all_gone(pids)
-
-
-def test_dropping_an_executor_in_the_middle_of_a_step_ends_its_workers():
-    with nothing_left_behind():
-        envs = parallel()
-        envs.reset(seed=0)
-        envs.step_async(NO_ACTIONS)
-        pids = envs.worker_pids
-        del envs
-        gc.collect()
-        assert all_gone(pids)

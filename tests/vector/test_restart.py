@@ -11,25 +11,21 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mtwrappers import WorkerDiedError
 from tests.fakes import equal
-from tests.vector.fakes import (
+from tests.vector.fakes import WordEnv, all_modes, rows_of
+from tests.vector.faults import (
     DEATHS,
     FragileEnv,
-    WordEnv,
-    all_modes,
     break_a_leg,
     build_once,
     fragile_makers,
     hang,
-    is_alive,
     kill,
     kill_itself,
-    needs_proc,
-    nothing_left_behind,
     once,
     play_along,
-    rows_of,
 )
-from tests.vector.fakes import parallel as raising
+from tests.vector.faults import parallel as raising
+from tests.vector.processes import is_alive, needs_proc, nothing_left_behind
 
 pytestmark = needs_proc
 
@@ -202,19 +198,6 @@ def test_a_restart_draws_from_a_branch_of_the_seed():
     assert set(draws[2][1][2:]).isdisjoint(second)
 
 
-def test_all_workers_may_be_restarted_at_once():
-    with closing(parallel()) as envs:
-        envs.reset(seed=0)
-        envs.step(NO_ACTIONS)
-        kill(envs, 0)
-        kill(envs, 1)
-        obs, rewards, _, truncated, infos = envs.step(NO_ACTIONS)
-        assert obs[:, 0].tolist() == [0, 100, 200, 300]
-        assert rewards.tolist() == [0] * 4
-        assert truncated.tolist() == infos["worker_restarted"].tolist() == [True] * 4
-        assert envs.step(NO_ACTIONS)[1].tolist() == [1] * 4
-
-
 def test_a_worker_that_hangs_is_restarted_after_the_timeout():
     makers = fragile_makers(fault=hang)
     with closing(parallel(makers, timeout=1)) as envs:
@@ -242,15 +225,6 @@ def test_a_worker_lost_in_reset_is_restarted_and_reset_with_the_same_seed(how, t
         with closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle:
             assert equal((obs, infos), oracle.reset(seed=8))
             assert equal(envs.step(NO_ACTIONS), oracle.step(NO_ACTIONS))
-
-
-def test_a_worker_that_was_lost_gets_the_tasks_that_are_set_next():
-    with closing(parallel()) as envs:
-        envs.set_tasks([1000, 2000])
-        envs.reset(seed=0)
-        kill(envs, 1)
-        envs.set_tasks([3000, 4000])
-        assert envs.reset(seed=0)[0][:, 0].tolist() == [3000, 3000, 4000, 4000]
 
 
 @pytest.mark.parametrize("mask", [[True, False, True, False], [True, False, False, False]])
@@ -353,13 +327,3 @@ def test_texts_and_tuples_survive_a_restart():
         assert truncated.tolist() == [False, False, True, True]
         assert infos["final_obs"].tolist() == [None, None, *before[2:]]
         assert [len(w) for w in envs.step(envs.action_space.sample())[0]] == [4, 4, 2, 2]
-
-
-@pytest.mark.parametrize("context", ["spawn", "forkserver"])
-def test_workers_are_restarted_however_they_were_started(context):
-    with closing(parallel(context=context)) as envs:
-        envs.reset(seed=0)
-        envs.step(NO_ACTIONS)
-        kill(envs, 1)
-        assert envs.step(NO_ACTIONS)[1].tolist() == [2, 2, 0, 0]
-        assert envs.step(NO_ACTIONS)[1].tolist() == [3, 3, 1, 1]

@@ -15,7 +15,8 @@ from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers import MetaVectorWrapper
 from tests.fakes import CountingEnv, counting_makers, equal
-from tests.vector.fakes import all_modes, both_executors, fragile_makers
+from tests.vector.fakes import all_modes, both_executors
+from tests.vector.faults import fragile_makers
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 

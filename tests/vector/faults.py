@@ -1,0 +1,206 @@
+"""Environments that fail on purpose, and what executors over them must come through."""
+
+from __future__ import annotations
+
+import ctypes
+import faulthandler
+import os
+import resource
+import signal
+import sys
+import threading
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import AutoresetMode
+
+from mtwrappers import MetaParallelEnvExecutor
+from tests.fakes import equal
+
+
+class FragileEnv(gymnasium.Env):
+    """Counts steps from ``first``, and does something terrible when it is asked to.
+
+    Action 1, ``reset(options={"fault": ...})`` and `run_fault` run ``fault``. `set_task` says where
+    to count from, and `toggle_double` doubles the rewards. Infos carry a number drawn at the last
+    reset and the name of the task.
+
+    Args:
+        first: Where to count from.
+        length: After how many steps an episode ends.
+        name: The name of the task.
+        fault: What to do.
+    """
+
+    def __init__(
+        self,
+        first: int = 0,
+        length: int = 4,
+        name: str | None = "a",
+        fault: Callable[[], Any] | None = None,
+    ) -> None:
+        self.observation_space = Box(-1, 10_000, (2,), np.float64)
+        self.action_space = Discrete(2)
+        self.first, self.length, self.name, self.fault = first, length, name, fault
+        self.double = False
+        self.steps = 0
+        self.resets = 0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        if options and "fault" in options:
+            self.run_fault()
+        self.steps = 0
+        self.resets += 1
+        self.draw = int(self.np_random.integers(2**31))
+        return self._obs(), self._info()
+
+    def step(self, action):
+        if action == 1:
+            self.run_fault()
+        self.steps += 1
+        reward = float(self.steps) * (2 if self.double else 1)
+        return self._obs(), reward, self.steps >= self.length, False, self._info()
+
+    def run_fault(self):
+        return self.fault() if self.fault is not None else "no fault"
+
+    def set_task(self, task):
+        self.first = task
+
+    def toggle_double(self, on):
+        self.double = on
+
+    def _obs(self):
+        return np.array([self.first + self.steps, self.steps], dtype=np.float64)
+
+    def _info(self):
+        info = {"steps": self.steps, "draw": self.draw}
+        return info if self.name is None else {**info, "task_name": self.name}
+
+
+def fragile_makers(n: int = 4, **kwargs: Any) -> list[partial[FragileEnv]]:
+    """Constructors of environments that count from 0, 100, ..., tasks "a" and "b" by turns of 2."""
+    return [
+        partial(FragileEnv, **{"first": 100 * i, "name": "abcd"[i // 2], **kwargs})
+        for i in range(n)
+    ]
+
+
+# What a fragile environment may do.
+
+
+def kill_itself() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def exit_at_once() -> None:
+    os._exit(7)
+
+
+def leave_python() -> None:
+    sys.exit(5)
+
+
+def segfault() -> None:
+    faulthandler.disable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    ctypes.string_at(0)
+
+
+def hang() -> None:
+    time.sleep(100)
+
+
+def break_a_leg() -> None:
+    raise ZeroDivisionError("a leg")
+
+
+def interrupt_parent() -> str:
+    """Presses Ctrl-C for the parent, which awaits this environment's answer by now."""
+    time.sleep(0.1)
+    os.kill(os.getppid(), signal.SIGINT)
+    return "interrupted"
+
+
+def once(path: Path, fault: Callable[[], Any]) -> Any:
+    """Does it the first time only, whichever process asks."""
+    if path.exists():
+        return "not again"
+    path.touch()
+    return fault()
+
+
+class LockedError(Exception):
+    """Can be made from a string, and does not pickle."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+class TwoPartError(Exception):
+    """Cannot be made from one string."""
+
+    def __init__(self, what: str, where: str) -> None:
+        super().__init__(f"{what} at {where}")
+
+
+def raise_locked() -> None:
+    raise LockedError("stuck")
+
+
+def raise_two_parts() -> None:
+    raise TwoPartError("stuck", "home")
+
+
+# What may end a worker, and how the error says so.
+DEATHS = [
+    (kill_itself, "was killed by SIGKILL"),
+    (exit_at_once, "exited with code 7"),
+    (leave_python, "exited with code 5"),
+    (segfault, "was killed by SIGSEGV"),
+]
+
+# Constructors.
+
+
+def fail_to_build(error: type[Exception] = ValueError, *args: Any) -> gymnasium.Env:
+    raise error(*(args or ("no bricks",)))
+
+
+def build_once(path: Path, fault: Callable[[], Any]) -> gymnasium.Env:
+    """A `FragileEnv` the first time, a fault afterwards."""
+    if path.exists():
+        fault()
+    path.touch()
+    return FragileEnv(first=900)
+
+
+def parallel(makers: Any = None, m: int = 2, k: int = 2, **kwargs: Any) -> MetaParallelEnvExecutor:
+    """Four fragile environments on two workers: environment 2 is the first of worker 1."""
+    kwargs = {"workers": 2, "context": "fork", **kwargs}
+    return MetaParallelEnvExecutor(makers or fragile_makers(), m, k, **kwargs)
+
+
+def kill(envs: MetaParallelEnvExecutor, worker: int) -> None:
+    os.kill(envs.worker_pids[worker], signal.SIGKILL)
+
+
+def play_along(envs: Any, oracle: Any, steps: int = 6, seed: int = 5) -> None:
+    """Requires that both return the same from a reset on."""
+    actions = np.zeros(envs.num_envs, dtype=np.int64)
+    assert equal(envs.reset(seed=seed), oracle.reset(seed=seed))
+    for _ in range(steps):
+        expected = oracle.step(actions)
+        assert equal(envs.step(actions), expected)
+        over = expected[2] | expected[3]
+        if envs.autoreset_mode is AutoresetMode.DISABLED and over.any():
+            expected = oracle.reset(options={"reset_mask": over})
+            assert equal(envs.reset(options={"reset_mask": over}), expected)
