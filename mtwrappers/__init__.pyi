@@ -4,12 +4,12 @@ from mtwrappers import testing as testing
 from mtwrappers.adapters.sb3 import as_sb3_vec_env as as_sb3_vec_env
 from mtwrappers.adapters.torchrl import as_torchrl_env as as_torchrl_env
 from mtwrappers.core import MTEnv as MTEnv
+from mtwrappers.envs.point_goal import PointGoalEnv as PointGoalEnv
 from mtwrappers.errors import SeedNotSetError as SeedNotSetError
 from mtwrappers.errors import WorkerDiedError as WorkerDiedError
 from mtwrappers.evaluation import evaluate as evaluate
 from mtwrappers.evaluation import few_shot_evaluate as few_shot_evaluate
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv as MetaWorldSetTaskEnv
-from mtwrappers.point_env import PointGoalEnv as PointGoalEnv
 from mtwrappers.processors.baselines import LinearFeatureBaseline as LinearFeatureBaseline
 from mtwrappers.processors.baselines import LinearTimeBaseline as LinearTimeBaseline
 from mtwrappers.processors.baselines import ZeroBaseline as ZeroBaseline

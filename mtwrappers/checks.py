@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import difflib
 import logging
 import operator
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -95,3 +96,28 @@ def check_options(options: dict[str, Any] | None, known: Collection[str], what: 
     if unknown:
         expected = f"knows {sorted(known)}" if known else "has none"
         raise ValueError(f"{what} {expected} as options of reset, got {unknown}")
+
+
+def check_keywords(
+    given: Iterable[str], known: Iterable[str], what: str, hints: Mapping[str, str] | None = None
+) -> None:
+    """Checks the names of keyword arguments.
+
+    Args:
+        given: The names that came.
+        known: The names that there are.
+        what: What takes them, for the message.
+        hints: What to say of a name that is known elsewhere.
+
+    Raises:
+        TypeError: If a name is unknown; the message names what comes close.
+    """
+    names = sorted(known)
+    for name in given:
+        if name in names:
+            continue
+        hint = (hints or {}).get(name)
+        close = difflib.get_close_matches(name, names, n=3)
+        if hint is None and close:
+            hint = f"did you mean {' or '.join(repr(match) for match in close)}?"
+        raise TypeError(f"{what} takes no {name!r}: {hint or f'it takes {names}'}")

@@ -10,8 +10,8 @@ from typing import Any
 
 from gymnasium.envs.registration import register, registry
 
-_METAWORLD = "mtwrappers.metaworld.entry_points"
-_MULTI_ENV = "mtwrappers.entry_points"
+_METAWORLD = "mtwrappers.metaworld.registered"
+_MULTI_ENV = "mtwrappers.envs.multi_env"
 EPISODE_STEPS = 500
 
 # id -> (module of make_env and make_vec_env, keyword arguments, steps of an episode)
@@ -48,7 +48,7 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
         for kind in ("train", "test")
     },
     "mtwrappers/MultiEnv-v0": (_MULTI_ENV, {}, None),
-    "mtwrappers/PointGoal-v0": ("mtwrappers.point_env", {}, 100),
+    "mtwrappers/PointGoal-v0": ("mtwrappers.envs.point_goal", {}, 100),
 }
 
 

@@ -326,3 +326,12 @@ def test_two_environments_do_not_share_their_streams():
     two.seed_task(3)
     tasks_drawn(two)
     assert tasks_drawn(one) == expected
+
+
+def test_seeding_the_tasks_seeds_the_space_of_task_obs():
+    env = CountingMTEnv()
+    drawn = []
+    for seed in (3, 3, 4):
+        env.seed_task(seed)
+        drawn.append([env.observation_space["task_obs"].sample() for _ in range(20)])
+    assert drawn[0] == drawn[1] != drawn[2]

@@ -285,7 +285,7 @@ def test_a_relative_import_of_a_package_starts_at_the_package():
         ("mtwrappers.wrappers.multi_env", "mtwrappers.metaworld", False),
         ("mtwrappers.wrappers.multi_env", "mtwrappers.vector.base", False),
         ("mtwrappers.vector.base", "mtwrappers.metaworld.class_env", False),
-        ("mtwrappers.metaworld.entry_points", "mtwrappers.vector.make", True),
+        ("mtwrappers.metaworld.registered", "mtwrappers.vector.make", True),
         ("mtwrappers.testing.vector", "mtwrappers.vector.arguments", True),
         ("mtwrappers.wrappers.multi_env", "mtwrappers.testing", False),
         ("mtwrappers.testing.mtenv", "mtwrappers.core.MTEnv", True),

@@ -1,7 +1,8 @@
-"""One Sawyer class under Gymnasium's contract, and the pool that builds classes on first use."""
+"""One Sawyer class under Gymnasium's contract, and how it is built."""
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 from collections.abc import Mapping
@@ -16,7 +17,6 @@ from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import positive
-from mtwrappers.closing import close_all
 from mtwrappers.metaworld.known_good import Fast, class_to_build
 from mtwrappers.metaworld.upstream import all_classes, metaworld
 
@@ -91,6 +91,19 @@ class SawyerSettings:
             raise ValueError(f"fast must be 'auto', True or False, got {self.fast!r}")
 
 
+def check_camera(settings: SawyerSettings, classes: Mapping[str, type[Any]]) -> None:
+    """Checks that Meta-World's models have the camera.
+
+    Raises:
+        ValueError: If they have not.
+    """
+    # Of other classes the cameras are known when they are built.
+    if set(classes.values()) <= set(all_classes().values()):
+        from mtwrappers.metaworld.camera import find_camera
+
+        find_camera(settings.camera_name, settings.camera_id)
+
+
 def action_box() -> Box:
     """Moves of the hand along x, y, z (hundredths of a metre) and the gripper's effort."""
     return Box(-1.0, 1.0, (4,), np.float32)
@@ -105,7 +118,8 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
     """
     sawyer: Any = import_extra("metaworld.sawyer_xyz_env", "metaworld").SawyerXYZEnv
     hand, radius = sawyer._HAND_SPACE, sawyer.TARGET_RADIUS
-    spaces = [_goal_space(cls) for cls in classes.values()]
+    every: list[Any] = list(classes.values())
+    spaces = [_goal_space(cls) for cls in every]
     hidden = [] if goals_visible else [np.zeros(3)]
     goal_low = np.min([*hidden, *(space.low for space in spaces)], axis=0)
     goal_high = np.max([*hidden, *(space.high for space in spaces)], axis=0)
@@ -121,7 +135,8 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
     )
 
 
-def _goal_space(cls: type[Any]) -> Any:
+@functools.cache
+def _goal_space(cls: Any) -> Any:
     from mtwrappers.metaworld.blueprint import goal_space
 
     if cls in metaworld().ALL_V3_ENVIRONMENTS.values():
@@ -178,7 +193,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         if self._camera is not None:
             self._camera.aim(self.sawyer.data)
         self._reset_needed = False
-        return obs, dict.fromkeys(INFO_KEYS, 0.0)
+        return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
 
     def step(
         self, action: NDArray[np.float32]
@@ -203,6 +218,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         for key, value in info.items():
             if type(value) is not float and isinstance(value, (int, np.number, np.bool_)):
                 info[key] = float(value)
+        info["task_name"] = self.name
         self._reset_needed = truncated
         return obs, float(reward), False, bool(truncated), info
 
@@ -242,61 +258,3 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             height=settings.height,
             upright=settings.upright,
         )
-
-
-class ClassPool:
-    """The environments of a benchmark's classes, built on first use.
-
-    It pickles and copies as a plan: a copy builds its own environments.
-
-    Args:
-        classes: Every class by its name.
-        goals_visible: Whether observations show the goal.
-        settings: How to build the classes.
-        max_episode_steps: When to truncate, ``None`` for never.
-    """
-
-    def __init__(
-        self,
-        classes: Mapping[str, type[Any]],
-        *,
-        goals_visible: bool,
-        settings: SawyerSettings,
-        max_episode_steps: int | None,
-    ) -> None:
-        self.classes = dict(classes)
-        if set(self.classes.values()) <= set(all_classes().values()):
-            # Of other classes the cameras are known when they are built.
-            from mtwrappers.metaworld.camera import find_camera
-
-            find_camera(settings.camera_name, settings.camera_id)
-        self.goals_visible = goals_visible
-        self.settings = settings
-        self.max_episode_steps = max_episode_steps
-        self.observation_space = observation_box(self.classes, goals_visible=goals_visible)
-        self._envs: dict[str, SawyerClassEnv] = {}
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_envs": {}}
-
-    @property
-    def envs_built(self) -> int:
-        """How many classes have been built so far."""
-        return len(self._envs)
-
-    def get(self, name: str) -> SawyerClassEnv:
-        """The environment of class ``name``."""
-        env = self._envs.get(name)
-        if env is None:
-            env = self._envs[name] = SawyerClassEnv(
-                name,
-                self.classes[name],
-                self.observation_space,
-                self.settings,
-                self.max_episode_steps,
-            )
-        return env
-
-    def close(self) -> None:
-        """Closes every environment that was built."""
-        close_all(self._envs.values())

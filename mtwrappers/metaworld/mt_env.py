@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -10,42 +12,82 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import check_index, check_options
 from mtwrappers.core import TASK_OPTIONS, Observation
-from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark, split_of
-from mtwrappers.metaworld.class_env import (
-    METADATA,
-    ClassPool,
-    SawyerSettings,
-    action_box,
-)
+from mtwrappers.metaworld.benchmarks import Kind, make_benchmark, split_of
+from mtwrappers.metaworld.class_env import METADATA
+from mtwrappers.metaworld.set_task_dict import digest
+from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.task_list import TaskListMTEnv
+
+
+@dataclass(frozen=True)
+class BenchmarkPart:
+    """Some of a benchmark's tasks, for an environment that plays only these.
+
+    Args:
+        benchmark: A `metaworld.Benchmark` with all classes and only these tasks.
+        task_states: The place of each task in the whole benchmark's list.
+        task_ids: The class of every task of the whole benchmark, by its index.
+    """
+
+    benchmark: Any
+    task_states: tuple[int, ...]
+    task_ids: tuple[int, ...]
+
+
+def part_of(benchmark: Any, kind: Kind, task_states: Sequence[int] | None = None) -> BenchmarkPart:
+    """The tasks ``task_states`` of a benchmark's split, all of them by default.
+
+    Raises:
+        ValueError: If ``kind`` is no split, the split is empty, or there is no such task.
+    """
+    classes, tasks = split_of(benchmark, kind)
+    index = {name: i for i, name in enumerate(classes)}
+    task_ids = tuple(index[task.env_name] for task in tasks)
+    states = tuple(
+        check_index(i, len(tasks), "each of task_states")
+        for i in (range(len(tasks)) if task_states is None else task_states)
+    )
+    if not states:
+        raise ValueError("task_states must hold at least one task, got none")
+    part = copy.copy(benchmark)
+    setattr(part, f"_{kind}_tasks", [tasks[i] for i in states])
+    setattr(part, "_test_tasks" if kind == "train" else "_train_tasks", [])
+    return BenchmarkPart(part, states, task_ids)
 
 
 class MetaWorldMTEnv(TaskListMTEnv):
     """An `MTEnv` over the tasks (class and goal) of a Meta-World benchmark.
 
-    The task state is the index into `tasks`, the benchmark's own list; ``task_obs`` is the index of
-    the task's class. Every `reset` draws the next task, unless a task was set since the last one;
-    an unseeded environment seeds itself from entropy at its first reset, as Gymnasium's do.
+    The task state is the index into the benchmark's own list; ``task_obs`` is the index of the
+    task's class. Every `reset` draws the next task, unless a task was set since the last one.
     ``info`` carries ``task_id`` (the class's index), ``task_name`` (such as ``"reach-v3"``) and
     Meta-World's seven numbers. Only the classes that are played are built.
 
     Args:
-        benchmark: See `mtwrappers.metaworld.make_benchmark`, as for the next five.
+        benchmark: The name of a benchmark, or a `metaworld.Benchmark`.
         kind: ``"train"`` or ``"test"`` tasks.
         env_name: The class of MT1 and ML1.
         train_classes: The classes of CustomMT and CustomML.
         test_classes: The test classes of CustomML.
-        num_goals: How many tasks a class.
-        seed: Determines the benchmark's goals.
+        num_goals: How many tasks per class, when ``benchmark`` is a name.
+        seed: Determines the goals, and what the first reset that is given no seed is seeded with;
+            ``None`` takes the goals of seed 0, and entropy for that reset.
         select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
             meta-learning. A curriculum such as ``"least_success"`` sees classes as groups of tasks,
             and where all tasks are of one class, each goal by itself; see `mtwrappers.selection`.
-        task_states: The tasks to draw from; all by default. Any task can still be set.
+        task_states: Only these of the benchmark's tasks; all by default.
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
         terminate_on_success: Whether a success ends the episode.
         max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
-        **settings: See `SawyerSettings`.
+        **settings: How the classes are built; the fields of
+            `mtwrappers.metaworld.class_env.SawyerSettings`.
+
+    Attributes:
+        env: The `MetaWorldSetTaskEnv` that owns the tasks and their environments.
+        tasks: This environment's `metaworld.Task`s; ``task_states`` holds the state of each.
+        sample_tasks_on_reset: Can be set at any time.
+        terminate_on_success: Can be set at any time.
 
     Raises:
         ValueError: If an argument is not one of those.
@@ -57,14 +99,14 @@ class MetaWorldMTEnv(TaskListMTEnv):
 
     def __init__(
         self,
-        benchmark: str = "MT10",
+        benchmark: Any = "MT10",
         kind: Kind = "train",
         *,
         env_name: str | None = None,
         train_classes: Sequence[str] | None = None,
         test_classes: Sequence[str] | None = None,
         num_goals: int = 50,
-        seed: int | None = 0,
+        seed: int | None = None,
         select: SelectName | Strategy | None = None,
         task_states: Sequence[int] | None = None,
         sample_tasks_on_reset: bool = True,
@@ -72,62 +114,45 @@ class MetaWorldMTEnv(TaskListMTEnv):
         max_episode_steps: int | None = None,
         **settings: Any,
     ) -> None:
-        made = make_benchmark(
-            benchmark,
-            env_name=env_name,
-            train_classes=train_classes,
-            test_classes=test_classes,
-            seed=seed,
-            num_goals=num_goals,
+        if isinstance(benchmark, str):
+            benchmark = make_benchmark(
+                benchmark,
+                env_name=env_name,
+                train_classes=train_classes,
+                test_classes=test_classes,
+                seed=0 if seed is None else seed,
+                num_goals=num_goals,
+            )
+        if not isinstance(benchmark, BenchmarkPart):
+            benchmark = part_of(benchmark, kind, task_states)
+        self.env = MetaWorldSetTaskEnv(
+            benchmark.benchmark, kind, max_episode_steps=max_episode_steps, **settings
         )
-        classes, tasks = split_of(made, kind)
-        self.tasks: list[Any] = tasks
-        self._class_index = {name: i for i, name in enumerate(classes)}
-        hidden = is_meta_learning(benchmark)
-        self._pool = ClassPool(
-            classes,
-            goals_visible=not hidden,
-            settings=SawyerSettings(**settings),
-            max_episode_steps=max_episode_steps,
-        )
-        n = len(self.tasks)
-        if task_states is not None:
-            task_states = [check_index(i, n, "each of task_states") for i in task_states]
-            if not task_states:
-                raise ValueError("task_states must hold at least one task, got none")
+        self.tasks = self.env.tasks
         if select is None:
-            select = "without_replacement" if hidden else "uniform"
+            select = "uniform" if self.env.goals_visible else "without_replacement"
         super().__init__(
-            action_box(),
-            self._pool.observation_space,
-            task_ids=[self._class_index[task.env_name] for task in self.tasks],
-            task_names=list(classes),
-            task_states=task_states,
+            self.env.action_space,
+            self.env.observation_space,
+            task_ids=benchmark.task_ids,
+            task_names=self.env.task_names,
+            task_states=benchmark.task_states,
             select=select,
             sample_tasks_on_reset=sample_tasks_on_reset,
+            first_seed=seed,
         )
-        self.render_mode = self._pool.settings.render_mode
-        self.terminate_on_success = terminate_on_success
-
-    # What a task is.
+        self.render_mode = self.env.render_mode
+        self.terminate_on_success = bool(terminate_on_success)
 
     @property
     def task_names(self) -> tuple[str, ...]:
         """The benchmark's classes, in the order of ``task_id``."""
-        return tuple(self._class_index)
-
-    @property
-    def task_name(self) -> str:
-        """The upstream name of the present class, such as ``"SawyerReachEnvV3"``.
-
-        It is what `metaworld.evaluation` asks for.
-        """
-        return self._pool.classes[self.tasks[self._task_state].env_name].__name__
+        return self.env.task_names
 
     @property
     def envs_built(self) -> int:
         """How many classes have been built so far."""
-        return self._pool.envs_built
+        return self.env.envs_built
 
     @property
     def goal(self) -> NDArray[np.float64]:
@@ -137,33 +162,19 @@ class MetaWorldMTEnv(TaskListMTEnv):
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
 
-    def toggle_sample_tasks_on_reset(self, on: bool) -> None:
-        """Says whether every reset draws a task."""
-        self.sample_tasks_on_reset = bool(on)
-
-    def toggle_terminate_on_success(self, on: bool) -> None:
-        """Says whether a success ends the episode."""
-        self.terminate_on_success = bool(on)
-
-    def get_state(self) -> dict[str, Any]:
-        """The state between two episodes, ready for JSON: the task, streams and settings."""
-        return {**super().get_state(), "terminate_on_success": self.terminate_on_success}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned, with the next `reset`.
-
-        Raises:
-            ValueError: If it is of an environment on other tasks.
-        """
-        super().set_state(state)
-        self.terminate_on_success = state["terminate_on_success"]
-
-    # Episodes.
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode; see the class for which task it is."""
+        """Begins an episode; see the class for which task it is.
+
+        Args:
+            seed: Seeds the environment stream and the task stream.
+            options: ``{"task_state": s}`` switches to that task; ``{"resample_task": True}``
+                draws a new one. Never changed.
+
+        Raises:
+            ValueError: If both options are given, there are others, or there is no such task.
+        """
         check_options(options, TASK_OPTIONS, "a Meta-World environment")
         return super().reset(seed=seed, options=options)
 
@@ -179,7 +190,20 @@ class MetaWorldMTEnv(TaskListMTEnv):
 
     def close(self) -> None:
         """Closes every class that was built."""
-        self._pool.close()
+        self.env.close()
+
+    def get_state(self) -> dict[str, Any]:
+        """The state between two episodes, ready for JSON: the task, streams and settings."""
+        return {**super().get_state(), "terminate_on_success": self.terminate_on_success}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned, with the next `reset`.
+
+        Raises:
+            ValueError: If it is of an environment on other tasks.
+        """
+        super().set_state(state)
+        self.terminate_on_success = state["terminate_on_success"]
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy builds its own simulation, so it begins with a reset, on the same task.
@@ -189,7 +213,8 @@ class MetaWorldMTEnv(TaskListMTEnv):
         return state
 
     def _activate(self, task_state: int) -> None:
-        task = self.tasks[task_state]
-        env = self._pool.get(task.env_name)
-        env.set_task(task)
-        self._env = env
+        self._env = self.env.turn_to(self._places[task_state])
+
+    def _tasks_identity(self) -> dict[str, Any]:
+        classes = sorted({task.env_name for task in self.tasks})
+        return {"num_tasks": self.num_tasks, "classes": classes, "goals": digest(self.tasks)}

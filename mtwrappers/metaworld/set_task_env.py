@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import contextlib
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box
 
-from mtwrappers import seeding
+from mtwrappers.checks import check_options, positive
+from mtwrappers.closing import close_all
 from mtwrappers.metaworld.benchmarks import Kind, make_benchmark
-from mtwrappers.metaworld.class_env import METADATA, ClassPool, SawyerSettings, action_box
+from mtwrappers.metaworld.class_env import (
+    METADATA,
+    SawyerClassEnv,
+    SawyerSettings,
+    action_box,
+    check_camera,
+)
 from mtwrappers.metaworld.set_task_dict import (
+    BenchmarkTasks,
+    Layout,
     SetTaskDict,
     check_task,
-    goal_is_visible,
-    layout_of_task,
     resolve_classes,
-    shorten_classes,
 )
-from mtwrappers.metaworld.upstream import all_classes, metaworld
-from mtwrappers.spaces import append_onehot
-from mtwrappers.wrappers.task_name import TaskNameWrapper
+from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 
@@ -37,18 +41,22 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     The interface is garage's (https://github.com/rlworkgroup/garage).
 
     Args:
-        benchmark: A `metaworld.Benchmark` or the name of one; ``None`` takes the benchmark of the
-            first task that is set.
-        kind: ``"train"`` or ``"test"``; ``None`` means every task that there is.
+        benchmark: A `metaworld.Benchmark` or the name of one. With ``None``, the first task that is
+            set decides on the observation space, and tasks that do not fit into it are refused.
+        kind: ``"train"`` or ``"test"`` tasks; ``None`` means all.
         wrapper: ``wrapper(env, task)`` is applied to the environment of each class when it is
             built; ``task`` is a `metaworld.Task`. All must end up with one observation space.
         add_env_onehot: Append a one-hot of the class. For the train tasks of multi-task
             benchmarks only.
         env_name: The class of MT1 and ML1, when ``benchmark`` is a name.
-        num_goals: How many tasks a class, when ``benchmark`` is a name.
-        seed: Determines the benchmark's goals when it is a name, and the order of `sample_tasks`.
+        train_classes: The classes of CustomMT and CustomML.
+        test_classes: The test classes of CustomML.
+        num_goals: How many tasks per class, when ``benchmark`` is a name.
+        seed: Determines the benchmark's goals when it is a name, and the order of `sample_tasks`;
+            ``None`` takes entropy.
         max_episode_steps: When to truncate, ``None`` for never.
-        **settings: See `mtwrappers.metaworld.class_env.SawyerSettings`.
+        **settings: How the classes are built; the fields of
+            `mtwrappers.metaworld.class_env.SawyerSettings`.
 
     Raises:
         ValueError: If an argument is none of those, or they do not go together.
@@ -73,6 +81,8 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         add_env_onehot: bool = False,
         *,
         env_name: str | None = None,
+        train_classes: Sequence[str] | None = None,
+        test_classes: Sequence[str] | None = None,
         num_goals: int = 50,
         seed: int | None = 0,
         max_episode_steps: int | None = 500,
@@ -80,51 +90,80 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         if kind not in ("train", "test", None):
             raise ValueError(f"kind must be 'train', 'test' or None, got {kind!r}")
+        if max_episode_steps is not None:
+            max_episode_steps = positive(max_episode_steps, "max_episode_steps")
         self._settings = SawyerSettings(**settings)
         self.render_mode = self._settings.render_mode
         self._max_episode_steps = max_episode_steps
         self._kind = kind
         self._wrapper = wrapper
-        self._onehot = bool(add_env_onehot)
-        self._name: str | None = None
-        self._own = benchmark is not None
-        self._tasks: dict[str, list[SetTaskDict]] = {}
         self._task: SetTaskDict | None = None
-        self._wrapped: dict[str, gymnasium.Env[Any, Any]] = {}
+        # Of each class that was built: its environment, bare and wrapped.
+        self._envs: dict[str, tuple[SawyerClassEnv, gymnasium.Env[Any, Any]]] = {}
+        self._env: gymnasium.Env[Any, Any] | None = None
         self._reset_needed = True
-        self.seed_tasks(seed)
         self.action_space = action_box()
+        name = benchmark if isinstance(benchmark, str) else None
         if isinstance(benchmark, str):
-            self._name = benchmark
-            benchmark = make_benchmark(benchmark, env_name=env_name, seed=seed, num_goals=num_goals)
-        if benchmark is None:
-            if self._onehot:
-                raise ValueError("add_env_onehot needs a benchmark to know its classes, got None")
-            self._arrange(all_classes(), goals_visible=True)
+            benchmark = make_benchmark(
+                benchmark,
+                env_name=env_name,
+                train_classes=train_classes,
+                test_classes=test_classes,
+                seed=seed,
+                num_goals=num_goals,
+            )
+        self._source: BenchmarkTasks | None = None
+        if benchmark is not None:
+            self._source = BenchmarkTasks(benchmark, kind, bool(add_env_onehot), name)
+            self._source.seed(seed)
+            self._layout = self._source.layout
+        elif add_env_onehot:
+            raise ValueError("add_env_onehot needs a benchmark to know its classes, got None")
         else:
-            self._take(benchmark)
+            self._layout = Layout(all_classes(), goals_visible=True, onehot=False)
+        check_camera(self._settings, self._layout.classes)
+        self.observation_space = self._layout.space
+        if self._source is not None and self._wrapper is not None:
+            _, env = self._built(self.tasks[0], self._layout)
+            self.observation_space = env.observation_space
 
-    # What there is.
+    # The tasks.
+
+    @property
+    def tasks(self) -> list[Any]:
+        """The benchmark's `metaworld.Task`s in its order; none without a benchmark."""
+        return [] if self._source is None else self._source.tasks
 
     @property
     def num_tasks(self) -> int:
         """How many tasks there are; 0 without a benchmark."""
-        return sum(len(tasks) for tasks in self._tasks.values())
+        return len(self.tasks)
 
     @property
     def task_names(self) -> tuple[str, ...]:
         """The classes, in the order of the one-hot."""
-        return tuple(self._pool.classes)
+        return tuple(self._layout.classes)
+
+    @property
+    def classes(self) -> dict[str, type[Any]]:
+        """The Sawyer class of each name, in the order of the one-hot."""
+        return dict(self._layout.classes)
+
+    @property
+    def goals_visible(self) -> bool:
+        """Whether observations show the goal."""
+        return self._layout.goals_visible
 
     @property
     def env_observation_space(self) -> Any:
         """`observation_space` without the one-hot at its end."""
-        return self.observation_space if self._wrapper is not None else self._pool.observation_space
+        return self.observation_space if self._wrapper is not None else self._layout.box
 
     @property
     def envs_built(self) -> int:
         """How many classes have been built so far."""
-        return self._pool.envs_built
+        return len(self._envs)
 
     def get_task(self) -> SetTaskDict | None:
         """The present task, or ``None`` before the first was set."""
@@ -139,32 +178,16 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         Raises:
             ValueError: If there is no benchmark to draw from, or ``n_tasks`` is negative.
         """
-        if not self._tasks:
+        if self._source is None:
             raise ValueError("sample_tasks needs a benchmark; this environment was made without")
         if isinstance(n_tasks, bool) or not isinstance(n_tasks, (int, np.integer)) or n_tasks < 0:
             raise ValueError(f"n_tasks must be zero or a positive integer, got {n_tasks!r}")
-        names = list(self._tasks)
-        drawn = []
-        for _ in range(n_tasks):
-            name = names[self._next_class % len(names)]
-            self._next_class += 1
-            tasks = self._tasks[name]
-            if not self._sweeps.get(name):
-                self._sweeps[name] = self._order.permutation(len(tasks)).tolist()
-            drawn.append(dict(tasks[self._sweeps[name].pop()]))
-        return drawn
-
-    def sample_task_of(self, class_name: str, rng: np.random.Generator) -> SetTaskDict:
-        """Draws any task of a class from ``rng``, leaving this environment's own order alone."""
-        tasks = self._tasks[class_name]
-        return dict(tasks[int(rng.integers(len(tasks)))])
+        return self._source.sample(int(n_tasks))
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the order of `sample_tasks`, from entropy when ``seed`` is ``None``."""
-        value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
-        self._order = seeding.task_generator(value)
-        self._sweeps: dict[str, list[int]] = {}
-        self._next_class = 0
+        if self._source is not None:
+            self._source.seed(seed)
 
     def set_task(self, task: SetTaskDict) -> None:
         """Makes ``task`` the present one; the next `reset` begins it.
@@ -173,21 +196,25 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             task: As `sample_tasks` returns it.
 
         Raises:
-            ValueError: If it is malformed, of the other kind, or of another benchmark.
+            ValueError: If it is malformed, of the other kind, of another benchmark, or needs
+                another observation space; the present task then stays.
         """
-        self._require_ours(task)
-        inner = task["inner"]
-        if not self._own and layout_of_task(task) != self._layout():
-            self._arrange(resolve_classes(task["classes"]), goals_visible=task["goals_visible"])
-            self._onehot = task["add_env_onehot"]
-            self._declare_space()
-        env = self._build(inner)
-        env.unwrapped.set_task(inner)  # type: ignore[attr-defined]
-        if not self._own and self._wrapper is not None:
-            self.observation_space = env.observation_space
-        self._env = env
+        check_task(task)
+        if self._kind is not None and task["kind"] != self._kind:
+            raise ValueError(
+                f"this environment is for {self._kind} tasks, got a {task['kind']} task"
+            )
+        layout = self._layout_for(task)
+        self._turn(task["inner"], layout)
         self._task = dict(task)
-        self._reset_needed = True
+
+    def turn_to(self, place: int) -> gymnasium.Env[Any, Any]:
+        """Makes ``tasks[place]`` the present task; returns the environment that plays it."""
+        if self._source is None:
+            raise ValueError("turn_to needs a benchmark; this environment was made without")
+        env = self._turn(self._source.tasks[place], self._layout)
+        self._task = self._source.describe(place)
+        return env
 
     # Episodes.
 
@@ -202,18 +229,21 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             ResetNeeded: If no task was set and there is no benchmark to take one from.
+            ValueError: If the task cannot be set, or there are other options.
         """
+        check_options(options, ("task",), "MetaWorldSetTaskEnv")
         super().reset(seed=seed)
         if seed is not None:
             self.seed_tasks(seed)
         if options and "task" in options:
             self.set_task(options["task"])
-        elif self._task is None:
-            if not self._tasks:
-                raise ResetNeeded("no task was set: call set_task(task) before reset()")
-            self.set_task(next(iter(self._tasks.values()))[0])
-        elif self._reset_needed and not self._wrapped:
-            self.set_task(self._task)
+        elif self._env is None:
+            if self._task is not None:  # a copy, on the task that it was copied on
+                self.set_task(self._task)
+            elif self.tasks:
+                self.turn_to(0)
+        if self._env is None:
+            raise ResetNeeded("no task was set: call set_task(task) before reset()")
         obs, info = self._env.reset(seed=seed)
         self._reset_needed = False
         return obs, info
@@ -225,138 +255,88 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             ResetNeeded: If the task was set and not reset since.
             ValueError: If the action has another shape than ``(4,)`` or is not finite.
         """
-        if self._reset_needed:
+        if self._reset_needed or self._env is None:
             raise ResetNeeded("call reset() after set_task() and before step()")
         obs, reward, terminated, truncated, info = self._env.step(action)
         return obs, float(reward), terminated, truncated, info
 
     def render(self) -> Any:
         """A frame of the present class."""
-        if self._reset_needed:
+        if self._reset_needed or self._env is None:
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
 
     def close(self) -> None:
         """Closes every class that was built."""
-        for env in self._wrapped.values():
-            env.close()
-        self._pool.close()
+        close_all(env for _, env in self._envs.values())
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy builds its own simulations, on the same task, at its first reset.
-        state = {**self.__dict__, "_wrapped": {}, "_reset_needed": True}
-        state.pop("_env", None)
-        return state
+        return {**self.__dict__, "_envs": {}, "_env": None, "_reset_needed": True}
 
     # How it is arranged.
 
-    def _take(self, benchmark: Any) -> None:
-        """Takes the classes and tasks of a benchmark."""
-        if not isinstance(benchmark, metaworld().Benchmark):
-            raise ValueError(
-                f"benchmark must be a metaworld.Benchmark or the name of one, got {benchmark!r}"
-            )
-        splits: dict[Kind, tuple[Any, Any]] = {
-            "train": (benchmark.train_classes, benchmark.train_tasks),
-            "test": (getattr(benchmark, "_test_classes", {}), benchmark.test_tasks),
-        }
-        kinds: list[Kind] = [self._kind] if self._kind else [k for k in splits if splits[k][1]]
-        tasks = {kind: list(splits[kind][1]) for kind in kinds}
-        if not any(tasks.values()):
-            raise ValueError(f"{type(benchmark).__name__} has no {self._kind or ''} tasks")
-        classes: dict[str, type[Any]] = {}
-        for kind in kinds:
-            classes.update(splits[kind][0])
-        visible = goal_is_visible(tasks[kinds[0]][0])
-        if self._onehot and (not visible or "test" in kinds):
-            raise ValueError(
-                "add_env_onehot is for the train tasks of multi-task benchmarks, got "
-                f"{type(benchmark).__name__} with kind={self._kind!r}"
-            )
-        self._name = self._name or type(benchmark).__name__
-        self._arrange(classes, goals_visible=visible)
-        self._declare_space()
-        short = shorten_classes(classes)
-        for kind in kinds:
-            for inner in tasks[kind]:
-                described = {
-                    "benchmark": self._name,
-                    "kind": kind,
-                    "add_env_onehot": self._onehot,
-                    "goals_visible": visible,
-                    "classes": short,
-                    "inner": inner,
-                }
-                self._tasks.setdefault(inner.env_name, []).append(described)
-        if self._wrapper is not None:
-            first = next(iter(self._tasks.values()))[0]["inner"]
-            self.observation_space = self._build(first).observation_space
+    def _layout_for(self, task: SetTaskDict) -> Layout:
+        """The layout in which a task is played here.
 
-    def _arrange(self, classes: Mapping[str, type[Any]], *, goals_visible: bool) -> None:
-        """Makes the pool of these classes."""
-        for env in self._wrapped.values():
-            env.close()
-        self._wrapped = {}
-        self._pool = ClassPool(
-            classes,
-            goals_visible=goals_visible,
-            settings=self._settings,
-            max_episode_steps=self._max_episode_steps,
-        )
-        self._declare_space()
-
-    def _declare_space(self) -> None:
-        box: Box = self._pool.observation_space
-        self.observation_space = (
-            append_onehot(box, len(self._pool.classes)) if self._onehot else box
-        )
-
-    def _require_ours(self, task: Any) -> None:
-        """Raises `ValueError` unless ``task`` can be set here."""
-        check_task(task)
-        if self._kind is not None and task["kind"] != self._kind:
-            raise ValueError(
-                f"this environment is for {self._kind} tasks, got a {task['kind']} task"
-            )
-        if self._own and not self._fits(task):
-            raise ValueError(
-                f"this environment is for tasks of {self._name} with "
-                f"add_env_onehot={self._onehot}, got one of {task['benchmark']} with "
-                f"add_env_onehot={task['add_env_onehot']}"
-            )
-
-    def _fits(self, task: SetTaskDict) -> bool:
-        """Whether the task is played in the same observation space."""
-        classes, visible, onehot = layout_of_task(task)
-        if onehot or self._onehot:
-            return (classes, visible, onehot) == self._layout()
+        Raises:
+            ValueError: If it does not fit into the observation space.
+        """
+        mine, classes = self._layout, resolve_classes(task["classes"])
+        visible, onehot = task["goals_visible"], task["add_env_onehot"]
         name = task["inner"].env_name
-        known = self._pool.classes.get(name) is dict(classes)[name]
-        return known and visible == self._pool.goals_visible
+        same_kind = (visible, onehot) == (mine.goals_visible, mine.onehot)
+        if same_kind and (list(classes.items()) == list(mine.classes.items())):
+            return mine
+        if self.tasks or self._task is not None:
+            if same_kind and not onehot and mine.classes.get(name) is classes[name]:
+                return mine
+            of = f"tasks of {self._source.name}" if self._source else "tasks like its first"
+            raise ValueError(
+                f"this environment is for {of} with add_env_onehot={mine.onehot} and "
+                f"goals_visible={mine.goals_visible}, got {name!r} of {task['benchmark']} with "
+                f"add_env_onehot={onehot} and goals_visible={visible}: it needs another "
+                "observation space"
+            )
+        return Layout(classes, visible, onehot)
 
-    def _layout(self) -> tuple[Any, ...]:
-        """What the observation space depends on."""
-        return tuple(self._pool.classes.items()), self._pool.goals_visible, self._onehot
-
-    def _build(self, inner: Any) -> gymnasium.Env[Any, Any]:
-        """The environment of the task's class, wrapped, built on first use."""
-        name = inner.env_name
-        if name in self._wrapped:
-            return self._wrapped[name]
-        base = self._pool.get(name)
-        env: gymnasium.Env[Any, Any] = TaskNameWrapper(base, task_name=name)
-        if self._onehot:
-            index = list(self._pool.classes).index(name)
-            env = TaskOnehotWrapper(env, index, len(self._pool.classes))
+    def _turn(self, inner: Any, layout: Layout) -> gymnasium.Env[Any, Any]:
+        """Turns to a task; whatever fails, it fails before anything is changed."""
+        bare, env = self._built(inner, layout)
+        bare.set_task(inner)
+        if layout is not self._layout:
+            self._layout, self.observation_space = layout, layout.space
         if self._wrapper is not None:
-            base.set_task(inner)
-            env = self._wrapper(env, inner)
-            if not isinstance(env, gymnasium.Env):
-                raise TypeError(f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}")
-            if self._wrapped and env.observation_space != self.observation_space:
-                raise ValueError(
-                    f"wrapper gives {name!r} the observation space {env.observation_space}, "
-                    f"expected {self.observation_space} as for the other classes"
-                )
-        self._wrapped[name] = env
+            self.observation_space = env.observation_space
+        self._env = env
+        self._reset_needed = True
         return env
+
+    def _built(self, inner: Any, layout: Layout) -> tuple[SawyerClassEnv, gymnasium.Env[Any, Any]]:
+        """The environment of the task's class, bare and wrapped, built on first use."""
+        name = inner.env_name
+        if name in self._envs:
+            return self._envs[name]
+        bare = SawyerClassEnv(
+            name, layout.classes[name], layout.box, self._settings, self._max_episode_steps
+        )
+        env: gymnasium.Env[Any, Any] = bare
+        if layout.onehot:
+            env = TaskOnehotWrapper(bare, list(layout.classes).index(name), len(layout.classes))
+        if self._wrapper is not None:
+            with contextlib.ExitStack() as undo:
+                undo.callback(bare.close)
+                bare.set_task(inner)
+                env = self._wrapper(env, inner)
+                if not isinstance(env, gymnasium.Env):
+                    raise TypeError(
+                        f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}"
+                    )
+                if self._envs and env.observation_space != self.observation_space:
+                    raise ValueError(
+                        f"wrapper gives {name!r} the observation space {env.observation_space}, "
+                        f"expected {self.observation_space} as for the other classes"
+                    )
+                undo.pop_all()
+        self._envs[name] = bare, env
+        return bare, env

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 
@@ -12,11 +13,9 @@ Checkpoint = tuple[str, dict[str, Any]]
 
 
 class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
-    """``sample_tasks``, ``get_checkpoint`` and ``load_checkpoint`` around a whole environment.
+    """The methods of Meta-World's own wrappers, under their names, around a whole environment.
 
-    The outermost wrapper, so that a new task also begins a new episode of the wrappers below. The
-    names are those of Meta-World's own wrappers; ``toggle_sample_tasks_on_reset``,
-    ``toggle_terminate_on_success`` and ``task_name`` are found on `MetaWorldMTEnv`.
+    The outermost wrapper, so that a new task also begins a new episode of the wrappers below.
 
     Args:
         env: A `MetaWorldMTEnv`, wrapped or not.
@@ -26,16 +25,33 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
     def __init__(self, env: gymnasium.Env[Any, Any], checkpoint_id: str) -> None:
         super().__init__(env)
         self.checkpoint_id = checkpoint_id
-        inner: Any = env
-        while not isinstance(inner, MetaWorldMTEnv):
-            inner = inner.env
-        self._mt_env: MetaWorldMTEnv = inner
+
+    @property
+    def _mt_env(self) -> MetaWorldMTEnv:
+        unwrapped = self.unwrapped
+        assert isinstance(unwrapped, MetaWorldMTEnv)
+        return unwrapped
+
+    @property
+    def task_name(self) -> str:
+        """The upstream name of the present class, such as ``"SawyerReachEnvV3"``."""
+        env = self._mt_env
+        name = env.task_names[env.task_ids[env.get_task_state()]]
+        return env.env.classes[name].__name__
 
     def sample_tasks(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         """Draws the next task and begins its first episode."""
         return self.reset(seed=seed, options={**(options or {}), "resample_task": True})
+
+    def toggle_sample_tasks_on_reset(self, on: bool) -> None:
+        """Says whether every reset draws a task."""
+        self._mt_env.sample_tasks_on_reset = bool(on)
+
+    def toggle_terminate_on_success(self, on: bool) -> None:
+        """Says whether a success ends the episode."""
+        self._mt_env.terminate_on_success = bool(on)
 
     def get_checkpoint(self) -> Checkpoint:
         """This environment's id and its state between two episodes, ready for JSON."""
@@ -45,7 +61,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         """Takes this environment's own from a list of checkpoints; `reset` then goes on from it.
 
         Raises:
-            ValueError: If it is not among them.
+            ValueError: If it is not among them, or of other tasks.
         """
         for name, state in checkpoints:
             if name == self.checkpoint_id:
@@ -54,3 +70,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         raise ValueError(
             f"no checkpoint of {self.checkpoint_id!r} among {[name for name, _ in checkpoints]}"
         )
+
+
+class RecordingTaskControl(TaskControl, RecordEpisodeStatistics):
+    """`TaskControl` and Gymnasium's ``RecordEpisodeStatistics`` in one layer."""

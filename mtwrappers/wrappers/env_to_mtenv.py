@@ -169,6 +169,8 @@ class EnvToMTEnv(TaskListMTEnv):
     def _describe(self) -> None:
         if self._space is None:
             super()._describe()
+        else:
+            self._task_info = {}
 
     def _branch(self) -> int:
         return 0

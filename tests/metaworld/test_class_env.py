@@ -1,6 +1,5 @@
 """One Sawyer class under Gymnasium's contract; every class plays once beside Meta-World's own."""
 
-import pickle
 from types import SimpleNamespace
 
 import metaworld
@@ -11,7 +10,7 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.class_env import (
-    ClassPool,
+    SawyerClassEnv,
     SawyerSettings,
     action_box,
     observation_box,
@@ -21,17 +20,14 @@ CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 REACH = {"reach-v3": CLASSES["reach-v3"]}
 
 
-def pool_of(classes, *, goals_visible=True, max_episode_steps=500, **settings):
-    return ClassPool(
-        classes,
-        goals_visible=goals_visible,
-        settings=SawyerSettings(**settings),
-        max_episode_steps=max_episode_steps,
-    )
+def build(name, *, max_episode_steps=500, **settings):
+    cls = CLASSES[name]
+    box = observation_box({name: cls}, goals_visible=True)
+    return SawyerClassEnv(name, cls, box, SawyerSettings(**settings), max_episode_steps)
 
 
 def reach(**kwargs):
-    env = pool_of(REACH, **kwargs).get("reach-v3")
+    env = build("reach-v3", **kwargs)
     env.set_task(make_benchmark("MT1", num_goals=2).train_tasks[0])
     return env
 
@@ -58,20 +54,21 @@ def play(env, task, actions, policy=None):
 def played(request):
     """One class, ours and Meta-World's, on two visible goals and on a hidden one."""
     name = request.param
-    pool = pool_of({name: CLASSES[name]})
+    env = build(name)
     shown, hidden = (
         make_benchmark(b, env_name=name, num_goals=2).train_tasks for b in ("MT1", "ML1")
     )
     bare = CLASSES[name]()
     ours, theirs = [], []
-    for env, episodes in ((pool.get(name), ours), (bare, theirs)):
-        episodes.append(play(env, shown[0], random_actions(10)))
-        episodes.append(play(env, hidden[1], random_actions(10)))
-        episodes.append(play(env, shown[1], range(60), ENV_POLICY_MAP[name]()))
+    for one, episodes in ((env, ours), (bare, theirs)):
+        episodes.append(play(one, shown[0], random_actions(10)))
+        episodes.append(play(one, hidden[1], random_actions(10)))
+        episodes.append(play(one, shown[1], range(60), ENV_POLICY_MAP[name]()))
     return SimpleNamespace(
+        name=name,
         ours=ours,
         theirs=theirs,
-        visible_box=pool.observation_space,
+        visible_box=env.observation_space,
         hidden_box=observation_box({name: CLASSES[name]}, goals_visible=False),
     )
 
@@ -82,7 +79,8 @@ def test_observations_and_rewards_are_those_of_the_bare_class_bit_for_bit(played
             assert np.array_equal(our[0], their[0])
         for our, their in zip(ours[1:], theirs[1:], strict=True):
             assert our[1] == their[1]
-            assert our[4] == {key: float(value) for key, value in their[4].items()}
+            numbers = {key: float(value) for key, value in their[4].items()}
+            assert our[4] == {**numbers, "task_name": played.name}
 
 
 def test_observations_lie_inside_the_tightest_space_from_reset_on(played):
@@ -101,13 +99,13 @@ def test_goals_are_shown_or_hidden_as_the_task_says(played):
 
 def test_scalars_are_plain_and_infos_have_the_same_keys_on_reset_and_step(played):
     for (_, first_info), *steps in played.ours:
-        assert {type(value) for value in first_info.values()} == {float}
+        assert [k for k, v in first_info.items() if type(v) is not float] == ["task_name"]
         for _, reward, terminated, truncated, info in steps:
             assert type(reward) is float
             assert terminated is False
             assert truncated is False
             assert info.keys() == first_info.keys()
-            assert {type(value) for value in info.values()} == {float}
+            assert [k for k, v in info.items() if type(v) is not float] == ["task_name"]
 
 
 def test_the_observation_box_has_the_bounds_of_hand_gripper_objects_and_goal():
@@ -246,24 +244,3 @@ def test_the_reward_function_version_reaches_the_class():
 def test_settings_that_do_not_exist_are_refused(settings, message):
     with pytest.raises(ValueError, match=message):
         SawyerSettings(**settings)
-
-
-def test_a_pool_builds_a_class_on_first_use_and_keeps_it():
-    pool = pool_of({name: CLASSES[name] for name in ("reach-v3", "push-v3")})
-    assert pool.envs_built == 0
-    push = pool.get("push-v3")
-    assert pool.get("push-v3") is push
-    assert pool.envs_built == 1
-    assert push.observation_space == pool.observation_space
-
-
-def test_a_pickled_pool_is_a_plan_that_builds_its_own_environments():
-    pool = pool_of(REACH, render_mode="rgb_array", camera_name="corner2", max_episode_steps=7)
-    pool.get("reach-v3")
-    copy = pickle.loads(pickle.dumps(pool))
-    assert copy.envs_built == 0
-    assert copy.settings == SawyerSettings(render_mode="rgb_array", camera_name="corner2")
-    assert copy.max_episode_steps == 7
-    assert copy.observation_space == pool.observation_space
-    assert copy.get("reach-v3") is not pool.get("reach-v3")
-    assert copy.get("reach-v3").action_space == action_box()

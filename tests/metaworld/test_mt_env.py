@@ -110,12 +110,6 @@ def test_infos_and_task_obs_name_the_class_of_the_task():
         assert env.get_task_obs() == index
 
 
-def test_task_name_is_that_of_the_upstream_class():
-    env = MetaWorldMTEnv(**PAIR_ENV)
-    env.set_task_state(4)
-    assert env.task_name == "SawyerPushEnvV3"
-
-
 def test_a_task_that_was_set_is_kept_by_the_next_reset_and_by_no_later_one():
     env = MetaWorldMTEnv("MT1", num_goals=50)
     env.reset(seed=0)
@@ -183,7 +177,7 @@ def test_without_sampling_on_reset_only_the_first_and_seeded_resets_draw():
     drawn = tasks_drawn(env, 4, seed=0)
     assert drawn == [drawn[0]] * 4
     assert tasks_drawn(env, 1, seed=1) != drawn[:1]
-    env.toggle_sample_tasks_on_reset(True)
+    env.sample_tasks_on_reset = True
     assert len(set(tasks_drawn(env, 8))) > 1
 
 
@@ -227,7 +221,7 @@ def test_a_success_ends_the_episode_only_when_asked_for(on):
 
 def test_terminating_on_success_can_be_switched_off_again():
     env = MetaWorldMTEnv(**REACH_GOAL, terminate_on_success=True)
-    env.toggle_terminate_on_success(False)
+    env.terminate_on_success = False
     obs, _ = env.reset(options={"task_state": 0})
     success = False
     while not success:
@@ -299,7 +293,7 @@ class TestACopy:
         other = copy_of(env)
         other.reset()
         assert other.render_mode == "rgb_array"
-        settings = other._pool.settings
+        settings = other.env._settings
         assert (settings.camera_name, settings.width) == ("corner2", 64)
 
 

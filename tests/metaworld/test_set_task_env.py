@@ -290,13 +290,24 @@ def test_without_a_one_hot_the_info_names_the_task_only():
     assert "task_id" not in info
 
 
-def test_an_environment_without_arguments_takes_the_space_of_the_task_it_is_given():
-    env = MetaWorldSetTaskEnv()
-    for kwargs in (ONEHOT, {"benchmark": "ML10", "num_goals": 2}, ONEHOT):
-        source = MetaWorldSetTaskEnv(**kwargs)
-        env.set_task(source.sample_tasks(1)[0])
-        assert env.observation_space == source.observation_space
+def test_the_first_task_of_an_environment_without_arguments_fixes_its_space():
+    sources = [
+        MetaWorldSetTaskEnv(**kwargs) for kwargs in (ONEHOT, {"benchmark": "ML10", "num_goals": 2})
+    ]
+    for source, other in (sources, sources[::-1]):
+        env = MetaWorldSetTaskEnv()
+        first, second = source.sample_tasks(2)
+        env.set_task(first)
+        outer = TransformObservation(env, lambda obs: obs, None)
+        assert outer.observation_space == source.observation_space
+        env.set_task(second)
+        [foreign] = other.sample_tasks(1)
+        message = r"tasks like its first .*, got '.*-v3' of M.10 .* another observation space"
+        with pytest.raises(ValueError, match=message):
+            env.set_task(foreign)
+        assert same(env.get_task(), second)
         assert env.reset()[0] in env.observation_space
+        assert env.observation_space == outer.observation_space == source.observation_space
 
 
 # Episodes.
@@ -674,6 +685,25 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(task, benchmark, 
     assert same(play(env), expected)
 
 
+def test_a_wrapper_that_fails_leaves_the_task_and_the_space(task):
+    def wrapper(env, task):
+        if task.env_name == "push-v3":
+            raise OSError("no")
+        return env
+
+    env = MetaWorldSetTaskEnv(wrapper=wrapper)
+    space = env.observation_space
+    reach, push = MetaWorldSetTaskEnv("MT10", num_goals=1).sample_tasks(2)
+    for present in (None, reach):
+        with pytest.raises(OSError, match="no"):
+            env.set_task(push)
+        assert same(env.get_task(), present)
+        assert env.observation_space == space
+        env.set_task(reach)
+        space = env.observation_space
+    assert env.reset()[1]["task_name"] == "reach-v3"
+
+
 def test_a_task_that_fails_to_be_set_leaves_the_observation_space(task):
     env = MetaWorldSetTaskEnv()
     env.set_task(task)
@@ -700,14 +730,14 @@ def test_a_task_of_the_other_kind_is_refused(kind, other):
 @pytest.mark.parametrize(
     ("source", "got"),
     [
-        ({"benchmark": "ML10"}, "got one of ML10 with add_env_onehot=False"),
-        ({"benchmark": "MT10"}, "got one of MT10 with add_env_onehot=False"),
-        ({"benchmark": "MT1"}, "got one of MT1 with add_env_onehot=False"),
+        ({"benchmark": "ML10"}, "'reach-v3' of ML10 with add_env_onehot=False"),
+        ({"benchmark": "MT10"}, "'reach-v3' of MT10 with add_env_onehot=False"),
+        ({"benchmark": "MT1"}, "'reach-v3' of MT1 with add_env_onehot=False"),
     ],
 )
 def test_a_task_of_another_benchmark_is_refused(source, got):
     env = MetaWorldSetTaskEnv(**ONEHOT)
-    message = f"this environment is for tasks of MT10 with add_env_onehot=True, {got}"
+    message = f"for tasks of MT10 with add_env_onehot=True and goals_visible=True, got {got}"
     with pytest.raises(ValueError, match=re.escape(message)):
         env.set_task(MetaWorldSetTaskEnv(**source, num_goals=1).sample_tasks(1)[0])
 

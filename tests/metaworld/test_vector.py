@@ -16,7 +16,7 @@ from metaworld import ALL_V3_ENVIRONMENTS
 from metaworld.evaluation import evaluation, metalearning_evaluation
 from metaworld.policies import ENV_POLICY_MAP
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, MetaWorldSetTaskEnv
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import equal
 
@@ -290,23 +290,14 @@ def test_a_total_leaves_only_the_first_goals_of_each_class():
 @both
 @pytest.mark.parametrize("seed", [0, 7, None])
 @pytest.mark.parametrize(("name", "kwargs"), [("CustomMT", {}), ("ML1-train", {"num_envs": 3})])
-def test_all_environments_have_the_same_goals(name, kwargs, seed, execution):
+def test_the_tasks_of_all_environments_are_those_of_the_benchmark(name, kwargs, seed, execution):
     with make_vec(name, num_goals=3, seed=seed, **kwargs, **execution) as envs:
-        tasks = envs.get_attr("tasks")
-        assert all(own == tasks[0] for own in tasks)
-        if seed is not None:
-            benchmark = {"CustomMT": "CustomMT", "ML1-train": "ML1"}[name]
-            classes = {"train_classes": ["reach-v3", "push-v3"]} if name == "CustomMT" else {}
-            made = make_benchmark(benchmark, seed=seed, num_goals=3, **classes)
-            assert tasks[0] == made.train_tasks
-
-
-def test_without_a_seed_the_goals_are_others_each_time():
-    tasks = []
-    for _ in range(2):
-        with make_vec("MT1", num_goals=2, seed=None) as envs:
-            tasks.append(envs.get_attr("tasks")[0])
-    assert tasks[0] != tasks[1]
+        benchmark = {"CustomMT": "CustomMT", "ML1-train": "ML1"}[name]
+        classes = {"train_classes": ["reach-v3", "push-v3"]} if name == "CustomMT" else {}
+        made = make_benchmark(benchmark, seed=seed or 0, num_goals=3, **classes)
+        own = zip(envs.get_attr("task_states"), envs.get_attr("tasks"), strict=True)
+        held = {state: task for of_one in own for state, task in zip(*of_one, strict=True)}
+        assert held == dict(enumerate(made.train_tasks))
 
 
 @both
@@ -665,10 +656,94 @@ def test_a_checkpoint_that_is_missing_is_named(execution):
             envs.call("load_checkpoint", saved[:1])
 
 
-def test_a_checkpoint_of_other_goals_is_refused():
-    with make_vec("CustomMT", num_goals=3) as envs, make_vec("CustomMT", num_goals=4) as other:
-        message = (
-            "environment 0.*: expected the state of an environment on the tasks .*4.* one on .*3"
-        )
+@pytest.mark.parametrize("other", [{"num_goals": 4}, {"seed": 2}])
+def test_a_checkpoint_of_other_goals_is_refused_and_nothing_changes(other):
+    with (
+        make_vec("CustomMT", num_goals=3, seed=1) as envs,
+        make_vec("CustomMT", **{"num_goals": 3, "seed": 1, **other}) as others,
+    ):
+        envs.reset(seed=5)
+        state = others.call("get_task_state")
+        message = r"expected the state of an .* on the tasks {.*'goals': '\w{16}'}, got one on {"
         with pytest.raises(ValueError, match=message):
-            other.call("load_checkpoint", envs.call("get_checkpoint"))
+            others.call("load_checkpoint", envs.call("get_checkpoint"))
+        assert others.call("get_task_state") == state
+
+
+def test_a_checkpoint_is_a_few_hundred_bytes_of_json():
+    with make_vec("MT10", num_goals=50) as envs:
+        envs.reset(seed=5)
+        for _, state in envs.call("get_checkpoint"):
+            assert len(json.dumps(state)) < 1500
+
+
+# The seed of an id.
+
+
+def tasks_played(envs, n=3):
+    drawn = []
+    for _ in range(n):
+        envs.reset()
+        drawn.append(envs.call("get_task_state"))
+    return drawn
+
+
+def test_a_seed_makes_runs_repeat_though_no_reset_is_given_one():
+    runs = []
+    for seed in (1, 1, 2, None, None):
+        with make_vec("CustomMT", 6, num_goals=50, seed=seed) as envs:
+            runs.append((tasks_played(envs), envs.action_space.sample().tolist()))
+    assert runs[0] == runs[1]
+    assert len({str(tasks) for tasks, _ in runs}) == 4
+    # Each environment draws on its own: equal streams would give equal columns.
+    columns = list(zip(*runs[0][0], strict=True))
+    assert len(set(columns[:3])) == 3
+
+
+def test_the_first_reset_is_that_of_the_seed():
+    with (
+        make_vec("CustomMT", num_goals=9, seed=3) as envs,
+        make_vec("CustomMT", num_goals=9, seed=3) as other,
+    ):
+        assert equal(envs.reset(), other.reset(seed=3))
+        assert equal(envs.reset(), other.reset())
+
+
+def test_a_single_environment_repeats_too():
+    runs = []
+    for seed in (1, 1, 2, None, None):
+        env = gymnasium.make("mtwrappers/MT1-v0", seed=seed)
+        tasks = []
+        for _ in range(6):
+            env.reset()
+            tasks.append(env.get_wrapper_attr("get_task_state")())
+        runs.append((*tasks, *env.action_space.sample().tolist()))
+    assert runs[0] == runs[1]
+    assert len(set(runs)) == 4
+
+
+# A slot.
+
+
+def test_a_slot_holds_the_tasks_of_its_own_class_and_refuses_others():
+    with make_vec("MT10", num_goals=5) as envs:
+        envs.reset(seed=0)
+        slot = envs.envs[3]
+        made = make_benchmark("MT10", num_goals=5).train_tasks
+        assert slot.get_wrapper_attr("tasks") == made[15:20]
+        assert slot.get_wrapper_attr("task_states") == (15, 16, 17, 18, 19)
+        assert slot.get_wrapper_attr("num_tasks") == 5
+        slot.reset(options={"task_state": 17})
+        with pytest.raises(ValueError, match=r"environment's own \[15, 16, 17, 18, 19\], got 3"):
+            slot.reset(options={"task_state": 3})
+        assert slot.get_wrapper_attr("get_task_state")() == 17
+
+
+def test_a_slot_is_made_of_the_wrappers_that_this_package_is_known_for():
+    with make_vec("MT10", num_goals=2) as envs:
+        slot, layers = envs.envs[4], []
+        while isinstance(slot, gymnasium.Wrapper):
+            layers.append(type(slot).__name__)
+            slot = slot.env
+        assert layers == ["RecordingTaskControl", "TaskOnehotWrapper", "FlattenMTEnv"]
+        assert type(slot.env) is MetaWorldSetTaskEnv

@@ -6,7 +6,8 @@ import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.metaworld.benchmarks import make_benchmark
-from mtwrappers.metaworld.entry_points import make_class_env
+from mtwrappers.metaworld.mt_env import part_of
+from mtwrappers.metaworld.registered import Inputs, make_slot
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv
 from tests.vector.fakes import BagEnv, BoxCountingEnv, NestedEnv, WordEnv, short_episodes
@@ -30,19 +31,17 @@ MAKERS = {
 
 def make_metaworld(benchmark, lengths, **kwargs):
     """A constructor a class, each of which moves between the class's two goals."""
-    classes = list(make_benchmark(benchmark, num_goals=2, **kwargs).train_classes)
+    made = make_benchmark(benchmark, num_goals=2, **kwargs)
     return [
         partial(
-            make_class_env,
+            make_slot,
+            part_of(made, "train", [2 * i, 2 * i + 1]),
+            Inputs("none" if benchmark.startswith("ML") else "onehot"),
             checkpoint_id=name,
-            benchmark=benchmark,
-            num_goals=2,
-            task_states=[2 * i, 2 * i + 1],
-            max_episode_steps=lengths[i % len(lengths)],
             record_episode_statistics=True,
-            **kwargs,
+            max_episode_steps=lengths[i % len(lengths)],
         )
-        for i, name in enumerate(classes)
+        for i, name in enumerate(made.train_classes)
     ]
 
 

@@ -1,4 +1,5 @@
 import copy
+import json
 import pickle
 import random
 
@@ -324,3 +325,82 @@ def test_there_must_be_one_name_for_each_task(counting, names):
 def test_an_unknown_selection_is_refused(counting):
     with pytest.raises(ValueError, match=r"select must be one of .*, got 'best'"):
         EnvToMTEnv(counting, [0, 1], start_at, select="best")
+
+
+# A space of tasks.
+
+GOALS = Box(np.array([0.0, 10.0]), np.array([1.0, 20.0]), dtype=np.float64)
+
+
+def remember(env, task):
+    env.unwrapped.task = task
+
+
+def space_env(**kwargs):
+    return EnvToMTEnv(CountingEnv(), GOALS, remember, **kwargs)
+
+
+def test_an_environment_over_a_space_of_tasks_keeps_the_contract():
+    check_mtenv(space_env())
+    check_mtenv(space_env(sample_tasks_on_reset=True))
+    assert check_env_warnings(space_env(), skip_render_check=True) == []
+
+
+def test_a_task_is_an_element_of_the_space_and_is_shown():
+    env = space_env()
+    env.seed_task(0)
+    env.reset_task_state()
+    obs, info = env.reset()
+    task = env.get_task_state()
+    assert env.task_observation_space == GOALS
+    assert task in GOALS
+    assert np.array_equal(obs["task_obs"], task)
+    assert np.array_equal(env.env.task, task)
+    assert "task_id" not in info
+    obs["task_obs"][:] = env.get_task_state()[:] = 0
+    assert np.array_equal(env.get_task_state(), task)
+    env.reset(options={"task_state": np.array([0.5, 11.0])})
+    assert env.env.task.tolist() == [0.5, 11.0]
+    with pytest.raises(ValueError, match=r"must be an element of Box.*, got array\(\[ 2"):
+        env.set_task_state(np.array([2.0, 11.0]))
+    assert env.get_task_state().tolist() == [0.5, 11.0]
+
+
+def test_the_task_stream_draws_from_the_space():
+    drawn = []
+    for seed in (0, 0, 1):
+        env = space_env(sample_tasks_on_reset=True)
+        env.reset(seed=seed)
+        states = [env.get_task_state()]
+        env.reset()
+        drawn.append([*states, env.get_task_state()])
+    assert equal(drawn[0], drawn[1])
+    assert not equal(drawn[0], drawn[2])
+    assert not equal(drawn[0][0], drawn[0][1])
+
+
+def test_what_a_list_has_and_a_space_has_not():
+    env = space_env()
+    for name in ("num_tasks", "task_states", "task_ids"):
+        assert not hasattr(env, name)
+    for kwargs in ({"task_names": ["a"]}, {"select": "round_robin"}):
+        with pytest.raises(ValueError, match="task_names and select are for a list of tasks"):
+            space_env(**kwargs)
+
+
+@pytest.mark.parametrize("tasks", [[0, 10, 20], Discrete(5)])
+def test_a_state_between_episodes_goes_through_json(tasks):
+    runs = []
+    for _ in range(2):
+        env = EnvToMTEnv(CountingEnv(), tasks, start_at, sample_tasks_on_reset=True)
+        env.reset(seed=5)
+        env.step(0)
+        if runs:
+            env.reset(seed=9)
+            env.set_state(runs[0][0])
+        state = json.loads(json.dumps(env.get_state(), default=int))
+        runs.append((state, [env.reset() for _ in range(4)]))
+    assert equal(runs[0][1], runs[1][1])
+    other = EnvToMTEnv(CountingEnv(), [1, 2], start_at)
+    with pytest.raises(ValueError, match="expected the state of an environment on the tasks"):
+        other.set_state(runs[0][0])

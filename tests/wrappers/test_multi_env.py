@@ -1,4 +1,5 @@
 import copy
+import json
 import pickle
 import random
 import weakref
@@ -883,3 +884,19 @@ def test_it_wraps_environments_that_gymnasium_made():
     env = MultiEnvWrapper(makers)
     assert env.reset(seed=0, options={"task_state": 1})[0]["env_obs"].tolist() == [50, 50]
     assert env.step(0)[0]["env_obs"].tolist() == [51, 51]
+
+
+def test_a_state_between_episodes_holds_the_streams_of_the_environments():
+    runs = []
+    for _ in range(2):
+        env = MultiEnvWrapper(counting_makers(3), sample_tasks_on_reset=True)
+        for seed in (5, None, None):
+            env.reset(seed=seed)
+        if runs:
+            env = MultiEnvWrapper(counting_makers(3), sample_tasks_on_reset=True)
+            env.set_state(runs[0][0])
+        state = json.loads(json.dumps(env.get_state()))
+        runs.append((state, [env.reset() for _ in range(8)]))
+    assert runs[0][0] == runs[1][0]
+    assert equal(runs[0][1], runs[1][1])
+    assert len({info["draw"] for _, info in runs[0][1]}) == 8

@@ -13,6 +13,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
+from mtwrappers.checks import check_options, positive
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import make_executor
 
@@ -90,7 +91,16 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Puts the point near the origin."""
+        """Puts the point at the origin.
+
+        Args:
+            seed: Seeds the order of `sample_tasks` too.
+            options: None that it knows.
+
+        Raises:
+            ValueError: If there are options.
+        """
+        check_options(options, (), "PointGoalEnv")
         super().reset(seed=seed)
         if seed is not None:
             self._order = seeding.task_generator(seeding.check_seed(seed))
@@ -148,6 +158,8 @@ def make_vec_env(
     tasks = num_envs if meta_batch_size is None else meta_batch_size
     if tasks < 1 or num_envs % tasks:
         raise ValueError(f"num_envs={num_envs} must be a multiple of meta_batch_size={tasks}")
+    if max_episode_steps is not None:
+        max_episode_steps = positive(max_episode_steps, "max_episode_steps")
     make = functools.partial(_make_limited, radius, max_episode_steps, render_mode)
     return make_executor([make] * num_envs, tasks, num_envs // tasks, **executor)
 
@@ -156,6 +168,6 @@ def _make_limited(
     radius: float, max_episode_steps: int | None, render_mode: str | None
 ) -> gymnasium.Env[Any, Any]:
     env = PointGoalEnv(radius, render_mode)
-    if max_episode_steps is None or max_episode_steps < 0:
+    if max_episode_steps is None:
         return env
     return gymnasium.wrappers.TimeLimit(env, max_episode_steps)

@@ -1,0 +1,1 @@
+"""The embedded example, and the environments behind the ids that need no simulator."""

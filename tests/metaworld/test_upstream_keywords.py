@@ -1,0 +1,219 @@
+"""Calls written for Meta-World's ids run on ours with nothing but the id changed."""
+
+import contextlib
+
+import gymnasium
+import metaworld
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+
+EXECUTORS = {"sync": MetaIterativeEnvExecutor, "async": MetaParallelEnvExecutor}
+CLASS_OF_NAME = {cls.__name__: name for name, cls in metaworld.ALL_V3_ENVIRONMENTS.items()}
+
+
+def make_vec(name, *args, **kwargs):
+    return gymnasium.make_vec(f"mtwrappers/{name}-v0", *args, **kwargs)
+
+
+def vec(name, *args, **kwargs):
+    return contextlib.closing(make_vec(name, *args, **kwargs))
+
+
+def classes_of(envs):
+    return [CLASS_OF_NAME[name] for name in envs.get_attr("task_name")]
+
+
+# The calls of Meta-World's own tests of `gymnasium.make`.
+
+
+@pytest.mark.parametrize("strategy", ["sync", "async"])
+def test_the_calls_of_multi_task_benchmarks(strategy):
+    with vec(
+        "MT10", vector_strategy=strategy, seed=42, use_one_hot=True, max_episode_steps=3
+    ) as envs:
+        assert type(envs) is EXECUTORS[strategy]
+        assert classes_of(envs) == list(metaworld._env_dict.MT10_V3)
+        assert [len(tasks) for tasks in envs.get_attr("tasks")] == [50] * 10
+        envs.reset()
+        before = envs.call("get_task_state")
+        for step in range(4):
+            obs, _, _, truncated, _ = envs.step(envs.action_space.sample())
+            assert np.argmax(obs[:, -10:], axis=1).tolist() == list(range(10))
+            assert truncated.tolist() == [step == 2] * 10
+        assert envs.call("get_task_state") != before
+
+
+def test_the_calls_of_a_single_class():
+    env = gymnasium.make("mtwrappers/MT1-v0", env_name="push-v3", vector_strategy="sync")
+    assert len(env.get_wrapper_attr("tasks")) == 50
+    assert env.reset()[1]["task_name"] == "push-v3"
+
+
+@pytest.mark.parametrize("strategy", ["sync", "async"])
+@pytest.mark.parametrize("split", ["train", "test"])
+@pytest.mark.parametrize(
+    ("name", "kwargs", "tasks_per_class"),
+    [
+        ("ML1", {"env_name": "push-v3", "meta_batch_size": 10}, 50),
+        ("ML10", {"meta_batch_size": 20, "total_tasks_per_cls": 40}, 40),
+    ],
+)
+def test_the_calls_of_meta_learning_benchmarks(name, kwargs, tasks_per_class, split, strategy):
+    with vec(f"{name}-{split}", vector_strategy=strategy, max_episode_steps=10, **kwargs) as envs:
+        assert type(envs) is EXECUTORS[strategy]
+        assert envs.num_envs == kwargs["meta_batch_size"]
+        tasks = dict.fromkeys(classes_of(envs), 0)
+        for name_of_class, own in zip(classes_of(envs), envs.get_attr("tasks"), strict=True):
+            tasks[name_of_class] += len(own)
+        expected = [kwargs["env_name"]] if name == "ML1" else metaworld._env_dict.ML10_V3[split]
+        assert tasks == dict.fromkeys(expected, tasks_per_class)
+
+
+def test_the_calls_of_custom_benchmarks():
+    names = ["push-v3", "door-open-v3", "reach-v3"]
+    with vec("CustomMT", vector_strategy="sync", envs_list=names, use_one_hot=True) as envs:
+        assert classes_of(envs) == names
+        assert envs.single_observation_space.shape == (42,)
+    for kind, expected in (("train", names[:2]), ("test", names[2:])):
+        with vec(
+            f"CustomML-{kind}",
+            vector_strategy="sync",
+            train_envs=names[:2],
+            test_envs=names[2:],
+            meta_batch_size=2,
+            seed=3,
+        ) as envs:
+            assert sorted(set(classes_of(envs))) == sorted(expected)
+
+
+# The environment configurations of metaworld-algorithms.
+
+
+@pytest.mark.parametrize("use_one_hot", [True, False])
+@pytest.mark.parametrize("method", [None, "gymnasium", "exponential"])
+def test_the_configuration_of_multi_task_training(method, use_one_hot):
+    with vec(
+        "MT10",
+        seed=1,
+        use_one_hot=use_one_hot,
+        terminate_on_success=False,
+        max_episode_steps=500,
+        vector_strategy="async",
+        reward_function_version="v2",
+        num_goals=2,
+        reward_normalization_method=method,
+        normalize_observations=True,
+    ) as envs:
+        obs, _ = envs.reset()
+        assert obs.shape == (10, 49 if use_one_hot else 39)
+        if use_one_hot:
+            assert obs[:, 39:].tolist() == np.eye(10).tolist()  # not normalized
+        _, rewards, *_, infos = envs.step(envs.action_space.sample())
+        assert np.isfinite(rewards).all()
+        assert np.array_equal(rewards, infos["unscaled_reward"]) is (method is None)
+        assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
+
+
+@pytest.mark.parametrize(("split", "terminate"), [("train", False), ("test", True)])
+def test_the_configuration_of_recurrent_meta_learning(split, terminate):
+    with vec(
+        f"ML10-{split}",
+        seed=1,
+        terminate_on_success=terminate,
+        task_select="pseudorandom",
+        vector_strategy="async",
+        meta_batch_size=20,
+        total_tasks_per_cls=2 if split == "train" else 4,
+        num_goals=4,
+        max_episode_steps=2,
+        reward_function_version="v2",
+        recurrent_info_in_obs=True,
+    ) as envs:
+        assert envs.get_attr("terminate_on_success") == (terminate,) * 20
+        obs, _ = envs.reset()
+        assert obs.shape == (20, 45)
+        assert np.all(obs[:, 39:] == 0)
+        actions = np.full((20, 4), 0.5, np.float32)
+        obs, rewards, *_ = envs.step(actions)
+        assert np.array_equal(obs[:, 39:43], actions)
+        assert np.array_equal(obs[:, 43], rewards / 10.0)
+        obs, rewards, _, truncated, infos = envs.step(actions)
+        assert truncated.all()
+        assert np.all(obs[:, 39:] == 0)  # the next episode's first
+        finals = np.stack(infos["final_obs"])
+        assert np.array_equal(finals[:, 43], rewards / 10.0)
+        assert np.all(finals[:, 44] == 1)
+
+
+def test_an_exponentially_normalized_reward_is_that_of_meta_worlds_wrapper():
+    kwargs = {"num_goals": 2, "seed": 3}
+    with (
+        vec("MT1", reward_normalization_method="exponential", **kwargs) as envs,
+        vec("MT1", **kwargs) as plain,
+    ):
+        envs.reset()
+        plain.reset()
+        reference = metaworld.wrappers.NormalizeRewardsExponential(0.001, plain.envs[0])
+        for _ in range(5):
+            action = envs.action_space.sample()
+            assert envs.step(action)[1][0] == reference.step(action[0])[1]
+
+
+# What is refused.
+
+
+@pytest.mark.parametrize(
+    ("kwargs", "error", "message"),
+    [
+        ({"vector_strategy": "threads"}, ValueError, r"one of \['sync', 'async'\], got 'threads'"),
+        ({"use_one_hot": "yes"}, ValueError, r"one of \[True, False\], got 'yes'"),
+        (
+            {"use_one_hot": True, "task_encoding": "none"},
+            TypeError,
+            "use_one_hot is Meta-World's name for task_encoding, got both",
+        ),
+        (
+            {"reward_normalization_method": "running"},
+            ValueError,
+            "must be 'gymnasium', 'exponential' or None, got 'running'",
+        ),
+        (
+            {"recurrent_info_in_obs": True, "task_encoding": "dict"},
+            ValueError,
+            "need flat observations, got task_encoding='dict'",
+        ),
+        ({"num_goal": 3}, TypeError, "make.* of MT10 takes no 'num_goal': did you mean 'num_goals"),
+        ({"xyz": 3}, TypeError, "make.* of MT10 takes no 'xyz': it takes .*'num_goals'"),
+    ],
+)
+@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
+def test_other_keywords_and_values_are_refused(make, kwargs, error, message):
+    with pytest.raises(error, match=message):
+        make("mtwrappers/MT10-v0", **kwargs)
+
+
+def test_arguments_of_our_executors_say_where_they_belong():
+    with pytest.raises(TypeError, match=r"takes no 'envs_per_task': it is for make_vec, without"):
+        make_vec("MT10", 2, vectorization_mode="sync", envs_per_task=2)
+    with pytest.raises(TypeError, match=r"takes no 'workers': it is for make_vec, without"):
+        make_vec("MT10", 2, vectorization_mode="sync", workers=2)
+
+
+@pytest.mark.parametrize("steps", [0, -1, 2.5])
+@pytest.mark.parametrize("name", ["MT1", "PointGoal"])
+def test_an_episode_of_no_steps_is_refused(name, steps):
+    message = f"max_episode_steps must be a positive integer, got {steps}"
+    with pytest.raises(ValueError, match=message):
+        make_vec(name, max_episode_steps=steps)
+
+
+@pytest.mark.parametrize("env_id", ["MT1", "PointGoal"])
+def test_options_that_do_not_exist_are_refused_with_those_that_do(env_id):
+    env = gymnasium.make(f"mtwrappers/{env_id}-v0")
+    with pytest.raises(ValueError, match=r"as options of reset, got \['task'\]"):
+        env.reset(options={"task": 3})
+    with pytest.raises(TypeError, match=r"options of .* must be a dict, got 'x'"):
+        env.reset(options="x")
