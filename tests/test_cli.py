@@ -18,8 +18,7 @@ import numpy as np
 import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
-from mtwrappers import cli, rollout
-from mtwrappers.cli import main
+from mtwrappers.cli import main, rollout
 from mtwrappers.metaworld import make_benchmark, opengl
 from mtwrappers.registration import TABLE
 
@@ -53,7 +52,7 @@ def stable(results):
 @pytest.fixture
 def short_episodes(monkeypatch):
     """Episodes of 40 steps."""
-    monkeypatch.setattr(cli, "EPISODE_STEPS", 40)
+    monkeypatch.setattr(rollout, "EPISODE_STEPS", 40)
 
 
 # list
@@ -501,7 +500,7 @@ def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
 def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(opengl, "choose_gl", lambda: None)
+    monkeypatch.setattr(rollout, "choose_gl", lambda: None)
     results = play(tmp_path, "MT1", "--episodes", "2", "--video")
     assert results["tasks"][0]["episodes"] == 2
     assert list(tmp_path.glob("*.mp4")) == []

@@ -1,15 +1,10 @@
-"""What ``mtwrappers rollout`` adds to `evaluate`: scripted policies, videos, files, and Ctrl-C."""
+"""The observers of a rollout: scripted policies, what is finished, Ctrl-C, and videos."""
 
 from __future__ import annotations
 
-import csv
-import json
-import os
 import signal
-import tempfile
 import zlib
-from collections.abc import Callable, Mapping, Sequence
-from importlib.metadata import version
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -20,7 +15,6 @@ from numpy.typing import NDArray
 from mtwrappers._extras import import_extra
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.plan import Slot
-from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.samplers.rollout import Step
@@ -29,8 +23,6 @@ from mtwrappers.vector.base import MetaVectorEnv
 PolicyName: TypeAlias = Literal["expert", "random"]
 POLICIES: tuple[PolicyName, ...] = ("expert", "random")
 FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
-VERSIONS = ("gymnasium", "metaworld", "mujoco", "numpy")
-CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
 
 
 class ScriptedPolicy(Observer):
@@ -177,80 +169,3 @@ class Videos(Observer):
                 for data in film:
                     frame = np.frombuffer(zlib.decompress(data), dtype=np.uint8)
                     writer.append_data(frame.reshape(self._shape))
-
-
-def results_of(settings: Mapping[str, Any], result: EvaluationResult) -> dict[str, Any]:
-    """What ``results.json`` holds.
-
-    Args:
-        settings: What was played, and ``seconds``.
-        result: What came of it.
-    """
-    described = result.to_dict()
-    steps = sum(episode.length for episode in result.episodes)
-    return {
-        **settings,
-        "steps": steps,
-        "steps_per_second": steps / settings["seconds"],
-        "tasks": [_row(result, task) for task in result.tasks],
-        **{key: described[key] for key in ("overall", "confidence", "resamples")},
-        "versions": {name: version(name) for name in VERSIONS},
-    }
-
-
-def _row(result: EvaluationResult, task: str) -> dict[str, Any]:
-    own = result.of_task(task)
-    found = {key: estimate for key, estimate in result.per_task[task].items() if estimate}
-    return {
-        "task": task,
-        "episodes": len(own),
-        "success_once": found["success_once"].value,
-        "success_final": found["success_final"].value,
-        "mean_return": found["return"].value,
-        "intervals": {key: [estimate.low, estimate.high] for key, estimate in found.items()},
-        "returns": [e.episode_return for e in own],
-        "successes_once": [e.success_once for e in own],
-        "successes_final": [e.success_final for e in own],
-        "task_states": [e.task_state for e in own],
-    }
-
-
-def write_files(
-    directory: Path,
-    results: Mapping[str, Any],
-    result: EvaluationResult,
-    texts: tuple[str, str],
-    videos: Videos | None,
-) -> list[Path]:
-    """Writes ``results.json``, ``results.csv``, ``success.png`` and the videos.
-
-    All are complete before the first is moved into place, so a full disk or a kill leaves the files
-    of an earlier run as they were.
-
-    Args:
-        directory: Where to.
-        results: See `results_of`.
-        result: What is plotted.
-        texts: Above and below the plot.
-        videos: What was filmed, if anything.
-
-    Returns:
-        The paths of the files.
-
-    Raises:
-        OSError: If they cannot be written; nothing of them is left then.
-    """
-    with tempfile.TemporaryDirectory(dir=directory, prefix=".unfinished-") as beside:
-        place = Path(beside)
-        (place / "results.json").write_text(json.dumps(results, indent=2) + "\n")
-        with (place / "results.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, CSV_COLUMNS, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(results["tasks"])
-        result.plot(place / "success.png", *texts)
-        if videos is not None:
-            videos.write(place)
-        names = sorted(os.listdir(place))
-        for name in names:
-            os.replace(place / name, directory / name)
-    return [directory / name for name in names]

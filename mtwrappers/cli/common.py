@@ -1,0 +1,38 @@
+"""What the commands share."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from typing import Any
+
+from mtwrappers._extras import import_extra
+from mtwrappers.registration import TABLE
+
+BENCHMARKS = tuple(
+    name.removeprefix("mtwrappers/").removesuffix("-v0")
+    for name, (_, kwargs, _) in TABLE.items()
+    if "benchmark" in kwargs and "train_classes" not in kwargs
+)
+
+
+class UsageError(Exception):
+    """Bad input that parsing does not find."""
+
+
+def progress(console: Any) -> Any:
+    """A progress bar with a count, and room for a rate."""
+    module = import_extra("rich.progress", "cli")
+    return module.Progress(
+        *module.Progress.get_default_columns(),
+        module.MofNCompleteColumn(),
+        module.TextColumn("{task.fields[rate]}"),
+        console=console,
+    )
+
+
+def quiet_experts() -> None:
+    """Scripted experts ask for more than the action bounds, and say so; environments clip."""
+    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
+    # For worker processes.
+    os.environ["PYTHONWARNINGS"] = "ignore:Constant(s) may be too high:UserWarning"

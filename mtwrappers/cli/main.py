@@ -1,0 +1,163 @@
+"""The command line: ``mtwrappers list``, ``rollout`` and ``verify-fast``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, NoReturn
+
+import gymnasium
+from gymnasium.error import DependencyNotInstalled
+
+from mtwrappers._extras import import_extra
+from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
+from mtwrappers.registration import TABLE
+
+LIST_COLUMNS = {
+    "id": 28,
+    "tasks": 5,
+    "goals": 5,
+    "observation": 11,
+    "action": 11,
+    "encoding": 8,
+    "envs": 4,
+}
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"mtwrappers: error: {' '.join(message.split())}\n")
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Runs the command line.
+
+    Returns:
+        0, or 1 when classes differ, 2 for bad input or where nothing can be written, 130 after
+        Ctrl-C.
+    """
+    parser = _Parser(prog="mtwrappers", description="Multi-task environments on Meta-World.")
+    commands = parser.add_subparsers(
+        dest="command", required=True, metavar="{list,rollout,verify-fast}"
+    )
+    commands.add_parser("list", help="every id with its tasks, spaces and sizes")
+    rollout = commands.add_parser("rollout", help="play a benchmark and report success rates")
+    rollout.add_argument("benchmark", help=f"one of {', '.join(BENCHMARKS)}; ML10 is ML10-train")
+    rollout.add_argument(
+        "--task", action="append", default=[], metavar="CLASS", help="only this class; repeatable"
+    )
+    rollout.add_argument("--policy", default="expert", choices=("expert", "random"))
+    rollout.add_argument("--episodes", type=_positive, default=5, help="episodes per class (5)")
+    rollout.add_argument("--seed", type=_seed, default=0, help="goals, their order, actions (0)")
+    rollout.add_argument("--workers", type=_positive, default=None, help="processes (all cores)")
+    rollout.add_argument("--out", type=Path, default=Path("results"), help="directory (results)")
+    rollout.add_argument(
+        "--video", action="store_true", help="an mp4 of the first episode of each class"
+    )
+    rollout.add_argument("--no-fast", action="store_true", help="Meta-World's own classes")
+    verify = commands.add_parser(
+        "verify-fast", help="compare the fast classes with Meta-World's own, bit for bit"
+    )
+    verify.add_argument("--full", action="store_true", help="whole episodes, several tasks")
+    verify.add_argument("--workers", type=_positive, default=None, help="processes (all cores)")
+    args = parser.parse_args(argv)
+    try:
+        return {"list": _list, "rollout": _rollout, "verify-fast": _verify}[args.command](args)
+    except (UsageError, DependencyNotInstalled) as exc:
+        parser.error(str(exc))
+    except KeyboardInterrupt:
+        print("Interrupted; nothing was written.", file=sys.stderr)
+        return 130
+
+
+def _positive(text: str) -> int:
+    value = int(text) if text.isdecimal() else 0
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"must be 1 or more, got {text}")
+    return value
+
+
+def _seed(text: str) -> int:
+    value = int(text) if text.isdecimal() else -1
+    if not 0 <= value < 2**32 - 1:
+        raise argparse.ArgumentTypeError(f"must be in [0, 2**32 - 2], got {text}")
+    return value
+
+
+def _list(args: argparse.Namespace) -> int:
+    from mtwrappers.metaworld.registered import default_task_encoding
+
+    console = import_extra("rich.console", "cli").Console()
+    table = import_extra("rich.table", "cli").Table(
+        box=import_extra("rich.box", "cli").SIMPLE_HEAD, padding=0, show_edge=False
+    )
+    # Every column at its full width: 79 characters in all, so that pipes and files get it whole.
+    for title, width in LIST_COLUMNS.items():
+        table.add_column(title, no_wrap=True, min_width=width)
+    for env_id, (_, kwargs, _) in TABLE.items():
+        env: Any = gymnasium.make(env_id, disable_env_checker=True)
+        names: Any = (
+            env.get_wrapper_attr("task_names") if env.has_wrapper_attr("task_names") else ()
+        )
+        is_metaworld = "benchmark" in kwargs
+        encoding = default_task_encoding(kwargs["benchmark"]) if is_metaworld else "onehot"
+        table.add_row(
+            env_id,
+            str(len(names)) if names else "any",
+            str(env.get_wrapper_attr("num_tasks") // len(names)) if is_metaworld else "-",
+            _space(env.observation_space),
+            _space(env.action_space),
+            encoding if names else "none",
+            str(len(names)) if names else "1",
+        )
+        env.close()
+    console.print(table)
+    console.print(
+        "goals: tasks per class; encoding: how make() shows the task; envs: of make_vec() by "
+        "default",
+        highlight=False,
+    )
+    return 0
+
+
+def _space(space: Any) -> str:
+    return f"{space}" if not space.shape else f"{space.dtype}{list(space.shape)}"
+
+
+def _rollout(args: argparse.Namespace) -> int:
+    from mtwrappers.cli.rollout import run
+
+    return run(args)
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from mtwrappers.metaworld.upstream import all_classes
+    from mtwrappers.metaworld.verify import FULL, QUICK, verify
+    from mtwrappers.vector.pool import cores
+
+    names = list(all_classes())
+    console = import_extra("rich.console", "cli").Console()
+    quiet_experts()
+    start, differ = time.perf_counter(), {}
+    with progress(console) as shown:
+        bar = shown.add_task("classes", total=len(names), rate="")
+        for name, found in verify(FULL if args.full else QUICK, names, args.workers or cores()):
+            if found is not None:
+                differ[name] = found
+            shown.advance(bar)
+    console.print(", ".join(f"{n} {version(n)}" for n in ("metaworld", "mujoco", "numpy", "scipy")))
+    for name, found in differ.items():
+        console.print(f"{name} differs. {found}", highlight=False)
+    answer = "no" if differ else "yes"
+    console.print(
+        f"{answer}: {len(names) - len(differ)} of {len(names)} classes give Meta-World's own bits "
+        f"({time.perf_counter() - start:.0f} s)",
+        highlight=False,
+    )
+    return 1 if differ else 0

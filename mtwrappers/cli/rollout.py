@@ -1,0 +1,168 @@
+"""``mtwrappers rollout``: an evaluation of scripted experts, with a progress bar and files."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import tempfile
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+
+from mtwrappers._extras import import_extra
+from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
+from mtwrappers.cli.files import results_of, write_files
+from mtwrappers.cli.observers import Finished, Interruption, ScriptedPolicy, Videos
+from mtwrappers.evaluation import EvaluationResult, evaluate
+from mtwrappers.metaworld.benchmarks import make_benchmark
+from mtwrappers.metaworld.opengl import choose_gl
+from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.registration import EPISODE_STEPS
+from mtwrappers.vector.pool import cores
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command; returns its exit code."""
+    env_id, kwargs = _environments(args)
+    _require_writable(args.out)
+    console = import_extra("rich.console", "cli").Console()
+    import_extra("matplotlib.figure", "cli")
+    films = args.video and _prepare_video(console)
+    if films:
+        kwargs.update(render_mode="rgb_array", camera_name="corner3")
+    quiet_experts()
+    privileged = args.benchmark.startswith("ML") and args.policy == "expert"
+    if privileged:
+        family = args.benchmark.partition("-")[0]
+        console.print(
+            f"{family} hides its goals. The experts read them from the environment: privileged "
+            "information that a learner does not have."
+        )
+    interrupted, videos = False, None
+    with progress(console) as shown:
+        bar = shown.add_task("episodes", total=None, rate="")
+        start = time.perf_counter()
+
+        def show(episodes: Sequence[Any]) -> None:
+            rate = sum(e.length for e in episodes) / (time.perf_counter() - start)
+            shown.update(
+                bar, total=finished.planned, completed=len(episodes), rate=f"{rate:,.0f} steps/s"
+            )
+
+        finished = Finished(show)
+        try:
+            envs: Any = gymnasium.make_vec(env_id, **kwargs)
+            try:
+                policy = ScriptedPolicy(args.policy, envs, args.seed)
+                videos = Videos(envs) if films else None
+                with Interruption() as interruption:
+                    observers = [policy, *([videos] if videos else []), finished, interruption]
+                    start = time.perf_counter()
+                    evaluate(
+                        policy,
+                        envs,
+                        args.episodes,
+                        tasks=args.task or None,
+                        seed=args.seed,
+                        observers=observers,
+                    )
+            finally:
+                envs.close()
+        except KeyboardInterrupt:
+            interrupted = True
+    seconds = time.perf_counter() - start
+    # What is finished is written, however often Ctrl-C comes.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if not finished.episodes:
+        console.print("Interrupted before an episode was finished; nothing was written.")
+        return 130
+    result = EvaluationResult(finished.episodes, args.seed)
+    settings = {
+        "benchmark": args.benchmark,
+        "policy": args.policy,
+        "privileged_goal": privileged,
+        "episodes": args.episodes,
+        "seed": args.seed,
+        "interrupted": interrupted,
+        "seconds": seconds,
+    }
+    results = results_of(settings, result)
+    # Whole lines, so that pipes and files get the table as it is.
+    console.print(str(result), soft_wrap=True, markup=False)
+    rate = f"{results['steps_per_second']:,.0f} steps/s"
+    console.print(f"{results['steps']:,} steps in {seconds:.1f} s: {rate}")
+    title = f"{args.benchmark}, {args.policy} policy, seed {args.seed}, "
+    title += f"{args.episodes} episodes per task"
+    note = f"interrupted: {len(result.episodes)} of {finished.planned} episodes" * interrupted
+    try:
+        paths = write_files(args.out, results, result, (title, note), videos)
+    except OSError as exc:
+        raise UsageError(
+            f"cannot write to {args.out}: {exc.strerror or exc}; nothing of this rollout is kept"
+        ) from None
+    for path in paths:
+        console.print(f"wrote {path}", highlight=False)
+    if interrupted:
+        console.print("Interrupted: these are the episodes that were finished.")
+    return 130 if interrupted else 0
+
+
+def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
+    """The id of the benchmark, and the arguments of `gymnasium.make_vec`."""
+    full = args.benchmark if args.benchmark in BENCHMARKS else f"{args.benchmark}-train"
+    if full not in BENCHMARKS:
+        raise UsageError(
+            f"unknown benchmark {args.benchmark!r} (choose from {', '.join(BENCHMARKS)})"
+        )
+    name, _, kind = full.partition("-")
+    kwargs: dict[str, Any] = {
+        "seed": args.seed,
+        "fast": False if args.no_fast else "auto",
+        "max_episode_steps": EPISODE_STEPS,
+    }
+    if name in ("MT1", "ML1"):
+        choices, num_classes = sorted(all_classes()), 1
+        if len(args.task) > 1:
+            raise UsageError(f"{name} has one task, got {len(args.task)}")
+    else:
+        made = make_benchmark(name, seed=args.seed)
+        choices = list(made.test_classes if kind == "test" else made.train_classes)
+        num_classes = len(set(args.task) or choices)
+    for task in args.task:
+        if task not in choices:
+            raise UsageError(
+                f"unknown task {task!r} of {args.benchmark} (choose from {', '.join(choices)})"
+            )
+    if args.task and name in ("MT1", "ML1"):
+        kwargs["env_name"] = args.task[0]
+    workers = args.workers or cores()
+    # Enough environments of each class for all workers; the result does not depend on it.
+    each = min(args.episodes, -(-workers // num_classes))
+    workers = min(workers, each * num_classes)
+    return f"mtwrappers/{full}-v0", {**kwargs, "envs_per_task": each, "workers": workers}
+
+
+def _require_writable(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=directory):
+            pass
+    except OSError as exc:
+        raise UsageError(f"cannot write to {directory}: {exc.strerror}") from None
+
+
+def _prepare_video(console: Any) -> bool:
+    import_extra("imageio_ffmpeg", "cli")
+    name = choose_gl()
+    if name is None:
+        console.print(
+            "No video: neither EGL nor OSMesa can render here. Install one of them (Debian: "
+            "libegl1 or libosmesa6). The rollout goes on without."
+        )
+        return False
+    os.environ["MUJOCO_GL"] = name
+    return True
