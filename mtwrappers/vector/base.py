@@ -77,19 +77,16 @@ class MetaVectorEnv(ExclusiveVectorEnv):
         render_mode: str | None,
     ) -> None:
         """Takes the spaces (observation, action) that each environment has."""
-        self.single_observation_space, self.single_action_space = spaces[0]
+        n, (observation_space, action_space) = self.num_envs, spaces[0]
+        self.single_observation_space, self.single_action_space = observation_space, action_space
         check_same_spaces(spaces)
-        self.observation_space = batch_space(self.single_observation_space, self.num_envs)
-        self.action_space = batch_space(self.single_action_space, self.num_envs)
+        self.observation_space = batch_space(observation_space, n)
+        self.action_space = batch_space(action_space, n)
         self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
         self.render_mode = render_mode
-        self._check_actions = ActionCheck(
-            self.single_action_space, self.action_space, self.num_envs
-        )
-        self._layout = ObsLayout(self.single_observation_space, self.num_envs)
+        self._check_actions = ActionCheck(action_space, self.action_space, n)
+        self._layout = ObsLayout(observation_space, n)
         self.closed = False
-
-    # The tasks.
 
     @exclusive
     def set_tasks(self, tasks: Sequence[Any]) -> None:
@@ -116,8 +113,6 @@ class MetaVectorEnv(ExclusiveVectorEnv):
         each: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
         self._was_reset = False
         self._call_each(self._setter, each)
-
-    # Episodes.
 
     @exclusive
     def reset(
