@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import functools
+import pickle
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -14,6 +15,7 @@ from mtwrappers.checks import positive
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 
 Kind: TypeAlias = Literal["train", "test"]
+Classes: TypeAlias = tuple[tuple[str, type[Any]], ...]
 
 BENCHMARKS = (
     "MT1",
@@ -47,7 +49,8 @@ def make_benchmark(
     """Makes a `metaworld.Benchmark` without compiling a model.
 
     The tasks equal those of ``metaworld.MT10(seed=seed)`` and so on, byte for byte. The global
-    random state is neither read nor changed.
+    random state is neither read nor changed. Only the goals of a class that you entered into
+    Meta-World's table yourself are drawn by resetting it, as Meta-World does.
 
     Args:
         name: One of `BENCHMARKS`.
@@ -55,7 +58,7 @@ def make_benchmark(
         train_classes: The classes of CustomMT and CustomML.
         test_classes: The test classes of CustomML, none of them a train class.
         seed: Determines the goals; ``None`` takes fresh entropy.
-        num_goals: How many tasks a class (Meta-World's own number is 50).
+        num_goals: How many tasks per class (Meta-World's own number is 50).
 
     Raises:
         ValueError: If a name is unknown, an argument does not belong to the benchmark, or
@@ -70,15 +73,15 @@ def make_benchmark(
         raise ValueError(f"unknown benchmark {name!r}; expected one of {list(BENCHMARKS)}")
     positive(num_goals, "num_goals")
     goals_seed = seeding.fresh_seed() if seed is None else _numpy_seed(seed)
-    train, test = _class_names(name, env_name, train_classes, test_classes)
+    train, test = _classes(name, env_name, train_classes, test_classes)
     hidden = is_meta_learning(name)
     # ML1 tests on other goals of the train class; the others on other classes.
     test_seed = goals_seed + 1 if name == "ML1" else goals_seed
 
+    # Not by its constructor, which compiles every class's model to draw its goals.
     benchmark_type = _benchmark_type(name)
     benchmark = benchmark_type.__new__(benchmark_type)
-    benchmark._train_classes = OrderedDict(classes_by_name(train))
-    benchmark._test_classes = OrderedDict(classes_by_name(test) if test else {})
+    benchmark._train_classes, benchmark._test_classes = OrderedDict(train), OrderedDict(test)
     benchmark._train_tasks = list(_tasks(train, hidden, goals_seed, int(num_goals)))
     benchmark._test_tasks = list(_tasks(test, hidden, test_seed, int(num_goals)))
     return benchmark
@@ -114,13 +117,13 @@ def _benchmark_type(name: str) -> Any:
     return getattr(metaworld(), name)
 
 
-def _class_names(
+def _classes(
     name: str,
     env_name: str | None,
     train_classes: Sequence[str] | None,
     test_classes: Sequence[str] | None,
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The names of the train and of the test classes."""
+) -> tuple[Classes, Classes]:
+    """The train and the test classes."""
     takes = {
         "env_name": name in ("MT1", "ML1"),
         "train_classes": name in ("CustomMT", "CustomML"),
@@ -133,38 +136,40 @@ def _class_names(
         if value is None and takes[argument] and argument != "env_name":
             raise ValueError(f"{name} needs {argument}, a list of class names")
     if takes["env_name"]:
-        one = tuple(classes_by_name([DEFAULT_CLASS if env_name is None else env_name]))
+        one = _by_name([DEFAULT_CLASS if env_name is None else env_name])
         return one, one if name == "ML1" else ()
     if takes["train_classes"]:
-        train = tuple(classes_by_name(train_classes or ()))
-        test = tuple(classes_by_name(test_classes or ())) if name == "CustomML" else ()
-        both = sorted(set(train) & set(test))
+        train = _by_name(train_classes or ())
+        test = _by_name(test_classes or ()) if name == "CustomML" else ()
+        both = sorted({name for name, _ in train} & {name for name, _ in test})
         if both:
             raise ValueError(f"test classes must not be train classes, got {both} in both")
         return train, test
-    table = getattr(metaworld()._env_dict, f"{name}_V3")
+    table = getattr(metaworld().env_dict, f"{name}_V3")
     if is_meta_learning(name):
-        return tuple(table["train"]), tuple(table["test"])
-    return tuple(table), ()
+        return _by_name(table["train"]), _by_name(table["test"])
+    return _by_name(table), ()
 
 
-@functools.lru_cache(maxsize=32)
-def _tasks(names: tuple[str, ...], hidden: bool, seed: int, num_goals: int) -> tuple[Any, ...]:
+def _by_name(names: Iterable[str]) -> Classes:
+    return tuple(classes_by_name(names).items())
+
+
+@functools.lru_cache(maxsize=8)
+def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> tuple[Any, ...]:
     """The tasks of these classes, class by class."""
-    if not names:
+    if not classes:
         return ()
     from mtwrappers.metaworld.blueprint import draw_goals
 
     # The stream of np.random after np.random.seed(seed), in a generator of its own.
     rng = np.random.RandomState(seed)
-    encode = metaworld()._encode_task
     tasks = []
-    for name, cls in classes_by_name(names).items():
+    for name, cls in classes:
         goals = draw_goals(cls, num_goals, rng)
         if len({goal.tobytes() for goal in goals}) != num_goals:
             raise ValueError(f"{name} has fewer than {num_goals} different goals for seed {seed}")
-        tasks += [
-            encode(name, {"rand_vec": goal, "env_cls": cls, "partially_observable": hidden})
-            for goal in goals
-        ]
+        for goal in goals:
+            data = {"rand_vec": goal, "env_cls": cls, "partially_observable": hidden}
+            tasks.append(metaworld().Task(env_name=name, data=pickle.dumps(data)))
     return tuple(tasks)

@@ -19,6 +19,7 @@ from numpy.random import RandomState
 from numpy.typing import NDArray
 
 from mtwrappers.metaworld.rebind import names_of, with_globals
+from mtwrappers.metaworld.upstream import is_upstream
 
 _MANY = 64  # at least as many positions, bodies and sites as any model has
 
@@ -125,21 +126,31 @@ def _blueprint_class(cls: Any) -> Any:
 
 
 def goal_space(cls: Any) -> Any:
-    """The Box, shape ``(3,)``, of the goals that ``cls`` shows in its observations (metres)."""
-    return _blueprint_class(cls)().goal_space
+    """The Box, shape ``(3,)``, of the goals that ``cls`` shows in its observations (metres).
+
+    Args:
+        cls: A Sawyer class. One that is not Meta-World's own is constructed to be asked.
+    """
+    if is_upstream(cls):
+        return _blueprint_class(cls)().goal_space
+    env = cls()
+    env.close()
+    return env.goal_space
 
 
 def draw_goals(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
     """The next ``n`` random vectors that `metaworld` would draw for the tasks of ``cls``.
 
     Args:
-        cls: One of Meta-World's classes.
+        cls: A Sawyer class. One that is not Meta-World's own is constructed and reset ``n`` times.
         n: How many goals.
         rng: The stream that Meta-World would take from ``np.random``.
 
     Returns:
         Vectors of shape ``(3,)`` or ``(6,)``, in metres.
     """
+    if not is_upstream(cls):
+        return _draw_by_simulation(cls, n, rng)
     env = _blueprint_class(cls)()
     env.rng = rng
     goals = []
@@ -148,4 +159,23 @@ def draw_goals(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
         env.reset_model()
         env.reset_model()
         goals.append(env._last_rand_vec)
+    return goals
+
+
+def _draw_by_simulation(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
+    """What Meta-World does for every class; its stream, which is global, is lent and given back."""
+    before = np.random.get_state()
+    np.random.set_state(rng.get_state())
+    try:
+        env = cls()
+        env._freeze_rand_vec, env._set_task_called = False, True
+        env._set_task_inner()
+        goals = []
+        for _ in range(n):
+            env.reset()
+            goals.append(env._last_rand_vec)
+        env.close()
+        rng.set_state(np.random.get_state())
+    finally:
+        np.random.set_state(before)
     return goals

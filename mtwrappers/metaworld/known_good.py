@@ -7,7 +7,7 @@ import warnings
 from importlib.metadata import version
 from typing import Any, Literal, TypeAlias
 
-from mtwrappers.metaworld.upstream import all_classes, classes_by_name, metaworld
+from mtwrappers.metaworld.upstream import classes_by_name, is_upstream, metaworld
 
 Fast: TypeAlias = Literal["auto"] | bool
 
@@ -16,45 +16,45 @@ VERIFIED = frozenset({("3.1.1", "3.3.0")})
 
 
 def fast_class(cls: Any) -> type[Any]:
-    """The fast subclass of a Sawyer class: the same bits, several times sooner.
+    """The fast subclass of one of Meta-World's classes: the same bits in less than half the time.
 
     It keeps Meta-World's reward and reset code, and replaces what surrounds it. Observations,
-    rewards, flags, infos and the full simulation state equal those of ``cls``. No module of
-    Meta-World, Gymnasium, NumPy or SciPy is changed by it.
+    rewards, flags, infos and the simulation's integration state equal those of ``cls``. No module
+    of Meta-World, Gymnasium, NumPy or SciPy is changed by it.
 
-    Resets to a task are kept as snapshots (about 10 kB each, 30 kB for a few classes; the 1024
-    latest an environment), until the model is edited from outside. A class of your own, derived
-    from a Sawyer class, keeps its code as it is; what it inherits is fast, but for resets, which
-    may depend on anything there and are run in full. One that overrides how the simulation is
-    stepped or built stays as it is.
+    What a reset to a task leaves is kept as a snapshot (10 kB per task, 30 kB for a few classes;
+    the latest 1024 tasks of an environment). Once anything that resets read was edited, in the
+    model or among the environment's attributes, the next reset is run in full. Of the model,
+    textures and the tables of meshes beside their vertices and hulls (faces, normals, polygons,
+    bounding volumes) are not looked at: resets do not depend on them.
 
     Args:
-        cls: A Sawyer class, or the name of one, such as ``"reach-v3"``. A fast one stays itself.
+        cls: A Sawyer class, or the name of one, such as ``"reach-v3"``. A class of your own is
+            returned as it is, and so is a fast one: only Meta-World's code is known well enough.
 
     Raises:
         ValueError: If there is no class of that name.
-        TypeError: If it is no Sawyer class.
+        TypeError: If ``cls`` is no Sawyer class.
         DependencyNotInstalled: If Meta-World is not installed.
 
     >>> env = fast_class("reach-v3")()
-    >>> type(env).__name__, isinstance(env, all_classes()["reach-v3"])
+    >>> type(env).__name__, isinstance(env, classes_by_name(["reach-v3"])["reach-v3"])
     ('SawyerReachEnvV3', True)
     """
     metaworld()
     from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
     from mtwrappers.metaworld.fast.classes import make_fast_class
-    from mtwrappers.metaworld.fast.own_class import make_fast_own_class
     from mtwrappers.metaworld.fast.sawyer import FastSawyer
 
     if isinstance(cls, str):
         cls = classes_by_name([cls])[cls]
     if not isinstance(cls, type) or not issubclass(cls, SawyerXYZEnv):
         raise TypeError(f"expected a Sawyer class of Meta-World or the name of one, got {cls!r}")
-    if issubclass(cls, FastSawyer):
-        return cls  # it is fast already
-    make: Any = make_fast_class if cls in all_classes().values() else make_fast_own_class
-    made: type[Any] = make(cls)
+    if issubclass(cls, FastSawyer) or not is_upstream(cls):
+        return cls
+    known: Any = cls
+    made: type[Any] = make_fast_class(known)
     return made
 
 
@@ -63,24 +63,17 @@ def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
 
     Args:
         cls: A Sawyer class.
-        fast: ``True`` and ``False`` decide; ``"auto"`` takes the fast one for Meta-World's own
-            classes on verified versions.
+        fast: ``True`` takes the fast class and ``False`` the stock one; ``"auto"`` takes the fast
+            one where it is verified. Your own classes are always taken as they are.
 
     Raises:
-        ValueError: If ``fast`` is none of those.
+        ValueError: If ``fast`` is neither ``"auto"`` nor a bool.
     """
     if fast not in ("auto", True, False):
         raise ValueError(f"fast must be 'auto', True or False, got {fast!r}")
-    if fast is True:
-        return fast_class(cls)
-    if fast == "auto" and cls in all_classes().values() and _is_verified():
+    if fast is True or (fast == "auto" and is_upstream(cls) and _is_verified()):
         return fast_class(cls)
     return cls
-
-
-def fast_serves(fast: Fast) -> bool:
-    """Whether Meta-World's own classes are built as fast ones."""
-    return fast is True or (fast == "auto" and _is_verified())
 
 
 @functools.cache

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterable
 from typing import Any
 
@@ -21,6 +22,13 @@ def metaworld() -> Any:
 def all_classes() -> dict[str, type[Any]]:
     """Every Sawyer class by its name, such as ``"reach-v3"``, in Meta-World's order."""
     return dict(metaworld().ALL_V3_ENVIRONMENTS)
+
+
+def is_upstream(cls: type[Any]) -> bool:
+    """Whether a Sawyer class is Meta-World's own, and not a user's that stands in its table."""
+    module = sys.modules[cls.__module__]
+    own = module.__name__.startswith("metaworld.envs.") and vars(module).get(cls.__name__) is cls
+    return own and cls in all_classes().values()
 
 
 def classes_by_name(names: Iterable[str]) -> dict[str, type[Any]]:

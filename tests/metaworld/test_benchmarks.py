@@ -6,10 +6,13 @@ import metaworld
 import mujoco
 import numpy as np
 import pytest
+from gymnasium.spaces import Box
 from gymnasium.utils.env_checker import data_equivalence
+from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 
 from mtwrappers.metaworld import BENCHMARKS, benchmarks, make_benchmark
 from mtwrappers.metaworld.benchmarks import is_meta_learning
+from mtwrappers.metaworld.blueprint import goal_space
 
 PAIR = ["reach-v3", "push-v3"]
 BY_CLASS = ("MT1", "ML1")
@@ -78,6 +81,40 @@ def test_custom_mt_has_the_tasks_that_meta_world_makes_for_its_classes(seed):
     kwargs = metaworld._env_dict._get_args_kwargs(metaworld.ALL_V3_ENVIRONMENTS, classes)
     theirs = metaworld._make_tasks(classes, kwargs, metaworld._MT_OVERRIDE, seed=seed)
     assert ours.train_tasks == theirs
+
+
+class Own(SawyerReachEnvV3):
+    """Draws until the goal is far from where the hand has come to rest."""
+
+    def __init__(self, **kwargs):
+        super().__init__(**kwargs)
+        self.goal_space = Box(np.zeros(3), self.data.body("hand").xpos.copy(), dtype=np.float64)
+
+    def reset_model(self):
+        obs = super().reset_model()
+        return obs if np.linalg.norm(self._target_pos - self.tcp_center) > 0.3 else self._again()
+
+    def _again(self):
+        self._get_state_rand_vec()
+        return self._get_obs()
+
+
+@pytest.mark.usefixtures("two_goals")
+def test_goals_of_a_users_class_are_drawn_by_resetting_it_as_meta_world_does(monkeypatch):
+    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "own-v3", Own)
+    names = ["push-v3", "own-v3", "door-open-v3"]
+    before = np.random.get_state()[1].tobytes()
+    for seed in (5, 6):
+        classes = {name: metaworld.ALL_V3_ENVIRONMENTS[name] for name in names}
+        kwargs = metaworld._env_dict._get_args_kwargs(metaworld.ALL_V3_ENVIRONMENTS, classes)
+        theirs = metaworld._make_tasks(classes, kwargs, metaworld._MT_OVERRIDE, seed=seed)
+        ours = make_benchmark("CustomMT", train_classes=names, seed=seed, num_goals=2)
+        assert ours.train_tasks == theirs
+    assert np.random.get_state()[1].tobytes() == before
+    assert (goal_space(Own).high > 0).all()  # it needs its simulation to be constructed
+    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "own-v3", SawyerReachEnvV3)
+    again = make_benchmark("CustomMT", train_classes=names, seed=6, num_goals=2)
+    assert again.train_tasks != theirs
 
 
 @pytest.mark.parametrize("name", ["MT25", "ML25", "ML45"])

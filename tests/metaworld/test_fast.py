@@ -1,12 +1,48 @@
+"""A fast class is all that the stock class is, in less time."""
+
+import gc
+import pickle
+import weakref
+
+import metaworld
+import mujoco
 import numpy as np
+import pytest
+from metaworld.envs.sawyer_push_v3 import SawyerPushEnvV3
+from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
+from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld import fast_class, make_benchmark
-from mtwrappers.metaworld.fast import classes
+from mtwrappers.metaworld.fast import classes, memory
 from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
+from mtwrappers.metaworld.fast.sawyer import FastSawyer
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.metaworld.verify import Extent, first_difference
+from mtwrappers.metaworld.verify import Extent, first_difference, state
 
+CLASSES = all_classes()
+NAME = "push-v3"
+ACTIONS = np.random.default_rng(0).uniform(-1, 1, (10, 4)).astype(np.float32)
 EXTENT = Extent(tasks=1, steps=20, reward_versions=("v2",), goals_visible=(True,))
+
+
+@pytest.fixture(scope="module")
+def task():
+    return make_benchmark("MT1", env_name=NAME, num_goals=1).train_tasks[0]
+
+
+def played(env, task):
+    """The bits of a reset and of the steps after it, and of the simulation."""
+    env.set_task(task)
+    bits = [env.reset()[0].tobytes(), state(env)]
+    for action in ACTIONS:
+        obs, reward, *_ = env.step(action)
+        bits += [obs.tobytes(), np.float64(reward).tobytes(), state(env)]
+    return bits
+
+
+@pytest.fixture(scope="module")
+def stock_played(task):
+    return played(CLASSES[NAME](), task)
 
 
 def test_the_helpers_give_the_bits_of_their_originals():
@@ -29,17 +65,176 @@ def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
     assert first_difference("reach-v3", EXTENT) is None
 
 
-def test_an_edited_model_turns_snapshots_off_and_keeps_the_new_physics():
-    task = make_benchmark("MT1", env_name="push-v3", num_goals=1).train_tasks[0]
-    fast, stock = fast_class("push-v3")(), all_classes()["push-v3"]()
+@pytest.mark.parametrize("version", ["v1", "v2"])
+@pytest.mark.parametrize("visible", [True, False])
+def test_both_reward_functions_give_their_own_bits(version, visible):
+    extent = Extent(tasks=1, steps=25, reward_versions=(version,), goals_visible=(visible,))
+    for name in (NAME, "hand-insert-v3"):
+        assert first_difference(name, extent) is None
+
+
+def test_actions_beyond_the_bounds_of_any_kind_are_those_of_stock(task):
+    fast, stock = fast_class(NAME)(), SawyerPushEnvV3()
     for env in (fast, stock):
         env.set_task(task)
         env.reset()
-    for env in (fast, stock):
-        env.model.opt.gravity[2] = -3.0
-        env.model.body_mass[:] *= 1.5
-    assert fast.reset()[0].tobytes() == stock.reset()[0].tobytes()
-    action = np.array([0.3, -0.2, -1.0, 0.5], np.float32)
-    for _ in range(10):
-        assert fast.step(action)[0].tobytes() == stock.step(action)[0].tobytes()
-    assert fast._snapshots is None
+    for action in ([3.0, -0.2, -1.0, 2.0], [0, -7, 1, -1], np.array([0.5, np.inf, -2, 0.1])):
+        for _ in range(60):  # as far as the hand goes
+            assert fast.step(action)[0].tobytes() == stock.step(action)[0].tobytes()
+
+
+def test_every_fast_class_is_a_subclass_with_the_names_of_its_own():
+    for name, cls in CLASSES.items():
+        fast = fast_class(name)
+        assert fast is fast_class(cls) is fast_class(fast)
+        assert fast.__mro__[:2] == (fast, cls)
+        assert issubclass(fast, FastSawyer)
+        assert (fast.__name__, fast.__module__) == (cls.__name__, cls.__module__)
+
+
+def test_an_environment_has_the_type_the_task_name_and_the_spaces_of_its_class():
+    fast, stock = fast_class("reach-v3")(), SawyerReachEnvV3()
+    assert isinstance(fast, SawyerReachEnvV3)
+    assert fast.task_name == stock.task_name == "SawyerReachEnvV3"
+    for name in ("spec", "metadata", "action_space", "goal_space", "model_name"):
+        assert getattr(fast, name) == getattr(stock, name)
+    assert fast.dt == stock.dt == 0.0125
+    assert str(fast).replace(hex(id(fast)), "") == str(stock).replace(hex(id(stock)), "")
+
+
+def test_tasks_pickle_and_serve_fast_and_stock_classes(task, stock_played):
+    copy = pickle.loads(pickle.dumps(task))
+    assert copy == task
+    assert pickle.loads(task.data)["env_cls"] is SawyerPushEnvV3
+    assert played(fast_class(NAME)(), copy) == stock_played
+
+
+def test_what_stock_refuses_is_refused_and_pickling_says_what_to_pickle():
+    other = make_benchmark("MT1", num_goals=1).train_tasks[0]
+    for env in (SawyerPushEnvV3(), fast_class(NAME)()):
+        with pytest.raises(AssertionError):
+            env.set_task(other)
+    for env in (SawyerPushEnvV3(), fast_class(NAME)()):
+        with pytest.raises(RuntimeError, match=r"You must call env\.set_task before using env\.st"):
+            env.step(ACTIONS[0])
+    with pytest.raises(TypeError, match="pickle a MetaWorldSetTaskEnv, or its task"):
+        pickle.dumps(env)
+
+
+class OwnReward(SawyerPushEnvV3):
+    def compute_reward(self, action, obs):
+        reward, *rest = super().compute_reward(action, obs)
+        return reward * 3.0, *rest
+
+
+def test_a_class_of_the_users_own_stays_as_it_is_by_any_name(monkeypatch):
+    assert fast_class(OwnReward) is OwnReward
+    assert fast_class(SawyerXYZEnv) is SawyerXYZEnv
+    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "own", OwnReward)
+    assert fast_class("own") is fast_class(OwnReward) is OwnReward
+
+
+@pytest.mark.parametrize("what", [int, object, FastSawyer.__mro__[-2], 3, None, "an environment"])
+def test_what_is_no_sawyer_class_is_refused_by_name(what):
+    what = SawyerReachEnvV3() if what == "an environment" else what
+    with pytest.raises(TypeError, match=r"expected a Sawyer class .*, got ") as caught:
+        fast_class(what)
+    assert repr(what) in str(caught.value)
+
+
+def test_a_name_that_does_not_exist_is_refused_with_one_that_does():
+    with pytest.raises(ValueError, match=r"unknown class 'reach-v2' \(did you mean 'reach-v3'\?\)"):
+        fast_class("reach-v2")
+
+
+# Environments of a class share the compile of its model, and not the model.
+
+
+@pytest.fixture
+def compiles(monkeypatch):
+    """The model files that MuJoCo has compiled since the test began."""
+    paths = []
+
+    class CountingModel(mujoco.MjModel):
+        @staticmethod
+        def from_xml_path(path, *args):
+            paths.append(path.rsplit("/", 1)[-1])
+            return original(path, *args)
+
+    original = mujoco.MjModel.from_xml_path
+    monkeypatch.setattr(mujoco, "MjModel", CountingModel)
+    monkeypatch.setattr(memory, "_compiled", {})
+    return paths
+
+
+def test_environments_of_a_class_are_compiled_once_and_of_two_twice(compiles, task, stock_played):
+    envs = [fast_class(NAME)() for _ in range(3)]
+    assert compiles == ["sawyer_push_v3.xml"]
+    assert len({id(env.model) for env in envs}) == 3
+    assert [played(env, task) for env in envs] == [stock_played] * 3
+    envs[0].close()
+    assert played(fast_class(NAME)(), task) == stock_played
+    assert len(compiles) == 1
+    fast_class("door-open-v3")()
+    assert len(compiles) == 2
+    CLASSES[NAME]()
+    assert len(compiles) == 3
+
+
+EDITS = {
+    "body_mass": lambda m: m.body_mass.__imul__(2),
+    "gravity": lambda m: m.opt.gravity.__setitem__(2, -1),
+    "timestep": lambda m: setattr(m.opt, "timestep", 0.001),
+    "extent": lambda m: setattr(m.stat, "extent", 7.0),
+    "head light": lambda m: m.vis.headlight.ambient.fill(0.9),
+    "frame": lambda m: setattr(m.vis.global_, "offwidth", 1234),
+    "texture": lambda m: m.tex_data.__setitem__(5, m.tex_data[5] ^ 1),
+    "vertex": lambda m: m.mesh_vert.__setitem__((17, 1), 9.0),
+    "normal": lambda m: m.mesh_normal.__setitem__((17, 1), 9.0),
+}
+
+
+def all_of(model):
+    """Everything of a model, as bytes."""
+    buffer = np.empty(mujoco.mj_sizeModel(model), np.uint8)
+    mujoco.mj_saveModel(model, None, buffer)
+    return buffer.tobytes()
+
+
+@pytest.mark.parametrize("edit", EDITS)
+def test_an_edit_of_one_model_reaches_no_other_made_before_or_after(compiles, edit):
+    first, second = fast_class(NAME)(), fast_class(NAME)()
+    fresh = all_of(second.model)
+    assert all_of(first.model) == fresh
+    EDITS[edit](first.model)
+    assert all_of(first.model) != fresh
+    third = fast_class(NAME)()
+    assert [all_of(env.model) == fresh for env in (second, third)] == [True] * 2
+
+
+def test_playing_moves_no_other_model_and_large_frames_of_one_enlarge_no_other(compiles, task):
+    first = fast_class(NAME)()
+    fresh = all_of(first.model)
+    played(first, task)
+    assert all_of(fast_class(NAME)().model) == fresh
+    assert len(compiles) == 1
+    large = fast_class("reach-v3")(width=5000, height=4000)
+    small = fast_class("reach-v3")()
+    frame, stock = small.model.vis.global_, SawyerReachEnvV3().model.vis.global_
+    assert (large.model.vis.global_.offwidth, large.model.vis.global_.offheight) == (5000, 4000)
+    assert (frame.offwidth, frame.offheight) == (stock.offwidth, stock.offheight)
+
+
+def test_the_model_of_an_environment_goes_with_its_last_reference(compiles, task):
+    env = fast_class(NAME)()
+    env.set_task(task)
+    env.reset()
+    model, data = weakref.ref(env.model), weakref.ref(env.data)
+    gc.disable()  # 40 MB an environment must not wait for it
+    try:
+        del env
+        assert (model(), data()) == (None, None)
+    finally:
+        gc.enable()
+    fast_class(NAME)()
+    assert len(compiles) == 2

@@ -10,6 +10,7 @@ from metaworld.utils import reward_utils
 from numpy.typing import NDArray
 
 from mtwrappers.metaworld.fast.helpers import norm, tolerance
+from mtwrappers.metaworld.fast.views import Views
 
 _XZ = np.array([0, 2])
 _hamacher = reward_utils.hamacher_product
@@ -18,14 +19,14 @@ _hamacher = reward_utils.hamacher_product
 class Grasp(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types
     """`SawyerXYZEnv` with these two methods sooner; see `mtwrappers.metaworld.fast.sawyer`."""
 
-    _pads: tuple[int, int]  # the geoms of the left and the right pad
+    _views: Views
 
     def touching_object(self, object_geom_id: int) -> Any:
         """Upstream looks at every contact in Python; here at the pairs of geoms at once."""
         data = self.data
         if not data.ncon:
             return False
-        left, right = self._pads
+        left, right = self._views.pads
         left_contacts: list[int] = []
         right_contacts: list[int] = []
         for k, (one, two) in enumerate(data.contact.geom.tolist()):

@@ -17,49 +17,45 @@ from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
 _sqrt = math.sqrt
-_float64 = np.float64
-_ndarray = np.ndarray
+_minimum, _maximum = np.minimum, np.maximum
+_exp, _float64, _ndarray = np.exp, np.float64, np.ndarray
 _FLOAT64 = np.dtype(np.float64)
-_norm = np.linalg.norm
-_ORDER_2 = {"ord": 2}
-_hstack = np.hstack
-_concatenate = np.concatenate
-_array = np.array
+_norm, _hstack, _tolerance = np.linalg.norm, np.hstack, reward_utils.tolerance
+_from_matrix = Rotation.from_matrix
 
 
-def norm(x: Any, *args: Any, **kwargs: Any) -> Any:
+def clip(x: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> None:
+    """``np.clip(x, low, high, out=x)``."""
+    _maximum(x, low, out=x)
+    _minimum(x, high, out=x)
+
+
+def norm(x: Any, ord: Any = None, *args: Any, **kwargs: Any) -> Any:
     """``np.linalg.norm`` of a 1-D float64 array, or of one float64."""
-    # For a vector, order 2 is what the default computes, by the same operations.
-    if args or (kwargs and (kwargs != _ORDER_2 or getattr(x, "ndim", 0) != 1)):
-        return _norm(x, *args, **kwargs)
-    # Not `is`: an array that was unpickled may have a dtype of its own.
-    if type(x) is _ndarray and x.dtype == _FLOAT64 and x.ndim == 1:
-        return _float64(_sqrt(x.dot(x)))
-    if type(x) is _float64:
-        return _float64(_sqrt(x * x))
-    return _norm(x, **kwargs)
+    if not args and not kwargs:
+        # Not `is`: an array that was unpickled may have a dtype of its own.
+        if type(x) is _ndarray and x.ndim == 1 and x.dtype == _FLOAT64:
+            if ord is None or ord == 2:  # the same for a vector
+                return _float64(_sqrt(x.dot(x)))  # by the same BLAS that the original calls
+        elif type(x) is _float64 and ord is None:
+            return _float64(_sqrt(x * x))
+    return _norm(x, ord, *args, **kwargs)
 
 
 def hstack(arrays: Any, **kwargs: Any) -> Any:
     """``np.hstack`` of 1-D arrays, or of float64s."""
-    if type(arrays) is tuple and arrays and not kwargs:
-        if type(arrays[0]) is _float64:
-            if all(type(number) is _float64 for number in arrays):
-                return _array(arrays)
-        else:
-            for array in arrays:
-                if type(array) is not _ndarray or array.ndim != 1:
-                    break
-            else:
-                return _concatenate(arrays)
+    if type(arrays) is tuple and not kwargs:
+        kinds = {type(array) for array in arrays}
+        if kinds == {_float64}:
+            return np.array(arrays)
+        if kinds == {_ndarray} and all(array.ndim == 1 for array in arrays):
+            return np.concatenate(arrays)
     return _hstack(arrays, **kwargs)
 
 
 _DEFAULT: float = reward_utils._DEFAULT_VALUE_AT_MARGIN
 _LONG_TAIL = float(np.sqrt(1 / _DEFAULT - 1))
 _GAUSSIAN = float(np.sqrt(-2 * np.log(_DEFAULT)))
-_tolerance = reward_utils.tolerance
-_exp = np.exp
 
 
 def tolerance(
@@ -92,9 +88,6 @@ def tolerance(
     )
 
 
-_from_matrix = Rotation.from_matrix
-
-
 class _Quaternion:
     """What `Rotation.from_matrix` returns here: it has ``as_quat`` and, slowly, all the rest."""
 
@@ -103,9 +96,7 @@ class _Quaternion:
     def __init__(self, matrix: NDArray[Any]) -> None:
         self._matrix = matrix
 
-    def as_quat(self, *args: Any, **kwargs: Any) -> NDArray[np.float64]:
-        if args or kwargs:
-            return np.asarray(_from_matrix(self._matrix).as_quat(*args, **kwargs))
+    def as_quat(self) -> NDArray[np.float64]:
         return matrix_to_quaternion(self._matrix)
 
     def __getattr__(self, name: str) -> Any:
@@ -152,21 +143,16 @@ def matrix_to_quaternion(matrix: NDArray[Any]) -> NDArray[np.float64]:
 class _RotationTwin:
     """Stands for ``scipy.spatial.transform.Rotation`` in the copies of Meta-World's functions."""
 
+    from_matrix = _Quaternion
+
     def __getattr__(self, name: str) -> Any:
         return getattr(Rotation, name)
-
-    @staticmethod
-    def from_matrix(matrix: Any, *args: Any, **kwargs: Any) -> Any:
-        if args or kwargs or getattr(matrix, "shape", None) != (3, 3):
-            return _from_matrix(matrix, *args, **kwargs)
-        return _Quaternion(matrix)
 
 
 def twin_of(module: ModuleType, **replaced: Any) -> ModuleType:
     """A module with the contents of ``module``, but for some names."""
     twin = ModuleType(module.__name__)
-    twin.__dict__.update(vars(module))
-    twin.__dict__.update(replaced)
+    twin.__dict__.update({**vars(module), **replaced})
     return twin
 
 
@@ -182,36 +168,46 @@ def fast_globals() -> dict[str, Any]:
 def exact(seed: int = 0, n: int = 200) -> list[str]:
     """The names of the twins that differ from their originals on this machine: normally none."""
     rng = np.random.Generator(np.random.PCG64(seed))
-    differ = []
-    checks: list[tuple[str, Callable[..., Any], Callable[..., Any], list[tuple[Any, ...]]]] = [
-        ("norm", norm, _norm, [(rng.normal(size=k % 5 + 1),) for k in range(n)]),
-        ("norm", norm, _norm, [(x,) for x in rng.normal(size=n)]),
-        (
-            "hstack",
-            hstack,
-            _hstack,
-            [((rng.normal(size=3), rng.normal(size=4)),) for _ in range(n)]
-            + [(tuple(rng.normal(size=2)),) for _ in range(n)],
-        ),
-        (
-            "tolerance",
-            tolerance,
-            _tolerance,
-            [
-                (x, (0.0, 0.05), margin, sigmoid)
-                for x, margin in rng.uniform(0, 1, size=(n, 2)).tolist()
-                for sigmoid in ("long_tail", "gaussian")
-            ],
-        ),
-        (
-            "matrix_to_quaternion",
-            matrix_to_quaternion,
-            lambda m: _from_matrix(m).as_quat(),
-            [(Rotation.random(random_state=k).as_matrix(),) for k in range(n)],
-        ),
-    ]
-    for name, twin, original, inputs in checks:
-        pairs = [(np.asarray(twin(*args)), np.asarray(original(*args))) for args in inputs]
-        if any(a.tobytes() != b.tobytes() for a, b in pairs):
-            differ.append(name)
-    return differ
+    low, high = np.full(39, -0.5), np.full(39, 0.5)
+    low[4:18], high[4:18] = -np.inf, np.inf
+
+    def clipped(x: NDArray[Any]) -> NDArray[Any]:
+        clip(x := x.copy(), low, high)
+        return x
+
+    def originally_clipped(x: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(np.clip(x, low, high))
+
+    def quaternion(matrix: NDArray[Any]) -> NDArray[Any]:
+        return np.asarray(_from_matrix(matrix).as_quat())
+
+    functions: dict[Callable[..., Any], Callable[..., Any]] = {
+        norm: _norm,
+        hstack: _hstack,
+        tolerance: _tolerance,
+        matrix_to_quaternion: quaternion,
+        clipped: originally_clipped,
+    }
+    calls: list[tuple[Callable[..., Any], tuple[Any, ...]]] = []
+    for k in range(n):
+        x, margin = rng.uniform(0, 1, 2).tolist()
+        calls += [
+            (norm, (rng.normal(size=k % 5 + 1),)),
+            (norm, (rng.normal(size=1)[0],)),
+            (hstack, ((rng.normal(size=3), rng.normal(size=4)),)),
+            (hstack, (tuple(rng.normal(size=2)),)),
+            (tolerance, (x, (0.0, 0.05), margin, "long_tail")),
+            (tolerance, (x, (0.0, 0.05), margin, "gaussian")),
+            (matrix_to_quaternion, (Rotation.random(random_state=k).as_matrix(),)),
+            (clipped, (rng.normal(size=39),)),
+        ]
+    differ = {
+        twin.__name__
+        for twin, arguments in calls
+        if _bits(twin(*arguments)) != _bits(functions[twin](*arguments))
+    }
+    return sorted(differ)
+
+
+def _bits(value: Any) -> bytes:
+    return np.asarray(value).tobytes()
