@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 import logging
 import operator
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -25,6 +25,21 @@ def positive(value: Any, name: str) -> int:
         number = 0
     if number < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return number
+
+
+def not_negative(value: Any, name: str) -> int:
+    """Returns ``value`` as an ``int`` of 0 or more.
+
+    Raises:
+        ValueError: If it is anything else.
+    """
+    try:
+        number = -1 if isinstance(value, bool) else operator.index(value)
+    except TypeError:
+        number = -1
+    if number < 0:
+        raise ValueError(f"{name} must be zero or a positive integer, got {value!r}")
     return number
 
 
@@ -121,3 +136,17 @@ def check_keywords(
         if hint is None and close:
             hint = f"did you mean {' or '.join(repr(match) for match in close)}?"
         raise TypeError(f"{what} takes no {name!r}: {hint or f'it takes {names}'}")
+
+
+def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
+    """Returns the names as a tuple.
+
+    Raises:
+        ValueError: If there is not exactly one name for each of ``n`` task ids.
+    """
+    if task_names is None:
+        return None
+    names = tuple(task_names)
+    if isinstance(task_names, str) or len(names) != n:
+        raise ValueError(f"task_names must hold one name for each of {n} tasks, got {task_names!r}")
+    return names

@@ -58,3 +58,10 @@ def child_seed(seed: int, index: int) -> int:
     False
     """
     return int(SeedSequence(seed, spawn_key=(_CHILDREN, index)).generate_state(1)[0])
+
+
+def stream_state(seed: int | None, rng: Generator | None) -> dict[str, Any] | None:
+    """The seed and the state of a stream, ready for JSON; ``None`` if it was not seeded."""
+    if seed is None or rng is None:
+        return None
+    return {"seed": seed, "state": dict(rng.bit_generator.state)}

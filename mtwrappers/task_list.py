@@ -10,10 +10,9 @@ import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete, Space
-from numpy.random import Generator
 
 from mtwrappers import seeding
-from mtwrappers.checks import check_index
+from mtwrappers.checks import check_index, check_task_names
 from mtwrappers.core import MTEnv, Observation, without_task_options
 from mtwrappers.selection import SelectName, Strategy, TaskSelector
 
@@ -84,11 +83,8 @@ class TaskListMTEnv(MTEnv):
         self._task_state: Any = self._states[0]
         if initial_task_state is not None:
             self._task_state = self._check_task_state(initial_task_state, "initial_task_state")
-        # The environments below that have taken their branch of the environment seed.
-        self._seeded: set[int] = set()
+        self._seeded: set[int] = set()  # the branches of the environment seed that were taken
         self._describe()
-
-    # The tasks.
 
     @property
     def num_tasks(self) -> int:
@@ -144,11 +140,7 @@ class TaskListMTEnv(MTEnv):
         return self._states[self._selector(self.np_random_task)]
 
     def _check_task_state(self, task_state: Any, what: str) -> Any:
-        """Returns ``task_state`` as this environment keeps it.
-
-        Raises:
-            ValueError: If there is no such task.
-        """
+        """Returns ``task_state`` as this environment keeps it, or raises `ValueError`."""
         state = check_index(task_state, len(self._task_ids), what)
         if state not in self._places:
             raise ValueError(
@@ -163,8 +155,6 @@ class TaskListMTEnv(MTEnv):
         self._task_info: dict[str, Any] = {"task_id": task_id}
         if self._task_names is not None:
             self._task_info["task_name"] = self._task_names[task_id]
-
-    # The two random streams.
 
     def seed(self, seed: int | None = None) -> list[int]:
         """Seeds the environment stream; an environment below takes its branch at its next reset."""
@@ -182,16 +172,13 @@ class TaskListMTEnv(MTEnv):
         """Which branch of the environment seed ``_env`` takes, if it needs a seed."""
         return None
 
-    def _build(self, branch: int) -> gymnasium.Env[Any, Any]:
+    def _build(self, branch: int) -> Any:
         """The environment below that takes this branch, built if it was not yet."""
-        env: gymnasium.Env[Any, Any] = self._env
-        return env
+        return self._env
 
     def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
         """The environments below that were built, by the branch that they take."""
         return {}
-
-    # Episodes.
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -237,8 +224,7 @@ class TaskListMTEnv(MTEnv):
         Raises:
             ResetNeeded: If the task was set and not reset since.
         """
-        if self._phase != "playing":
-            self._refuse()
+        self._require_reset()
         env_obs, reward, terminated, truncated, info = self._env.step(action)
         if self._history is not None:
             self._history.step(float(reward), bool(terminated or truncated), info)
@@ -251,13 +237,8 @@ class TaskListMTEnv(MTEnv):
         )
 
     def render(self) -> Any:
-        """A frame of the environment of the present task.
-
-        Raises:
-            ResetNeeded: If the task was set and not reset since.
-        """
-        if self._phase != "playing":
-            self._refuse()
+        """A frame of the environment of the present task; needs a `reset` as `step` does."""
+        self._require_reset()
         return self._env.render()
 
     def _draws_task(self, seed: int | None) -> bool:
@@ -266,29 +247,27 @@ class TaskListMTEnv(MTEnv):
             return self._phase != "copied" or seed is not None
         return self._draws_first and (self._phase == "new" or seed is not None)
 
-    def _refuse(self) -> None:
-        raise ResetNeeded(
-            f"task {self._task_state} was set but not reset: call reset() before step() and "
-            "render()"
-        )
-
-    # The state between two episodes.
+    def _require_reset(self) -> None:
+        if self._phase != "playing":
+            raise ResetNeeded(
+                f"task {self._task_state} was set but not reset: call reset() before step() and "
+                "render()"
+            )
 
     def get_state(self) -> dict[str, Any]:
-        """The state between two episodes: the task, both streams, the selection, the settings.
-
-        It is ready for JSON where the environments' own states are.
-        """
+        """The state between two episodes, ready for JSON: the task, streams and settings."""
         return {
             "tasks": self._tasks_identity(),
             "task_state": self._task_state,
             "phase": "between" if self._phase == "playing" else self._phase,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
-            "env_stream": _stream_state(self._env_seed, self._np_random),
-            "task_stream": _stream_state(self._task_seed, self._np_random_task),
+            "env_stream": seeding.stream_state(self._env_seed, self._np_random),
+            "task_stream": seeding.stream_state(self._task_seed, self._np_random_task),
             "selection": self._selector.get_state(),
             "seeded": sorted(self._seeded),
-            "envs": {str(i): dict(_generator(env).state) for i, env in self._built().items()},
+            "envs": {
+                str(i): dict(env.np_random.bit_generator.state) for i, env in self._built().items()
+            },
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -297,8 +276,7 @@ class TaskListMTEnv(MTEnv):
         Raises:
             ValueError: If it is of an environment on other tasks.
         """
-        expected, found = self._tasks_identity(), state.get("tasks")
-        if found != expected:
+        if (found := state.get("tasks")) != (expected := self._tasks_identity()):
             raise ValueError(
                 f"expected the state of an environment on the tasks {expected}, got one on {found}"
             )
@@ -312,35 +290,10 @@ class TaskListMTEnv(MTEnv):
         self._selector.set_state(state["selection"])
         self._seeded = set(state["seeded"])
         for branch, env_state in state["envs"].items():
-            _generator(self._build(int(branch))).state = env_state
+            self._build(int(branch)).np_random.bit_generator.state = env_state
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
         self._phase = state["phase"]
 
     def _tasks_identity(self) -> dict[str, Any]:
         """What tells these tasks from others, ready for JSON."""
-        names = None if self._task_names is None else list(self._task_names)
-        return {"num_tasks": self.num_tasks, "task_names": names}
-
-
-def _generator(env: gymnasium.Env[Any, Any]) -> Any:
-    return env.np_random.bit_generator
-
-
-def _stream_state(seed: int | None, rng: Generator | None) -> dict[str, Any] | None:
-    if seed is None or rng is None:
-        return None
-    return {"seed": seed, "state": dict(rng.bit_generator.state)}
-
-
-def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
-    """Returns the names as a tuple.
-
-    Raises:
-        ValueError: If there is not exactly one name for each of ``n`` task ids.
-    """
-    if task_names is None:
-        return None
-    names = tuple(task_names)
-    if isinstance(task_names, str) or len(names) != n:
-        raise ValueError(f"task_names must hold one name for each of {n} tasks, got {task_names!r}")
-    return names
+        return {"num_tasks": self.num_tasks, "task_names": list(self._task_names or [])}

@@ -91,7 +91,7 @@ def _seed(text: str) -> int:
 
 
 def _list(args: argparse.Namespace) -> int:
-    from mtwrappers.metaworld.registered import default_task_encoding
+    from mtwrappers.metaworld.inputs import default_task_encoding
 
     console = import_extra("rich.console", "cli").Console()
     table = import_extra("rich.table", "cli").Table(

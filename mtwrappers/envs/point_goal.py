@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
-from mtwrappers.checks import check_options, positive
+from mtwrappers.checks import check_options, not_negative, positive
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import make_executor
 
@@ -62,9 +62,8 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
 
     def sample_tasks(self, n_tasks: int) -> list[dict[str, tuple[float, float]]]:
         """Draws goals, uniformly on the circle."""
-        if isinstance(n_tasks, bool) or not isinstance(n_tasks, (int, np.integer)) or n_tasks < 0:
-            raise ValueError(f"n_tasks must be zero or a positive integer, got {n_tasks!r}")
-        angles = self._order.uniform(0, 2 * math.pi, int(n_tasks)).tolist()
+        n_tasks = not_negative(n_tasks, "n_tasks")
+        angles = self._order.uniform(0, 2 * math.pi, n_tasks).tolist()
         r = self.radius
         return [{"goal": (r * math.cos(angle), r * math.sin(angle))} for angle in angles]
 

@@ -157,8 +157,7 @@ class MetaWorldMTEnv(TaskListMTEnv):
     @property
     def goal(self) -> NDArray[np.float64]:
         """The present goal, ``(3,)``, in metres. Privileged where observations hide it."""
-        if self._phase != "playing":
-            self._refuse()
+        self._require_reset()
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
 

@@ -7,94 +7,25 @@ import functools
 import inspect
 import operator
 from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
 
-from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_keywords, positive
 from mtwrappers.metaworld.benchmarks import Kind, is_meta_learning, make_benchmark, split_of
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
+from mtwrappers.metaworld.inputs import INPUTS, Inputs, take_inputs
 from mtwrappers.metaworld.mt_env import BenchmarkPart, MetaWorldMTEnv, part_of
 from mtwrappers.metaworld.task_control import RecordingTaskControl, TaskControl
 from mtwrappers.metaworld.upstream_keywords import KEYWORDS, translated
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
-from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
-from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
-from mtwrappers.wrappers.rl2 import RL2Observation
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
-TaskEncoding: TypeAlias = Literal["onehot", "none", "dict"]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
-
-
-@dataclasses.dataclass(frozen=True)
-class Inputs:
-    """How observations and rewards reach the learner.
-
-    Args:
-        task_encoding: ``"onehot"`` or ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
-        recurrent_info_in_obs: Whether each observation is followed by the last action, reward and
-            end of an episode, zeros at an episode's start; see `RL2Observation`.
-        normalize_reward_in_recurrent_info: Whether that reward is divided by 10.
-        reward_normalization_method: ``"gymnasium"`` is `NormalizeRewardPerTask`; ``"exponential"``
-            is Meta-World's own ``NormalizeRewardsExponential``; ``None`` leaves rewards alone.
-        reward_alpha: The rate of ``"exponential"``.
-        normalize_observations: Whether to apply `NormalizeObservationPerTask`, which leaves the
-            one-hot as it is.
-
-    Raises:
-        ValueError: If an argument is none of those, or they do not go together.
-    """
-
-    task_encoding: TaskEncoding
-    recurrent_info_in_obs: bool = False
-    normalize_reward_in_recurrent_info: bool = True
-    reward_normalization_method: Literal["gymnasium", "exponential"] | None = None
-    reward_alpha: float = 0.001
-    normalize_observations: bool = False
-
-    def __post_init__(self) -> None:
-        expected = ["onehot", "none", "dict"]
-        if self.task_encoding not in expected:
-            raise ValueError(f"task_encoding must be one of {expected}, got {self.task_encoding!r}")
-        if self.reward_normalization_method not in (None, "gymnasium", "exponential"):
-            raise ValueError(
-                "reward_normalization_method must be 'gymnasium', 'exponential' or None, got "
-                f"{self.reward_normalization_method!r}"
-            )
-        changes = self.recurrent_info_in_obs or self.normalize_observations
-        if changes and self.task_encoding == "dict":
-            raise ValueError(
-                "recurrent_info_in_obs and normalize_observations need flat observations, got "
-                "task_encoding='dict'"
-            )
-
-    def apply(self, env: Env) -> Env:
-        """Wraps an environment, in the order in which Meta-World does."""
-        if self.recurrent_info_in_obs:
-            divisor = 10.0 if self.normalize_reward_in_recurrent_info else 1.0
-            env = RL2Observation(env, reward_divisor=divisor, across_episodes=False)
-        if self.reward_normalization_method == "gymnasium":
-            env = NormalizeRewardPerTask(env)
-        elif self.reward_normalization_method == "exponential":
-            wrappers = import_extra("metaworld.wrappers", "metaworld")
-            env = wrappers.NormalizeRewardsExponential(self.reward_alpha, env)
-        if self.normalize_observations:
-            env = NormalizeObservationPerTask(env)
-        return env
-
-
-INPUTS = [field.name for field in dataclasses.fields(Inputs)]
-
-
-def default_task_encoding(benchmark: str) -> TaskEncoding:
-    """One-hot where there are several tasks to tell apart; meta-learners must find out."""
-    return "none" if is_meta_learning(benchmark) or benchmark == "MT1" else "onehot"
 
 
 def make_env(benchmark: str, **kwargs: Any) -> Env:
@@ -116,7 +47,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     check_keywords(kwargs, known, f"make of {benchmark}", dict.fromkeys(only_vector, _ONLY_VECTOR))
     kwargs = translated(benchmark, kwargs)
     kwargs.pop("execution", None)
-    inputs = _inputs(benchmark, kwargs)
+    inputs = take_inputs(benchmark, kwargs)
     env = MetaWorldMTEnv(benchmark, **kwargs)
     if kwargs.get("seed") is not None:
         env.action_space.seed(kwargs["seed"])
@@ -157,7 +88,7 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     ]
     check_keywords(kwargs, known, f"make_vec of {benchmark}")
     kwargs = translated(benchmark, kwargs)
-    return _make_vec_env(benchmark, num_envs, _inputs(benchmark, kwargs), **kwargs)
+    return _make_vec_env(benchmark, num_envs, take_inputs(benchmark, kwargs), **kwargs)
 
 
 def _make_vec_env(
@@ -289,14 +220,6 @@ def make_slot(
         env = TaskOnehotWrapper(env, part.task_ids[part.task_states[0]], max(part.task_ids) + 1)
     control = RecordingTaskControl if record_episode_statistics else TaskControl
     return control(inputs.apply(env), checkpoint_id)
-
-
-def _inputs(benchmark: str, kwargs: dict[str, Any]) -> Inputs:
-    """Takes the arguments of `Inputs` out of ``kwargs``."""
-    own = {name: kwargs.pop(name) for name in INPUTS if name in kwargs}
-    if own.get("task_encoding") is None:
-        own["task_encoding"] = default_task_encoding(benchmark)
-    return Inputs(**own)
 
 
 def _goals_per_class(total: int | None, num_goals: int) -> int:

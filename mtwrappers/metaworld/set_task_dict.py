@@ -116,6 +116,35 @@ class Layout:
         self.box = observation_box(self.classes, goals_visible=goals_visible)
         self.space = append_onehot(self.box, len(self.classes)) if onehot else self.box
 
+    @classmethod
+    def of(cls, task: SetTaskDict) -> Layout:
+        """The layout of the environment that a task comes from."""
+        return cls(resolve_classes(task["classes"]), task["goals_visible"], task["add_env_onehot"])
+
+    def require(self, task: SetTaskDict, whose: str) -> None:
+        """Checks that a task can be played in this observation space.
+
+        Args:
+            task: The task.
+            whose: The benchmark that this layout is of, for the message.
+
+        Raises:
+            ValueError: If it cannot.
+        """
+        classes, name = resolve_classes(task["classes"]), task["inner"].env_name
+        mine = self.goals_visible, self.onehot
+        theirs = task["goals_visible"], task["add_env_onehot"]
+        same_classes = list(classes.items()) == list(self.classes.items())
+        known = self.classes.get(name) is classes[name]
+        if mine == theirs and (same_classes or (known and not self.onehot)):
+            return
+        raise ValueError(
+            f"this environment is for tasks of {whose} with add_env_onehot={self.onehot} and "
+            f"goals_visible={self.goals_visible}, got {name!r} of {task['benchmark']} with "
+            f"add_env_onehot={theirs[1]} and goals_visible={theirs[0]}: it needs another "
+            "observation space"
+        )
+
 
 class BenchmarkTasks:
     """The tasks of a benchmark, in its order, and the order in which they are sampled.

@@ -2,33 +2,23 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.checks import check_options, positive
-from mtwrappers.closing import close_all
+from mtwrappers.checks import check_options, not_negative, positive
 from mtwrappers.metaworld.benchmarks import Kind, make_benchmark
-from mtwrappers.metaworld.class_env import (
-    METADATA,
-    SawyerClassEnv,
-    SawyerSettings,
-    action_box,
-    check_camera,
-)
+from mtwrappers.metaworld.class_env import METADATA, SawyerSettings, action_box, check_camera
+from mtwrappers.metaworld.class_envs import ClassEnvs, Wrapper
 from mtwrappers.metaworld.set_task_dict import (
     BenchmarkTasks,
     Layout,
     SetTaskDict,
     check_task,
-    resolve_classes,
 )
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 
 class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
@@ -77,7 +67,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self,
         benchmark: Any = None,
         kind: Kind | None = None,
-        wrapper: Callable[[gymnasium.Env[Any, Any], Any], gymnasium.Env[Any, Any]] | None = None,
+        wrapper: Wrapper | None = None,
         add_env_onehot: bool = False,
         *,
         env_name: str | None = None,
@@ -92,14 +82,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             raise ValueError(f"kind must be 'train', 'test' or None, got {kind!r}")
         if max_episode_steps is not None:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
-        self._settings = SawyerSettings(**settings)
-        self.render_mode = self._settings.render_mode
-        self._max_episode_steps = max_episode_steps
+        self._envs = ClassEnvs(SawyerSettings(**settings), max_episode_steps, wrapper)
+        self.render_mode = self._envs.settings.render_mode
         self._kind = kind
         self._wrapper = wrapper
         self._task: SetTaskDict | None = None
-        # Of each class that was built: its environment, bare and wrapped.
-        self._envs: dict[str, tuple[SawyerClassEnv, gymnasium.Env[Any, Any]]] = {}
         self._env: gymnasium.Env[Any, Any] | None = None
         self._reset_needed = True
         self.action_space = action_box()
@@ -122,10 +109,10 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             raise ValueError("add_env_onehot needs a benchmark to know its classes, got None")
         else:
             self._layout = Layout(all_classes(), goals_visible=True, onehot=False)
-        check_camera(self._settings, self._layout.classes)
+        check_camera(self._envs.settings, self._layout.classes)
         self.observation_space = self._layout.space
-        if self._source is not None and self._wrapper is not None:
-            _, env = self._built(self.tasks[0], self._layout)
+        if self._source is not None and wrapper is not None:
+            _, env = self._envs.get(self.tasks[0], self._layout, None)
             self.observation_space = env.observation_space
 
     # The tasks.
@@ -163,7 +150,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     @property
     def envs_built(self) -> int:
         """How many classes have been built so far."""
-        return len(self._envs)
+        return len(self._envs.built)
 
     def get_task(self) -> SetTaskDict | None:
         """The present task, or ``None`` before the first was set."""
@@ -180,9 +167,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         """
         if self._source is None:
             raise ValueError("sample_tasks needs a benchmark; this environment was made without")
-        if isinstance(n_tasks, bool) or not isinstance(n_tasks, (int, np.integer)) or n_tasks < 0:
-            raise ValueError(f"n_tasks must be zero or a positive integer, got {n_tasks!r}")
-        return self._source.sample(int(n_tasks))
+        return self._source.sample(not_negative(n_tasks, "n_tasks"))
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the order of `sample_tasks`, from entropy when ``seed`` is ``None``."""
@@ -204,7 +189,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             raise ValueError(
                 f"this environment is for {self._kind} tasks, got a {task['kind']} task"
             )
-        layout = self._layout_for(task)
+        if self._source is None and self._task is None:
+            layout = Layout.of(task)
+        else:
+            self._layout.require(task, self._source.name if self._source else "its first")
+            layout = self._layout
         self._turn(task["inner"], layout)
         self._task = dict(task)
 
@@ -268,41 +257,17 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         """Closes every class that was built."""
-        close_all(env for _, env in self._envs.values())
+        self._envs.close()
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy builds its own simulations, on the same task, at its first reset.
-        return {**self.__dict__, "_envs": {}, "_env": None, "_reset_needed": True}
+        return {**self.__dict__, "_env": None, "_reset_needed": True}
 
     # How it is arranged.
 
-    def _layout_for(self, task: SetTaskDict) -> Layout:
-        """The layout in which a task is played here.
-
-        Raises:
-            ValueError: If it does not fit into the observation space.
-        """
-        mine, classes = self._layout, resolve_classes(task["classes"])
-        visible, onehot = task["goals_visible"], task["add_env_onehot"]
-        name = task["inner"].env_name
-        same_kind = (visible, onehot) == (mine.goals_visible, mine.onehot)
-        if same_kind and (list(classes.items()) == list(mine.classes.items())):
-            return mine
-        if self.tasks or self._task is not None:
-            if same_kind and not onehot and mine.classes.get(name) is classes[name]:
-                return mine
-            of = f"tasks of {self._source.name}" if self._source else "tasks like its first"
-            raise ValueError(
-                f"this environment is for {of} with add_env_onehot={mine.onehot} and "
-                f"goals_visible={mine.goals_visible}, got {name!r} of {task['benchmark']} with "
-                f"add_env_onehot={onehot} and goals_visible={visible}: it needs another "
-                "observation space"
-            )
-        return Layout(classes, visible, onehot)
-
     def _turn(self, inner: Any, layout: Layout) -> gymnasium.Env[Any, Any]:
         """Turns to a task; whatever fails, it fails before anything is changed."""
-        bare, env = self._built(inner, layout)
+        bare, env = self._envs.get(inner, layout, self.observation_space)
         bare.set_task(inner)
         if layout is not self._layout:
             self._layout, self.observation_space = layout, layout.space
@@ -311,32 +276,3 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._env = env
         self._reset_needed = True
         return env
-
-    def _built(self, inner: Any, layout: Layout) -> tuple[SawyerClassEnv, gymnasium.Env[Any, Any]]:
-        """The environment of the task's class, bare and wrapped, built on first use."""
-        name = inner.env_name
-        if name in self._envs:
-            return self._envs[name]
-        bare = SawyerClassEnv(
-            name, layout.classes[name], layout.box, self._settings, self._max_episode_steps
-        )
-        env: gymnasium.Env[Any, Any] = bare
-        if layout.onehot:
-            env = TaskOnehotWrapper(bare, list(layout.classes).index(name), len(layout.classes))
-        if self._wrapper is not None:
-            with contextlib.ExitStack() as undo:
-                undo.callback(bare.close)
-                bare.set_task(inner)
-                env = self._wrapper(env, inner)
-                if not isinstance(env, gymnasium.Env):
-                    raise TypeError(
-                        f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}"
-                    )
-                if self._envs and env.observation_space != self.observation_space:
-                    raise ValueError(
-                        f"wrapper gives {name!r} the observation space {env.observation_space}, "
-                        f"expected {self.observation_space} as for the other classes"
-                    )
-                undo.pop_all()
-        self._envs[name] = bare, env
-        return bare, env

@@ -11,13 +11,13 @@ import numpy as np
 from gymnasium.spaces import Box, Space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_index
+from mtwrappers.checks import check_index, check_task_names
 from mtwrappers.closing import close_all
 from mtwrappers.core import Observation
 from mtwrappers.errors import with_context
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.spaces import fits, fits_padded, pad_boxes
-from mtwrappers.task_list import TaskListMTEnv, check_task_names
+from mtwrappers.task_list import TaskListMTEnv
 
 
 class MultiEnvWrapper(TaskListMTEnv):

@@ -293,7 +293,7 @@ class TestACopy:
         other = copy_of(env)
         other.reset()
         assert other.render_mode == "rgb_array"
-        settings = other.env._settings
+        settings = other.env._envs.settings
         assert (settings.camera_name, settings.width) == ("corner2", 64)
 
 

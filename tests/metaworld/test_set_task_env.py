@@ -302,7 +302,7 @@ def test_the_first_task_of_an_environment_without_arguments_fixes_its_space():
         assert outer.observation_space == source.observation_space
         env.set_task(second)
         [foreign] = other.sample_tasks(1)
-        message = r"tasks like its first .*, got '.*-v3' of M.10 .* another observation space"
+        message = r"tasks of its first .*, got '.*-v3' of M.10 .* another observation space"
         with pytest.raises(ValueError, match=message):
             env.set_task(foreign)
         assert same(env.get_task(), second)

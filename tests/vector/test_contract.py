@@ -6,8 +6,9 @@ import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.metaworld.benchmarks import make_benchmark
+from mtwrappers.metaworld.inputs import Inputs
 from mtwrappers.metaworld.mt_env import part_of
-from mtwrappers.metaworld.registered import Inputs, make_slot
+from mtwrappers.metaworld.registered import make_slot
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv
 from tests.vector.fakes import BagEnv, BoxCountingEnv, NestedEnv, WordEnv, short_episodes
