@@ -125,6 +125,7 @@ def _blueprint_class(cls: Any) -> Any:
     return type(cls.__name__, (cls, _NoSimulation), own)
 
 
+@functools.cache
 def goal_space(cls: Any) -> Any:
     """The Box, shape ``(3,)``, of the goals that ``cls`` shows in its observations (metres).
 

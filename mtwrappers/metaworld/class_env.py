@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import math
 import sys
 from collections.abc import Mapping
@@ -18,7 +17,7 @@ from numpy.typing import NDArray
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import positive
 from mtwrappers.metaworld.known_good import Fast, class_to_build
-from mtwrappers.metaworld.upstream import all_classes, metaworld
+from mtwrappers.metaworld.upstream import all_classes
 
 OBS_SIZE = 39
 # MuJoCo gives up a simulation in which a position exceeds this (mjMAXVAL), so no object goes
@@ -117,9 +116,11 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
     which checkers refuse, are widened by Meta-World's success radius.
     """
     sawyer: Any = import_extra("metaworld.sawyer_xyz_env", "metaworld").SawyerXYZEnv
+    from mtwrappers.metaworld.blueprint import goal_space
+
     hand, radius = sawyer._HAND_SPACE, sawyer.TARGET_RADIUS
     every: list[Any] = list(classes.values())
-    spaces = [_goal_space(cls) for cls in every]
+    spaces = [goal_space(cls) for cls in every]
     hidden = [] if goals_visible else [np.zeros(3)]
     goal_low = np.min([*hidden, *(space.low for space in spaces)], axis=0)
     goal_high = np.max([*hidden, *(space.high for space in spaces)], axis=0)
@@ -133,18 +134,6 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
         np.concatenate([high, high, goal_high]),
         dtype=np.float64,
     )
-
-
-@functools.cache
-def _goal_space(cls: Any) -> Any:
-    from mtwrappers.metaworld.blueprint import goal_space
-
-    if cls in metaworld().ALL_V3_ENVIRONMENTS.values():
-        return goal_space(cls)
-    # A class of the user's own may need its simulation even to be constructed.
-    env = cls()
-    env.close()
-    return env.goal_space
 
 
 class SawyerClassEnv(gymnasium.Env[Any, Any]):

@@ -1,1 +1,1 @@
-"""Meta-World's classes with the same bits, several times sooner."""
+"""Meta-World's classes with the same bits, in less than half the time."""

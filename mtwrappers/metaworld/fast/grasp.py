@@ -17,7 +17,7 @@ _hamacher = reward_utils.hamacher_product
 
 
 class Grasp(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types
-    """`SawyerXYZEnv` with these two methods sooner; see `mtwrappers.metaworld.fast.sawyer`."""
+    """`SawyerXYZEnv` with faster forms of two methods."""
 
     _views: Views
 
