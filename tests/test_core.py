@@ -6,7 +6,6 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
 from mtwrappers import MTEnv, SeedNotSetError, seeding
-from mtwrappers.core import without_task_options
 from tests.fakes import CountingMTEnv, check_env_warnings, equal, play, run_python
 
 
@@ -49,10 +48,6 @@ def test_observe_puts_the_observation_and_the_task_together(env):
 
 def test_gymnasium_has_nothing_to_say_about_it(env):
     assert check_env_warnings(env, skip_render_check=True) == []
-
-
-def test_it_is_its_own_unwrapped_environment(env):
-    assert env.unwrapped is env
 
 
 # The protocol.
@@ -163,28 +158,11 @@ def test_seed_task_sets_the_task_stream_alone(env):
     assert env.np_random_task.integers(2**62) == seeding.task_generator(0).integers(2**62)
 
 
-def test_the_two_streams_do_not_disturb_each_other(env):
-    env.reset(seed=3)
-    undisturbed = tasks_drawn(env)
-    env.reset(seed=3)
-    for _ in range(5):
-        env.reset()
-    env.seed(9)
-    assert tasks_drawn(env) == undisturbed
-
-
 @pytest.mark.parametrize("method", ["seed", "seed_task"])
 def test_without_a_number_a_seed_comes_from_entropy_and_is_returned(env, method):
     seeds = [getattr(env, method)() for _ in range(5)]
     assert all(type(seed) is int for (seed,) in seeds)
     assert len({seed for (seed,) in seeds}) == 5
-
-
-def test_a_seed_from_entropy_can_be_used_again(env):
-    (seed,) = env.seed_task()
-    drawn = tasks_drawn(env)
-    env.seed_task(seed)
-    assert tasks_drawn(env) == drawn
 
 
 @pytest.mark.parametrize("method", ["seed", "seed_task", "reset"])
@@ -206,11 +184,6 @@ def test_a_seed_that_is_none_is_refused_and_changes_nothing(env, method, seed, e
     assert tasks_drawn(env) == expected
 
 
-def test_a_numpy_integer_is_a_seed(env):
-    assert env.seed(np.int64(5)) == [5]
-    assert env.seed_task(np.uint8(5)) == [5]
-
-
 def test_a_seed_determines_the_episode_and_the_tasks(env):
     runs = []
     for seed in (5, 5, 6):
@@ -228,11 +201,6 @@ def test_a_task_state_in_the_options_is_set(env):
     assert env.get_task_state() == 1
 
 
-def test_zero_in_the_options_is_a_task_state(env):
-    env.reset(options={"task_state": 0})
-    assert env.get_task_state() == 0
-
-
 def test_a_task_state_in_the_options_draws_nothing(env):
     env.reset(seed=3)
     expected = tasks_drawn(env)
@@ -247,19 +215,6 @@ def test_resample_task_draws_from_the_stream_that_was_just_seeded(env):
         states.append(env.get_task_state())
     assert states == [int(seeding.task_generator(seed).integers(3)) for seed in range(20)]
     assert set(states) == {0, 1, 2}
-
-
-def test_a_reset_without_task_options_keeps_the_task(env):
-    env.reset(seed=0, options={"task_state": 1})
-    for options in (None, {}, {"resample_task": False}, {"other": 1}):
-        for seed in range(5):
-            env.reset(seed=seed, options=options)
-            assert env.get_task_state() == 1
-
-
-def test_a_task_state_and_a_refused_resampling_set_the_task(env):
-    env.reset(options={"resample_task": False, "task_state": 0})
-    assert env.get_task_state() == 0
 
 
 def test_both_task_options_at_once_are_refused_and_change_nothing(env):
@@ -288,20 +243,6 @@ def test_options_are_never_changed(env, options):
     assert options == before
 
 
-def test_what_is_left_of_the_options_is_a_dict_of_its_own():
-    options = {"task_state": 1, "resample_task": False, "x": 2}
-    rest = without_task_options(options)
-    assert rest == {"x": 2}
-    assert options == {"task_state": 1, "resample_task": False, "x": 2}
-    only_x = {"x": 2}
-    assert without_task_options(only_x) is not only_x
-
-
-@pytest.mark.parametrize("options", [None, {}, {"task_state": 1}])
-def test_options_of_which_nothing_is_left_become_none(options):
-    assert without_task_options(options) is None
-
-
 # What is global.
 
 
@@ -316,16 +257,6 @@ def test_the_global_random_state_is_neither_read_nor_changed(env):
         env.seed_task()
         assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
     assert equal(runs[0], runs[1])
-
-
-def test_two_environments_do_not_share_their_streams():
-    one, two = CountingMTEnv(), CountingMTEnv()
-    one.seed_task(3)
-    expected = tasks_drawn(one)
-    one.seed_task(3)
-    two.seed_task(3)
-    tasks_drawn(two)
-    assert tasks_drawn(one) == expected
 
 
 def test_seeding_the_tasks_seeds_the_space_of_task_obs():

@@ -4,7 +4,6 @@ import copy
 import json
 import math
 import pickle
-import runpy
 from collections import Counter
 from functools import partial
 
@@ -15,7 +14,7 @@ import pytest
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper, PointGoalEnv
 from mtwrappers.history import TaskHistory
 from mtwrappers.selection import TaskSelector, least_success
-from tests.fakes import ROOT, CountingEnv, check_env_warnings
+from tests.fakes import CountingEnv
 
 
 class GradedEnv(CountingEnv):
@@ -159,12 +158,6 @@ def test_seeding_the_tasks_forgets_the_history():
     assert history_of(env).returns(0) == ()
 
 
-def test_an_environment_without_a_curriculum_keeps_no_history():
-    env = multi(True, select="uniform")
-    play_episode(env, seed=0)
-    assert history_of(env) is None
-
-
 @pytest.mark.parametrize("select", ["least_success", watch], ids=["named", "own"])
 def test_the_seed_and_the_actions_determine_the_tasks(select):
     env = multi(False, True, True, select=select)
@@ -194,17 +187,6 @@ def test_a_copy_has_a_history_of_its_own(clone):
 # Curricula.
 
 
-def test_a_callable_object_and_a_partial_may_ask_for_the_history():
-    class Watcher:
-        def __call__(self, num_tasks, last_task, rng, history):
-            return history.num_tasks - 1
-
-    rng = np.random.default_rng(0)
-    assert TaskSelector(Watcher(), 3)(rng) == 2
-    assert TaskSelector(partial(least_success, floor=0.5), 3).history is not None
-    assert TaskSelector(lambda *args: 1, 3)(rng) == 1
-
-
 def test_a_selector_with_a_history_goes_on_from_its_state():
     rng = np.random.default_rng(0)
     selector, other = TaskSelector("least_success", 3), TaskSelector("least_success", 3)
@@ -216,13 +198,6 @@ def test_a_selector_with_a_history_goes_on_from_its_state():
     expected = [selector(rng) for _ in range(20)]
     rng.bit_generator.state = bits
     assert [other(rng) for _ in range(20)] == expected
-
-
-def test_a_state_without_a_history_empties_it():
-    selector = TaskSelector("least_success", 2)
-    record(selector.history, 1, True)
-    selector.set_state(TaskSelector("uniform", 2).get_state())
-    assert selector.history.returns(1) == ()
 
 
 def shares(history, n=6000, **kwargs):
@@ -283,19 +258,6 @@ def test_a_curriculum_spends_its_episodes_on_what_fails():
     assert min(drawn.values()) >= 2
 
 
-def test_a_registered_environment_takes_a_curriculum_by_name():
-    gymnasium.register("tests/Graded-v0", GradedEnv, kwargs={"wins": True})
-    env = gymnasium.make(
-        "mtwrappers/MultiEnv-v0", env_ids=["tests/Graded-v0"] * 2, select="least_success"
-    )
-    for i in range(6):
-        play_episode(env, seed=0 if i == 0 else None)
-    recorded = history_of(env.unwrapped)
-    assert sum(len(recorded.returns(task)) for task in range(2)) == 6
-    assert check_env_warnings(env, skip_render_check=True) == []
-    del gymnasium.registry["tests/Graded-v0"]
-
-
 def test_a_goal_is_a_task_with_a_history():
     goals = [{"goal": (0.1, 0.0)}, {"goal": (0.0, 3.0)}]
     env = EnvToMTEnv(PointGoalEnv(), goals, select="least_success")
@@ -308,11 +270,3 @@ def test_a_goal_is_a_task_with_a_history():
     assert history_of(env).successes(0) == (True,)
     assert history_of(env).successes(1) == (False,)
     assert history_of(env).returns(0) == pytest.approx((-0.1,))
-
-
-def test_the_example_learns_more_with_its_curriculum_than_without():
-    example = runpy.run_path(str(ROOT / "examples" / "curriculum.py"))
-    played, _, skill = example["practise"](example["frontier"])
-    assert sum(played.values()) == 400
-    assert played[1] + played[2] > 200  # the goals at the frontier
-    assert skill > 2 * example["practise"]("uniform")[2]

@@ -29,11 +29,6 @@ def test_an_appended_onehot_keeps_the_bounds_and_the_dtype(dtype):
     assert given == box([0, 2], [5, 7], dtype)
 
 
-def test_an_appended_onehot_keeps_infinite_bounds():
-    appended = spaces.append_onehot(box([-np.inf], [np.inf]), 1)
-    assert appended == box([-np.inf, 0], [np.inf, 1])
-
-
 def test_appended_bounds_are_those_given_in_the_dtype_of_the_box():
     low, high = np.array([-2.5, 0.0]), np.array([0.5, 9.0])
     appended = spaces.append_box(box([0], [1], np.float32), low, high)
@@ -50,20 +45,6 @@ def test_a_template_is_zeros_and_then_a_onehot(dtype):
 def test_padding_holds_every_box_and_the_zeros_behind_it():
     padded = spaces.pad_boxes([box([1, 2, 3], [4, 5, 6]), box([-9], [9]), box([0, 3], [1, 7])])
     assert padded == box([-9, 0, 0], [9, 7, 6])
-
-
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_padding_keeps_the_dtype(dtype):
-    padded = spaces.pad_boxes([box([1], [2], dtype), box([1, 1], [2, 2], dtype)])
-    assert padded == box([1, 0], [2, 2], dtype)
-
-
-def test_padding_boxes_of_one_length_adds_no_zeros():
-    assert spaces.pad_boxes([box([1, 1], [2, 3]), box([2, 2], [4, 2])]) == box([1, 1], [4, 3])
-
-
-def test_padding_a_single_box_changes_nothing():
-    assert spaces.pad_boxes([box([1, 2], [3, 4])]) == box([1, 2], [3, 4])
 
 
 def test_padding_boxes_of_two_dtypes_is_refused_with_both():
@@ -124,11 +105,6 @@ def test_a_padded_box_fits_if_it_and_its_zeros_lie_within(inner, expected):
 
 def test_a_padded_box_does_not_fit_where_zero_is_out_of_bounds():
     assert spaces.fits_padded(box([1], [2]), box([1, 1], [2, 2])) is False
-
-
-def test_a_box_of_full_length_needs_no_zeros_and_fits_padded_in_itself():
-    space = box([1, 1], [2, 2])
-    assert spaces.fits_padded(space, space) is True
 
 
 def test_boxes_fit_padded_in_what_padding_makes_of_them():

@@ -35,7 +35,7 @@ def make_env(
         env_ids: Registered ids; two of classic control, padded, by default.
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
         unify: ``"pad"`` appends zeros to the shorter observations.
-        select: See `mtwrappers.selection`.
+        select: How the next task is drawn; see `mtwrappers.selection`.
         render_mode: Passed to every environment.
         env_kwargs: Passed to every environment.
 
@@ -69,15 +69,15 @@ def make_vec_env(
     """Sub-environments that each stay with one of the registered environments.
 
     Args:
-        num_envs: A multiple of the number of ids; 1 (Gymnasium's default) means one an id.
-        env_ids: See `make_env`, as for the next four.
-        unify: See `make_env`.
-        task_encoding: See `make_env`.
-        render_mode: See `make_env`.
-        env_kwargs: See `make_env`.
-        envs_per_task: How many environments an id.
+        num_envs: A multiple of the number of ids; 1 (Gymnasium's default) means one per id.
+        env_ids: Registered ids; two of classic control, padded, by default.
+        unify: ``"pad"`` appends zeros to the shorter observations.
+        task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
+        render_mode: Passed to every environment.
+        env_kwargs: Passed to every environment.
+        envs_per_task: How many environments per id.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
-        **executor: See `mtwrappers.vector.make.make_executor`.
+        **executor: The arguments of `mtwrappers.vector.make.make_executor`.
 
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.

@@ -148,11 +148,11 @@ def make_vec_env(
 
     Args:
         num_envs: How many environments.
-        radius: See `PointGoalEnv`.
-        max_episode_steps: When to truncate.
+        radius: The radius of the circle of goals, in (0, 4].
+        max_episode_steps: When to truncate, ``None`` for never.
         meta_batch_size: How many tasks, ``num_envs`` by default; it must divide ``num_envs``.
-        render_mode: See `PointGoalEnv`.
-        **executor: See `mtwrappers.vector.make.make_executor`.
+        render_mode: ``None``; there is nothing to see.
+        **executor: The arguments of `mtwrappers.vector.make.make_executor`.
     """
     tasks = num_envs if meta_batch_size is None else meta_batch_size
     if tasks < 1 or num_envs % tasks:

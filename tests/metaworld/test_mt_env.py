@@ -3,17 +3,14 @@
 import copy
 import json
 import pickle
-import re
 
 import gymnasium
-import metaworld
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.utils.env_checker import data_equivalence
 from metaworld.policies import ENV_POLICY_MAP
 
-from mtwrappers import SeedNotSetError
 from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
 from mtwrappers.testing import check_mtenv
 
@@ -127,18 +124,6 @@ def test_a_task_that_was_set_is_kept_by_a_seeded_reset():
         assert env.get_task_state() == state
 
 
-def test_options_name_the_task_or_draw_another_and_are_not_changed():
-    env = MetaWorldMTEnv("MT1", num_goals=50)
-    env.reset(seed=0)
-    options = {"task_state": 31}
-    env.reset(options=options)
-    assert env.get_task_state() == 31
-    assert options == {"task_state": 31}
-    env.set_task_state(31)
-    env.reset(seed=0, options={"resample_task": True})
-    assert env.get_task_state() != 31
-
-
 def test_a_seed_determines_the_tasks_whatever_was_played_before():
     used, fresh = (MetaWorldMTEnv("MT1", num_goals=50) for _ in range(2))
     tasks_drawn(used, 7, seed=1)
@@ -146,22 +131,10 @@ def test_a_seed_determines_the_tasks_whatever_was_played_before():
     assert tasks_drawn(used, 5, seed=3) != tasks_drawn(fresh, 5, seed=2)
 
 
-def test_an_unseeded_environment_seeds_itself_at_its_first_reset():
-    first, second = (MetaWorldMTEnv("MT1", num_goals=50) for _ in range(2))
-    with pytest.raises(SeedNotSetError, match="the task seed is not set"):
-        first.sample_task_state()
-    assert tasks_drawn(first, 12) != tasks_drawn(second, 12)
-
-
 def test_meta_learning_draws_tasks_without_replacement():
     env = MetaWorldMTEnv("ML1", num_goals=6)
     drawn = tasks_drawn(env, 12, seed=0)
     assert sorted(drawn[:6]) == sorted(drawn[6:]) == list(range(6))
-
-
-def test_tasks_come_in_their_order_when_round_robin_is_chosen():
-    env = MetaWorldMTEnv(**PAIR_ENV, select="round_robin")
-    assert tasks_drawn(env, 8, seed=0) == [0, 1, 2, 3, 4, 5, 0, 1]
 
 
 def test_only_the_chosen_tasks_are_drawn_and_can_be_set():
@@ -219,35 +192,12 @@ def test_a_success_ends_the_episode_only_when_asked_for(on):
     assert ended == (successes if on else [False] * 100)
 
 
-def test_terminating_on_success_can_be_switched_off_again():
-    env = MetaWorldMTEnv(**REACH_GOAL, terminate_on_success=True)
-    env.terminate_on_success = False
-    obs, _ = env.reset(options={"task_state": 0})
-    success = False
-    while not success:
-        action = ENV_POLICY_MAP["reach-v3"]().get_action(obs["env_obs"])
-        obs, _, terminated, _, info = env.step(action)
-        success = info["success"] == 1.0
-        assert terminated is False
-
-
 def test_an_episode_is_truncated_at_its_last_step_and_needs_a_reset_then():
     env = MetaWorldMTEnv(**REACH_GOAL, max_episode_steps=3)
     for _ in range(2):
         assert [r[3] for r in play(env, 3, seed=0)[1:]] == [False, False, True]
         with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
             env.step(actions(1)[0])
-
-
-def test_a_switch_needs_a_reset():
-    env = MetaWorldMTEnv(**PAIR_ENV)
-    with pytest.raises(ResetNeeded, match="task 0 was set but not reset"):
-        env.step(actions(1)[0])
-    env.reset(seed=0)
-    env.set_task_state(5)
-    for forbidden in (lambda: env.step(actions(1)[0]), env.render):
-        with pytest.raises(ResetNeeded, match="task 5 was set but not reset: call reset"):
-            forbidden()
 
 
 @pytest.mark.parametrize("copy_of", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -297,23 +247,6 @@ class TestACopy:
         assert (settings.camera_name, settings.width) == ("corner2", 64)
 
 
-@pytest.mark.parametrize("state", [6, -1, 1.0, "0", True, None])
-def test_a_task_state_that_does_not_exist_is_refused_and_the_task_stays(state):
-    env = MetaWorldMTEnv(**PAIR_ENV)
-    env.reset(options={"task_state": 4})
-    message = f"task state must be an integer in [0, 5], got {state!r}"
-    with pytest.raises(ValueError, match=re.escape(message)):
-        env.reset(options={"task_state": state})
-    assert env.get_task_state() == 4
-    env.step(actions(1)[0])
-
-
-def test_naming_a_task_and_drawing_one_at_once_is_refused():
-    env = MetaWorldMTEnv(**PAIR_ENV)
-    with pytest.raises(ValueError, match="task_state or resample_task, not both; got task_state=1"):
-        env.reset(seed=0, options={"task_state": 1, "resample_task": True})
-
-
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
@@ -347,19 +280,6 @@ def test_observations_stay_inside_the_space_while_experts_and_chance_play():
                 obs, *_ = env.step(policy.get_action(frame))
                 assert obs in env.observation_space
                 obs, *_ = env.step(random_action)
-
-
-def test_closing_twice_is_allowed():
-    env = MetaWorldMTEnv(**REACH_GOAL)
-    env.reset(seed=0)
-    env.close()
-    env.close()
-
-
-def test_all_classes_of_meta_world_have_an_index():
-    env = MetaWorldMTEnv("MT50", num_goals=1)
-    assert env.task_names == tuple(metaworld.ALL_V3_ENVIRONMENTS)
-    assert env.task_observation_space.n == 50
 
 
 # Curricula.

@@ -9,11 +9,9 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.error import ResetNeeded
-from gymnasium.utils.env_checker import check_env, data_equivalence
-from gymnasium.vector import AutoresetMode
+from gymnasium.utils.env_checker import data_equivalence
 
-from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
+from mtwrappers.metaworld import make_benchmark
 from mtwrappers.registration import TABLE, register_all
 from tests.fakes import check_env_warnings
 
@@ -68,10 +66,6 @@ def _a_living_environment_of_each_class():
     envs.reset(seed=0)
     yield
     envs.close()
-
-
-def test_the_table_holds_every_promised_id():
-    assert TABLE.keys() >= NUM_CLASSES.keys()
 
 
 # With defaults.
@@ -228,13 +222,6 @@ def test_every_encoding_shows_the_same_task():
             assert same(rest, dict_rest)
 
 
-def test_the_dict_encoding_is_the_mtenv_itself():
-    env = make("MT10", num_goals=2, task_encoding="dict")
-    assert type(env.unwrapped) is MetaWorldMTEnv
-    with pytest.warns(UserWarning, match="Official support for the `seed` function is dropped"):
-        check_env(env.unwrapped, skip_render_check=True)
-
-
 @pytest.mark.parametrize("name", ["MT10", "ML10-train"])
 def test_an_encoding_that_does_not_exist_is_refused(name):
     message = r"task_encoding must be one of \['onehot', 'none', 'dict'\], got 'index'"
@@ -256,28 +243,6 @@ def test_options_name_the_task_by_its_index_in_the_benchmark():
         assert env.get_wrapper_attr("get_task_state")() == state
 
 
-def test_a_task_that_was_set_is_kept_by_the_next_reset():
-    env = make("MT10", num_goals=3)
-    env.reset(seed=0)
-    for state in (29, 0, 13):
-        env.get_wrapper_attr("set_task_state")(state)
-        expected, _ = env.reset(options={"task_state": state})
-        env.get_wrapper_attr("set_task_state")(state)
-        assert np.array_equal(env.reset()[0], expected)
-    env.get_wrapper_attr("set_task_state")(5)
-    with pytest.raises(ResetNeeded, match="task 5 was set but not reset"):
-        env.step(env.action_space.sample())
-
-
-def test_resets_move_between_classes_and_goals():
-    env = make("CustomMT", num_goals=3)
-    states = set()
-    for i in range(40):
-        env.reset(seed=0 if i == 0 else None)
-        states.add(env.get_wrapper_attr("get_task_state")())
-    assert states == set(range(6))
-
-
 @pytest.mark.parametrize("kind", ["train", "test"])
 def test_the_ids_of_ml1_have_the_split_of_their_name(kind):
     made = make_benchmark("ML1", env_name="push-v3", num_goals=3)
@@ -286,25 +251,6 @@ def test_the_ids_of_ml1_have_the_split_of_their_name(kind):
     envs = make_vec(f"ML1-{kind}", 2, **kwargs)
     assert make(f"ML1-{kind}", **kwargs).get_wrapper_attr("tasks") == expected
     assert envs.get_attr("tasks") == (expected[::2], expected[1::2])
-
-
-@pytest.mark.parametrize("kind", ["train", "test"])
-def test_the_ids_of_ml10_have_the_classes_of_their_split(kind):
-    made = make_benchmark("ML10", num_goals=1)
-    classes = {"train": made.train_classes, "test": made.test_classes}[kind]
-    assert make(f"ML10-{kind}").get_wrapper_attr("task_names") == tuple(classes)
-
-
-@pytest.mark.parametrize(
-    ("name", "shown"),
-    [("MT1", True), ("MT10", True), ("CustomMT", True)]
-    + [(f"{name}-{kind}", False) for name in ("ML1", "ML10") for kind in ("train", "test")],
-)
-def test_goals_are_shown_in_multi_task_and_hidden_in_meta_learning(name, shown):
-    env = make(name, num_goals=2)
-    for seed in range(3):
-        goals = [returned[0][36:39] for returned in play(env, 3, seed=seed)]
-        assert [bool(np.any(goal != 0)) for goal in goals] == [shown] * 4
 
 
 def test_the_seed_of_the_benchmark_determines_its_goals_and_zero_is_a_seed():
@@ -344,29 +290,6 @@ def test_sub_environments_stay_with_their_class_task_by_task():
     assert {state // 20 for reset in states for state in reset[2:]} == {1}
 
 
-@pytest.mark.parametrize(
-    ("name", "num_envs", "message"),
-    [
-        ("MT10", 7, r"num_envs must be a multiple of 10 \(10, 20, 30, .* got 7"),
-        ("MT10", 0, "num_envs must be a positive integer, got 0"),
-        ("MT50", 10, r"num_envs must be a multiple of 50 \(50, 100, 150, .* got 10"),
-        ("MT1", -1, "num_envs must be a positive integer, got -1"),
-        ("ML10-test", 4, r"must be .*5.* got 4"),
-        ("MultiEnv", 3, r"num_envs must be a multiple of 2 \(2, 4, 6, .* got 3"),
-    ],
-)
-def test_a_number_of_environments_that_does_not_fit_is_refused(name, num_envs, message):
-    with pytest.raises(ValueError, match=message):
-        make_vec(name, num_envs)
-
-
-def test_one_class_takes_any_number_of_environments():
-    envs = make_vec("ML1-train", 3, num_goals=50)
-    obs, _ = envs.reset(seed=0)
-    assert obs.shape == (3, 39)
-    assert len(set(envs.call("get_task_state"))) > 1
-
-
 @pytest.mark.parametrize("mode", ["sync", "async"])
 def test_gymnasiums_own_vectorization_gives_environments_that_move_between_tasks(mode):
     envs = make_vec("CustomMT", 3, vectorization_mode=mode, num_goals=2)
@@ -381,47 +304,7 @@ def test_gymnasiums_own_vectorization_gives_environments_that_move_between_tasks
     envs.close()
 
 
-def test_vector_environments_reset_in_the_step_that_ends_an_episode():
-    envs = make_vec("CustomMT", num_goals=2, max_episode_steps=3)
-    assert envs.metadata["autoreset_mode"] is AutoresetMode.SAME_STEP
-    _, *steps = play(envs, 4, seed=0)
-    assert [step[3].tolist() for step in steps] == [
-        [False, False],
-        [False, False],
-        [True, True],
-        [False, False],
-    ]
-    infos = steps[2][4]
-    assert infos["final_info"]["episode"]["l"].tolist() == [3, 3]
-    returns = np.sum([step[1] for step in steps[:3]], axis=0)
-    assert infos["final_info"]["episode"]["r"].tolist() == pytest.approx(returns.tolist(), abs=0)
-    assert infos["task_name"].tolist() == ["reach-v3", "push-v3"]
-
-
-def test_the_autoreset_mode_can_be_chosen():
-    envs = make_vec("CustomMT", num_goals=2, max_episode_steps=1, autoreset_mode="NextStep")
-    assert envs.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
-    _, end, begin = play(envs, 2, seed=0)
-    assert (end[3].tolist(), begin[3].tolist()) == ([True, True], [False, False])
-    assert begin[1].tolist() == [0.0, 0.0]
-
-
-def test_vector_environments_answer_what_evaluation_asks():
-    envs = make_vec("CustomMT", num_goals=2)
-    assert envs.get_attr("task_name") == ("SawyerReachEnvV3", "SawyerPushEnvV3")
-    assert envs.get_attr("terminate_on_success") == (False, False)
-    envs.call("toggle_terminate_on_success", True)
-    assert envs.get_attr("terminate_on_success") == (True, True)
-    envs.call("toggle_sample_tasks_on_reset", False)
-    assert envs.get_attr("sample_tasks_on_reset") == (False, False)
-
-
 # Other arguments.
-
-
-def test_the_time_limit_can_be_chosen():
-    _, *steps = play(make("MT1", num_goals=2, max_episode_steps=3), 3, seed=0)
-    assert [step[3] for step in steps] == [False, False, True]
 
 
 def test_terminate_on_success_ends_the_episode_in_make_and_make_vec():
@@ -467,11 +350,6 @@ def test_the_render_mode_is_known_to_make():
 def test_bad_arguments_are_refused_when_the_environment_is_made(factory, kwargs, message):
     with pytest.raises(ValueError, match=message):
         factory("MT10", **kwargs)
-
-
-def test_a_vector_environment_refuses_an_encoding_that_does_not_exist():
-    with pytest.raises(ValueError, match=r"task_encoding must be one of .* got 'index'"):
-        make_vec("MT1", task_encoding="index")
 
 
 @pytest.mark.parametrize("name", ["MT1", "ML10-test"])

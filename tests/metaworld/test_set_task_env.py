@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
-from gymnasium.utils.env_checker import check_env, data_equivalence
+from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.wrappers import TransformObservation
 
 from mtwrappers import MetaWorldSetTaskEnv, TaskOnehotWrapper
@@ -58,10 +58,6 @@ def test_it_keeps_the_set_task_contract(kwargs):
     check_set_task_env(MetaWorldSetTaskEnv(**kwargs))
 
 
-def test_check_env_has_nothing_to_say():
-    check_env(MetaWorldSetTaskEnv("ML1", num_goals=2, seed=1), skip_render_check=True)
-
-
 # Which tasks there are, and in which order they are drawn.
 
 
@@ -86,14 +82,6 @@ def test_the_kind_says_which_tasks_there_are(benchmark, kind, num_tasks, num_cla
     drawn = env.sample_tasks(num_tasks)
     assert sorted(task["inner"] for task in drawn) == sorted(expected)
     assert {task["kind"] for task in drawn} == kinds
-
-
-def test_the_tasks_of_both_kinds_say_which_they_are():
-    env = MetaWorldSetTaskEnv("ML10", num_goals=1)
-    made = make_benchmark("ML10", num_goals=1)
-    for task in env.sample_tasks(15):
-        tasks = {"train": made.train_tasks, "test": made.test_tasks}[task["kind"]]
-        assert task["inner"] in tasks
 
 
 def test_tasks_are_drawn_class_by_class_each_without_replacement():
@@ -135,24 +123,6 @@ def test_a_seed_determines_the_order_and_begins_it_anew():
     assert same(env.sample_tasks(20), other)
 
 
-def test_a_reset_without_a_seed_leaves_the_order_alone():
-    env, undisturbed = (MetaWorldSetTaskEnv("MT1", num_goals=20) for _ in range(2))
-    env.sample_tasks(5)
-    undisturbed.sample_tasks(5)
-    env.reset()
-    assert same(env.sample_tasks(10), undisturbed.sample_tasks(10))
-
-
-def test_two_environments_draw_from_streams_of_their_own():
-    env, other = (MetaWorldSetTaskEnv("MT1", num_goals=20) for _ in range(2))
-    expected = env.sample_tasks(6)
-    drawn = []
-    for _ in range(6):
-        drawn += other.sample_tasks(1)
-        env.sample_tasks(3)
-    assert same(drawn, expected)
-
-
 # A task.
 
 
@@ -179,15 +149,6 @@ def test_get_task_is_the_task_that_was_set_in_a_dict_of_its_own():
         env.get_task().clear()
         env.reset()
         assert same(env.get_task(), task)
-
-
-def test_changing_a_drawn_task_changes_no_other():
-    env = MetaWorldSetTaskEnv("MT1", num_goals=2)
-    first, second = env.sample_tasks(2)
-    first.clear()
-    again = env.sample_tasks(2)
-    assert second in again
-    assert {} not in again
 
 
 def test_a_task_is_played_as_a_bare_sawyer_environment_plays_it():
@@ -283,13 +244,6 @@ def test_the_one_hot_agrees_with_the_task_id_and_with_the_order_of_the_classes()
             assert info["task_name"] == env.task_names[index] == task["inner"].env_name
 
 
-def test_without_a_one_hot_the_info_names_the_task_only():
-    env = MetaWorldSetTaskEnv("MT10", num_goals=2)
-    _, info = env.reset()
-    assert info["task_name"] == "reach-v3"
-    assert "task_id" not in info
-
-
 def test_the_first_task_of_an_environment_without_arguments_fixes_its_space():
     sources = [
         MetaWorldSetTaskEnv(**kwargs) for kwargs in (ONEHOT, {"benchmark": "ML10", "num_goals": 2})
@@ -336,13 +290,6 @@ def test_options_can_name_a_task_and_are_not_changed():
     _, info = env.reset(options=options)
     assert info["task_name"] == env.task_names[3]
     assert same(options, given)
-
-
-def test_episodes_are_truncated_where_asked():
-    env = MetaWorldSetTaskEnv("MT1", num_goals=2, max_episode_steps=3)
-    for _ in range(2):
-        steps = play(env, 3)[1:]
-        assert [step[2:4] for step in steps] == [(False, False), (False, False), (False, True)]
 
 
 def test_stepping_and_rendering_need_a_reset():
@@ -450,17 +397,6 @@ def test_the_wrapper_is_given_each_environment_that_is_built_and_its_task():
     assert [task.env_name for _, task in calls] == ["reach-v3", "push-v3"]
     assert all(isinstance(given, gymnasium.Env) for given, _ in calls)
     assert all(isinstance(task, metaworld.Task) for _, task in calls)
-
-
-def test_the_wrapper_sees_the_one_hot():
-    shapes = []
-
-    def wrapper(env, task):
-        shapes.append(env.observation_space.shape)
-        return env
-
-    MetaWorldSetTaskEnv(**ONEHOT, wrapper=wrapper).reset()
-    assert shapes == [(49,)]
 
 
 def test_a_wrapper_whose_spaces_differ_from_class_to_class_is_refused():
@@ -704,18 +640,6 @@ def test_a_wrapper_that_fails_leaves_the_task_and_the_space(task):
     assert env.reset()[1]["task_name"] == "reach-v3"
 
 
-def test_a_task_that_fails_to_be_set_leaves_the_observation_space(task):
-    env = MetaWorldSetTaskEnv()
-    env.set_task(task)
-    space = env.observation_space
-    other = MetaWorldSetTaskEnv("ML10", num_goals=1).sample_tasks(1)[0]
-    broken = {**other, "inner": metaworld.Task(other["inner"].env_name, b"cut off")}
-    with pytest.raises(ValueError, match=r"task\['inner'\]"):
-        env.set_task(broken)
-    assert env.observation_space == space
-    assert env.reset()[0] in env.observation_space
-
-
 @pytest.mark.parametrize(("kind", "other"), [("train", "test"), ("test", "train")])
 def test_a_task_of_the_other_kind_is_refused(kind, other):
     env = MetaWorldSetTaskEnv("ML1", kind, num_goals=2)
@@ -740,28 +664,3 @@ def test_a_task_of_another_benchmark_is_refused(source, got):
     message = f"for tasks of MT10 with add_env_onehot=True and goals_visible=True, got {got}"
     with pytest.raises(ValueError, match=re.escape(message)):
         env.set_task(MetaWorldSetTaskEnv(**source, num_goals=1).sample_tasks(1)[0])
-
-
-def test_a_task_drawn_from_both_kinds_is_taken_by_an_environment_of_its_own_kind():
-    both, train = (MetaWorldSetTaskEnv("ML10", kind, num_goals=1) for kind in (None, "train"))
-    task = both.sample_tasks(1)[0]
-    assert task["kind"] == "train"
-    train.set_task(task)
-    assert train.reset()[0] in train.observation_space
-
-
-def test_a_bad_action_is_refused_and_the_episode_goes_on():
-    env, undisturbed = (MetaWorldSetTaskEnv(**ONEHOT) for _ in range(2))
-    for one in (env, undisturbed):
-        one.reset()
-    with pytest.raises(ValueError, match="reach-v3: expected a finite action"):
-        env.step(np.full(4, np.nan, np.float32))
-    for action in actions(3):
-        assert same(env.step(action), undisturbed.step(action))
-
-
-def test_closing_twice_is_allowed():
-    env = MetaWorldSetTaskEnv("MT1", num_goals=2)
-    env.reset()
-    env.close()
-    env.close()

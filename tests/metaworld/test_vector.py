@@ -1,16 +1,12 @@
 """Meta-World's ids through `gymnasium.make_vec`: sizes, tasks, checkpoints, and its evaluation."""
 
-import copy
 import json
-import os
 import re
-import signal
 from contextlib import closing
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
 from gymnasium.vector import AutoresetMode
 from metaworld import ALL_V3_ENVIRONMENTS
 from metaworld.evaluation import evaluation, metalearning_evaluation
@@ -70,23 +66,6 @@ def test_execution_and_workers_choose_the_executor(kwargs, executor, workers):
         assert getattr(envs, "num_workers", None) == workers
 
 
-def test_parallel_execution_takes_the_arguments_of_its_executor():
-    kwargs = {"on_worker_failure": "restart", "timeout": 60.0, "context": "fork", **PARALLEL}
-    with make_vec("CustomMT", num_goals=2, autoreset_mode="Disabled", **kwargs) as envs:
-        assert envs.autoreset_mode is AutoresetMode.DISABLED
-        expected = play(envs, 2, seed=0)
-        kill_worker(envs, 1)
-        obs, *_, truncated, infos = envs.step(envs.action_space.sample())
-        assert truncated.tolist() == infos["worker_restarted"].tolist() == [False, True]
-        assert infos["task_name"].tolist() == ["reach-v3", "push-v3"]
-        assert obs in envs.observation_space
-        assert equal(play(envs, 2, seed=0), expected)
-
-
-def kill_worker(envs, worker):
-    os.kill(envs.worker_pids[worker], signal.SIGKILL)
-
-
 @pytest.mark.parametrize(
     ("kwargs", "message"),
     [
@@ -139,17 +118,6 @@ def without_time(result):
 
 
 # Sizes.
-
-
-def test_multi_task_environments_lie_class_by_class():
-    with make_vec("MT10", envs_per_task=2, num_goals=2) as envs:
-        assert (envs.num_envs, envs.meta_batch_size, envs.envs_per_task) == (20, 10, 2)
-        obs, infos = envs.reset(seed=0)
-        assert infos["task_id"].tolist() == [i // 2 for i in range(20)]
-        assert infos["task_name"].tolist() == [
-            name for name in make_benchmark("MT10").train_classes for _ in range(2)
-        ]
-        assert np.array_equal(obs[:, 39:], np.repeat(np.eye(10), 2, axis=0))
 
 
 @pytest.mark.parametrize(
@@ -353,18 +321,6 @@ def test_sampling_on_reset_can_be_chosen():
         assert set(seen) == {(0,), (1,), (2,), (3,)}
 
 
-def test_tasks_may_be_sampled_before_the_first_reset():
-    with make_vec("ML1-train", 2, num_goals=3) as envs:
-        envs.call("sample_tasks")
-        first = states(envs)
-        assert first[0] in (0, 2)
-        assert first[1] == 1
-        envs.reset()
-        assert states(envs) == first
-        envs.call("sample_tasks")
-        assert states(envs) == (2 - first[0], 1)
-
-
 @both
 def test_set_tasks_turns_each_group_to_a_task_of_its_own(execution):
     kwargs = {"num_goals": 3, "envs_per_task": 2, **SPLIT, **execution}
@@ -395,15 +351,6 @@ def test_toggles_and_names_reach_every_environment(execution):
             envs.call("toggle_sample_tasks_on_reset", on)
             assert envs.get_attr("terminate_on_success") == (on,) * 4
             assert envs.get_attr("sample_tasks_on_reset") == (on,) * 4
-
-
-@pytest.mark.parametrize("name", ["MT10", "ML10-train", "ML10-test", "MT1", "CustomMT"])
-def test_the_names_are_those_of_the_upstream_classes(name):
-    names = {cls.__name__ for cls in ALL_V3_ENVIRONMENTS.values()}
-    with make_vec(name, num_goals=2) as envs:
-        # They are known before the first reset.
-        assert len(set(envs.get_attr("task_name"))) == envs.num_envs
-        assert set(envs.get_attr("task_name")) <= names
 
 
 @both
@@ -534,14 +481,6 @@ def test_every_environment_has_a_checkpoint_id_of_its_own(name, kwargs, executio
         assert [checkpoint_id for checkpoint_id, _ in other.call("get_checkpoint")] == ids
 
 
-def test_train_and_test_environments_have_other_checkpoint_ids():
-    ids = set()
-    for name in ("ML1-train", "ML1-test", "MT1"):
-        with make_vec(name, 2, num_goals=2) as envs:
-            ids |= {checkpoint_id for checkpoint_id, _ in envs.call("get_checkpoint")}
-    assert len(ids) == 6
-
-
 CHECKPOINTED = {
     "multi-task": ("CustomMT", {"envs_per_task": 2, "num_goals": 20}),
     "round robin": ("CustomMT", {"num_goals": 6, "select": "round_robin"}),
@@ -588,29 +527,6 @@ def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(when, 
         assert equal(run(original), expected)
 
 
-def test_a_checkpoint_stays_as_it_was_while_the_run_goes_on():
-    for name, kwargs in CHECKPOINTED.values():
-        with make_vec(name, max_episode_steps=3, **kwargs) as envs:
-            play(envs, 4, seed=6)
-            saved = envs.call("get_checkpoint")
-            kept = copy.deepcopy(saved)
-            run(envs)
-            assert saved == kept
-            given = copy.deepcopy(kept)
-            envs.call("load_checkpoint", given)
-            run(envs)
-            assert given == kept
-
-
-def test_checkpoints_may_come_in_any_order_and_among_others():
-    with make_vec("CustomMT", 4, num_goals=20) as envs, make_vec("MT1", num_goals=20) as others:
-        envs.reset(seed=0)
-        saved = [*others.call("get_checkpoint"), *reversed(envs.call("get_checkpoint"))]
-        expected = run(envs)
-        envs.call("load_checkpoint", saved)
-        assert equal(run(envs), expected)
-
-
 def test_a_checkpoint_keeps_what_was_toggled():
     with make_vec("CustomMT", num_goals=3) as envs, make_vec("CustomMT", num_goals=3) as other:
         envs.reset(seed=0)
@@ -628,21 +544,6 @@ def test_a_checkpoint_keeps_a_task_that_was_set_but_not_begun():
         other.call("load_checkpoint", envs.call("get_checkpoint"))
         other.reset()
         assert states(other) == (3, 12)
-
-
-def test_a_checkpoint_before_the_first_reset_can_be_loaded():
-    with make_vec("CustomMT", num_goals=9) as envs, make_vec("CustomMT", num_goals=9) as other:
-        other.call("load_checkpoint", envs.call("get_checkpoint"))
-        assert equal(play(other, 2, seed=5)[0], play(envs, 2, seed=5)[0])
-
-
-@both
-def test_a_step_after_loading_needs_a_reset(execution):
-    with make_vec("CustomMT", num_goals=3, **execution) as envs:
-        envs.reset(seed=0)
-        envs.call("load_checkpoint", envs.call("get_checkpoint"))
-        with pytest.raises(ResetNeeded, match=r"environment [01].*set but not reset: call reset"):
-            envs.step(actions(envs, 1)[0])
 
 
 @both

@@ -1,15 +1,13 @@
 import copy
 import json
 import pickle
-import random
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Dict, Discrete
 
-from mtwrappers import EnvToMTEnv, MTEnv, SeedNotSetError, seeding
+from mtwrappers import EnvToMTEnv, seeding
 from mtwrappers.testing import check_mtenv
 from tests.fakes import CountingEnv, CountingSetTaskEnv, check_env_warnings, equal, play
 
@@ -29,11 +27,6 @@ def env(counting):
 
 
 # The protocol.
-
-
-def test_it_is_an_mtenv_and_its_own_unwrapped_environment(env):
-    assert isinstance(env, MTEnv)
-    assert env.unwrapped is env
 
 
 @pytest.mark.parametrize("select", ["uniform", "round_robin", "without_replacement"])
@@ -65,26 +58,6 @@ def test_an_episode_is_that_of_the_environment_on_the_task(env):
         (2.0, False, False, {"steps": 2, "draw": draw, "task_id": 1}),
         (3.0, True, False, {"steps": 3, "draw": draw, "task_id": 1}),
     ]
-
-
-class NumpyScalarsEnv(CountingEnv):
-    def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, np.float32(reward), np.bool_(terminated), np.bool_(truncated), info
-
-
-def test_rewards_and_flags_become_plain_python():
-    env = EnvToMTEnv(NumpyScalarsEnv(1), [0], start_at)
-    env.reset()
-    assert [type(x) for x in env.step(0)[1:4]] == [float, bool, bool]
-
-
-def test_names_are_in_the_info():
-    env = EnvToMTEnv(CountingEnv(), [0, 10], start_at, task_names=["a", "b"])
-    _, info = env.reset(options={"task_state": 1})
-    assert (info["task_id"], info["task_name"]) == (1, "b")
-    assert env.step(0)[4].keys() == info.keys()
-    assert env.task_names == ("a", "b")
 
 
 def test_the_initial_task_is_set_at_once(counting):
@@ -154,34 +127,11 @@ def test_how_a_task_is_shown_and_its_space_go_together(counting, given):
 # Switching.
 
 
-@pytest.mark.parametrize("state", [3, -1, 1.0, None, True])
-def test_a_task_state_out_of_range_names_the_range_and_the_task_stays(env, counting, state):
-    env.reset(options={"task_state": 1})
-    message = r"task state must be an integer in \[0, 2\], got "
-    with pytest.raises(ValueError, match=message):
-        env.set_task_state(state)
-    with pytest.raises(ValueError, match=message):
-        env.reset(options={"task_state": state})
-    assert (env.get_task_state(), counting.first) == (1, 10)
-    assert env.step(0)[0]["env_obs"][0] == 11
-
-
 @pytest.mark.parametrize("state", [3, -1, "0"])
 def test_an_initial_task_state_out_of_range_names_the_range(counting, state):
     message = r"initial_task_state must be an integer in \[0, 2\], got "
     with pytest.raises(ValueError, match=message):
         EnvToMTEnv(counting, [0, 10, 20], start_at, initial_task_state=state)
-
-
-@pytest.mark.parametrize("state", [0, 1])
-def test_a_step_after_a_switch_needs_a_reset(env, state):
-    env.reset()
-    env.set_task_state(state)
-    for act in (lambda: env.step(0), env.render):
-        with pytest.raises(ResetNeeded, match=rf"task {state} was set but not reset: call reset"):
-            act()
-    env.reset()
-    assert env.step(0)[0]["env_obs"][0] == 10 * state + 1
 
 
 def test_a_task_that_cannot_be_set_leaves_the_previous_one():
@@ -199,14 +149,6 @@ def test_a_task_that_cannot_be_set_leaves_the_previous_one():
     assert (obs["env_obs"][0], obs["task_obs"], info["task_name"]) == (1, 0, "a")
 
 
-def test_other_options_reach_the_environment_and_none_is_changed(env, counting):
-    options = {"task_state": 1, "start": 5}
-    env.reset(options=options)
-    env.reset(options={"resample_task": False})
-    assert options == {"task_state": 1, "start": 5}
-    assert counting.options == [{"start": 5}, None]
-
-
 # Seeds.
 
 
@@ -216,61 +158,6 @@ def test_a_seed_reaches_the_environment_once(env, counting):
     env.reset(seed=7)
     expected = [seeding.child_seed(0, 0), None, seeding.child_seed(7, 0)]
     assert counting.seeds == expected
-
-
-def test_the_seed_method_seeds_the_environment_at_its_next_reset(env, counting):
-    assert env.seed(4) == [4]
-    env.reset()
-    assert counting.seeds == [seeding.child_seed(4, 0)]
-
-
-def test_without_a_seed_the_environment_gets_none(env, counting):
-    env.reset()
-    assert counting.seeds == [None]
-
-
-def test_a_seed_determines_everything_that_follows():
-    def run(seed):
-        env = EnvToMTEnv(CountingEnv(), [0, 10, 20], start_at)
-        options = {"resample_task": True}
-        return [
-            *play(env, [0, 1], seed=seed, options=options),
-            *(play(env, [0], options=options) for _ in range(10)),
-        ]
-
-    assert equal(run(0), run(0))
-    assert not equal(run(0), run(1))
-
-
-def test_without_a_seed_no_task_can_be_drawn(env):
-    with pytest.raises(SeedNotSetError, match="the task seed is not set"):
-        env.sample_task_state()
-
-
-def test_the_selection_draws_the_tasks(counting):
-    env = EnvToMTEnv(counting, [0, 10, 20], start_at, select="round_robin")
-    env.seed_task(0)
-    assert [env.sample_task_state() for _ in range(5)] == [0, 1, 2, 0, 1]
-
-
-@pytest.mark.parametrize(("seed", "error"), [("x", TypeError), (-1, ValueError)])
-def test_a_refused_seed_leaves_it_usable(env, counting, seed, error):
-    with pytest.raises(error, match="a seed must be "):
-        env.reset(seed=seed)
-    env.reset()
-    assert counting.seeds == [None]
-
-
-def test_the_global_random_state_is_neither_read_nor_changed():
-    runs = []
-    for seed in (1, 2):
-        random.seed(seed)
-        np.random.seed(seed)
-        before = random.getstate(), np.random.get_state(legacy=False)
-        env = EnvToMTEnv(CountingEnv(), [0, 10, 20], start_at)
-        runs.append(play(env, [0, 1], seed=5, options={"resample_task": True}))
-        assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
-    assert equal(runs[0], runs[1])
 
 
 # The environment below.
@@ -284,15 +171,6 @@ def test_it_renders_and_closes_the_environment(env, counting):
     assert np.array_equal(env.render(), np.full((2, 2, 3), 11, np.uint8))
     env.close()
     assert counting.closed
-
-
-def test_nothing_is_handed_out_twice(env):
-    (first, first_info), (second, *_, second_info) = play(env, [0])
-    first["env_obs"][:] = 77
-    first_info["task_id"] = None
-    assert second["env_obs"].tolist() == [1, 1]
-    assert second_info["task_id"] == 0
-    assert env.step(0)[4]["task_id"] == 0
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -314,17 +192,6 @@ def test_no_tasks_are_refused(counting):
 def test_an_environment_that_cannot_set_a_task_needs_a_function(counting):
     with pytest.raises(TypeError, match=r"has no set_task\(task\); pass set_task="):
         EnvToMTEnv(counting, [0, 1])
-
-
-@pytest.mark.parametrize("names", [["a"], "abc"])
-def test_there_must_be_one_name_for_each_task(counting, names):
-    with pytest.raises(ValueError, match="task_names must hold one name for each of 3 tasks, got"):
-        EnvToMTEnv(counting, [0, 1, 2], start_at, task_names=names)
-
-
-def test_an_unknown_selection_is_refused(counting):
-    with pytest.raises(ValueError, match=r"select must be one of .*, got 'best'"):
-        EnvToMTEnv(counting, [0, 1], start_at, select="best")
 
 
 # A space of tasks.

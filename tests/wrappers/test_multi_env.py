@@ -6,7 +6,6 @@ import weakref
 from functools import partial
 from itertools import pairwise
 
-import gymnasium
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
@@ -21,7 +20,6 @@ from tests.fakes import (
     counting_makers,
     equal,
     play,
-    run_python,
 )
 
 
@@ -90,20 +88,6 @@ def test_an_episode_is_that_of_the_active_environment(env):
     ]
 
 
-def test_an_action_reaches_the_active_environment_alone(env, made):
-    env.reset(options={"task_state": 1})
-    env.step(1)
-    env.step(0)
-    assert made.envs[1].actions == [1, 0]
-    assert made.envs[0].actions == []
-
-
-def test_a_truncated_episode_stays_truncated():
-    env = MultiEnvWrapper(counting_makers(1, length=1, truncate=True))
-    env.reset()
-    assert env.step(0)[2:4] == (False, True)
-
-
 class NumpyScalarsEnv(CountingEnv):
     def step(self, action):
         obs, reward, terminated, truncated, info = super().step(action)
@@ -116,12 +100,6 @@ def test_rewards_and_flags_become_plain_python():
     _, reward, terminated, truncated, _ = env.step(0)
     assert (reward, terminated, truncated) == (1.0, True, False)
     assert [type(x) for x in (reward, terminated, truncated)] == [float, bool, bool]
-
-
-def test_the_info_has_the_same_keys_on_reset_and_on_step():
-    env = MultiEnvWrapper(counting_makers(2), task_names=["a", "b"])
-    _, info = env.reset(options={"task_state": 1})
-    assert info.keys() == {"steps", "draw", "task_id", "task_name"} == env.step(0)[4].keys()
 
 
 def test_the_task_id_is_an_int_and_the_name_is_there_when_names_were_given():
@@ -157,14 +135,6 @@ def test_nothing_is_handed_out_twice(env):
     assert len({id(x) for x in dicts}) == 6
 
 
-def test_a_caller_who_changes_an_info_changes_nothing_else():
-    env = MultiEnvWrapper(counting_makers(1), task_names=["a"])
-    _, info = env.reset()
-    info["task_id"] = info["task_name"] = None
-    info = env.step(0)[4]
-    assert (info["task_id"], info["task_name"]) == (0, "a")
-
-
 # Lazy building.
 
 
@@ -191,23 +161,11 @@ def test_every_other_environment_is_built_once_on_first_use(env, made):
         assert env_obs(env) == 100 * state
 
 
-def test_sampling_a_task_builds_nothing(env, made):
-    env.seed_task(0)
-    assert {env.sample_task_state() for _ in range(20)} == {0, 1, 2}
-    assert made.built == [0]
-
-
 def test_seeding_builds_nothing(env, made):
     env.reset(seed=5)
     env.seed(6)
     env.seed_task(7)
     assert made.built == [0]
-
-
-def test_the_active_environment_is_that_of_the_task(env, made):
-    assert env.active_env is made.envs[0]
-    env.set_task_state(2)
-    assert env.active_env is made.envs[2]
 
 
 class LenEnv(CountingEnv):
@@ -271,29 +229,6 @@ def test_a_step_after_a_switch_needs_a_reset(env, state):
             act()
     assert env_obs(env) == 100 * state
     assert env.step(0)[0]["env_obs"][0] == 100 * state + 1
-
-
-def test_a_step_before_the_first_reset_needs_one(env):
-    with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
-        env.step(0)
-
-
-def test_drawing_a_task_needs_a_reset_too(env):
-    env.reset(seed=0)
-    env.reset_task_state()
-    with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
-        env.step(0)
-
-
-def test_a_switch_and_a_reset_in_one_call(env):
-    obs, info = env.reset(options={"task_state": 2})
-    assert (obs["env_obs"][0], obs["task_obs"], info["task_id"]) == (200, 2, 2)
-    assert env.step(0)[0]["env_obs"][0] == 201
-
-
-def test_a_reset_without_a_task_stays_with_the_task(env):
-    env.reset(options={"task_state": 2})
-    assert [env.reset(seed=seed)[1]["task_id"] for seed in range(5)] == [2, 2, 2, 2, 2]
 
 
 def test_other_options_reach_the_active_environment(env, made):
@@ -398,12 +333,6 @@ def test_other_spaces_that_differ_give_no_hint_that_would_not_help():
         env.set_task_state(1)
 
 
-def test_a_box_where_another_space_is_expected_gives_no_hint_either():
-    env = MultiEnvWrapper([partial(DiscreteEnv, 3), CountingEnv])
-    with pytest.raises(ValueError, match=r"task 1 has .*, expected one within Discrete\(3\)$"):
-        env.set_task_state(1)
-
-
 def test_a_failed_draw_leaves_the_previous_task():
     made = Constructors(2, {1: OSError("busy")})
     env = MultiEnvWrapper(made.makers, select="round_robin")
@@ -412,12 +341,6 @@ def test_a_failed_draw_leaves_the_previous_task():
         env.reset(options={"resample_task": True})
     assert env.get_task_state() == 0
     assert env.step(0)[0]["env_obs"][0] == 1
-
-
-def test_the_first_constructor_that_fails_names_the_task():
-    made = Constructors(2, {0: OSError("busy")})
-    with pytest.raises(OSError, match="the constructor of task 0 failed: busy"):
-        MultiEnvWrapper(made.makers)
 
 
 @pytest.mark.parametrize("names", [None, ["a", "b"]])
@@ -454,14 +377,6 @@ def test_an_unknown_selection_is_refused_and_what_was_built_is_closed(made):
     with pytest.raises(ValueError, match=r"select must be one of .*, got 'best'"):
         MultiEnvWrapper(made.makers, select="best")
     assert made.envs[0].closed
-
-
-def test_a_change_to_the_callers_list_changes_nothing(made):
-    makers = list(made.makers)
-    env = MultiEnvWrapper(makers)
-    makers.clear()
-    env.set_task_state(2)
-    assert env.num_tasks == 3
 
 
 # One observation space for all.
@@ -568,13 +483,6 @@ def test_padding_what_is_no_1d_box_names_the_task():
         MultiEnvWrapper([CountingEnv, partial(DiscreteEnv, 3)], unify="pad")
 
 
-def test_padding_checks_the_action_spaces_at_once():
-    made = Constructors(2, {1: {"num_actions": 3}})
-    with pytest.raises(ValueError, match=r"task 1 has action space Discrete\(3\)"):
-        MultiEnvWrapper(made.makers, unify="pad")
-    assert made.envs[0].closed
-
-
 def test_a_constructor_that_fails_while_padding_closes_what_was_built():
     made = Constructors(3, {2: OSError("busy")})
     with pytest.raises(OSError, match="the constructor of task 2 failed: busy"):
@@ -609,13 +517,6 @@ def test_a_new_seed_reaches_environments_that_were_built_before(env, made):
     assert made.envs[2].seeds == [seeding.child_seed(seed, 2) for seed in (1, 2)]
 
 
-def test_the_seed_method_seeds_the_environments_at_their_next_reset(env, made):
-    assert env.seed(4) == [4]
-    env.reset()
-    env.reset()
-    assert made.envs[0].seeds == [seeding.child_seed(4, 0), None]
-
-
 def test_without_a_seed_the_environments_get_none(env, made):
     env.reset()
     assert made.envs[0].seeds == [None]
@@ -644,28 +545,6 @@ def test_the_episodes_of_a_task_do_not_depend_on_when_its_turn_comes(order):
     assert all(equal([first[s], second[s]], expected[s]) for s in order)
 
 
-def test_unified_and_lazy_environments_play_the_same_episode():
-    lazy = MultiEnvWrapper(counting_makers(3))
-    built = MultiEnvWrapper(counting_makers(3), unify="pad")
-    runs = [play(env, [0, 1], seed=5, options={"task_state": 1}) for env in (lazy, built)]
-    assert equal(runs[0], runs[1])
-
-
-def test_two_tasks_of_one_kind_have_streams_of_their_own():
-    env = MultiEnvWrapper([CountingEnv, CountingEnv])
-    draws = [env.reset(seed=5, options={"task_state": i})[1]["draw"] for i in (0, 1)]
-    assert draws[0] != draws[1]
-
-
-def test_a_seed_determines_everything_that_follows():
-    def run(seed):
-        env = MultiEnvWrapper(counting_makers(5), sample_tasks_on_reset=True)
-        return [play(env, [0, 1], seed=seed), *(play(env, [0]) for _ in range(10))]
-
-    assert equal(run(0), run(0))
-    assert not equal(run(0), run(1))
-
-
 def test_a_seed_determines_the_tasks_that_are_drawn(env):
     runs = []
     for seed in (0, 0, 1):
@@ -674,17 +553,6 @@ def test_a_seed_determines_the_tasks_that_are_drawn(env):
     assert runs[0] == runs[1] != runs[2]
     expected = seeding.task_generator(0)
     assert runs[0] == [int(expected.integers(3)) for _ in range(30)]
-
-
-def test_playing_does_not_disturb_the_choice_of_tasks(env):
-    env.seed_task(3)
-    expected = [env.sample_task_state() for _ in range(10)]
-    env.seed_task(3)
-    drawn = []
-    for _ in range(10):
-        drawn.append(env.sample_task_state())
-        play(env, [0, 1], options={"task_state": drawn[-1]})
-    assert drawn == expected
 
 
 def test_without_a_seed_no_task_can_be_drawn(env):
@@ -696,20 +564,6 @@ def test_without_a_seed_no_task_can_be_drawn(env):
     ):
         with pytest.raises(SeedNotSetError, match="the task seed is not set"):
             draw()
-
-
-def test_the_error_is_raised_in_optimised_python_too():
-    code = """
-from mtwrappers import MultiEnvWrapper, SeedNotSetError
-from tests.fakes import CountingEnv
-env = MultiEnvWrapper([CountingEnv])
-env.reset()
-try:
-    env.sample_task_state()
-except SeedNotSetError as exc:
-    print(exc)
-"""
-    assert run_python(code, "-O").startswith("the task seed is not set")
 
 
 def test_a_refused_task_seed_does_not_disturb_the_selection():
@@ -759,13 +613,6 @@ def test_the_selection_draws_the_tasks(made, select, expected):
     assert [env.sample_task_state() for _ in expected] == expected
 
 
-def test_without_replacement_draws_every_task_once_in_each_sweep(made):
-    env = MultiEnvWrapper(made.makers, select="without_replacement")
-    env.seed_task(0)
-    drawn = [env.sample_task_state() for _ in range(9)]
-    assert [sorted(drawn[i : i + 3]) for i in (0, 3, 6)] == [[0, 1, 2]] * 3
-
-
 def test_every_reset_draws_the_next_task_if_asked_to(made):
     env = MultiEnvWrapper(made.makers, select="round_robin", sample_tasks_on_reset=True)
     drawn = [env.reset(seed=0)[1]["task_id"], *(env.reset()[1]["task_id"] for _ in range(4))]
@@ -807,14 +654,6 @@ def test_seeding_itself_keeps_a_seed_that_was_set(made):
     assert made.envs[env.get_task_state()].seeds == [seeding.child_seed(4, env.get_task_state())]
 
 
-def test_two_that_seed_themselves_differ():
-    drawn = []
-    for _ in range(2):
-        env = MultiEnvWrapper(counting_makers(50), sample_tasks_on_reset=True)
-        drawn.append([env.reset()[1]["task_id"] for _ in range(10)])
-    assert drawn[0] != drawn[1]
-
-
 # Rendering and closing.
 
 
@@ -850,12 +689,6 @@ def test_close_closes_the_others_when_one_of_them_fails():
     assert [e.closed for e in envs] == [True, True]
 
 
-def test_a_context_manager_closes_too(made):
-    with MultiEnvWrapper(made.makers) as env:
-        env.reset()
-    assert made.envs[0].closed
-
-
 # Copies.
 
 
@@ -877,13 +710,6 @@ def test_it_is_freed_with_its_last_reference(unify):
     reference = weakref.ref(env)
     del env
     assert reference() is None
-
-
-def test_it_wraps_environments_that_gymnasium_made():
-    makers = [partial(gymnasium.make, "tests/Short-v0", first=first) for first in (0, 50)]
-    env = MultiEnvWrapper(makers)
-    assert env.reset(seed=0, options={"task_state": 1})[0]["env_obs"].tolist() == [50, 50]
-    assert env.step(0)[0]["env_obs"].tolist() == [51, 51]
 
 
 def test_a_state_between_episodes_holds_the_streams_of_the_environments():

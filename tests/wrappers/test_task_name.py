@@ -1,5 +1,3 @@
-import pickle
-
 import gymnasium
 import pytest
 from gymnasium.envs.registration import EnvSpec
@@ -58,12 +56,6 @@ def test_an_info_is_a_new_dict_and_the_environments_own_is_not_changed():
     assert SharedInfoEnv.shared == {}
 
 
-def test_the_outer_of_two_wins():
-    env = TaskNameWrapper(TaskNameWrapper(CountingEnv(), task_name="in", task_id=1), task_id=2)
-    _, info = env.reset()
-    assert (info["task_name"], info["task_id"]) == ("in", 2)
-
-
 def test_gymnasium_has_nothing_to_say_about_it():
     env = TaskNameWrapper(gymnasium.make("tests/Short-v0").unwrapped, task_name="reach")
     assert check_env_warnings(env) == []
@@ -92,9 +84,3 @@ def test_its_spec_round_trips_through_json():
     assert isinstance(again, TaskNameWrapper)
     assert again.spec == env.spec
     assert equal(play(again, [0, 1], seed=5), play(env, [0, 1], seed=5))
-
-
-def test_it_pickles():
-    env = TaskNameWrapper(CountingEnv(), task_name="reach")
-    env.reset(seed=0)
-    assert equal(play(pickle.loads(pickle.dumps(env)), [0, 1]), play(env, [0, 1]))

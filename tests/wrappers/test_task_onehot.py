@@ -1,5 +1,4 @@
 import pickle
-from functools import partial
 
 import gymnasium
 import numpy as np
@@ -7,7 +6,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Discrete
 
-from mtwrappers import MultiEnvWrapper, TaskOnehotWrapper
+from mtwrappers import TaskOnehotWrapper
 from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal, play, run_python
 
 DTYPES = ["float32", "float64", "uint8", "int64"]
@@ -33,15 +32,6 @@ def test_the_onehot_follows_the_observation_in_its_dtype(dtype):
     assert equal(obs, np.array([6, 6, 0, 1, 0], dtype))
 
 
-@pytest.mark.parametrize(
-    ("index", "n", "expected"),
-    [(0, 1, [1]), (0, 3, [1, 0, 0]), (2, 3, [0, 0, 1]), (np.int64(1), 2, [0, 1])],
-)
-def test_the_entry_of_the_task_is_one(index, n, expected):
-    env = TaskOnehotWrapper(CountingEnv(), index, n)
-    assert env.reset()[0].tolist() == [0, 0, *expected]
-
-
 def test_the_rest_of_a_step_is_that_of_the_environment(env):
     _, info = env.reset(seed=0)
     draw = info["draw"]
@@ -52,12 +42,6 @@ def test_the_rest_of_a_step_is_that_of_the_environment(env):
         (3.0, True, False, {"steps": 3, "draw": draw, "task_id": 1}),
     ]
     assert env.action_space == Discrete(2)
-
-
-def test_the_task_id_is_an_int():
-    env = TaskOnehotWrapper(CountingEnv(), np.int64(2), 3)
-    assert type(env.reset()[1]["task_id"]) is int
-    assert type(env.step(0)[4]["task_id"]) is int
 
 
 def test_a_seed_and_options_reach_the_environment(env):
@@ -94,11 +78,6 @@ def test_nothing_is_handed_out_twice_even_if_the_environment_does():
     assert not np.shares_memory(second, third)
     assert first_info is not second_info
     assert env.unwrapped.shared == {}
-
-
-def test_a_caller_who_changes_an_observation_changes_nothing_else(env):
-    env.reset()[0][:] = 7
-    assert env.step(0)[0].tolist() == [1, 1, 0, 1, 0]
 
 
 def test_gymnasium_has_nothing_to_say_about_it():
@@ -151,11 +130,6 @@ def test_each_constructor_of_a_list_makes_an_environment_with_the_onehot_of_its_
     ]
 
 
-def test_a_wrapped_constructor_makes_a_new_environment_each_time():
-    (make,) = TaskOnehotWrapper.wrap_env_cons_list([CountingEnv])
-    assert make().env is not make().env
-
-
 def test_wrapping_constructors_calls_none_of_them():
     def fail():
         raise OSError("it was called")
@@ -190,18 +164,6 @@ def test_a_subclass_wraps_with_itself():
     assert type(pickle.loads(pickle.dumps(make))()) is LoudOnehotWrapper
 
 
-@pytest.mark.parametrize("wrap", ["wrap_env_list", "wrap_env_cons_list"])
-def test_an_empty_list_stays_empty(wrap):
-    assert getattr(TaskOnehotWrapper, wrap)([]) == []
-
-
-def test_wrapped_constructors_are_the_tasks_of_a_multi_environment():
-    env = MultiEnvWrapper(TaskOnehotWrapper.wrap_env_cons_list(counting_makers(2)))
-    obs, info = env.reset(options={"task_state": 1})
-    assert obs["env_obs"].tolist() == [100, 100, 0, 1]
-    assert info["task_id"] == 1
-
-
 # Specs and copies.
 
 
@@ -221,23 +183,3 @@ def test_its_spec_round_trips_between_other_wrappers():
     env = gymnasium.wrappers.TimeAwareObservation(TaskOnehotWrapper(inner, 0, 2))
     again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
     assert equal(play(again, [0, 1], seed=5), play(env, [0, 1], seed=5))
-
-
-def test_its_spec_pickles():
-    env = TaskOnehotWrapper(gymnasium.make("tests/Short-v0"), 1, 3)
-    assert pickle.loads(pickle.dumps(env.spec)) == env.spec
-
-
-def test_it_pickles():
-    env = TaskOnehotWrapper(CountingEnv(), 1, 3)
-    env.reset(seed=0)
-    other = pickle.loads(pickle.dumps(env))
-    assert equal(play(other, [0, 1]), play(env, [0, 1]))
-
-
-def test_gymnasium_makes_a_vector_environment_of_the_constructors():
-    makers = TaskOnehotWrapper.wrap_env_cons_list([partial(CountingEnv, 5)] * 2)
-    envs = gymnasium.vector.SyncVectorEnv(makers)
-    obs, info = envs.reset(seed=0)
-    assert obs.tolist() == [[0, 0, 1, 0], [0, 0, 0, 1]]
-    assert info["task_id"].tolist() == [0, 1]

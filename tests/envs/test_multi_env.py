@@ -1,17 +1,12 @@
-import json
-import random
-
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.error import NameNotFound, ResetNeeded
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MTEnv, MultiEnvWrapper
-from mtwrappers.testing import check_mtenv
-from tests.fakes import CountingEnv, check_env_warnings, equal, play, run_python
+from tests.fakes import CountingEnv, check_env_warnings, equal
 
 ID = "mtwrappers/MultiEnv-v0"
 SHORT, LONG = "tests/Short-v0", "tests/Long-v0"
@@ -61,25 +56,6 @@ def test_the_options_name_a_task():
     assert options == {"task_state": 1}
 
 
-def test_a_task_out_of_range_names_the_range():
-    with pytest.raises(ValueError, match=r"task state must be an integer in \[0, 1\], got 2"):
-        make().reset(options={"task_state": 2})
-
-
-def test_an_episode_ends_where_the_environments_own_does():
-    env = make(task_encoding="none")
-    env.reset(options={"task_state": 1})
-    assert [env.step(0)[2] for _ in range(5)] == [False, False, False, False, True]
-
-
-@pytest.mark.parametrize("select", ["uniform", "without_replacement"])
-def test_the_selection_can_be_named(select):
-    env = make(select=select)
-    drawn = [env.reset(seed=3)[1]["task_id"], *(env.reset()[1]["task_id"] for _ in range(19))]
-    sweeps = {tuple(sorted(drawn[i : i + 2])) for i in range(0, 20, 2)}
-    assert (sweeps == {(0, 1)}) is (select == "without_replacement")
-
-
 def test_without_an_encoding_the_task_is_left_out():
     env = make(task_encoding="none")
     assert env.observation_space == Box(0, 1000, (3,), np.float64)
@@ -97,55 +73,12 @@ def test_the_dict_encoding_is_that_of_an_mtenv():
     assert (obs["env_obs"].tolist(), obs["task_obs"]) == ([100, 100, 100], 1)
 
 
-@pytest.mark.parametrize("select", ["uniform", "round_robin", "without_replacement"])
-def test_the_dict_encoding_keeps_the_contract(select):
-    check_mtenv(make(task_encoding="dict", select=select).unwrapped)
-
-
 @pytest.mark.parametrize("encoding", ["onehot", "none", "dict"])
 @pytest.mark.parametrize("ids", [{}, BOTH])
 def test_gymnasium_has_nothing_to_say_about_it(encoding, ids):
     env = gymnasium.make(ID, task_encoding=encoding, **ids)
     assert type(env.unwrapped) is MultiEnvWrapper
     assert check_env_warnings(env) == []
-
-
-@pytest.mark.parametrize("encoding", ["onehot", "none"])
-@pytest.mark.parametrize("name", ["compute_reward", "num_envs", "__len__"])
-def test_it_shows_nothing_that_others_read_a_meaning_into(encoding, name):
-    assert not hasattr(make(task_encoding=encoding).unwrapped, name)
-
-
-@pytest.mark.parametrize("encoding", ["onehot", "none", "dict"])
-def test_a_seed_determines_everything_that_follows(encoding):
-    def run(seed):
-        env = gymnasium.make(ID, task_encoding=encoding)
-        actions = [0, 2, 1, 0]
-        return [play(env, actions, seed=seed), *(play(env, actions) for _ in range(5))]
-
-    assert equal(run(0), run(0))
-    assert not equal(run(0), run(1))
-
-
-def test_it_works_without_a_seed_and_each_one_differs():
-    drawn = []
-    for _ in range(2):
-        env = make(select="uniform")
-        drawn.append([env.reset()[1]["draw"] for _ in range(3)])
-    assert drawn[0] != drawn[1]
-
-
-def test_the_global_random_state_is_neither_read_nor_changed():
-    runs = []
-    for seed in (1, 2):
-        random.seed(seed)
-        np.random.seed(seed)
-        before = random.getstate(), np.random.get_state(legacy=False)
-        env = gymnasium.make(ID)
-        env.reset()
-        runs.append([*play(env, [0, 1], seed=5), *play(env, [0])])
-        assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
-    assert equal(runs[0], runs[1])
 
 
 def test_an_environment_is_built_when_its_turn_comes():
@@ -158,11 +91,6 @@ def test_an_environment_is_built_when_its_turn_comes():
         env.reset()
     assert multi.get_task_state() == 0
     assert env.step(0)[4]["task_name"] == "CartPole-v1"
-
-
-def test_an_unknown_id_names_the_task():
-    with pytest.raises(NameNotFound, match=r"the constructor of task 0 \('Nothing-v0'\) failed"):
-        gymnasium.make(ID, env_ids=["Nothing-v0"])
 
 
 def test_environments_that_do_not_fit_say_how_to_unify_them():
@@ -178,26 +106,6 @@ def test_arguments_reach_every_environment():
     for state in (0, 1):
         env.reset(options={"task_state": state})
         assert env.step(0)[2] is True
-
-
-def test_it_renders_the_active_environment():
-    env = make(render_mode="rgb_array")
-    assert env.render_mode == "rgb_array"
-    for state, expected in ((0, 1), (1, 101)):
-        env.reset(options={"task_state": state})
-        env.step(0)
-        assert np.array_equal(env.render(), np.full((2, 2, 3), expected, np.uint8))
-
-
-def test_a_step_before_a_reset_needs_one():
-    with pytest.raises(ResetNeeded, match="reset"):
-        make().step(0)
-
-
-def test_a_time_limit_can_be_asked_for():
-    env = gymnasium.make(ID, **BOTH, max_episode_steps=2)
-    env.reset(options={"task_state": 1})
-    assert [env.step(0)[3] for _ in range(2)] == [False, True]
 
 
 # Arguments.
@@ -226,36 +134,6 @@ def test_a_bad_argument_of_a_vector_environment_is_refused(kwargs, message):
 
 
 # Specs.
-
-
-@pytest.mark.parametrize(
-    "kwargs",
-    [
-        {},
-        BOTH,
-        {"env_ids": ["CartPole-v1"], "task_encoding": "dict", "select": "without_replacement"},
-        {**BOTH, "env_kwargs": {"length": 7}},
-    ],
-)
-def test_its_spec_survives_json(kwargs):
-    env = gymnasium.make(ID, **kwargs)
-    text = env.spec.to_json()
-    assert json.loads(text)["kwargs"] == kwargs
-    again = gymnasium.make(EnvSpec.from_json(text))
-    assert again.spec == env.spec
-    runs = [[play(e, [0, 1], seed=5), play(e, [0])] for e in (env, again)]
-    assert equal(runs[0], runs[1])
-
-
-def test_its_spec_survives_json_in_another_process():
-    text = make(env_ids=[f"tests.fakes:{SHORT}", f"tests.fakes:{LONG}"]).spec.to_json()
-    code = f"""
-import gymnasium
-env = gymnasium.make(gymnasium.envs.registration.EnvSpec.from_json({text!r}))
-env.reset(seed=0)
-print(env.reset()[0].tolist())
-"""
-    assert run_python(code) == "[100.0, 100.0, 100.0, 0.0, 1.0]"
 
 
 def test_the_spec_of_a_vector_environment_survives_json():
@@ -322,18 +200,6 @@ def test_each_sub_environment_stays_with_its_task_over_episodes(mode):
     assert all(step[-1]["task_id"].tolist() == [0, 1] for step in returned)
 
 
-def test_the_last_observation_of_an_episode_is_in_the_info():
-    envs = make_vec()
-    envs.reset(seed=0)
-    for _ in range(3):
-        _, rewards, terminated, truncated, info = envs.step([0, 0])
-    assert rewards.tolist() == [3, 3]
-    assert (terminated.tolist(), truncated.tolist()) == ([True, False], [False, False])
-    assert info["final_obs"][0].tolist() == [3, 3, 0, 1, 0]
-    assert info["final_info"]["episode"]["r"].tolist() == [6, 0]
-    assert info["final_info"]["episode"]["l"].tolist() == [3, 0]
-
-
 def test_statistics_can_be_left_out():
     envs = make_vec(record_episode_statistics=False)
     envs.reset(seed=0)
@@ -348,12 +214,6 @@ def test_statistics_can_be_left_out():
 )
 def test_the_encoding_of_the_sub_environments_can_be_named(encoding, expected):
     assert make_vec(task_encoding=encoding).reset()[0].tolist() == expected
-
-
-def test_sub_environments_show_dicts_if_asked_to():
-    obs, _ = make_vec(task_encoding="dict").reset()
-    assert obs["task_obs"].tolist() == [0, 1]
-    assert obs["env_obs"].tolist() == [[0, 0, 0], [100, 100, 100]]
 
 
 def test_a_sub_environment_builds_no_other_environment():
@@ -381,13 +241,6 @@ def test_sub_environments_that_do_not_fit_are_refused():
         gymnasium.make_vec(ID, env_ids=[SHORT, LONG], task_encoding="none")
 
 
-def test_arguments_reach_every_sub_environment():
-    envs = make_vec(env_kwargs={"length": 1}, render_mode="rgb_array")
-    envs.reset(seed=0)
-    assert envs.step([0, 0])[2].tolist() == [True, True]
-    assert [frame[0, 0, 0] for frame in envs.render()] == [0, 100]
-
-
 def test_a_seed_determines_the_vector_environment_and_no_two_share_a_stream():
     runs = [make_vec(num_envs=4).reset(seed=seed)[1]["draw"].tolist() for seed in (5, 5, 9)]
     assert runs[0] == runs[1] != runs[2]
@@ -395,23 +248,3 @@ def test_a_seed_determines_the_vector_environment_and_no_two_share_a_stream():
 
 
 # Gymnasium's own vector environments.
-
-
-@pytest.mark.parametrize(("mode", "vector_kwargs"), [("sync", {}), ("async", {"context": "spawn"})])
-def test_gymnasiums_own_vector_environments_work_too(mode, vector_kwargs):
-    ids = [f"tests.fakes:{SHORT}", f"tests.fakes:{LONG}"]
-    envs = gymnasium.make_vec(
-        ID,
-        num_envs=2,
-        vectorization_mode=mode,
-        vector_kwargs=vector_kwargs,
-        env_ids=ids,
-        unify="pad",
-        select="round_robin",
-    )
-    try:
-        assert envs.reset(seed=0)[0].tolist() == [[0, 0, 0, 1, 0]] * 2
-        assert envs.step([0, 0])[0].tolist() == [[1, 1, 0, 1, 0]] * 2
-        assert envs.reset()[0].tolist() == [[100, 100, 100, 0, 1]] * 2
-    finally:
-        envs.close()

@@ -10,7 +10,6 @@ from gymnasium.wrappers import FlattenObservation
 from mtwrappers import EnvToMTEnv, FlattenMTEnv, MTEnv, MultiEnvWrapper, TaskOnehotWrapper
 from tests.fakes import (
     CountingEnv,
-    CountingMTEnv,
     check_env_warnings,
     counting_makers,
     equal,
@@ -108,23 +107,10 @@ def test_the_numbers_are_those_of_gymnasium(task_space, task_obs, dtype):
         assert rest == expected_rest
 
 
-@pytest.mark.parametrize("dtype", ["uint8", "int64"])
-@pytest.mark.parametrize(("task_space", "task_obs"), [(Discrete(4), 3), INT_TASK])
-def test_integers_are_those_of_gymnasium_too(task_space, task_obs, dtype):
-    flat = FlattenMTEnv(ShownTaskEnv(task_space, task_obs, dtype))
-    reference = FlattenObservation(ShownTaskEnv(task_space, task_obs, dtype))
-    assert np.array_equal(flat.reset()[0], reference.reset()[0])
-
-
 def test_fractions_of_a_task_are_not_cut_off_among_integers():
     env = ShownTaskEnv(Box(0, 1, (1,), np.float64), np.array([0.5]), "uint8")
     with pytest.raises((TypeError, ValueError), match="task_obs"):
         FlattenMTEnv(env)
-
-
-def test_a_onehot_starts_where_the_task_numbers_start():
-    env = FlattenMTEnv(ShownTaskEnv(Discrete(3, start=5), 6))
-    assert env.reset()[0].tolist() == [5, 5, 0, 1, 0]
 
 
 @pytest.mark.parametrize("task", [(Discrete(4), 3), FLOAT_TASK])
@@ -165,13 +151,6 @@ def test_it_shows_nothing_that_others_read_a_meaning_into(name):
     assert not hasattr(env.unwrapped, name)
 
 
-def test_the_task_can_be_reached_through_it():
-    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3)))
-    env.get_wrapper_attr("set_task_state")(2)
-    assert env.get_wrapper_attr("get_task_state")() == 2
-    assert env.reset()[0].tolist() == [200, 200, 0, 0, 1]
-
-
 def test_its_random_stream_is_that_of_the_environment():
     inner = MultiEnvWrapper(counting_makers(2))
     env = FlattenMTEnv(inner)
@@ -179,22 +158,6 @@ def test_its_random_stream_is_that_of_the_environment():
     assert env.unwrapped is inner
     assert env.np_random is inner.np_random
     assert env.np_random_seed == 5
-
-
-def test_a_seed_determines_the_episode():
-    runs = []
-    for seed in (5, 5, 6):
-        env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3), sample_tasks_on_reset=True))
-        runs.append([*play(env, [0, 1], seed=seed), *play(env, [0])])
-    assert equal(runs[0], runs[1])
-    assert not equal(runs[0], runs[2])
-
-
-def test_options_reach_the_environment_and_are_not_changed():
-    env = FlattenMTEnv(CountingMTEnv())
-    options = {"task_state": 0}
-    assert env.reset(options=options)[1] == {"goal": 0}
-    assert options == {"task_state": 0}
 
 
 def test_it_renders_and_closes_the_environment():
@@ -206,10 +169,6 @@ def test_it_renders_and_closes_the_environment():
     assert np.array_equal(env.render(), np.full((2, 2, 3), 1, np.uint8))
     env.close()
     assert inner.closed
-
-
-def test_without_gymnasium_make_it_has_no_spec():
-    assert FlattenMTEnv(MultiEnvWrapper(counting_makers(2))).spec is None
 
 
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
@@ -237,17 +196,6 @@ def test_it_is_freed_with_its_last_reference(encoding):
 def test_an_environment_without_a_task_is_refused():
     with pytest.raises(TypeError, match=r"expected an MTEnv with observations {env_obs, task_obs}"):
         FlattenMTEnv(CountingEnv())
-
-
-class OtherKeysEnv(CountingEnv):
-    def __init__(self):
-        super().__init__()
-        self.observation_space = Dict({"env_obs": Discrete(2), "goal": Discrete(2)})
-
-
-def test_a_dict_with_other_keys_is_refused():
-    with pytest.raises(TypeError, match=r"expected an MTEnv .*, got Dict\(.*'goal'"):
-        FlattenMTEnv(OtherKeysEnv())
 
 
 @pytest.mark.parametrize("encoding", ["onehot", "none"])
