@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import functools
 import os
 import signal
 import tempfile
@@ -22,6 +23,7 @@ from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.opengl import choose_gl
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.registration import EPISODE_STEPS
+from mtwrappers.vector.make import make_executor
 from mtwrappers.vector.pool import cores
 
 
@@ -55,7 +57,7 @@ def run(args: argparse.Namespace) -> int:
 
         finished = Finished(show)
         try:
-            envs: Any = gymnasium.make_vec(env_id, **kwargs)
+            envs = _make(env_id, bool(args.task), **kwargs)
             try:
                 policy = ScriptedPolicy(args.policy, envs, args.seed)
                 videos = Videos(envs) if films else None
@@ -144,6 +146,20 @@ def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     each = min(args.episodes, -(-workers // num_classes))
     workers = min(workers, each * num_classes)
     return f"mtwrappers/{full}-v0", {**kwargs, "envs_per_task": each, "workers": workers}
+
+
+def _make(env_id: str, chosen: bool, workers: int, envs_per_task: int, **kwargs: Any) -> Any:
+    """One environment per class; where classes are chosen, environments that move among all.
+
+    These build only the classes that they play.
+    """
+    if not chosen:
+        return gymnasium.make_vec(env_id, workers=workers, envs_per_task=envs_per_task, **kwargs)
+    make = functools.partial(
+        gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
+    )
+    context = "forkserver" if "render_mode" in kwargs and workers > 1 else None
+    return make_executor([make] * workers, workers, 1, workers=workers, context=context)
 
 
 def _require_writable(directory: Path) -> None:
