@@ -500,7 +500,7 @@ def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
 def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(rollout, "choose_gl", lambda: None)
+    monkeypatch.setattr(opengl, "choose_gl", lambda: None)
     results = play(tmp_path, "MT1", "--episodes", "2", "--video")
     assert results["tasks"][0]["episodes"] == 2
     assert list(tmp_path.glob("*.mp4")) == []

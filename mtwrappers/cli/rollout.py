@@ -20,7 +20,6 @@ from mtwrappers.cli.files import results_of, write_files
 from mtwrappers.cli.observers import Finished, Interruption, ScriptedPolicy, Videos
 from mtwrappers.evaluation import EvaluationResult, evaluate
 from mtwrappers.metaworld.benchmarks import make_benchmark
-from mtwrappers.metaworld.opengl import choose_gl
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.registration import EPISODE_STEPS
 from mtwrappers.vector.make import make_executor
@@ -173,6 +172,8 @@ def _require_writable(directory: Path) -> None:
 
 def _prepare_video(console: Any) -> bool:
     import_extra("imageio_ffmpeg", "cli")
+    from mtwrappers.metaworld.opengl import choose_gl  # which imports mujoco
+
     name = choose_gl()
     if name is None:
         console.print(
