@@ -10,6 +10,7 @@ from gymnasium.spaces import Dict, Space
 from numpy.random import Generator
 
 from mtwrappers import seeding
+from mtwrappers.checks import check_mapping
 from mtwrappers.errors import SeedNotSetError
 
 Observation: TypeAlias = dict[str, Any]
@@ -193,9 +194,12 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             Nothing of use; the subclass returns the observation and the info.
 
         Raises:
+            TypeError: If the options are no dict.
             ValueError: If both options are given.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """
+        if options is not None:
+            check_mapping(options, "options of reset")
         resample = bool(options and options.get("resample_task"))
         if resample and options and "task_state" in options:
             raise ValueError(

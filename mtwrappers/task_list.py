@@ -12,7 +12,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete, Space
 
 from mtwrappers import seeding
-from mtwrappers.checks import check_index, check_task_names
+from mtwrappers.checks import check_flag, check_index, check_mapping, check_task_names
 from mtwrappers.core import MTEnv, Observation, without_task_options
 from mtwrappers.selection import SelectName, Strategy, TaskSelector
 
@@ -41,6 +41,7 @@ class TaskListMTEnv(MTEnv):
         first_seed: What an environment that nobody seeded seeds itself with; ``None`` for entropy.
 
     Raises:
+        TypeError: If an argument is of another kind.
         ValueError: If ``initial_task_state`` is out of range, or there is not one name per id.
     """
 
@@ -77,7 +78,7 @@ class TaskListMTEnv(MTEnv):
         # A curriculum weighs ids; where there is but one, it weighs its tasks.
         self._selector = TaskSelector(select, len(ids), ids if len(set(ids)) > 1 else None)
         self._history = self._selector.history
-        self.sample_tasks_on_reset = bool(sample_tasks_on_reset)
+        self.sample_tasks_on_reset = check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
         self._first_seed = first_seed
         self._phase: Phase = "new"
         self._task_state: Any = self._states[0]
@@ -274,8 +275,10 @@ class TaskListMTEnv(MTEnv):
         """Goes on from what `get_state` returned, with the next `reset`.
 
         Raises:
+            TypeError: If it is no dict.
             ValueError: If it is of an environment on other tasks.
         """
+        check_mapping(state, "a state")
         if (found := state.get("tasks")) != (expected := self._tasks_identity()):
             raise ValueError(
                 f"expected the state of an environment on the tasks {expected}, got one on {found}"

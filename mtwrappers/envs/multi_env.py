@@ -10,6 +10,7 @@ import gymnasium
 from gymnasium.spaces import Space
 from gymnasium.wrappers import RecordEpisodeStatistics
 
+from mtwrappers.checks import check_list, check_mapping
 from mtwrappers.selection import SelectName
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
@@ -119,17 +120,17 @@ def _check_encoding(task_encoding: Any) -> None:
 def _choose(
     env_ids: Sequence[str] | None, unify: Literal["pad"] | None
 ) -> tuple[tuple[str, ...], Literal["pad"] | None]:
+    if unify not in (None, "pad"):
+        raise ValueError(f"unify must be 'pad' or None, got {unify!r}")
     if env_ids is None:
         return DEFAULT_IDS, "pad"
-    if isinstance(env_ids, str) or not env_ids:
-        raise ValueError(f"env_ids must be a list of registered ids, got {env_ids!r}")
-    return tuple(env_ids), unify
+    return tuple(check_list(env_ids, "env_ids", "registered id")), unify
 
 
 def _makers(
     ids: Sequence[str], render_mode: str | None, env_kwargs: dict[str, Any] | None
 ) -> list[functools.partial[gymnasium.Env[Any, Any]]]:
-    kwargs = dict(env_kwargs or {})
+    kwargs = dict(check_mapping({} if env_kwargs is None else env_kwargs, "env_kwargs"))
     if render_mode is not None:
         kwargs["render_mode"] = render_mode
     return [functools.partial(gymnasium.make, env_id, **kwargs) for env_id in ids]

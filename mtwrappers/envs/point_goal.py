@@ -47,7 +47,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
 
     def __init__(self, radius: float = 1.0, render_mode: str | None = None) -> None:
-        if not 0 < radius <= 4:
+        if not isinstance(radius, (int, float, np.number)) or not 0 < radius <= 4:
             raise ValueError(f"radius must be in (0, 4], got {radius!r}")
         if render_mode is not None:
             raise ValueError(
@@ -154,8 +154,9 @@ def make_vec_env(
         render_mode: ``None``; there is nothing to see.
         **executor: The arguments of `mtwrappers.vector.make.make_executor`.
     """
-    tasks = num_envs if meta_batch_size is None else meta_batch_size
-    if tasks < 1 or num_envs % tasks:
+    num_envs = positive(num_envs, "num_envs")
+    tasks = num_envs if meta_batch_size is None else positive(meta_batch_size, "meta_batch_size")
+    if num_envs % tasks:
         raise ValueError(f"num_envs={num_envs} must be a multiple of meta_batch_size={tasks}")
     if max_episode_steps is not None:
         max_episode_steps = positive(max_episode_steps, "max_episode_steps")

@@ -112,6 +112,11 @@ class Tally:
             observer.step(step)
         for i in np.flatnonzero(step.over & step.counted).tolist():
             slot = self._slots[i][self._played[i]]
+            if not np.isfinite(self._returns[i]):
+                raise ValueError(
+                    f"rewards must be finite, got a return of {self._returns[i]} from environment "
+                    f"{i}, task {slot.task!r}"
+                )
             self._played[i] += 1
             episode = Episode(
                 task=slot.task,

@@ -89,8 +89,8 @@ def evaluate(
         TypeError: If the policy is not callable, the environments are not ours, observations or
             actions are no arrays, or an argument is of another kind.
         ValueError: If a number is out of range, there is no such task, the policy's actions have
-            another shape or are NaN, ``success`` in infos is neither a bool nor 0 or 1, or an
-            environment that is not told its task moves to another.
+            another shape or are NaN, ``success`` in infos is neither a bool nor 0 or 1, a return
+            is not finite, or an environment that is not told its task moves to another.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 

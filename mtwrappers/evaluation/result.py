@@ -50,7 +50,10 @@ class StoredResult:
         """
         found = data.get("format") if isinstance(data, Mapping) else data
         if found == cls.FORMAT:
-            return cls._of_dict(data)
+            try:
+                return cls._of_dict(data)
+            except KeyError as exc:
+                raise ValueError(f"expected an evaluation with {exc}, got {list(data)}") from None
         name = cls.FORMAT.partition("/")[0]
         earlier = isinstance(found, str) and found.startswith(f"{name}/")
         why = ", whose intervals another version of this package computed" if earlier else ""
@@ -67,7 +70,11 @@ class StoredResult:
         Raises:
             ValueError: If it is something else.
         """
-        return cls.from_dict(json.loads(Path(path).read_text()))
+        try:
+            data = json.loads(Path(path).read_text())
+        except ValueError as exc:
+            raise ValueError(f"expected an evaluation in JSON, {path} is none: {exc}") from None
+        return cls.from_dict(data)
 
 
 @dataclass(frozen=True)

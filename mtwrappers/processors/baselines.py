@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.processors.returns import Floats, steps_before
-from mtwrappers.samplers.path import Path, check_finite, check_targets, cut_observations
+from mtwrappers.samplers.path import (
+    Path,
+    check_finite,
+    check_targets,
+    cut_observations,
+    observations_of,
+)
 
 
 class Baseline(abc.ABC):
@@ -47,7 +53,7 @@ class ZeroBaseline(Baseline):
 
     def predict(self, path: Path) -> Floats:
         """Returns zeros, ``(T,)``."""
-        return np.zeros(len(path["observations"]))
+        return np.zeros(len(observations_of(path)))
 
 
 class LinearBaseline(Baseline):
@@ -63,7 +69,7 @@ class LinearBaseline(Baseline):
     """
 
     def __init__(self, reg_coeff: float = 1e-5) -> None:
-        if not reg_coeff >= 0:
+        if not isinstance(reg_coeff, (int, float, np.number)) or not reg_coeff >= 0:
             raise ValueError(f"reg_coeff must be zero or greater, got {reg_coeff!r}")
         self._reg_coeff = reg_coeff
         self._coeffs: Floats | None = None
@@ -111,7 +117,7 @@ class LinearBaseline(Baseline):
 
     def predict(self, path: Path) -> Floats:
         """Returns a prediction for each step, ``(T,)``; zeros before the first fit."""
-        observations = path["observations"]
+        observations = observations_of(path)
         if self._coeffs is None:
             return np.zeros(len(observations))
         features = self._features(observations, np.arange(len(observations)))

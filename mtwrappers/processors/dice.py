@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.checks import LogSink, positive
+from mtwrappers.checks import LogSink, check_flag, positive
 from mtwrappers.processors.baselines import Baseline
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
 from mtwrappers.processors.processors import Log, SampleProcessor, checked_baseline
@@ -60,7 +60,7 @@ class DiceSampleProcessor(SampleProcessor):
             baseline, discount, gae_lambda, normalize_adv, positive_adv, log_sink=log_sink
         )
         self.max_path_length = positive(max_path_length, "max_path_length")
-        self.bootstrap_truncated = bootstrap_truncated
+        self.bootstrap_truncated = check_flag(bootstrap_truncated, "bootstrap_truncated")
         if return_baseline is not None:
             checked_baseline(return_baseline, bootstrap_truncated)
         elif bootstrap_truncated:

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mtwrappers.checks import LogSink, check_fraction, check_log_sink
+from mtwrappers.checks import LogSink, check_flag, check_fraction, check_log_sink
 from mtwrappers.processors.baselines import Baseline
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
 from mtwrappers.processors.returns import Floats, discounted_sums, gae
@@ -60,9 +60,9 @@ class SampleProcessor:
         self.baseline = checked_baseline(baseline, bootstrap_truncated)
         self.discount = check_fraction(discount, "discount")
         self.gae_lambda = check_fraction(gae_lambda, "gae_lambda")
-        self.normalize_adv = normalize_adv
-        self.positive_adv = positive_adv
-        self.bootstrap_truncated = bootstrap_truncated
+        self.normalize_adv = check_flag(normalize_adv, "normalize_adv")
+        self.positive_adv = check_flag(positive_adv, "positive_adv")
+        self.bootstrap_truncated = check_flag(bootstrap_truncated, "bootstrap_truncated")
         self._sink = check_log_sink(log_sink)
 
     def process_samples(
@@ -104,7 +104,7 @@ class SampleProcessor:
         for steps, own in zip(tasks, returns, strict=True):
             data = {
                 "observations": steps.observations,
-                "actions": steps.joined("actions"),
+                "actions": steps.actions,
                 "rewards": steps.rewards,
                 "returns": own,
                 **self._estimates(steps, own),
@@ -195,7 +195,8 @@ def checked_baseline(baseline: Any, bootstrapped: bool) -> Baseline:
         TypeError: If it has no ``fit`` and ``predict``.
         ValueError: If it is to be bootstrapped and has no ``fit_bootstrapped``.
     """
-    if not all(callable(getattr(baseline, name, None)) for name in ("fit", "predict")):
+    methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
+    if isinstance(baseline, type) or not all(map(callable, methods)):
         raise TypeError(f"a baseline must have fit and predict, got {baseline!r}")
     if bootstrapped and not callable(getattr(baseline, "fit_bootstrapped", None)):
         raise ValueError(

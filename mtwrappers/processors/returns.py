@@ -29,10 +29,15 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     Returns:
         ``y`` of all paths, ``(S,)`` float64.
 
+    Raises:
+        ValueError: If the lengths do not add up to ``S``.
+
     >>> discounted_sums([1.0, 1.0, 1.0, 1.0, 1.0], 0.5, [2, 3])
     array([1.5 , 1.  , 1.75, 1.5 , 1.  ])
     """
     values, lengths = np.asarray(values, dtype=np.float64), np.asarray(lengths)
+    if len(values) != lengths.sum():
+        raise ValueError(f"lengths must add up to {len(values)} steps, got {lengths.tolist()}")
     sums: Floats = np.empty_like(values)
     # Only paths of like length (8 to 15 steps, 16 to 31, ...) share rows: one that is very long
     # does not pad thousands of short ones, and rows take at most twice the memory of the steps.

@@ -21,7 +21,8 @@ class Steps:
         what: What messages call them.
 
     Raises:
-        ValueError: If the paths are malformed, or an observation or a reward is not finite.
+        ValueError: If the paths are malformed, or an observation, action or reward is
+            not finite.
     """
 
     def __init__(self, paths: Sequence[Path], what: str) -> None:
@@ -33,6 +34,8 @@ class Steps:
         rewards = np.concatenate([path["rewards"] for path in paths])
         check_finite(rewards, self.lengths, "reward", what)
         check_finite(self.observations, self.lengths, "observation", what)
+        self.actions = self.joined("actions")
+        check_finite(self.actions, self.lengths, "action", what)
         self.rewards = rewards.astype(np.float64, copy=False)
 
     def joined(self, key: str) -> Any:

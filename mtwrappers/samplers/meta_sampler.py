@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers._extras import import_extra
-from mtwrappers.checks import LogSink, check_log_sink, positive
+from mtwrappers.checks import LogSink, check_env, check_flag, check_log_sink, positive
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
@@ -88,9 +88,11 @@ class MetaSampler:
             )
         self._seed = None if seed is None else check_seed(seed)
         self._sink = check_log_sink(log_sink)
-        self._progress = import_extra("rich.progress", "cli").Progress if progress else None
+        show = check_flag(progress, "progress")
+        self._progress = import_extra("rich.progress", "cli").Progress if show else None
         self._policy = PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)
-        make = MetaParallelEnvExecutor if parallel else MetaIterativeEnvExecutor
+        in_workers = check_flag(parallel, "parallel")
+        make = MetaParallelEnvExecutor if in_workers else MetaIterativeEnvExecutor
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make(
                 env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
@@ -113,9 +115,10 @@ class MetaSampler:
 
         Raises:
             ValueError: If there are not exactly ``meta_batch_size``.
-            AttributeError: If tasks are to be drawn and the environment has no ``sample_tasks``.
+            TypeError: If tasks are to be drawn and the environment has no ``sample_tasks``.
         """
         if tasks is None:
+            check_env(self.env, "env", "sample_tasks(n); give update_tasks the tasks")
             tasks = self.env.get_wrapper_attr("sample_tasks")(self.meta_batch_size)
         self.envs.set_tasks(tasks)
         return list(tasks)

@@ -146,6 +146,13 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
     return found
 
 
+def observations_of(path: Any) -> Any:
+    """The observations of a path, ``(T, O)``, or `ValueError` if it is no dict that has them."""
+    _check_dicts([path], "those to predict")
+    _check_keys([path], ("observations",), "those to predict")
+    return path["observations"]
+
+
 def join(values: Sequence[Any]) -> Any:
     """Concatenates an array per path; dicts of arrays, nested or not, key by key."""
     if isinstance(values[0], dict):

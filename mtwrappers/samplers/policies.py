@@ -64,7 +64,9 @@ class PolicyCaller:
         """
         m, k = self._m, self._k
         if self._get is None:
-            actions = _array(self._policy(observations), "the policy's actions")
+            actions = _array(
+                self._policy(observations), "what a policy without get_actions returns"
+            )
             got = len(actions) if actions.ndim else actions
             if not actions.ndim or got != m * k:
                 raise ValueError(f"expected {m * k} actions from the policy, got {got}")
@@ -144,8 +146,10 @@ def _stacked(infos: Sequence[Any], what: str) -> dict[str, Any]:
 def _array(values: Any, what: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
-    except ValueError as exc:
-        raise ValueError(f"{what} must have the same shape in every row: {exc}") from None
+    except ValueError:
+        raise ValueError(
+            f"{what} must be an array with rows of one shape, got {_short(values)}"
+        ) from None
 
 
 def _lengths(actions: Any) -> Any:

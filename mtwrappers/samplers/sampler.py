@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from mtwrappers.checks import LogSink, check_log_sink, positive
+from mtwrappers.checks import LogSink, check_env, check_log_sink, positive
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
@@ -56,14 +56,12 @@ class Sampler:
         seed: int | None = None,
         log_sink: LogSink | logging.Logger | None = None,
     ) -> None:
-        if not isinstance(env, gymnasium.Env):
-            raise TypeError(f"expected a gymnasium.Env, got {env!r}")
         self.batch_size = positive(batch_size, "batch_size")
         self.max_path_length = positive(max_path_length, "max_path_length")
         self._seed = None if seed is None else check_seed(seed)
         self._sink = check_log_sink(log_sink)
         self._policy = PolicyCaller(policy, 1, 1)
-        self.env = env
+        self.env = check_env(env, "env")
         self._envs = MetaIterativeEnvExecutor(
             functools.partial(_Borrowed, env), 1, 1, self.max_path_length
         )

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.random import Generator
 
 from mtwrappers import seeding
-from mtwrappers.checks import positive
+from mtwrappers.checks import check_callable, check_env, check_list, positive
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.tasks.copying import copy_env
 from mtwrappers.tasks.updates import Env, EnvUpdate, ExistingEnvUpdate, NewEnvUpdate, SetTaskUpdate
@@ -66,15 +66,15 @@ class ConstructEnvsSampler(TaskSampler):
         seed: Determines the tasks.
 
     Raises:
+        TypeError: If one is not callable.
         ValueError: If there are none.
     """
 
     def __init__(
         self, env_constructors: Sequence[Callable[[], Env]], *, seed: int | None = None
     ) -> None:
-        self._updates = [NewEnvUpdate(constructor) for constructor in env_constructors]
-        if not self._updates:
-            raise ValueError("env_constructors must hold at least one constructor, got none")
+        makers = check_list(env_constructors, "env_constructors", "constructor")
+        self._updates = [NewEnvUpdate(make) for make in makers]
         self._rng = _generator(seed)
 
     @property
@@ -96,13 +96,14 @@ class EnvPoolSampler(TaskSampler):
         seed: Determines the tasks.
 
     Raises:
+        TypeError: If a member is no environment.
         ValueError: If the pool is empty.
     """
 
     def __init__(self, envs: Sequence[Env], *, seed: int | None = None) -> None:
-        self._envs = list(envs)
-        if not self._envs:
-            raise ValueError("envs must hold at least one environment, got none")
+        self._envs = check_list(envs, "envs", "environment")
+        for i, env in enumerate(self._envs):
+            check_env(env, f"environment {i}")
         self._rng = _generator(seed)
 
     @property
@@ -134,8 +135,9 @@ class EnvPoolSampler(TaskSampler):
 
         Raises:
             TypeError: If a member cannot be copied.
+            ValueError: If ``new_size`` is not a positive integer.
         """
-        missing = new_size - self.n_tasks
+        missing = positive(new_size, "new_size") - self.n_tasks
         if missing > 0:
             originals = list(self._envs)
             for i in _draw(missing, len(originals), False, self._rng):
@@ -152,7 +154,8 @@ class SetTaskSampler(TaskSampler):
         seed: Determines the tasks.
 
     Raises:
-        TypeError: If the environment has no ``sample_tasks``.
+        TypeError: If the constructor or the wrapper is not callable, or the environment is none or
+            has no ``sample_tasks``.
     """
 
     def __init__(
@@ -163,11 +166,10 @@ class SetTaskSampler(TaskSampler):
         wrapper: Callable[[Env, Any], Env] | None = None,
         seed: int | None = None,
     ) -> None:
-        self._env_constructor = env_constructor
-        self._env = env_constructor() if env is None else env
-        self._wrapper = wrapper
-        if not self._env.has_wrapper_attr("sample_tasks"):
-            raise TypeError(f"{self._env} has no sample_tasks(n)")
+        self._env_constructor = check_callable(env_constructor, "env_constructor")
+        self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
+        made = env_constructor() if env is None else env
+        self._env: Env = check_env(made, "env", "sample_tasks(n)")
         self._rng = _generator(seed)
         if seed is not None:
             # The task stream of an environment begins with reset(seed=...).
@@ -210,6 +212,7 @@ class MetaWorldTaskSampler(SetTaskSampler):
         seed: Determines the tasks.
 
     Raises:
+        TypeError: If there is no benchmark, or the wrapper is not callable.
         ValueError: If ``kind`` is neither, or `MetaWorldSetTaskEnv` refuses the arguments.
     """
 
@@ -224,6 +227,8 @@ class MetaWorldTaskSampler(SetTaskSampler):
     ) -> None:
         if kind not in ("train", "test"):
             raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
+        if benchmark is None:
+            raise TypeError("benchmark must be a metaworld.Benchmark or its name, got None")
         # Never stepped, so it builds no simulation.
         env = MetaWorldSetTaskEnv(benchmark, kind, None, add_env_onehot)  # type: ignore[arg-type]
         env.seed_tasks(seed)

@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
+from mtwrappers.checks import check_callable, check_env
 from mtwrappers.tasks.copying import copy_env
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
@@ -42,15 +43,14 @@ class NewEnvUpdate(EnvUpdate):
     """
 
     def __init__(self, env_constructor: Callable[[], Env]) -> None:
-        if not callable(env_constructor):
-            raise TypeError(f"env_constructor must be callable, got {env_constructor!r}")
-        self.env_constructor = env_constructor
+        self.env_constructor = check_callable(env_constructor, "env_constructor")
 
     def __call__(self, old_env: Env | None = None) -> Env:
         """Returns a new environment."""
         if old_env is not None:
             old_env.close()
-        return self.env_constructor()
+        made: Env = check_env(self.env_constructor(), "what env_constructor makes")
+        return made
 
 
 class SetTaskUpdate(EnvUpdate):
@@ -77,12 +77,10 @@ class SetTaskUpdate(EnvUpdate):
         task: Any,
         wrapper_constructor: Callable[[Env, Any], Env] | None = None,
     ) -> None:
-        if not callable(env_type):
-            raise TypeError(f"env_type must be callable, got {env_type!r}")
-        if wrapper_constructor is not None and not callable(wrapper_constructor):
-            raise TypeError(f"wrapper_constructor must be callable, got {wrapper_constructor!r}")
-        self.env_type = env_type
+        self.env_type = check_callable(env_type, "env_type")
         self.task = task
+        if wrapper_constructor is not None:
+            check_callable(wrapper_constructor, "wrapper_constructor")
         self.wrapper_constructor = wrapper_constructor
 
     def __call__(self, old_env: Env | None = None) -> Env:
@@ -97,9 +95,9 @@ class SetTaskUpdate(EnvUpdate):
                     stacklevel=2,
                 )
                 old_env.close()
-            base = self.env_type()
+            base = check_env(self.env_type(), "what env_type makes", "set_task(task)")
             # What tells the next update that this environment is of its own kind.
-            base.made_by = self.env_type  # type: ignore[attr-defined]
+            base.made_by = self.env_type
             base.get_wrapper_attr("set_task")(self.task)
             return self._wrap(base)
         assert old_env is not None
@@ -134,10 +132,13 @@ class ExistingEnvUpdate(EnvUpdate):
 
     Args:
         env: The environment.
+
+    Raises:
+        TypeError: If it is none.
     """
 
     def __init__(self, env: Env) -> None:
-        self.env = env
+        self.env: Env = check_env(env, "env")
 
     def __call__(self, old_env: Env | None = None) -> Env:
         """Returns the environment; the old one, which may be in the same pool, stays open."""

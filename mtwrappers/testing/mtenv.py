@@ -6,6 +6,7 @@ from typing import Any
 
 from gymnasium.spaces import Dict
 
+from mtwrappers.checks import positive
 from mtwrappers.core import MTEnv
 from mtwrappers.errors import SeedNotSetError
 from mtwrappers.testing.checks import (
@@ -35,7 +36,9 @@ def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
 
     Raises:
         AssertionError: At the first breach; the message says what was expected and what came.
+        ValueError: If ``steps`` is not positive.
     """
+    positive(steps, "steps")
     require(isinstance(env, MTEnv), f"expected an MTEnv, got {type(env).__name__}")
     space = env.observation_space
     require(

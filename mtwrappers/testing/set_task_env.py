@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 from gymnasium.error import ResetNeeded
 
+from mtwrappers.checks import positive
 from mtwrappers.testing.checks import (
     check_episode,
     play,
@@ -35,7 +36,9 @@ def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: in
 
     Raises:
         AssertionError: At the first breach; the message says what was expected and what came.
+        ValueError: If ``steps`` is not positive.
     """
+    positive(steps, "steps")
     for name in ("sample_tasks", "set_task", "get_task"):
         require(callable(getattr(env, name, None)), f"{type(env).__name__} must have {name}()")
     task_env: Any = env

@@ -11,6 +11,7 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
+from mtwrappers.checks import check_callable, positive
 from mtwrappers.testing.checks import (
     raises,
     require,
@@ -40,12 +41,15 @@ def check_meta_vector_env(
 
     Raises:
         AssertionError: At the first breach; the message says what was expected and what came.
+        TypeError: If ``make_vector`` is not callable.
+        ValueError: If ``steps`` is not positive.
     """
+    positive(steps, "steps")
+    check_callable(make_vector, "make_vector")
     for mode in AutoresetMode:
-        ours, oracle = (
-            make_vector(makers, autoreset_mode=mode),
-            SyncVectorEnv(makers, autoreset_mode=mode),
-        )
+        ours = make_vector(makers, autoreset_mode=mode)
+        require(isinstance(ours, VectorEnv), f"make_vector must make a VectorEnv, got {ours!r}")
+        oracle = SyncVectorEnv(makers, autoreset_mode=mode)
         try:
             _check_attributes(ours, oracle, mode)
             with raises(ResetNeeded, "step() before reset()"):

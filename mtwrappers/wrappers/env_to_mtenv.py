@@ -9,6 +9,7 @@ from typing import Any
 import gymnasium
 from gymnasium.spaces import Space
 
+from mtwrappers.checks import check_callable, check_env, check_list
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.task_list import TaskListMTEnv
 
@@ -72,22 +73,21 @@ class EnvToMTEnv(TaskListMTEnv):
         select: SelectName | Strategy = "uniform",
         sample_tasks_on_reset: bool = False,
     ) -> None:
-        self.env = env
+        own = None if set_task else "set_task(task); pass set_task= to say how to set one"
+        self.env = check_env(env, "env", own)
         self._space = copy.deepcopy(tasks) if isinstance(tasks, Space) else None
         if self._space is not None and (task_names is not None or select != "uniform"):
             raise ValueError(
                 "task_names and select are for a list of tasks, got a space with "
                 f"task_names={task_names!r} and select={select!r}"
             )
-        self.tasks: list[Any] = [] if isinstance(tasks, Space) else list(tasks)
-        if self._space is None and not self.tasks:
-            raise ValueError("tasks must hold at least one task, got none")
-        if set_task is None and not env.has_wrapper_attr("set_task"):
-            raise TypeError(f"{env} has no set_task(task); pass set_task= to say how to set one")
+        self.tasks: list[Any] = (
+            [] if isinstance(tasks, Space) else check_list(tasks, "tasks", "task")
+        )
         if (task_obs is None) != (task_observation_space is None):
             raise ValueError("task_obs and task_observation_space go together; got only one")
         self._env = env
-        self._set_task = set_task or _call_own_set_task
+        self._set_task = check_callable(set_task or _call_own_set_task, "set_task")
         self._show = task_obs
         super().__init__(
             env.action_space,

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.spaces import Box, Space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_index, check_task_names
+from mtwrappers.checks import check_callable, check_index, check_list, check_task_names
 from mtwrappers.closing import close_all
 from mtwrappers.core import Observation
 from mtwrappers.errors import with_context
@@ -46,7 +46,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         first_seed: What it then seeds itself with; ``None`` for entropy.
 
     Raises:
-        TypeError: If a constructor is not callable or returns no `gymnasium.Env`.
+        TypeError: If an argument is of another kind, or a constructor returns no `gymnasium.Env`.
         ValueError: If there are no constructors, a task state is out of range, there are not as
             many names as tasks, or spaces do not fit together.
 
@@ -72,12 +72,9 @@ class MultiEnvWrapper(TaskListMTEnv):
         sample_tasks_on_reset: bool = False,
         first_seed: int | None = None,
     ) -> None:
-        self._makers = list(funcs_to_make_envs)
-        if not self._makers:
-            raise ValueError("funcs_to_make_envs must hold at least one constructor, got none")
+        self._makers = check_list(funcs_to_make_envs, "funcs_to_make_envs", "constructor")
         for i, maker in enumerate(self._makers):
-            if not callable(maker):
-                raise TypeError(f"the constructor of task {i} must be callable, got {maker!r}")
+            check_callable(maker, f"the constructor of task {i}")
         if unify not in (None, "pad"):
             raise ValueError(f"unify must be 'pad' or None, got {unify!r}")
         n = len(self._makers)
@@ -165,7 +162,7 @@ class MultiEnvWrapper(TaskListMTEnv):
 
     def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
         try:
-            env = self._makers[index]()
+            env: gymnasium.Env[Any, Any] = self._makers[index]()
         except Exception as exc:
             raise with_context(exc, f"the constructor of {self._name(index)} failed") from exc
         if not isinstance(env, gymnasium.Env):

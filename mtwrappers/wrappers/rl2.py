@@ -14,7 +14,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import above_zero
+from mtwrappers.checks import above_zero, check_flag
 from mtwrappers.spaces import append_box, require_floating_box
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
@@ -74,7 +74,7 @@ class RL2Observation(
         self._code = ActionCode(env.action_space)
         self.observation_space = _rl2_space(env.observation_space, self._code)
         self._memory = _Memory(1, self.observation_space, self._code, reward_divisor)
-        self._across = bool(across_episodes)
+        self._across = check_flag(across_episodes, "across_episodes")
         self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
 
     def reset(
@@ -137,7 +137,7 @@ class VectorRL2Observation(EpisodeVectorWrapper, RecordConstructorArgs):
         self.single_observation_space = space
         self.observation_space = batch_space(space, n)
         self._memory = _Memory(n, space, self._code, reward_divisor)
-        self._across = bool(across_episodes)
+        self._across = check_flag(across_episodes, "across_episodes")
         self._reader = next((name for name in _TASK_READERS if self._envs_have(name)), None)
         self._set = np.ones(n, dtype=np.bool_)
         self._encoded = np.zeros((n, self._code.size))

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import positive
+from mtwrappers.checks import check_mapping, positive
 
 # As in Gymnasium's RunningMeanStd: a variance of one that counts as a ten-thousandth of a sample.
 PRIOR_COUNT = 1e-4
@@ -104,8 +104,10 @@ class TaskStatistics:
         """Takes what `get_state` returned, in place.
 
         Raises:
+            TypeError: If it is no dict.
             ValueError: If it is of another kind, of other tasks, or of other sizes.
         """
+        check_mapping(state, "a state")
         for key, expected in (("kind", self.kind), ("num_tasks", self.num_tasks)):
             if state.get(key) != expected:
                 raise ValueError(

@@ -11,7 +11,7 @@ from gymnasium.spaces import Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_index, positive
+from mtwrappers.checks import check_callable, check_index, positive
 from mtwrappers.spaces import append_onehot, onehot_template, require_flat_box
 
 
@@ -90,6 +90,8 @@ class TaskOnehotWrapper(
         cls, env_cons: Sequence[Callable[[], gymnasium.Env[Any, Any]]]
     ) -> list[Callable[[], TaskOnehotWrapper]]:
         """Wraps each constructor likewise; the results pickle if the constructors do."""
+        for i, cons in enumerate(env_cons):
+            check_callable(cons, f"the constructor of task {i}")
         return [
             functools.partial(_construct, cls, cons, i, len(env_cons))
             for i, cons in enumerate(env_cons)
