@@ -41,7 +41,6 @@ class TaskListMTEnv(MTEnv):
         first_seed: What an environment that nobody seeded seeds itself with; ``None`` for entropy.
 
     Raises:
-        TypeError: If an argument is of another kind.
         ValueError: If ``initial_task_state`` is out of range, or there is not one name per id.
     """
 
@@ -275,11 +274,10 @@ class TaskListMTEnv(MTEnv):
         """Goes on from what `get_state` returned, with the next `reset`.
 
         Raises:
-            TypeError: If it is no dict.
-            ValueError: If it is of an environment on other tasks.
+            TypeError, ValueError: If it is no dict, or of an environment on other tasks.
         """
-        check_mapping(state, "a state")
-        if (found := state.get("tasks")) != (expected := self._tasks_identity()):
+        found, expected = check_mapping(state, "a state").get("tasks"), self._tasks_identity()
+        if found != expected:
             raise ValueError(
                 f"expected the state of an environment on the tasks {expected}, got one on {found}"
             )

@@ -196,7 +196,10 @@ def test_another_number_of_actions_from_a_callable_is_refused(n):
 
 @pytest.mark.parametrize(
     ("actions", "message"),
-    [(0.0, "expected 6 actions from the policy"), ([[0], [1, 2]] * 3, "must have the same shape")],
+    [
+        (0.0, "expected 6 actions from the policy"),
+        ([[0], [1, 2]] * 3, "an array with rows of one shape, got list"),
+    ],
 )
 def test_other_answers_of_a_callable_are_refused(actions, message):
     with pytest.raises(ValueError, match=message):
@@ -214,7 +217,7 @@ def test_other_answers_of_a_callable_are_refused(actions, message):
         ),
         (
             ValueError,
-            r"agent_infos\['std'\] must have the same shape",
+            r"agent_infos\['std'\] must be an array with rows of one shape",
             [{"std": np.zeros(3)}, {"std": np.zeros(2)}],
         ),
         (

@@ -226,8 +226,8 @@ def test_figures_go_to_a_logger_by_default_that_of_the_package(sampler_type, nam
 @pytest.mark.parametrize(
     ("error", "message", "kwargs"),
     [
-        (TypeError, "expected .*got 'CartPole-v1'", {"env": "CartPole-v1"}),
-        (TypeError, "expected .*got None", {"env": None}),
+        (TypeError, "gymnasium.Env, got 'CartPole-v1'", {"env": "CartPole-v1"}),
+        (TypeError, "gymnasium.Env, got None", {"env": None}),
         (TypeError, "a policy must have get_actions.*got 'random'", {"policy": "random"}),
         (TypeError, "a policy must have get_actions.*got <class", {"policy": Alternating}),
         (TypeError, "log sink must be a callable .* got 'stdout'", {"log_sink": "stdout"}),

@@ -190,7 +190,7 @@ def test_which_members_are_copied_is_random_and_determined_by_the_seed():
 def test_a_pool_does_not_shrink_and_the_list_that_was_given_does_not_grow():
     envs = pool(3)
     sampler = EnvPoolSampler(envs)
-    for size in (0, 3, 5):
+    for size in (1, 3, 5):
         sampler.grow_pool(size)
         assert sampler.n_tasks == max(3, size)
     assert len(envs) == 3
