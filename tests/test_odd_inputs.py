@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Discrete
 from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers.vector import ClipReward
 
 import mtwrappers.testing
 from mtwrappers.cli.main import main
@@ -63,7 +64,8 @@ def cli(*args):
         try:
             main(list(args))
         except SystemExit:
-            raise Exit(said.getvalue().partition("error: ")[2]) from None
+            [line] = said.getvalue().splitlines()
+            raise Exit(line.removeprefix("mtwrappers: error: ")) from None
 
 
 def processed(*changes):
@@ -87,13 +89,18 @@ NAMES = {
     **{name: getattr(mtwrappers, name) for name in mtwrappers.__all__},
     **vars(mtwrappers.testing),
     **{f.__name__: f for f in (cli, discounted_sums, do, judged, partial, processed, sampler)},
-    **{c.__name__: c for c in (CountingEnv, Discrete, EvaluationResult, Odd, SyncVectorEnv)},
+    **{
+        c.__name__: c
+        for c in (ClipReward, CountingEnv, Discrete, EvaluationResult, Odd, SyncVectorEnv)
+    },
     **{"np": np, "gymnasium": gymnasium, "mtwrappers": mtwrappers, "threading": threading},
     **{"NAN": NAN, "INF": INF, "PATH": PATH, "RESULT": RESULT, "THIS": __file__},
     "adapts": SimpleNamespace(adapt=print, get_actions=print),
     "counting": counting_makers,
     "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
     "multi": partial(mtwrappers.MultiEnvWrapper, counting_makers(2)),
+    "three": partial(mtwrappers.MetaIterativeEnvExecutor, counting_makers(3), 3),
+    "closed": lambda: (envs := NAMES["three"](), envs.close())[0],
     "pool": lambda: mtwrappers.EnvPoolSampler([CountingEnv()]),
     "make": lambda name, **given: gymnasium.make(f"mtwrappers/{name}-v0", **given),
     "make_vec": lambda name, **given: gymnasium.make_vec(f"mtwrappers/{name}-v0", **given),
@@ -172,7 +179,6 @@ make_vec("PointGoal", num_envs=4, meta_batch_size=3) -> ValueError: num_envs=4 m
 make_vec("PointGoal", max_episode_steps="a") -> ValueError: max_episode_steps must be a ...got 'a'
 make_vec("PointGoal", execution="threads") -> ValueError: execution must be ...got 'threads'
 make_vec("PointGoal", workers=True) -> ValueError: workers must be a positive integer, got True
-make_vec("PointGoal", timeout=3) -> ValueError: iterative execution has no ...got {'timeout': 3}
 make_vec("PointGoal", autoreset_mode=1) -> ValueError: autoreset_mode must be one of ...got 1
 make("MultiEnv", env_ids=[]) -> ValueError: env_ids must hold at least one registered id, got none
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
@@ -366,7 +372,6 @@ executor(CountingEnv, 0) -> ValueError: meta_batch_size must be a positive integ
 executor(CountingEnv, True) -> ValueError: meta_batch_size must be a positive integer, got True
 executor(CountingEnv, 2, "2") -> ValueError: envs_per_task must be a positive integer, got '2'
 executor(CountingEnv, 2, 1, 0) -> ValueError: max_path_length must be a positive integer, got 0
-executor(CountingEnv, 2, wrokers=3) -> TypeError: ...unexpected keyword argument 'wrokers'
 executor(CountingEnv, 2, autoreset_mode="same_step") -> ValueError: ...got 'same_step'
 executor(CountingEnv, 2, autoreset_mode=True) -> ValueError: autoreset_mode must be one ...got True
 executor(CountingEnv, 2).step([0, 0]) -> ResetNeeded: call reset() before step()
@@ -411,6 +416,41 @@ envs.set_attr("first", [1, 2, 3]) -> ValueError: expected 2 values, one per envi
 envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.call("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.call("reset", nope=1) -> TypeError: environment 0: ...got an unexpected keyword argument 'nope'
+"""
+
+# Of every adapter, and of what Stable-Baselines3 is given, which can be used as before after each.
+ADAPTED = """
+adapt(None) -> TypeError: expected a MetaVectorEnv, such as gymnasium.make_vec ...got NoneType
+adapt("mtwrappers/MT10-v0") -> TypeError: expected a MetaVectorEnv, ...got str
+adapt(MetaIterativeEnvExecutor) -> TypeError: expected a MetaVectorEnv, ...got type
+adapt(counting(2)) -> TypeError: expected a MetaVectorEnv, ...got list
+adapt(CountingEnv()) -> TypeError: expected a MetaVectorEnv, ...got CountingEnv
+adapt(SyncVectorEnv(counting(2))) -> TypeError: expected a MetaVectorEnv, ...got SyncVectorEnv
+adapt(ClipReward(three(), 0, 1)) -> TypeError: expected a MetaVectorEnv, ...got ClipReward
+adapt(closed()) -> ClosedEnvironmentError: ...an open vector env...was closed
+adapt(MetaVectorWrapper(closed())) -> ClosedEnvironmentError: ...was closed
+adapt(three(autoreset_mode="NextStep")) -> ValueError: ...autoreset_mode='SameStep', got 'NextStep'
+adapt(MetaVectorWrapper(three(autoreset_mode="NextStep"))) -> ValueError: ...got 'NextStep'
+"""
+SB3 = """
+as_sb3_vec_env(three(autoreset_mode="Disabled")) -> ValueError: Stable-Base...got 'Disabled'
+venv.get_attr("first", 3) -> IndexError: ...in [-3, 2], got 3
+venv.get_attr("first", [0, -4]) -> IndexError: ...in [-3, 2], got -4
+venv.get_attr("first", 1.0) -> TypeError: ...must be integers, got 1.0
+venv.env_method("render", indices=[True]) -> TypeError: ...integers, got True
+venv.set_attr("first", 1, np.ones(3, bool)) -> TypeError: ...got ...True
+venv.env_is_wrapped(gymnasium.Wrapper, "a") -> TypeError: ...integers, got 'a'
+venv.get_attr("nothing") -> AttributeError: ...nothing
+venv.seed("x") -> TypeError: ...got 'x'
+venv.set_options([{"a": 1}, {"a": 2}, {"a": 1}]) -> ValueError: ...1 are {'a': 2}, those of ...
+venv.set_options([{}]) -> ValueError: ...expected 3 options...got 1
+venv.set_options("x") -> TypeError: ...environment 0 must be a dict, got 'x'
+venv.set_options({"reset_mask": np.ones(3, bool)}) -> ValueError: ...resets all environments at once
+venv.step(np.zeros(2, np.int64)) -> ValueError: ...none for environments [2]
+venv.step(np.zeros((3, 1))) -> ValueError: expected actions of shape
+venv.step_wait() -> RuntimeError: ...needs a step_async
+as_sb3_vec_env(three()).step(np.zeros(3, np.int64)) -> ResetNeeded: ...call reset
+do(as_sb3_vec_env(three()), "close()", "reset()") -> ClosedEnvironmentError: ...was closed
 """
 
 
@@ -479,3 +519,21 @@ def test_odd_uses_of_an_executor_do_too_and_leave_it_usable(line, envs):
     check(line, envs=envs)
     envs.reset(seed=0)
     assert envs.step([0, 0])[0].tolist() == [[1, 1], [101, 101]]
+
+
+@pytest.mark.parametrize("adapt", [mtwrappers.as_sb3_vec_env, mtwrappers.as_torchrl_env])
+@lines(ADAPTED)
+def test_what_adapters_cannot_use_is_named(line, adapt):
+    check(line, adapt=adapt)
+
+
+@lines(SB3)
+def test_odd_uses_of_a_vec_env_are_named_and_leave_it_usable(line):
+    pytest.importorskip("stable_baselines3")
+    venv = mtwrappers.as_sb3_vec_env(NAMES["three"]())
+    venv.reset()
+    check(line, venv=venv)
+    venv.reset()
+    assert venv.step(np.zeros(3, np.int64))[1].tolist() == [1, 1, 1]
+    assert venv.get_attr("first") == [0, 100, 200]
+    venv.close()

@@ -108,29 +108,6 @@ def test_arguments_reach_every_environment():
         assert env.step(0)[2] is True
 
 
-# Arguments.
-
-BAD_ARGUMENTS = [
-    ({"task_encoding": "flat"}, r"one of \['onehot', 'none', 'dict'\], got 'flat'"),
-    ({"unify": "stack"}, "unify must be 'pad' or None, got 'stack'"),
-]
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [*BAD_ARGUMENTS, ({"select": "best"}, r"select must be one of .*, got 'best'")],
-)
-def test_a_bad_argument_is_refused(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        make(**kwargs)
-
-
-@pytest.mark.parametrize(("kwargs", "message"), BAD_ARGUMENTS)
-def test_a_bad_argument_of_a_vector_environment_is_refused(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        make_vec(**kwargs)
-
-
 # Specs.
 
 

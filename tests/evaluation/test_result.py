@@ -127,26 +127,6 @@ def test_a_file_of_an_earlier_version_is_refused(kind):
         kind.from_dict({"format": f"mtwrappers.{kind.__name__}/1"})
 
 
-@pytest.mark.parametrize(
-    ("message", "kwargs"),
-    [
-        ("at least one episode, got none", {"episodes": []}),
-        (r"confidence must be a number in \(0, 1\), got 1", {"confidence": 1}),
-        (r"confidence must be a number in \(0, 1\), got '95%'", {"confidence": "95%"}),
-        ("resamples must be a positive integer, got 0", {"resamples": 0}),
-        ("a seed must be zero or greater, got -1", {"seed": -1}),
-    ],
-)
-def test_bad_arguments_are_named(message, kwargs):
-    with pytest.raises(ValueError, match=message):
-        EvaluationResult(**{"episodes": episodes("a", [1.0]), **kwargs})
-
-
-def test_a_task_that_was_not_played_is_named():
-    with pytest.raises(ValueError, match=r"task must be one of \['reach-v3', 'push-v3'\], got 'x'"):
-        result().of_task("x")
-
-
 def test_a_plot_shows_success_and_where_there_is_none_the_return(tmp_path):
     result().plot(tmp_path / "success.png", "Title")
     EvaluationResult(episodes("a", [1, 2, 3])).plot(tmp_path / "return.png")

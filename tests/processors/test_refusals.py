@@ -7,7 +7,6 @@ from mtwrappers import LinearTimeBaseline, ZeroBaseline
 from tests.processors.fakes import (
     METAS,
     ObservedValue,
-    every_meta,
     every_type,
     make,
     make_path,
@@ -15,22 +14,6 @@ from tests.processors.fakes import (
 )
 
 NAN, INF = float("nan"), float("inf")
-
-
-@every_type
-@pytest.mark.parametrize("value", [-0.1, 1.1, NAN, "0.5", None])
-@pytest.mark.parametrize("name", ["discount", "gae_lambda"])
-def test_fractions_must_be_between_zero_and_one(processor_type, name, value):
-    with pytest.raises(ValueError, match=rf"{name} must be in \[0, 1\], got"):
-        make(processor_type, **{name: value})
-
-
-@every_type
-def test_baseline_and_log_sink_must_have_their_methods(processor_type):
-    with pytest.raises(TypeError, match="a baseline must have fit and predict, got 3"):
-        make(processor_type, 3)
-    with pytest.raises(TypeError, match="a log sink must be a callable"):
-        make(processor_type, log_sink="stdout")
 
 
 @every_type
@@ -100,22 +83,3 @@ def test_bootstrapping_without_what_it_needs_is_refused(processor_type, key):
     with pytest.raises(ValueError, match=f"^path . .*{key}"):
         process(processor_type, paths, ObservedValue(), bootstrap_truncated=True)
     assert process(processor_type, paths)["returns"].tolist() == [1, 1]
-
-
-@every_type
-def test_what_to_log_is_checked(processor_type):
-    processor = make(processor_type)
-    paths = [make_path([1])]
-    with pytest.raises(ValueError, match="log must be True, False, 'all' or 'reward', got 'al'"):
-        processor.process_samples({0: paths} if processor_type in METAS else paths, log="al")
-
-
-@every_meta
-@pytest.mark.parametrize(
-    ("paths", "got"), [({}, "none"), ([], "list"), ([[make_path([1])]], "list"), (None, "NoneType")]
-)
-def test_there_must_be_a_task(processor_type, paths, got):
-    with pytest.raises(
-        ValueError, match=f"expected a dict of the paths of at least one task, got {got}"
-    ):
-        make(processor_type).process_samples(paths)

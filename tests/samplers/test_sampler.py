@@ -222,33 +222,6 @@ def test_figures_go_to_a_logger_by_default_that_of_the_package(sampler_type, nam
 # What is refused.
 
 
-@both
-@pytest.mark.parametrize(
-    ("error", "message", "kwargs"),
-    [
-        (TypeError, "gymnasium.Env, got 'CartPole-v1'", {"env": "CartPole-v1"}),
-        (TypeError, "gymnasium.Env, got None", {"env": None}),
-        (TypeError, "a policy must have get_actions.*got 'random'", {"policy": "random"}),
-        (TypeError, "a policy must have get_actions.*got <class", {"policy": Alternating}),
-        (TypeError, "log sink must be a callable .* got 'stdout'", {"log_sink": "stdout"}),
-        (ValueError, "seed must be zero or greater, got -2", {"seed": -2}),
-        (TypeError, "seed must be an integer, got '3'", {"seed": "3"}),
-        *(
-            (
-                ValueError,
-                f"max_path_length must be a positive integer, got {size!r}",
-                {"length": size},
-            )
-            for size in (0, -1, 1.5, None, True, "3")
-        ),
-    ],
-)
-def test_wrong_arguments_are_named(sampler_type, error, message, kwargs):
-    given = {"env": CountingEnv(), "policy": lazy, "length": 5, **kwargs}
-    with pytest.raises(error, match=message):
-        sampler_type(given.pop("env"), given.pop("policy"), 1, given.pop("length"), **given)
-
-
 @pytest.mark.parametrize("size", [0, -1, 1.5, None, True])
 def test_the_number_of_paths_must_be_a_positive_integer(size):
     with pytest.raises(ValueError, match="batch_size must be a positive integer, got"):

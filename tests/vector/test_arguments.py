@@ -1,8 +1,6 @@
 """What both executors may be given, and what they refuse."""
 
 import multiprocessing
-import re
-import threading
 from contextlib import closing
 from functools import partial
 
@@ -85,68 +83,6 @@ def test_seeds_of_a_first_reset_go_before_those_of_copies(executor):
         assert [seeds[-1] for seeds in envs.call("seeds")] == [None, None]
 
 
-class Locked(CountingEnv):
-    def __init__(self):
-        super().__init__()
-        self.lock = threading.Lock()
-
-
-LENGTHS = "expected {} constructors (one per task) or {} (one per environment), got {}"
-KINDS = "expected a constructor, a list of constructors or a gymnasium.Env, got "
-
-
-@both_executors
-@pytest.mark.parametrize(
-    ("given", "sizes", "error", "message"),
-    [
-        (counting(3), (2, 2), ValueError, LENGTHS.format(2, 4, 3)),
-        ([], (2, 2), ValueError, LENGTHS.format(2, 4, 0)),
-        (counting(2), (1, 4), ValueError, LENGTHS.format(1, 4, 2)),
-        (None, (2,), TypeError, KINDS + "None"),
-        ({"env": 3}, (2,), TypeError, KINDS + "{'env': 3}"),
-        ("CartPole-v1", (2,), TypeError, KINDS + "'CartPole-v1'"),
-        ([CountingEnv, 7], (2,), TypeError, "constructor of environment 1 must be callable, got 7"),
-        (
-            [*counting(3), lambda: "a house"],
-            (4,),
-            TypeError,
-            "constructor of environment 3 must return a gymnasium.Env, got 'a house'",
-        ),
-        (Locked(), (2,), TypeError, "must pickle to be given to an executor, <Locked instance>"),
-        (
-            [*counting(2), partial(CountingEnv, obs_size=3)],
-            (3,),
-            ValueError,
-            "environment 2 has observation space Box(0.0, 1000.0, (3,), float64), expected "
-            "Box(0.0, 1000.0, (1,), float64) as in environment 0",
-        ),
-        (
-            [*counting(2), partial(CountingEnv, obs_size=1, num_actions=5)],
-            (3,),
-            ValueError,
-            "environment 2 has action space Discrete(5), expected Discrete(2) as in environment 0",
-        ),
-        *(
-            (CountingEnv, sizes, ValueError, f"{name} must be a positive integer, got {value!r}")
-            for value in (0, -1, 1.5, "2", True, None)
-            for name, sizes in (("meta_batch_size", (value,)), ("envs_per_task", (2, value)))
-        ),
-        *(
-            (
-                CountingEnv,
-                (2, 1, length),
-                ValueError,
-                f"max_path_length must be a positive integer, got {length!r}",
-            )
-            for length in (0, -1, 2.0, True, "5")
-        ),
-    ],
-)
-def test_what_makes_no_environments_is_refused(executor, given, sizes, error, message):
-    with pytest.raises(error, match=exact(message)):
-        executor(given, *sizes)
-
-
 def test_the_environments_are_closed_when_one_cannot_be_built():
     made = Constructors(3, {2: RuntimeError("no bricks")})
     with pytest.raises(RuntimeError, match="the constructor of environment 2 failed: no bricks"):
@@ -162,24 +98,6 @@ def test_the_path_length_truncates_episodes(executor):
         assert [terminated.tolist() for terminated, _ in flags] == [[False] * 2] * 4
         assert [truncated.any() for _, truncated in flags] == [False, True, False, True]
         assert [truncated.all() for _, truncated in flags] == [False, True, False, True]
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"workers": 0}, "workers must be a positive integer, got 0"),
-        ({"workers": 1.0}, "workers must be a positive integer, got 1.0"),
-        ({"on_worker_failure": "ignore"}, "must be 'raise' or 'restart', got 'ignore'"),
-        ({"timeout": 0}, "timeout must be positive or None, got 0"),
-        ({"timeout": -1.0}, "timeout must be positive or None, got -1.0"),
-        ({"timeout": "a"}, "timeout must be a number of seconds or None, got 'a'"),
-        ({"timeout": float("nan")}, "timeout must be positive or None, got nan"),
-        ({"context": "thread"}, "cannot find context for 'thread'"),
-    ],
-)
-def test_bad_arguments_of_the_parallel_executor_are_refused(kwargs, message):
-    with pytest.raises(ValueError, match=exact(message)):
-        MetaParallelEnvExecutor(CountingEnv, 2, **kwargs)
 
 
 @both_executors
@@ -219,14 +137,6 @@ def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value(executor, mode
     assert "autoreset_mode" not in CountingEnv.metadata
 
 
-@both_executors
-@pytest.mark.parametrize("mode", ["same_step", "", None, True])
-def test_another_mode_is_refused(executor, mode):
-    message = r"must be one of \['NextStep', 'SameStep', 'Disabled'\], got " + re.escape(repr(mode))
-    with pytest.raises(ValueError, match=message):
-        executor(CountingEnv, 2, autoreset_mode=mode)
-
-
 def test_the_same_step_is_the_default_mode():
     with closing(MetaIterativeEnvExecutor(CountingEnv, 2)) as envs:
         assert envs.autoreset_mode is AutoresetMode.SAME_STEP
@@ -248,22 +158,6 @@ def test_without_workers_a_timeout_is_refused(timeout):
     message = f"iterative execution has no workers; got {{'timeout': {timeout}}}"
     with pytest.raises(ValueError, match=exact(message)):
         make_executor([CountingEnv] * 2, 2, 1, timeout=timeout)
-
-
-@pytest.mark.parametrize(
-    ("num_envs", "envs_per_task", "message"),
-    [
-        ("10", None, "num_envs must be a positive integer, got '10'"),
-        (0, None, "num_envs must be a positive integer, got 0"),
-        (True, None, "num_envs must be a positive integer, got True"),
-        (4, None, "num_envs must be a multiple of 3 (3, 6, 9, ...), or 1 for one environment per"),
-        (6, 3, "with envs_per_task=3, num_envs must be 9 (or 1, which leaves it open), got 6"),
-        (6, 0, "envs_per_task must be a positive integer, got 0"),
-    ],
-)
-def test_sizes_that_do_not_go_together_are_refused(num_envs, envs_per_task, message):
-    with pytest.raises(ValueError, match=exact(message)):
-        fit_sizes(num_envs, envs_per_task, 3, "X")
 
 
 @pytest.mark.parametrize(

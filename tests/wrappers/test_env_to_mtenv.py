@@ -115,23 +115,7 @@ def test_a_caller_who_changes_a_shown_task_does_not_change_the_task(counting):
     assert env.get_task_obs().tolist() == [1, 1]
 
 
-@pytest.mark.parametrize(
-    "given", [{"task_obs": lambda task: task}, {"task_observation_space": Discrete(2)}]
-)
-def test_how_a_task_is_shown_and_its_space_go_together(counting, given):
-    message = "task_obs and task_observation_space go together; got only one"
-    with pytest.raises(ValueError, match=message):
-        EnvToMTEnv(counting, [0, 1], start_at, **given)
-
-
 # Switching.
-
-
-@pytest.mark.parametrize("state", [3, -1, "0"])
-def test_an_initial_task_state_out_of_range_names_the_range(counting, state):
-    message = r"initial_task_state must be an integer in \[0, 2\], got "
-    with pytest.raises(ValueError, match=message):
-        EnvToMTEnv(counting, [0, 10, 20], start_at, initial_task_state=state)
 
 
 def test_a_task_that_cannot_be_set_leaves_the_previous_one():
@@ -179,19 +163,6 @@ def test_a_copy_plays_the_same_on_its_own(env, duplicate):
     other = duplicate(env)
     mine = [env.step(0), *play(env, [0], options={"task_state": 2})]
     assert equal([other.step(0), *play(other, [0], options={"task_state": 2})], mine)
-
-
-# What does not fit.
-
-
-def test_no_tasks_are_refused(counting):
-    with pytest.raises(ValueError, match="tasks must hold at least one task, got none"):
-        EnvToMTEnv(counting, [], start_at)
-
-
-def test_an_environment_that_cannot_set_a_task_needs_a_function(counting):
-    with pytest.raises(TypeError, match=r"has no set_task\(task\); pass set_task="):
-        EnvToMTEnv(counting, [0, 1])
 
 
 # A space of tasks.

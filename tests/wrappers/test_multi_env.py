@@ -212,14 +212,6 @@ def test_a_task_state_out_of_range_names_the_range_and_the_task_stays(env, state
     assert env.step(0)[0]["env_obs"][0] == 101
 
 
-@pytest.mark.parametrize("state", [3, -1, 0.0, None, False])
-def test_an_initial_task_state_out_of_range_names_the_range(made, state):
-    message = r"initial_task_state must be an integer in \[0, 2\], got "
-    with pytest.raises(ValueError, match=message):
-        MultiEnvWrapper(made.makers, state)
-    assert made.built == []
-
-
 @pytest.mark.parametrize("state", [0, 1])
 def test_a_step_after_a_switch_needs_a_reset(env, state):
     env.reset()
@@ -352,25 +344,6 @@ def test_a_constructor_that_returns_no_environment_names_the_task(names):
         env.set_task_state(1)
     assert env.get_task_state() == 0
     assert env_obs(env) == 0
-
-
-def test_a_list_of_environments_is_refused():
-    made = CountingEnv()
-    with pytest.raises(TypeError, match="the constructor of task 1 must be callable, got <tests"):
-        MultiEnvWrapper([CountingEnv, made])
-
-
-def test_no_constructors_are_refused():
-    with pytest.raises(ValueError, match="must hold at least one constructor, got none"):
-        MultiEnvWrapper([])
-
-
-@pytest.mark.parametrize("names", [["a"], ["a", "b", "c", "d"]])
-def test_there_must_be_one_name_for_each_task(made, names):
-    message = "task_names must hold one name for each of 3 tasks, got "
-    with pytest.raises(ValueError, match=message):
-        MultiEnvWrapper(made.makers, task_names=names)
-    assert made.built == []
 
 
 def test_an_unknown_selection_is_refused_and_what_was_built_is_closed(made):

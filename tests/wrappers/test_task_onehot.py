@@ -88,12 +88,6 @@ def test_gymnasium_has_nothing_to_say_about_it():
 # What does not fit.
 
 
-@pytest.mark.parametrize("index", [3, -1, 1.0, "1", None, True])
-def test_an_index_out_of_range_names_the_range(index):
-    with pytest.raises(ValueError, match=r"task_index must be an integer in \[0, 2\], got "):
-        TaskOnehotWrapper(CountingEnv(), index, 3)
-
-
 class OtherEnv(CountingEnv):
     def __init__(self, space):
         super().__init__()
