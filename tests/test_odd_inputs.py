@@ -185,6 +185,7 @@ make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of 
 make("MultiEnv", unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 make("MultiEnv", task_encoding="flat") -> ValueError: task_encoding must be one of ...got 'flat'
 make("MultiEnv", nonsense=3) -> TypeError: ...unexpected keyword argument 'nonsense'
+make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
 make_vec("MultiEnv", num_envs=3) -> ValueError: MultiEnv has 2 tasks: num_envs must be a ...got 3
 make_vec("MultiEnv", num_envs=4, envs_per_task=1) -> ValueError: MultiEnv has 2 tasks: with ...got 4
 """
@@ -363,6 +364,7 @@ executor(None, 2) -> TypeError: expected a constructor, a list of constructors o
 executor("CartPole-v1", 2) -> TypeError: expected a constructor, ... or a ...got 'CartPole-v1'
 executor({"env": 3}, 2) -> TypeError: expected a constructor, ... or a gymnasium.Env, got {'env': 3}
 executor(counting(3), 2) -> ValueError: expected 2 constructors (one per task) or 2 (one ...got 3
+executor(gymnasium.Env, 2) -> TypeError: environment 0 must have an observation_space, <
 executor([CountingEnv, 7], 2) -> TypeError: the constructor of environment 1 must be callable, got 7
 executor([CountingEnv, lambda: 3], 2) -> TypeError: the constructor of environment 1 must ...got 3
 executor(Odd(info={"lock": threading.Lock()}), 2) -> TypeError: an environment must pickle to be giv
@@ -414,6 +416,7 @@ envs.set_tasks("ab") -> ValueError: expected 2 tasks, one for each group of 1 en
 envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 environments, got
 envs.set_attr("first", [1, 2, 3]) -> ValueError: expected 2 values, one per environment, got 3
 envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
+envs.get_attr(3) -> TypeError: environment 0: a name that is no string must be callable, got 3
 envs.call("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.call("reset", nope=1) -> TypeError: environment 0: ...got an unexpected keyword argument 'nope'
 """

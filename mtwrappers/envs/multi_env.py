@@ -10,7 +10,7 @@ import gymnasium
 from gymnasium.spaces import Space
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers.checks import check_list, check_mapping
+from mtwrappers.checks import check_flag, check_list, check_mapping
 from mtwrappers.selection import SelectName
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
@@ -85,6 +85,7 @@ def make_vec_env(
     """
     _check_encoding(task_encoding)
     ids, pad = _choose(env_ids, unify)
+    check_flag(record_episode_statistics, "record_episode_statistics")
     per_id = fit_sizes(num_envs, envs_per_task, len(ids), "MultiEnv")
     space = None
     if pad:

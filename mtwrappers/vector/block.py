@@ -14,8 +14,10 @@ from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers.checks import check_callable
 from mtwrappers.closing import close_all
 from mtwrappers.errors import with_context
 from mtwrappers.vector.arguments import Maker
@@ -204,7 +206,8 @@ class EnvBlock:
                     continue
                 args, kwargs = arguments
                 if not isinstance(name, str):
-                    results.append(name(env, *args, **kwargs))
+                    function = check_callable(name, "a name that is no string")
+                    results.append(function(env, *args, **kwargs))
                     continue
                 value = env.get_wrapper_attr(name)
                 results.append(value(*args, **kwargs) if callable(value) else value)
@@ -238,6 +241,9 @@ def _construct(maker: Maker, index: int) -> gymnasium.Env[Any, Any]:
         raise TypeError(
             f"the constructor of environment {index} must return a gymnasium.Env, got {env!r}"
         )
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), Space):
+            raise TypeError(f"environment {index} must have an {name}, {env!r} has none")
     return env
 
 
