@@ -47,10 +47,8 @@ class Odd(CountingEnv):
         return self.changes.get("info", super()._info())
 
     def step(self, action):
-        names = ("obs", "reward", "terminated", "truncated", "info")
-        values = zip(names, super().step(action), strict=True)
-        result = tuple(self.changes.get(name, value) for name, value in values)
-        return self.changes.get("result", result)
+        obs, reward, *rest = super().step(action)
+        return obs, self.changes.get("reward", reward), *rest
 
 
 def do(thing, *calls):
@@ -123,7 +121,6 @@ multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be Tr
 multi(first_seed=-1, sample_tasks_on_reset=True).reset() -> ValueError: a seed must be ...got -1
 do(multi(select=lambda *_: 9), "seed_task(0)", "reset_task_state()") -> ValueError: the ...got 9
 multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
-do(multi(), "reset()", "set_task_state(1)", "step(0)") -> ResetNeeded: task 1 was set but not reset
 multi().set_task_state(5) -> ValueError: task state must be an integer in [0, 1], got 5
 multi().sample_task_state() -> SeedNotSetError: the task seed is not set: call seed_task(s)
 multi().seed_task(-1) -> ValueError: a seed must be zero or greater, got -1
@@ -157,7 +154,6 @@ NormalizeObservationPerTask(gymnasium.make("FrozenLake-v1")) -> TypeError: an ob
 RL2Observation(CountingEnv(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0
 RL2Observation(CountingEnv(), across_episodes="no") -> TypeError: across_episodes must ...got 'no'
 RL2Observation(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation ...got Discrete(16)
-VectorRL2Observation(None) -> TypeError: expected a MetaVectorEnv...got NoneType
 VectorNormalizeRewardPerTask(CountingEnv()) -> TypeError: expected a MetaVectorEnv...got CountingEnv
 """
 
@@ -170,21 +166,17 @@ PointGoalEnv().set_task((1, 0)) -> ValueError: a task must be {'goal': (x, y)}, 
 PointGoalEnv().sample_tasks(-1) -> ValueError: n_tasks must be zero or a positive integer, got -1
 PointGoalEnv().reset(options={"goal": 1}) -> ValueError: PointGoalEnv has none as ...got ['goal']
 PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
-do(PointGoalEnv(), "reset()", "step([0, 0, 0])") -> ValueError: expected a finite action ...got [0
 do(PointGoalEnv(), "reset()", "step([0, INF])") -> ValueError: expected a finite ...got [0, inf]
 make("PointGoal", max_episode_steps=0) -> ValueError: Expect the `max_episode_steps` to be positive,
 make_vec("PointGoal", num_envs="3") -> ValueError: num_envs must be a positive integer, got '3'
 make_vec("PointGoal", num_envs=4, meta_batch_size="2") -> ValueError: meta_batch_size ...got '2'
-make_vec("PointGoal", num_envs=4, meta_batch_size=3) -> ValueError: num_envs=4 must be a multiple of
 make_vec("PointGoal", max_episode_steps="a") -> ValueError: max_episode_steps must be a ...got 'a'
 make_vec("PointGoal", execution="threads") -> ValueError: execution must be ...got 'threads'
 make_vec("PointGoal", workers=True) -> ValueError: workers must be a positive integer, got True
-make_vec("PointGoal", autoreset_mode=1) -> ValueError: autoreset_mode must be one of ...got 1
 make("MultiEnv", env_ids=[]) -> ValueError: env_ids must hold at least one registered id, got none
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
 make("MultiEnv", unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 make("MultiEnv", task_encoding="flat") -> ValueError: task_encoding must be one of ...got 'flat'
-make("MultiEnv", nonsense=3) -> TypeError: ...unexpected keyword argument 'nonsense'
 make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
 make_vec("MultiEnv", num_envs=3) -> ValueError: MultiEnv has 2 tasks: num_envs must be a ...got 3
 make_vec("MultiEnv", num_envs=4, envs_per_task=1) -> ValueError: MultiEnv has 2 tasks: with ...got 4
@@ -207,7 +199,6 @@ SetTaskSampler(PointGoalEnv, wrapper=3) -> TypeError: wrapper must be callable, 
 SetTaskSampler(PointGoalEnv).sample(-2) -> ValueError: n_tasks must be a positive integer, got -2
 NewEnvUpdate(lambda: None)() -> TypeError: what env_constructor makes must be a ...got None
 SetTaskUpdate(3, 1) -> TypeError: env_type must be callable, got 3
-SetTaskUpdate(PointGoalEnv, 1, 3) -> TypeError: wrapper_constructor must be callable, got 3
 SetTaskUpdate(CountingEnv, 1)() -> TypeError: <CountingEnv instance> has no set_task(task)
 ExistingEnvUpdate(None) -> TypeError: env must be a gymnasium.Env, got None
 """
@@ -215,7 +206,6 @@ ExistingEnvUpdate(None) -> TypeError: env must be a gymnasium.Env, got None
 SAMPLERS = """
 sampler(env=None) -> TypeError: expected a constructor, a list of constructors or a ...got None
 sampler(env="CartPole-v1") -> TypeError: expected a constructor, ...gymnasium.Env, got 'CartPole-v1'
-sampler(policy=None) -> TypeError: a policy must have get_actions(observations) or be ...got None
 sampler(rollouts_per_meta_task=0) -> ValueError: rollouts_per_meta_task must be a positive ...got 0
 sampler(max_path_length=None) -> ValueError: max_path_length must be a positive integer, got None
 sampler(envs_per_task=3) -> ValueError: envs_per_task=3 is more than rollouts_per_meta_task=2
@@ -230,7 +220,6 @@ sampler(policy=lambda o: 3).obtain_samples() -> ValueError: expected 4 actions f
 sampler(policy=lambda o: o[:1]).obtain_samples() -> ValueError: expected 4 actions from the ...got 1
 sampler(policy=lambda o: o * NAN).obtain_samples() -> ValueError: actions of environments [0, 1, 2,
 sampler(policy=lambda o: (o, {})).obtain_samples() -> ValueError: what a policy without ...got tuple
-sampler(env=lambda: Odd(obs=np.zeros(3))).obtain_samples() -> ValueError: environment 0: expected an
 do(sampler(), "close()", "obtain_samples()") -> ClosedEnvironmentError: MetaIterativeEnvExecutor was
 Sampler(None, np.negative, 2, 5) -> TypeError: env must be a gymnasium.Env, got None
 Sampler(PointGoalEnv(), np.negative, 0, 5) -> ValueError: batch_size must be a positive ...got 0
@@ -250,7 +239,6 @@ SampleProcessor(ZeroBaseline(), bootstrap_truncated=True) -> ValueError: ...got 
 SampleProcessor(ZeroBaseline(), log_sink="stdout") -> TypeError: a log sink must be ...got 'stdout'
 SampleProcessor(ZeroBaseline()).process_samples([PATH], log="al") -> ValueError: log ...got 'al'
 SampleProcessor(ZeroBaseline()).process_samples(None) -> ValueError: paths must be a ...got None
-SampleProcessor(ZeroBaseline()).process_samples(PATH) -> ValueError: paths must be a list ...got {
 SampleProcessor(ZeroBaseline()).process_samples([3]) -> ValueError: path 0 of paths must be ...got 3
 processed({"rewards": np.ones(2)}) -> ValueError: observations of path 0 of paths must ...got (3, 2)
 processed({"rewards": np.ones((3, 1))}) -> ValueError: rewards of path 0 of paths must ...got (3, 1)
@@ -270,7 +258,6 @@ MetaSampleProcessor(ZeroBaseline()).process_samples({0: []}) -> ValueError: path
 DiceMetaSampleProcessor(ZeroBaseline(), 5).process_samples(None) -> ValueError: expected a dict of t
 LinearFeatureBaseline(-1) -> ValueError: reg_coeff must be zero or greater, got -1
 LinearFeatureBaseline("a") -> ValueError: reg_coeff must be zero or greater, got 'a'
-LinearFeatureBaseline().fit([]) -> ValueError: paths must be a list of at least one path, got none
 LinearFeatureBaseline().fit([PATH], "nope") -> ValueError: path 0 of paths lacks ['nope']; it has ['
 LinearTimeBaseline().predict({}) -> ValueError: path 0 of those to predict lacks ['observations']; i
 ZeroBaseline().predict(None) -> ValueError: path 0 of those to predict must be a dict, got None
@@ -296,7 +283,6 @@ evaluate(lambda o: (o, {}), point, 1) -> ValueError: what a policy without get_a
 evaluate(lambda o: o * NAN, point, 1) -> ValueError: actions of environments [0, 1] are NaN
 judged(lambda: Odd(reward=NAN)) -> ValueError: rewards must be finite, got a return of nan from envi
 judged(lambda: Odd(info={"success": NAN})) -> ValueError: info['success'] must be a bool, 0 or 1, go
-judged(lambda: Odd(info={"success": "False"})) -> ValueError: info['success'] must be ...got 'False'
 few_shot_evaluate(np.negative, point) -> TypeError: a policy that adapts must have adapt(paths) or b
 few_shot_evaluate(adapts, None) -> TypeError: envs must be a vector environment of ...got None
 few_shot_evaluate(adapts, point, adaptation_episodes=-1) -> ValueError: ...got -1
@@ -362,7 +348,6 @@ MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(tas
 CONSTRUCTED = """
 executor(None, 2) -> TypeError: expected a constructor, a list of constructors or a ...got None
 executor("CartPole-v1", 2) -> TypeError: expected a constructor, ... or a ...got 'CartPole-v1'
-executor({"env": 3}, 2) -> TypeError: expected a constructor, ... or a gymnasium.Env, got {'env': 3}
 executor(counting(3), 2) -> ValueError: expected 2 constructors (one per task) or 2 (one ...got 3
 executor(gymnasium.Env, 2) -> TypeError: environment 0 must have an observation_space, <
 executor([CountingEnv, 7], 2) -> TypeError: the constructor of environment 1 must be callable, got 7
@@ -371,20 +356,13 @@ executor(Odd(info={"lock": threading.Lock()}), 2) -> TypeError: an environment m
 executor([CountingEnv, partial(CountingEnv, obs_size=3)], 2) -> ValueError: environment 1 has observ
 executor([CountingEnv, partial(CountingEnv, num_actions=5)], 2) -> ValueError: environment 1 has act
 executor(CountingEnv, 0) -> ValueError: meta_batch_size must be a positive integer, got 0
-executor(CountingEnv, True) -> ValueError: meta_batch_size must be a positive integer, got True
 executor(CountingEnv, 2, "2") -> ValueError: envs_per_task must be a positive integer, got '2'
 executor(CountingEnv, 2, 1, 0) -> ValueError: max_path_length must be a positive integer, got 0
 executor(CountingEnv, 2, autoreset_mode="same_step") -> ValueError: ...got 'same_step'
-executor(CountingEnv, 2, autoreset_mode=True) -> ValueError: autoreset_mode must be one ...got True
 executor(CountingEnv, 2).step([0, 0]) -> ResetNeeded: call reset() before step()
 do(executor(CountingEnv, 2), "close()", "reset()") -> ClosedEnvironmentError: Meta...EnvExecutor was
 executor(partial(Odd, obs=np.zeros(3)), 1).reset() -> ValueError: ...got array([0., 0., 0.])
-executor(partial(Odd, obs=np.full(2, "a")), 1).reset() -> ...Error: environment 0: expected an obser
 executor(partial(Odd, info=None), 1).reset() -> TypeError: environment 0: expected ...got (
-do(executor(partial(Odd, reward="a"), 1), "reset()", "step([0])") -> ValueError: ...got 'a'
-do(executor(partial(Odd, terminated="False"), 1), "reset()", "step([0])") -> TypeError: environment
-do(executor(partial(Odd, result=(1, 2)), 1), "reset()", "step([0])") -> TypeError: ...got a tuple
-do(executor(partial(Odd, result=3), 1), "reset()", "step([0])") -> TypeError: ...0: ...got 3
 """
 
 WORKERS = """
@@ -400,19 +378,12 @@ MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thr
 USES = """
 envs.step([0]) -> ValueError: expected actions of shape (2,), a row of () for each of ...got (1,)
 envs.step(None) -> ValueError: expected actions of shape (2,), ...; got NoneType
-envs.step([0, "a"]) -> ValueError: actions must be numbers of at most 8 bytes, got <U21
 envs.step(np.array([None, None])) -> ValueError: actions must be numbers of at most 8 ...got object
-envs.step([[0], [0]]) -> ValueError: expected actions of shape (2,), a row of () for each ...; envir
 envs.step_wait() -> RuntimeError: step_wait() needs a step_async() before it
 envs.reset(seed="a") -> TypeError: a seed must be an integer, got 'a'
-envs.reset(seed=-1) -> ValueError: a seed must be zero or greater, got -1
 envs.reset(seed=[1]) -> ValueError: expected 2 seeds, one per environment, got 1
 envs.reset(options="x") -> TypeError: options must be a dict or None, got 'x'
-envs.reset(options={"reset_mask": [True, False]}) -> TypeError: reset_mask must be a ...got list
 envs.reset(options={"reset_mask": np.zeros(2, bool)}) -> ValueError: reset_mask must name at least o
-envs.reset(options={"reset_mask": np.ones(3, bool)}) -> ValueError: reset_mask must have ...got (3,)
-envs.set_tasks(None) -> ValueError: expected 2 tasks, one for each group of 1 environments, got None
-envs.set_tasks("ab") -> ValueError: expected 2 tasks, one for each group of 1 environments, got 'ab'
 envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 environments, got
 envs.set_attr("first", [1, 2, 3]) -> ValueError: expected 2 values, one per environment, got 3
 envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'

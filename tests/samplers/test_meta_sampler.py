@@ -421,27 +421,6 @@ def test_progress_says_what_to_install(monkeypatch):
 # Bad sizes, and the end.
 
 
-@pytest.mark.parametrize("size", [0, -2, 1.5, "3", True])
-@pytest.mark.parametrize(
-    "name", ["rollouts_per_meta_task", "meta_batch_size", "max_path_length", "envs_per_task"]
-)
-def test_sizes_must_be_positive_integers(name, size):
-    sizes = {"rollouts_per_meta_task": 2, "meta_batch_size": 2, "max_path_length": 5, name: size}
-    with pytest.raises(ValueError, match=f"{name} must be a positive integer, got {size!r}"):
-        MetaSampler(CountingSetTaskEnv(), lazy, **sizes)
-
-
-def test_more_environments_than_paths_are_refused():
-    with pytest.raises(ValueError, match="envs_per_task=3 is more than rollouts_per_meta_task=2"):
-        MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5, envs_per_task=3)
-
-
-@pytest.mark.parametrize("mode", ["NextStep", "Disabled"])
-def test_other_autoreset_modes_are_refused(mode):
-    with pytest.raises(ValueError, match=f"needs autoreset_mode='SameStep'.*got '{mode}'"):
-        MetaSampler(CountingSetTaskEnv(), lazy, 2, 2, 5, autoreset_mode=mode)
-
-
 @pytest.mark.parametrize("what", ["actions", "observations"])
 def test_spaces_that_are_no_arrays_are_refused(what):
     env = WordEnv(3) if what == "actions" else BagEnv(3)

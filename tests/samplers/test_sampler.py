@@ -220,16 +220,3 @@ def test_figures_go_to_a_logger_by_default_that_of_the_package(sampler_type, nam
 
 
 # What is refused.
-
-
-@pytest.mark.parametrize("size", [0, -1, 1.5, None, True])
-def test_the_number_of_paths_must_be_a_positive_integer(size):
-    with pytest.raises(ValueError, match="batch_size must be a positive integer, got"):
-        Sampler(CountingEnv(), lazy, size, 5)
-
-
-@both
-@pytest.mark.parametrize("answer", [[0, 0], [], None, 0])
-def test_another_number_of_actions_is_refused(sampler_type, answer):
-    with pytest.raises(ValueError, match="expected 1 actions from the policy, got"):
-        sampler_type(CountingEnv(), lambda _: answer, 1, 5).obtain_samples()
