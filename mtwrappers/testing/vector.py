@@ -48,7 +48,10 @@ def check_meta_vector_env(
     check_callable(make_vector, "make_vector")
     for mode in AutoresetMode:
         ours = make_vector(makers, autoreset_mode=mode)
-        require(isinstance(ours, VectorEnv), f"make_vector must make a VectorEnv, got {ours!r}")
+        require(
+            isinstance(ours, VectorEnv) and hasattr(ours, "meta_batch_size"),
+            f"make_vector must make a MetaVectorEnv, got {ours!r}",
+        )
         oracle = SyncVectorEnv(makers, autoreset_mode=mode)
         try:
             _check_attributes(ours, oracle, mode)

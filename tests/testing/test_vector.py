@@ -57,7 +57,7 @@ def test_a_close_that_raises_is_not_hidden():
 
 
 def test_gymnasiums_own_vector_environment_lacks_what_is_ours():
-    with pytest.raises(AttributeError, match="meta_batch_size"):
+    with pytest.raises(AssertionError, match="must make a MetaVectorEnv, got SyncVectorEnv"):
         check_meta_vector_env(SyncVectorEnv, MAKERS)
 
 
