@@ -33,7 +33,7 @@ from mtwrappers import (
 
 STEPS, ROUNDS = 10_000, 11
 SIZES = ((10, 1), (10, 5))  # tasks, environments a task
-SINGLE_LIMIT, VECTOR_LIMIT = 8.0, 2.5
+SINGLE_LIMIT, VECTOR_LIMIT = 3.0, 1.0
 OBSERVATION = Box(-1.0, 1.0, (39,), np.float64)
 ACTION = Box(-1.0, 1.0, (4,), np.float32)
 

@@ -56,7 +56,7 @@ class EnvToMTEnv(TaskListMTEnv):
     >>> gravities = gymnasium.spaces.Box(8.0, 10.0, (), np.float64)
     >>> env = EnvToMTEnv(gymnasium.make("Pendulum-v1"), gravities, set_gravity)
     >>> obs, info = env.reset(seed=0, options={"resample_task": True})
-    >>> env.env.unwrapped.g == obs["task_obs"] == env.get_task_state()
+    >>> bool(env.env.unwrapped.g == obs["task_obs"] == env.get_task_state())
     True
     """
 
