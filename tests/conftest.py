@@ -1,8 +1,13 @@
 import ctypes
 import gc
+import signal
 import sys
 
 import pytest
+
+# A process started in the background of a script ignores Ctrl-C, which some tests press.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True, scope="module")
