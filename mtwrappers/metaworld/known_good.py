@@ -25,8 +25,9 @@ def fast_class(cls: Any) -> type[Any]:
     What a reset to a task leaves is kept as a snapshot (10 kB per task, 30 kB for a few classes;
     the latest 1024 tasks of an environment). Once anything that resets read was edited, in the
     model or among the environment's attributes, the next reset is run in full. Of the model,
-    textures and the tables of meshes beside their vertices and hulls (faces, normals, polygons,
-    bounding volumes) are not looked at: resets do not depend on them.
+    textures, meshes that touch nothing, and the tables of the others beside their vertices and
+    hulls (faces, normals, polygons, bounding volumes) are not looked at: resets do not depend on
+    them.
 
     Args:
         cls: A Sawyer class, or the name of one, such as ``"reach-v3"``. A class of your own is

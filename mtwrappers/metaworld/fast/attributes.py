@@ -9,18 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.metaworld.fast.memory import address, is_part_of
-
-_IMMUTABLE = (bool, int, float, str, type(None))
+from mtwrappers.metaworld.fast.memory import is_part_of, offset
 
 
 def traced(env: Any, run: Callable[[], Any]) -> tuple[Any, set[str], set[str]]:
-    """Calls ``run`` and watches which attributes of ``env`` it reads and assigns.
-
-    Returns:
-        What ``run`` returned, the names of the attributes that it read and had not assigned before,
-        and the names of those that it assigned.
-    """
+    """What ``run`` returns, the attributes of ``env`` that it reads first, and all it assigns."""
     cls: Any = type(env)
     read: set[str] = set()
     assigned: set[str] = set()
@@ -59,27 +52,29 @@ def values(env: Any, names: Iterable[str]) -> list[Any]:
 
 def _frozen(value: Any) -> Any:
     """Something that differs as soon as ``value`` does, be it by a bit or in place."""
-    if isinstance(value, np.ndarray):
-        return value.dtype.char, value.shape, value.tobytes()
-    if isinstance(value, float):
-        return type(value), repr(value)
-    if isinstance(value, dict):
-        return tuple((key, _frozen(item)) for key, item in value.items())
-    if isinstance(value, (list, tuple)):
-        return type(value), *map(_frozen, value)
-    return value
+    kind = type(value)
+    if kind not in _FREEZE:
+        return value
+    return kind, _FREEZE[kind](value)
+
+
+# How to freeze what changes in place, and floats, of which 0.0 equals -0.0.
+_FREEZE: dict[type[Any], Callable[[Any], Any]] = {
+    np.ndarray: lambda value: (value.dtype.char, value.shape, value.tobytes()),
+    float: float.hex,
+    np.float64: float.hex,
+    dict: lambda value: [(key, _frozen(item)) for key, item in value.items()],
+    list: lambda value: list(map(_frozen, value)),
+    tuple: lambda value: list(map(_frozen, value)),
+}
 
 
 class Left:
     """The attributes that a reset left, to be assigned again.
 
-    Arrays and lists are copied, so that what a user writes into them stays out of the next reset.
-    Two kinds of arrays are views of something else, and must stay so: of the simulation's memory,
-    and of the task's random vector.
-
-    Args:
-        env: The environment after the reset.
-        names: The names of the attributes that the reset assigned.
+    They are copied, so that what a user writes into them stays out of the next reset. Two kinds of
+    arrays are views of something else, and must stay so: of the simulation's memory, and of the
+    task's random vector.
     """
 
     def __init__(self, env: Any, names: Iterable[str]) -> None:
@@ -89,16 +84,16 @@ class Left:
         vector = env._last_rand_vec
         for name in names:
             value = env.__dict__[name]
-            if isinstance(value, np.ndarray) and not is_part_of(env.data, value):
-                if np.shares_memory(value, vector):
-                    start = (address(value) - address(vector)) // vector.itemsize
-                    self._of_task[name] = slice(start, start + value.size)
-                else:
-                    self._copied[name] = value.copy()
-            elif isinstance(value, (np.ndarray, *_IMMUTABLE)):
+            if not isinstance(value, np.ndarray):
+                atom = isinstance(value, (bool, int, float, str, type(None)))
+                (self._kept if atom else self._copied)[name] = copy.deepcopy(value)
+            elif is_part_of(env.data, value):
                 self._kept[name] = value
+            elif np.shares_memory(value, vector):
+                start = offset(value, vector)
+                self._of_task[name] = slice(start, start + value.size)
             else:
-                self._copied[name] = copy.deepcopy(value)
+                self._copied[name] = value.copy()
 
     def assign(self, env: Any) -> None:
         """Gives the attributes to ``env``, which is on the same task."""

@@ -1,9 +1,9 @@
 """A model's and a simulation's memory: compared, saved, written and copied as runs of words.
 
-All that depends on how MuJoCo lays out its structs is here: a model keeps its arrays, and a
-simulation all of them but those of contacts and constraints, in one buffer, one after another,
-each beginning at a multiple of 64 bytes. Comparing and saving 600 arrays one by one would take
-longer than all else that a restored reset does.
+All that depends on how MuJoCo lays out its structs is here. A model's struct begins with its sizes
+and options; its arrays, and all those of a simulation but contacts and constraints, lie in one
+buffer, one after another, each beginning at a multiple of 64 bytes. Comparing 600 arrays one by one
+would take longer than all else that a restored reset does.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import ctypes
 import operator
 import weakref
 import zlib
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import mujoco
@@ -25,138 +25,127 @@ Words: TypeAlias = NDArray[np.uint64]
 Changes: TypeAlias = list[tuple[int, NDArray[np.int32], Words]]
 
 # Textures, and what the compiler makes of meshes for drawing and for polygon contacts, which are
-# off: no reset depends on it. With the meshes' bounding volumes, which serve rays, it is 20 MB of a
-# model's 21 MB.
-_UNREAD = ("tex_", "mesh_poly", "mesh_face", "mesh_normal", "mesh_texcoord")
+# off: no reset depends on it. With the meshes' bounding volumes, which serve rays, and the vertices
+# of meshes that touch nothing, it is all but 0.2 MB of a model's 21 MB.
+_UNREAD = ("tex_", "mesh_poly", "mesh_face", "mesh_normal", "mesh_texcoord", "mesh_vert")
 _ALIGNMENT = 64
 
 
 class Memory:
-    """Parts of one buffer, as few runs of words.
-
-    Args:
-        owner: What the memory belongs to. It lives at least as long as this object.
-        parts: First address and number of bytes of each part.
-    """
+    """Parts of memory that ``owner`` holds, each a first address and an end, as few runs."""
 
     def __init__(self, owner: Any, parts: Iterable[tuple[int, int]]) -> None:
         self._owner = owner
         spans: list[list[int]] = []
-        for start, size in sorted(parts):
+        for start, stop in sorted(parts):
             if spans and start < spans[-1][1] + _ALIGNMENT:
-                spans[-1][1] = start + size
+                spans[-1][1] = max(stop, spans[-1][1])
             else:
-                spans.append([start, start + size])
-        self._runs: list[Words] = [
-            # A last part of a word is filled up from the gap that alignment leaves.
+                spans.append([start - start % 8, stop])
+        self.runs: list[Words] = [
+            # Where a part ends within a word, what follows it is taken along.
             np.ctypeslib.as_array((ctypes.c_uint64 * -((start - stop) // 8)).from_address(start))
             for start, stop in spans
         ]
 
-    def save(self, like: list[Words] | None = None) -> list[Words]:
-        """Every run as it is now; those equal to ``like``'s are the arrays of ``like``."""
-        if like is None:
-            return [run.copy() for run in self._runs]
-        return [
-            old if (run == old).all() else run.copy()
-            for run, old in zip(self._runs, like, strict=True)
-        ]
+    def save(self) -> list[bytearray]:
+        """A copy of every run."""
+        return list(map(bytearray, self.runs))
 
-    def restore(self, saved: list[Words]) -> None:
+    def restore(self, saved: list[bytearray]) -> None:
         """Writes back what `save` returned, here or for another model of the same file."""
-        for run, words in zip(self._runs, saved, strict=True):
-            run[:] = words
+        for run, old in zip(self.runs, saved, strict=True):
+            run[:] = words(old)
 
-    def equals(self, saved: list[Words]) -> bool:
-        """Whether the memory is as `save` found it."""
-        return all(
-            # Strings compare faster while they are small, the copies included.
-            run.tobytes() == old.tobytes() if run.nbytes < 2**15 else bool((run == old).all())
-            for run, old in zip(self._runs, saved, strict=True)
-        )
+    def equals(self, saved: list[bytearray]) -> bool:
+        """Whether every run is as `save` found it."""
+        # A bytearray compares itself with any buffer at once, and copies nothing.
+        return all(map(operator.eq, saved, self.runs))
 
-    def changes(self, since: list[Words]) -> Changes:
+    def changes(self, since: list[bytearray]) -> Changes:
         """What differs from what `save` found."""
         found = []
-        for k, (run, old) in enumerate(zip(self._runs, since, strict=True)):
-            where = np.flatnonzero(run != old).astype(np.int32)
+        for k, (run, old) in enumerate(zip(self.runs, since, strict=True)):
+            where = np.flatnonzero(run != words(old)).astype(np.int32)
             if len(where):
                 found.append((k, where, run[where]))
         return found
 
-    def write(self, changes: Changes) -> None:
-        """Makes the changes that `changes` found."""
-        for k, where, words in changes:
-            self._runs[k][where] = words
+
+def words(run: Words | bytearray) -> Words:
+    """A run, or a copy of one, as an array through which it can be read and written."""
+    return np.frombuffer(run, np.uint64)
 
 
-def model_memory(model: Any) -> Memory:
-    """The arrays of an `mujoco.MjModel` that a reset may depend on, 0.7 MB."""
+def write(changes: Changes, runs: list[Words] | list[bytearray]) -> None:
+    """Makes the changes that `Memory.changes` found, in the runs or in a copy of them."""
+    for k, where, new in changes:
+        words(runs[k])[where] = new
+
+
+def parts(model: Any) -> list[tuple[int, int]]:
+    """A model's sizes and options, and every array that a reset may read, but for vertices."""
     trees = int(model.body_bvhnum.sum())  # those of bodies come before those of meshes
-    arrays = []
+    # The struct up to its last statistic, which all its pointers follow.
+    found = [(model._address, _span(model.stat.center)[1])]
     for name in dir(model):
         if not name.startswith(("_", *_UNREAD)):
             array = getattr(model, name)
-            arrays.append(array[:trees] if name.startswith("bvh_") else array)
-    return Memory(
-        model, [(address(a), a.nbytes) for a in arrays if isinstance(a, np.ndarray) and a.nbytes]
-    )
+            if isinstance(array, np.ndarray) and array.size:
+                found.append(_span(array[:trees] if name.startswith("bvh_") else array))
+    return found
+
+
+def vertices(model: Any) -> list[tuple[int, int]]:
+    """The vertices of those of a model's meshes that may touch something as it is now."""
+    touching = (model.geom_contype | model.geom_conaffinity) != 0
+    touching[model.pair_geom1] = touching[model.pair_geom2] = True
+    meshes = model.geom_dataid[touching & (model.geom_type == mujoco.mjtGeom.mjGEOM_MESH)]
+    first, count = model.mesh_vertadr[meshes], model.mesh_vertnum[meshes]
+    return [_span(model.mesh_vert[i : i + n]) for i, n in zip(first, count, strict=True)]
 
 
 def data_memory(data: Any) -> Memory:
     """The arrays of an `mujoco.MjData`, but for contacts and constraints, 0.2 MB."""
-    return Memory(data, [(address(data.qpos), data.nbuffer)])
+    start, _ = _span(data.qpos)
+    return Memory(data, [(start, start + data.nbuffer)])
 
 
 def is_part_of(data: Any, array: NDArray[Any]) -> bool:
     """Whether ``array`` is a view of what `data_memory` covers."""
-    return bool(0 <= address(array) - address(data.qpos) < data.nbuffer)
+    return bool(0 <= _span(array)[0] - _span(data.qpos)[0] < data.nbuffer)
 
 
-def address(array: NDArray[Any]) -> int:
-    """Where the first element of ``array`` is."""
-    return int(array.__array_interface__["data"][0])
+def offset(array: NDArray[Any], of: NDArray[Any]) -> int:
+    """How many elements after the first of ``of``, whose view it is, ``array`` begins."""
+    return int(_span(array)[0] - _span(of)[0]) // of.itemsize
 
 
-def option_reader(model: Any) -> Callable[[], tuple[Any, ...]]:
-    """A function that reads the numbers beside the arrays that physics depends on.
-
-    Those are the options, and the statistics, which scale the solver's tolerance.
-    """
-    one, two = _reader(model.opt), _reader(model.stat)
-    return lambda: (one(), two())
-
-
-def _reader(struct: Any) -> Callable[[], tuple[Any, ...]]:
-    values = {name: getattr(struct, name) for name in dir(struct) if name[0] != "_"}
-    numbers = operator.attrgetter(*(k for k, v in values.items() if isinstance(v, (int, float))))
-    arrays = [v for v in values.values() if isinstance(v, np.ndarray)]  # views: they stay current
-    return lambda: (numbers(struct), *(array.tobytes() for array in arrays))
+def _span(array: NDArray[Any]) -> tuple[int, int]:
+    start = int(array.__array_interface__["data"][0])
+    return start, start + array.nbytes
 
 
 # By the path of a model: an environment that has it, what the model was as compiled, its checksum.
-_compiled: dict[str, tuple[weakref.ref[Any], list[Words], int]] = {}
+_compiled: dict[str, tuple[weakref.ref[Any], list[bytearray], int]] = {}
 
 
 def compiled_model(path: str, env: Any) -> Any:
-    """A model as freshly compiled: copied from an environment that has one, where that is possible.
+    """A model for ``env`` as freshly compiled, copied from an environment that has one if possible.
 
     Compiling takes 120 ms, copying 9 ms. A process that has 20 environments of each class of ML10
     starts 8 times as fast.
-
-    Args:
-        path: The model's file.
-        env: The environment that gets the model.
     """
-    found = _compiled.get(path)
-    other = found and found[0]()
-    if found is not None and other is not None:
-        model = copy.copy(other.model)
-        model_memory(model).restore(found[1])
-        if _checksum(model) == found[2]:  # else somebody edited the rest of it, too
-            return model
+    if path in _compiled:
+        ref, fresh, checksum = _compiled[path]
+        other = ref()
+        if other is not None:
+            model = copy.copy(other.model)
+            Memory(model, parts(model)).restore(fresh)
+            if _checksum(model) == checksum:  # else somebody edited the rest of it, too
+                return model
     model = mujoco.MjModel.from_xml_path(path)
-    _compiled[path] = weakref.ref(env), model_memory(model).save(), _checksum(model)
+    _compiled[path] = weakref.ref(env), Memory(model, parts(model)).save(), _checksum(model)
     return model
 
 

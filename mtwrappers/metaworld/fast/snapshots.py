@@ -26,9 +26,12 @@ from numpy.typing import NDArray
 from mtwrappers.metaworld.fast.attributes import Left, traced, values
 from mtwrappers.metaworld.fast.memory import (
     Changes,
+    Memory,
     data_memory,
-    model_memory,
-    option_reader,
+    parts,
+    vertices,
+    words,
+    write,
 )
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
@@ -49,23 +52,17 @@ class Snapshot:
 
 
 class Snapshots:
-    """The snapshots of one environment, the least recently used forgotten first.
+    """The ``limit`` most recently used snapshots of the environment of a model and its simulation.
 
     It does not hold the environment, which holds it: a model of 21 MB should go with the last
     reference to its environment, not with the next garbage collection.
-
-    Args:
-        model: The environment's model.
-        data: Its simulation.
-        limit: How many to keep.
     """
 
     def __init__(self, model: Any, data: Any, limit: int = MAX_SNAPSHOTS) -> None:
         self.model, self.data = model, data
         self._limit = limit
         self._kept: OrderedDict[tuple[bytes, bool], Snapshot] = OrderedDict()
-        self._memory, self._data_memory = model_memory(model), data_memory(data)
-        self._read_options = option_reader(model)
+        self._parts, self._data_memory = parts(model), data_memory(data)
         self._names: list[str] = []  # of the attributes that resets read
         self._left: list[Any] = []  # and what they were after the last reset
         self._forget()
@@ -75,11 +72,7 @@ class Snapshots:
 
     def reset(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Resets ``env`` as ``run`` does, and returns the observation."""
-        if not (
-            self._memory.equals(self._expected)
-            and self._read_options() == self._options
-            and values(env, self._names) == self._left
-        ):
+        if not self._memory.equals(self._expected) or values(env, self._names) != self._left:
             self._forget()
         key = env._last_rand_vec.tobytes(), env._partially_observable
         snapshot = self._kept.get(key)
@@ -96,9 +89,9 @@ class Snapshots:
     def _forget(self) -> None:
         """Begins anew with the model as it is."""
         self._kept.clear()
-        self._before = self._expected = self._memory.save()
+        self._memory = Memory(self.model, [*self._parts, *vertices(self.model)])
+        self._before, self._expected = self._memory.save(), self._memory.save()
         self._moved: Changes = []
-        self._options = self._read_options()
 
     def _record(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
         obs, read, assigned = traced(env, run)
@@ -107,7 +100,7 @@ class Snapshots:
         if not read.issubset(self._names):
             self._names = sorted(read.union(self._names))
             self._kept.clear()  # what they left of the new names is not known
-        self._expected = self._memory.save(like=self._before)
+        self._expected = self._memory.save()
         self._moved = self._memory.changes(self._before)
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, state, _STATE)
@@ -116,28 +109,18 @@ class Snapshots:
         rest = self._data_memory.changes(data_memory(computed).save())
         same = self.data.efc_force.shape == computed.efc_force.shape
         forces = self.data.efc_force.copy() if same else None
-        return Snapshot(
-            state,
-            self._moved,
-            rest,
-            forces,
-            Left(env, assigned),
-            values(env, self._names),
-            obs.copy(),
-        )
+        left = values(env, self._names)
+        return Snapshot(state, self._moved, rest, forces, Left(env, assigned), left, obs.copy())
 
     def _restore(self, env: Any, snapshot: Snapshot) -> None:
         if snapshot.model is not self._moved:
-            back = [(k, where, self._before[k][where]) for k, where, _ in self._moved]
+            back = [(k, where, words(self._before[k])[where]) for k, where, _ in self._moved]
             for changes in (back, snapshot.model):
-                self._memory.write(changes)
-                for k, where, words in changes:
-                    if self._expected[k] is self._before[k]:
-                        self._expected[k] = self._before[k].copy()
-                    self._expected[k][where] = words
+                write(changes, self._memory.runs)
+                write(changes, self._expected)
             self._moved = snapshot.model
         _compute(self.model, self.data, snapshot.state)
-        self._data_memory.write(snapshot.rest)
+        write(snapshot.rest, self._data_memory.runs)
         if snapshot.forces is not None:
             self.data.efc_force[:] = snapshot.forces
         snapshot.attributes.assign(env)
