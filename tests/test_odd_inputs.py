@@ -164,7 +164,7 @@ PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, go
 PointGoalEnv().set_task({"goal": (NAN, 0)}) -> ValueError: a task must be ...got {'goal': (nan, 0)}
 PointGoalEnv().set_task((1, 0)) -> ValueError: a task must be {'goal': (x, y)}, got (1, 0)
 PointGoalEnv().sample_tasks(-1) -> ValueError: n_tasks must be zero or a positive integer, got -1
-PointGoalEnv().reset(options={"goal": 1}) -> ValueError: PointGoalEnv has none as ...got ['goal']
+PointGoalEnv().reset(options={"tasks": 1}) -> ValueError: PointGoalEnv has none as ...got ['tasks']
 PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
 do(PointGoalEnv(), "reset()", "step([0, INF])") -> ValueError: expected a finite ...got [0, inf]
 make("PointGoal", max_episode_steps=0) -> ValueError: Expect the `max_episode_steps` to be positive,
