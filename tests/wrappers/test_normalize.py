@@ -1,23 +1,48 @@
-"""Rewards and observations of one scale per task."""
+"""Rewards and observations of one scale per task, one environment at a time and side by side."""
 
 import copy
+import json
 import math
+import pickle
+from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.vector import AutoresetMode
 from metaworld.wrappers import NormalizeRewardsExponential
 
 from mtwrappers import (
     FlattenMTEnv,
+    MetaIterativeEnvExecutor,
     MultiEnvWrapper,
     NormalizeObservationPerTask,
     NormalizeRewardPerTask,
+    TaskNameWrapper,
     TaskOnehotWrapper,
+    VectorNormalizeObservationPerTask,
+    VectorNormalizeRewardPerTask,
 )
-from tests.fakes import CountingEnv, counting_makers, play
+from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal, play
+from tests.vector.fakes import all_modes, both_executors
+from tests.wrappers.fakes import LENGTHS, TaskedEnv, assert_same, makers, play_many, play_one
 
 ACTIONS = [0] * 12
+SINGLE = [NormalizeRewardPerTask, NormalizeObservationPerTask]
+VECTOR = [VectorNormalizeRewardPerTask, VectorNormalizeObservationPerTask]
+single = pytest.mark.parametrize("wrap", SINGLE)
+vector = pytest.mark.parametrize("wrap", VECTOR)
+every = pytest.mark.parametrize("wrap", SINGLE + VECTOR)
+pairs = pytest.mark.parametrize(("one", "many"), list(zip(SINGLE, VECTOR, strict=True)))
+
+
+def made(wrap, **kwargs):
+    """A wrapper of either form over tasks that are called a, b and c, and an action for it."""
+    if wrap in VECTOR:
+        return wrap(MetaIterativeEnvExecutor(makers(), 3), 3, **kwargs), [0] * 3
+    multi = MultiEnvWrapper(counting_makers(3, length=4), task_names=["a", "b", "c"])
+    return wrap(FlattenMTEnv(multi), **kwargs), 0
 
 
 def two_tasks(wrap, length=3, dtype=np.float64, **kwargs):
@@ -34,6 +59,9 @@ def observations(env, n=4, **reset):
     return np.array([result[0] for result in play(env, [0] * n, **reset)])
 
 
+# Rewards.
+
+
 def expected(returns, rewards):
     """The definition: a variance of one counts as a ten-thousandth of a sample of zero."""
     scaled = []
@@ -45,12 +73,9 @@ def expected(returns, rewards):
     return scaled
 
 
-# Rewards, one by one.
-
-
 def test_a_reward_is_divided_by_the_deviation_of_its_tasks_return():
     env = two_tasks(NormalizeRewardPerTask, gamma=0.5)
-    steps = play(env, [0] * 3, seed=0, options={"task_state": 1})[1:]
+    _, *steps = play(env, [0] * 3, seed=0, options={"task_state": 1})
     assert [s[1] for s in steps] == pytest.approx(expected([1, 2.5, 4.25], [1, 2, 3]))
     assert [s[4]["raw_reward"] for s in steps] == [1.0, 2.0, 3.0]
     assert {type(s[1]) for s in steps} == {float}
@@ -92,18 +117,37 @@ def test_the_statistics_are_updated_once_per_step():
     assert upstream._reward_mean == 0.75
 
 
-# Observations, one by one.
+@both_executors
+def test_raw_rewards_are_in_the_infos_of_resets_steps_and_ends(executor):
+    envs = VectorNormalizeRewardPerTask(executor(makers(), 3), 3)
+    infos = envs.reset(seed=0)[1]
+    assert infos["raw_reward"].tolist() == [0, 0, 0]
+    assert infos["_raw_reward"].tolist() == [True] * 3
+    envs.step([0] * 3)
+    _, scaled, *_, infos = envs.step([0] * 3)
+    assert infos["raw_reward"].tolist() == [2, 2, 2] != scaled.tolist()
+    assert infos["final_info"]["raw_reward"].tolist() == [2, 0, 0]
+    assert infos["final_info"]["_raw_reward"].tolist() == [True, False, False]
+    assert infos["final_info"]["steps"].tolist()[0] == 2
+    envs.close()
+
+
+# Observations.
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 def test_observations_are_gymnasiums_per_task_and_the_onehot_is_left_alone(dtype):
     env = two_tasks(NormalizeObservationPerTask, 9, dtype)
+    space = env.observation_space
+    assert space.low.tolist() == [-np.inf, -np.inf, 0, 0]
+    assert space.high.tolist() == [np.inf, np.inf, 1, 1]
     for task in (0, 1):
         plain = CountingEnv(9, first=100 * task)  # in float64, as the statistics are
         theirs = gymnasium.wrappers.NormalizeObservation(plain)
         theirs.obs_rms = gymnasium.wrappers.utils.RunningMeanStd(shape=(2,), dtype=np.float64)
         ours = observations(env, options={"task_state": task})
-        assert ours.dtype == dtype
+        assert ours.dtype == space.dtype == dtype
+        assert all(obs in space for obs in ours)
         assert ours[:, :2] == pytest.approx(observations(theirs), rel=1e-5, abs=1e-6)
         assert ours[:, 2:].tolist() == [np.eye(2)[task].tolist()] * 5
 
@@ -117,15 +161,6 @@ def test_statistics_are_those_of_all_observations_resets_included():
     assert state["mean"][0] == [0, 0]
     assert state["mean"][1] == pytest.approx([101.5, 101.5], rel=1e-4)
     assert state["m2"][1][0] / 8 == pytest.approx(1.25, rel=0.2)
-
-
-def test_the_space_has_no_bounds_but_those_of_the_tail_and_every_observation_is_in_it():
-    env = two_tasks(NormalizeObservationPerTask, 9, np.float32)
-    space = env.observation_space
-    assert space.low.tolist() == [-np.inf, -np.inf, 0, 0]
-    assert space.high.tolist() == [np.inf, np.inf, 1, 1]
-    assert space.dtype == np.float32
-    assert all(obs in space for obs in observations(env, options={"task_state": 1}))
 
 
 @pytest.mark.parametrize(
@@ -151,3 +186,288 @@ def test_an_observation_belongs_to_the_caller():
     assert first.tolist() == kept.tolist()
     env.step(0)[0][:] = 77
     assert env.get_state()["mean"][0][0] < 2
+
+
+@both_executors
+def test_a_onehot_of_a_vector_stays_as_it_is(executor):
+    makers = TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3, length=2, dtype=np.float32))
+    envs = VectorNormalizeObservationPerTask(executor(makers, 3))
+    shown = play_many(envs, ACTIONS)
+    for i in range(3):
+        assert {tuple(r["obs"][2:].tolist()) for r in shown[i]} == {tuple(np.eye(3)[i].tolist())}
+        assert shown[i][2]["final"][2:].tolist() == np.eye(3)[i].tolist()
+        assert all(r["obs"] in envs.single_observation_space for r in shown[i])
+    assert envs.observation_space.shape == (3, 5)
+    assert envs.get_state()["num_tasks"] == 3
+    envs.close()
+
+
+# The two forms.
+
+
+@both_executors
+@all_modes
+@pairs
+def test_the_vector_form_is_the_single_form_where_each_task_has_one_environment(
+    executor, mode, one, many
+):
+    built = makers(dtype=np.float32)
+    envs = many(executor(built, 3, autoreset_mode=mode), 3)
+    shown = play_many(envs, ACTIONS)
+    for i, make in enumerate(built):
+        env = one(make(), 3)
+        assert_same(shown[i], play_one(env, ACTIONS, mode))
+        for key in ("count", "mean", "m2"):
+            assert envs.get_state()[key][i] == env.get_state()[key][i]
+    envs.close()
+
+
+@all_modes
+@pairs
+def test_a_step_belongs_to_the_task_of_its_episode(mode, one, many):
+    maker = partial(TaskedEnv, 0, True, length=2)
+    kwargs = {"gamma": 0.5} if one is NormalizeRewardPerTask else {"epsilon": 0.1}
+    envs = many(MetaIterativeEnvExecutor([maker], 1, autoreset_mode=mode), 3, **kwargs)
+    env = one(maker(), 3, **kwargs)
+    assert_same(play_many(envs, ACTIONS)[0], play_one(env, ACTIONS, mode))
+    assert envs.get_state() == env.get_state()
+
+
+@pytest.mark.parametrize("each", [1, 3])
+@all_modes
+def test_the_environments_of_a_task_share_statistics_of_all_their_returns(mode, each):
+    executor = MetaIterativeEnvExecutor(makers(each=each), 3, each, autoreset_mode=mode)
+    envs = VectorNormalizeRewardPerTask(executor, 3, gamma=0.5)
+    play_many(envs, ACTIONS)
+    state = envs.get_state()
+    for task, length in enumerate(LENGTHS):
+        returns, value, t = [], 0.0, 0
+        for _ in ACTIONS:
+            if t == length:
+                value = t = 0
+                if mode is AutoresetMode.NEXT_STEP:
+                    continue  # the step that resets is not counted
+            t += 1
+            value = 0.5 * value + t
+            returns += [value] * each
+        assert state["count"][task] == pytest.approx(len(returns), abs=1e-3)
+        assert state["mean"][task] == pytest.approx(np.mean(returns), rel=1e-3)
+        assert state["m2"][task] / len(returns) == pytest.approx(np.var(returns), rel=1e-2)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "mean", "variance"),
+    [
+        ([2, 0, 1], [10, 20, 0], [0, 0, 0]),
+        ([2, 0, 2, 1], [10, 30, 10], [0, 0, 100]),
+        ([1, 0, 1], [10, 10, 0], [0, 100, 1]),
+        ([0, 0, 1, 1, 2, 2], [5, 25, 45], [25, 25, 25]),
+    ],
+)
+def test_the_statistics_of_a_step_are_those_of_each_tasks_samples(tasks, mean, variance):
+    built = [partial(TaskedEnv, task, first=10 * i) for i, task in enumerate(tasks)]
+    executor = MetaIterativeEnvExecutor(built, len(tasks))
+    envs = VectorNormalizeObservationPerTask(executor, 4)  # of the last of which there is none
+    obs, _ = envs.reset(seed=0)
+    state = envs.get_state()
+    for task in range(3):
+        count = 1e-4 + tasks.count(task)
+        assert state["count"][task] == pytest.approx(count)
+        assert state["mean"][task][0] == pytest.approx(mean[task], rel=1e-3)
+        if tasks.count(task) > 1:
+            assert state["m2"][task][0] / count == pytest.approx(variance[task], rel=5e-3)
+    for i, task in enumerate(tasks):
+        deviation = np.sqrt(state["m2"][task][0] / state["count"][task] + 1e-8)
+        assert obs[i, 0] == pytest.approx((10 * i - state["mean"][task][0]) / deviation)
+
+
+def test_a_reset_of_some_begins_and_counts_those_alone():
+    executor = MetaIterativeEnvExecutor(makers(), 3, autoreset_mode=AutoresetMode.DISABLED)
+    inner = VectorNormalizeRewardPerTask(executor, 3, gamma=1.0)
+    envs = VectorNormalizeObservationPerTask(inner, 3)
+    envs.reset(seed=0)
+    envs.step([0] * 3)
+    mask = np.array([False, True, False])
+    infos = envs.reset(options={"reset_mask": mask})[1]
+    assert infos["_raw_reward"].tolist() == mask.tolist()
+    assert envs.get_state()["count"] == pytest.approx([2.0001, 3.0001, 2.0001])
+    envs.step([0] * 3)  # whose returns are 1 + 2, 1 and 1 + 2
+    assert inner.get_state()["mean"] == pytest.approx([2, 1, 2], rel=1e-3)
+
+
+# Which task it is.
+
+
+@vector
+def test_without_a_task_id_the_task_group_is_the_task(wrap):
+    envs = wrap(MetaIterativeEnvExecutor(counting_makers(6, length=99), 3, 2))
+    envs.reset(seed=0)
+    before = np.array(envs.get_state()["count"])
+    envs.step([0] * 6)
+    assert envs.get_state()["count"] - before == pytest.approx([2, 2, 2])
+
+
+def test_calls_and_tasks_reach_the_environments():
+    envs = VectorNormalizeRewardPerTask(MetaIterativeEnvExecutor(makers(), 3), 3)
+    envs.reset(seed=0)
+    envs.set_tasks([{"task": 2}] * 3)
+    assert envs.call("get_task") == ({"task": 2},) * 3
+    envs.reset()
+    envs.step([0] * 3)
+    assert envs.get_state()["count"] == pytest.approx([1e-4, 1e-4, 3.0001])
+
+
+def test_the_number_of_tasks_and_their_names_are_the_environments():
+    assert made(NormalizeRewardPerTask)[0].get_state()["task_names"] == ["a", "b", "c"]
+    onehot = NormalizeRewardPerTask(TaskOnehotWrapper(CountingEnv(), 1, 4))
+    assert onehot.get_state()["num_tasks"] == 4
+    assert two_tasks(NormalizeRewardPerTask).get_state()["num_tasks"] == 2
+    named = NormalizeRewardPerTask(TaskNameWrapper(CountingEnv(), task_id=2), num_tasks=3)
+    play(named, [0])
+    assert named.get_state()["count"] == pytest.approx([1e-4, 1e-4, 1.0001])
+
+
+@pytest.mark.parametrize(
+    ("env", "num_tasks", "message"),
+    [
+        (TaskNameWrapper(CountingEnv(), task_id=1), None, r"in \[0, 0\].* with task_id 1; pass"),
+        (TaskNameWrapper(CountingEnv(), task_id=-1), None, r"in \[0, 0\].* with task_id -1; pass"),
+        (CountingEnv(), 2, r"in \[0, 1\].* with no task_id; .*TaskNameWrapper"),
+    ],
+)
+def test_a_task_id_that_is_no_task_is_refused(env, num_tasks, message):
+    env = NormalizeRewardPerTask(env, num_tasks)
+    env.reset()
+    with pytest.raises(ValueError, match=message):
+        env.step(0)
+
+
+@vector
+def test_a_task_id_of_a_vector_that_is_no_task_is_refused(wrap):
+    envs = wrap(MetaIterativeEnvExecutor(makers(), 3), 2)
+    with pytest.raises(ValueError, match=r"in \[0, 1\], got 2 from environment 2; pass num_tasks="):
+        envs.reset()
+
+
+# Freezing, states and copies.
+
+
+@every
+def test_a_frozen_wrapper_scales_and_learns_nothing(wrap):
+    env, action = made(wrap)
+    env.update_running_mean = False
+    results = play(env, [action] * 6, seed=0)
+    assert env.get_state()["count"] == [1e-4] * 3
+    # The prior: a mean of zero and a variance of one.
+    if "Reward" in wrap.__name__:
+        assert np.max(results[1][1]) == pytest.approx(1.0)
+    else:
+        assert np.ravel(results[1][0])[0] == pytest.approx(1.0)
+    env.update_running_mean = True
+    play(env, [action], seed=0)
+    assert max(env.get_state()["count"]) > 1
+
+
+@every
+def test_a_state_goes_through_json_and_goes_on(wrap):
+    (env, action), (other, _) = made(wrap), made(wrap)
+    play(env, [action] * 3, seed=0)
+    other.set_state(json.loads(json.dumps(env.get_state())))
+    assert other.get_state() == env.get_state()
+    a, b = (play(e, [action] * 3, seed=0) for e in (env, other))
+    assert equal(a, b)
+
+
+@pairs
+def test_statistics_move_between_the_forms(one, many):
+    envs, actions = made(many)
+    play(envs, [actions] * 6, seed=0)
+    env = one(makers()[1](), 3)
+    env.set_state(envs.get_state())
+    env.update_running_mean = envs.update_running_mean = False
+    env.reset()
+    envs.reset()
+    (obs, reward, *_), (batch, rewards, *_) = env.step(0), envs.step(actions)
+    assert (obs.tolist(), reward) == (batch[1].tolist(), rewards[1])
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"kind": "else"}, "with kind '(reward|observation)', got 'else'"),
+        ({"num_tasks": 4}, "with num_tasks 3, got 4"),
+        ({"task_names": ["a", "c"]}, r"tasks \['a', 'b', 'c'\], got those of \['a', 'c'\]"),
+        ({"mean": [0.0]}, r"expected mean of shape \(3,.* in the statistics, got one of shape \(1"),
+        ({"m2": None}, r"expected m2 of shape \(3,"),
+        ({"count": [[1.0], "x"]}, r"expected count of shape \(3,\)"),
+    ],
+)
+@single
+def test_statistics_of_something_else_are_refused_and_change_nothing(wrap, change, message):
+    env, action = made(wrap)
+    play(env, [action], seed=0)
+    state = env.get_state()
+    with pytest.raises(ValueError, match=message):
+        env.set_state({**state, "count": [5.0] * 3, **change})
+    assert env.get_state() == state
+
+
+@pytest.mark.parametrize("clone", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
+@single
+def test_a_copy_goes_on_by_itself(wrap, clone):
+    env, _ = made(wrap)
+    play(env, [0], seed=0, options={"task_state": 1})
+    other = clone(env)
+    assert equal(other.step(0), env.step(0))
+    state = env.get_state()
+    other.step(0)
+    assert env.get_state() == state != other.get_state()
+
+
+# Arguments.
+
+
+@pytest.mark.parametrize(
+    ("wraps", "kwargs", "message"),
+    [
+        (SINGLE + VECTOR, {"num_tasks": 0}, "num_tasks must be a positive integer, got 0"),
+        (SINGLE + VECTOR, {"epsilon": 0.0}, "epsilon must be above zero and finite, got 0.0"),
+        ((SINGLE[0], VECTOR[0]), {"gamma": 1.1}, "gamma must be in"),
+        ((SINGLE[1], VECTOR[1]), {"num_leading": 0}, "num_leading must be a positive integer"),
+        ((SINGLE[1], VECTOR[1]), {"num_leading": 3}, r"num_leading must be in \[1, 2\], got 3"),
+        ((SINGLE[1], VECTOR[1]), {"num_leading": True}, "num_leading must be a positive integer"),
+    ],
+)
+def test_a_number_out_of_range_is_refused(wraps, kwargs, message):
+    for wrap in wraps:
+        env = CountingEnv() if wrap in SINGLE else MetaIterativeEnvExecutor(CountingEnv, 2)
+        with pytest.raises(ValueError, match=message):
+            wrap(env, **kwargs)
+
+
+def test_observations_that_are_no_vector_of_floats_are_refused():
+    whole = CountingEnv(dtype=np.int64)
+    with pytest.raises(TypeError, match="must be a 1-D Box"):
+        NormalizeObservationPerTask(MultiEnvWrapper(counting_makers(2)))
+    with pytest.raises(TypeError, match="dtype int64 cannot be normalized"):
+        NormalizeObservationPerTask(whole)
+    with pytest.raises(TypeError, match="dtype int64 cannot be normalized"):
+        VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(lambda: whole, 1))
+
+
+@pytest.mark.parametrize(
+    ("wrap", "kwargs"),
+    [
+        (NormalizeRewardPerTask, {"num_tasks": np.int64(1), "gamma": 0.5}),
+        (NormalizeObservationPerTask, {"num_leading": np.int64(1)}),
+    ],
+)
+def test_it_keeps_gymnasiums_contract_and_its_spec_goes_through_json(wrap, kwargs):
+    env = wrap(gymnasium.make("tests/Short-v0"), **kwargs)
+    env.update_running_mean = False  # else what was seen before matters, as in Gymnasium's
+    warned = check_env_warnings(env, skip_render_check=True)
+    assert [w for w in warned if "infinity" not in w] == []
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert isinstance(again, wrap)
+    fresh = wrap(gymnasium.make("tests/Short-v0"), **kwargs)
+    assert equal(play(again, [0, 1], seed=5), play(fresh, [0, 1], seed=5))

@@ -1,14 +1,15 @@
-"""The input of RL^2."""
+"""The input of RL^2, one environment at a time and side by side."""
 
 import copy
-import json
 import pickle
+from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.vector import AutoresetMode
 from metaworld.wrappers import RNNBasedMetaRLWrapper
 
 from mtwrappers import (
@@ -17,12 +18,13 @@ from mtwrappers import (
     MultiEnvWrapper,
     PointGoalEnv,
     RL2Observation,
-    TaskNameWrapper,
     VectorRL2Observation,
 )
-from mtwrappers.wrappers.rl2 import ActionCode
 from tests.fakes import CountingEnv, CountingSetTaskEnv, check_env_warnings, counting_makers, play
-from tests.vector.fakes import BoxCountingEnv
+from tests.vector.fakes import BoxCountingEnv, all_modes, both_executors
+from tests.wrappers.fakes import assert_same, makers, play_many, play_one
+
+ACTIONS = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1]
 
 
 def tails(env, actions, **reset):
@@ -33,32 +35,30 @@ def multi():
     return FlattenMTEnv(MultiEnvWrapper(counting_makers(2)), "none")
 
 
-def test_the_last_action_reward_and_end_are_appended():
+def three(**kwargs):
+    return VectorRL2Observation(MetaIterativeEnvExecutor(makers(), 3, **kwargs))
+
+
+# What is appended, and when a trial begins.
+
+
+def test_the_last_action_reward_and_end_are_appended_and_stay_across_a_trials_episodes():
     env = RL2Observation(CountingEnv(2))
     assert tails(env, [1, 0], seed=0) == [[0, 0, 0, 0], [0, 1, 1, 0], [1, 0, 2, 1]]
     assert env.step(0)[0][:2].tolist() == [3, 3]
-
-
-def test_they_stay_across_the_episodes_of_a_trial():
-    env = RL2Observation(CountingEnv(2))
-    tails(env, [1, 0], seed=0)
-    assert tails(env, [1]) == [[1, 0, 2, 1], [0, 1, 1, 0]]
+    assert tails(env, [1]) == [[1, 0, 3, 1], [0, 1, 1, 0]]
     assert env.reset()[0].tolist() == [0, 0, 0, 1, 1, 1]  # that episode was cut
     assert env.reset()[0].tolist() == [0, 0, 0, 1, 1, 1]
 
 
-def test_a_reset_with_a_seed_begins_a_trial():
-    env = RL2Observation(CountingEnv(2))
-    tails(env, [1])
-    assert env.reset(seed=0)[0].tolist() == [0] * 6
-    assert env.reset()[0].tolist() == [0] * 6  # nothing was done since
-
-
-@pytest.mark.parametrize("options", [{"task_state": 0}, {"resample_task": True}])
-def test_asking_for_a_task_begins_a_trial_whichever_it_is(options):
+@pytest.mark.parametrize(
+    "reset", [{"seed": 0}, {"options": {"task_state": 0}}, {"options": {"resample_task": True}}]
+)
+def test_a_seed_or_asking_for_a_task_begins_a_trial_whichever_it_is(reset):
     env = RL2Observation(multi())
     tails(env, [1], seed=0, options={"task_state": 0})
-    assert env.reset(options=options)[0][2:].tolist() == [0] * 4
+    assert env.reset(**reset)[0][2:].tolist() == [0] * 4
+    assert env.reset()[0][2:].tolist() == [0] * 4  # nothing was done since
 
 
 def test_a_task_that_was_set_meanwhile_begins_a_trial():
@@ -79,24 +79,28 @@ def test_the_task_of_an_environment_with_set_task_is_its_own():
         env.step(1)
 
 
+class IdentifiedEnv(CountingEnv):
+    task_id = 0
+
+    def _info(self):
+        return {**super()._info(), "task_id": self.task_id}
+
+
 def test_a_task_id_tells_tasks_apart_where_nothing_else_does():
-    named = TaskNameWrapper(CountingEnv(), task_id=0)
-    env = RL2Observation(named)
+    env = RL2Observation(IdentifiedEnv())
     tails(env, [1])
     assert env.reset()[0][2:].tolist() == [0, 1, 1, 1]
-    named._added["task_id"] = 1
+    env.unwrapped.task_id = 1
     assert env.reset()[0][2:].tolist() == [0] * 4
 
 
-def test_a_box_action_is_clipped_to_its_bounds_and_the_space_holds_everything():
-    env = RL2Observation(PointGoalEnv())
-    env.reset(seed=0)
-    obs = env.step([7.0, -0.05])[0]
-    assert obs[2:4].tolist() == [0.1, -0.05]
-    space = env.observation_space
-    assert space.low.tolist() == [-5, -5, -0.1, -0.1, -np.inf, 0]
-    assert space.high.tolist() == [5, 5, 0.1, 0.1, np.inf, 1]
-    assert obs in space
+# How actions are written.
+
+
+class ActionEnv(CountingEnv):
+    def __init__(self, space):
+        super().__init__()
+        self.action_space = space
 
 
 @pytest.mark.parametrize(
@@ -111,18 +115,33 @@ def test_a_box_action_is_clipped_to_its_bounds_and_the_space_holds_everything():
     ],
 )
 def test_how_actions_are_written_one_by_one_and_many_at_once(space, action, code):
-    coder = ActionCode(space)
-    one = coder.encode(action)
-    assert one.tolist() == code
-    assert coder.encode(np.array([action, action])).tolist() == [code, code]
-    assert coder.size == len(code)
-    assert (coder.low <= 0).all()  # so that a trial can begin with zeros
-    assert (coder.high >= one).all()
+    action = np.array(action, space.dtype)
+    env = RL2Observation(ActionEnv(space))
+    envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(ActionEnv, space), 2))
+    obs, _ = env.reset(seed=0)
+    assert obs[2:].tolist() == [0] * (len(code) + 2)  # with which a trial begins
+    assert obs in env.observation_space
+    envs.reset(seed=0)
+    obs = env.step(action)[0]
+    assert obs[2:-2].tolist() == code
+    assert obs in env.observation_space
+    assert envs.step(np.array([action, action]))[0][:, 2:-2].tolist() == [code, code]
+
+
+def test_a_box_action_is_clipped_to_its_bounds_and_the_space_holds_everything():
+    env = RL2Observation(PointGoalEnv())
+    env.reset(seed=0)
+    obs = env.step([7.0, -0.05])[0]
+    assert obs[2:4].tolist() == [0.1, -0.05]
+    space = env.observation_space
+    assert space.low.tolist() == [-5, -5, -0.1, -0.1, -np.inf, 0]
+    assert space.high.tolist() == [5, 5, 0.1, 0.1, np.inf, 1]
+    assert obs in space
 
 
 def test_other_spaces_and_numbers_are_refused():
     with pytest.raises(TypeError, match="expected a Box, Discrete, MultiDiscrete or MultiBinary"):
-        ActionCode(Dict({"a": Discrete(2)}))
+        RL2Observation(ActionEnv(Dict({"a": Discrete(2)})))
     with pytest.raises(TypeError, match="dtype int64 cannot be given rewards without loss"):
         RL2Observation(CountingEnv(dtype=np.int64))
     with pytest.raises(TypeError, match="must be a 1-D Box"):
@@ -135,19 +154,18 @@ def test_other_spaces_and_numbers_are_refused():
             wrap(env, reward_divisor=0)
 
 
+# With others.
+
+
 def test_what_goes_in_and_comes_out_belongs_to_the_caller():
-    env = RL2Observation(CountingEnv(dtype=np.float32))
+    env = RL2Observation(BoxCountingEnv(dtype=np.float32))
     env.reset(seed=0)
-    obs = env.step(1)[0]
+    action = np.array([0.5, 0.0], np.float32)
+    obs = env.step(action)[0]
+    action[:] = 0
     assert obs.dtype == env.observation_space.dtype == np.float32
     obs[:] = 77
-    assert env.reset()[0].tolist() == [0, 0, 0, 1, 1, 1]
-    action = np.array([0.1, 0.0])
-    point = RL2Observation(PointGoalEnv())
-    point.reset(seed=0)
-    point.step(action)
-    action[:] = 0
-    assert point.reset()[0][2:4].tolist() == [0.1, 0.0]
+    assert env.reset()[0].tolist() == [0, 0, 0.5, 0, 1, 1]
 
 
 @pytest.mark.parametrize("clone", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
@@ -163,14 +181,9 @@ def test_it_keeps_gymnasiums_contract_and_its_spec_goes_through_json():
     env = RL2Observation(gymnasium.make("tests/Short-v0"), reward_divisor=10)
     warned = check_env_warnings(env, skip_render_check=True)
     assert [w for w in warned if "infinity" not in w] == []
-    text = env.spec.to_json()
-    again = gymnasium.make(EnvSpec.from_json(text))
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
     assert isinstance(again, RL2Observation)
     assert tails(again, [1], seed=0)[1] == [0, 1, 0.1, 0]
-    assert json.loads(text)["additional_wrappers"][-1]["name"] == "RL2Observation"
-
-
-# As Meta-World's own wrapper.
 
 
 @pytest.mark.parametrize("divisor", [1, 10])
@@ -181,3 +194,108 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
     for _ in range(2):
         for a, b in zip(play(ours, actions), play(theirs, actions), strict=True):
             assert a[0].tolist() == b[0].tolist()
+
+
+# Side by side.
+
+
+@both_executors
+@all_modes
+@pytest.mark.parametrize(
+    ("moves", "kwargs"),
+    [(False, {}), (True, {}), (False, {"reward_divisor": 10, "across_episodes": False})],
+    ids=["one task", "moving", "arguments"],
+)
+def test_the_vector_form_is_the_single_form(executor, mode, moves, kwargs):
+    made = makers(moves, dtype=np.float32)
+    envs = VectorRL2Observation(executor(made, 3, autoreset_mode=mode), **kwargs)
+    many = play_many(envs, ACTIONS)
+    for i, make in enumerate(made):
+        one = play_one(RL2Observation(make(), **kwargs), ACTIONS, mode)
+        assert_same(many[i], one)
+        assert one[1]["obs"][4] == np.float32(0.1 if kwargs else 1)
+        for shown in many[i]:
+            assert shown["obs"] in envs.single_observation_space
+    assert envs.observation_space.shape == (3, 6)
+    envs.close()
+
+
+def test_a_same_step_reset_within_a_trial_carries_on_and_the_final_observation_has_its_own():
+    envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(CountingEnv, 2), 1))
+    envs.reset(seed=0)
+    envs.step([0])
+    obs, *_, infos = envs.step([1])
+    assert infos["final_obs"][0].tolist() == [2, 2, 0, 1, 2, 1]
+    assert obs.tolist() == [[0, 0, 0, 1, 2, 1]]
+    assert infos["final_info"]["steps"].tolist() == [2]
+
+
+class MovingGoalEnv(CountingEnv):
+    """Has another task in every episode, in one and the same dict; infos do not tell."""
+
+    def __init__(self):
+        super().__init__(2)
+        self.task = {"goal": 0}
+
+    def get_task(self):
+        return self.task
+
+    def reset(self, *, seed=None, options=None):
+        self.task["goal"] += 1
+        return super().reset(seed=seed, options=options)
+
+
+@all_modes
+def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell(mode):
+    envs = VectorRL2Observation(MetaIterativeEnvExecutor(MovingGoalEnv, 1, autoreset_mode=mode))
+    shown = [shown["obs"][2:].tolist() for shown in play_many(envs, [1, 1, 1])[0]]
+    same, following = {
+        "SameStep": ([0] * 4, [0, 1, 1, 0]),
+        "NextStep": ([0, 1, 2, 1], [0] * 4),
+    }.get(mode.value, ([0, 1, 2, 1], [0, 1, 1, 0]))
+    assert shown == [[0] * 4, [0, 1, 1, 0], same, following]
+    assert tails(one := RL2Observation(MovingGoalEnv()), [1])[1] == [0, 1, 1, 0]
+    assert one.reset()[0][2:].tolist() == [0] * 4
+
+
+@pytest.mark.parametrize(
+    ("reset", "zeros"),
+    [
+        ({}, [False, False, False]),
+        ({"seed": 1}, [True, True, True]),
+        ({"seed": [None, 4, None]}, [False, True, False]),
+        ({"options": {"resample_task": True}}, [True, True, True]),
+        ({"tasks": [{"task": i} for i in range(3)]}, [True, True, True]),
+    ],
+)
+def test_which_resets_begin_trials(reset, zeros):
+    envs = three()
+    envs.reset(seed=0)
+    envs.step([1] * 3)
+    if "tasks" in reset:  # even of the same tasks
+        envs.set_tasks(reset["tasks"])
+        reset = {}
+    assert (envs.reset(**reset)[0][:, 2:] == 0).all(axis=1).tolist() == zeros
+    envs.step([1] * 3)
+    assert envs.reset()[0][:, 2:].tolist() == [[0, 1, 1, 1]] * 3
+
+
+def test_a_reset_of_some_leaves_the_others_as_they_are():
+    envs = three(autoreset_mode=AutoresetMode.DISABLED)
+    envs.reset(seed=0)
+    envs.step([1] * 3)
+    obs, _ = envs.reset(seed=0, options={"reset_mask": np.array([True, False, False])})
+    assert obs[:, 2:].tolist() == [[0] * 4, [0, 1, 1, 0], [0, 1, 1, 0]]
+
+
+def test_the_actions_are_those_of_the_steps_beginning_and_results_are_the_callers():
+    envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(BoxCountingEnv, 9), 2))
+    envs.reset(seed=0)
+    actions = np.array([[0.5, -0.5], [1.0, 0.0]], np.float32)
+    envs.step_async(actions)
+    actions[:] = 0
+    obs = envs.step_wait()[0]
+    envs.step(actions)
+    assert obs[:, 2:4].tolist() == [[0.5, -0.5], [1.0, 0.0]]
+    obs[:] = 9
+    assert envs.reset()[0][:, 2:].tolist() == [[0, 0, 2, 1]] * 2

@@ -1,0 +1,44 @@
+"""What the tests of Meta-World share: two classes that are quick to build, and how to play."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.metaworld import make_benchmark
+
+PAIR = ["reach-v3", "push-v3"]
+
+
+def actions(n: int, seed: int = 0) -> NDArray[np.float32]:
+    """Random actions, ``(n, 4)``."""
+    return np.random.default_rng(seed).uniform(-1, 1, (n, 4)).astype(np.float32)
+
+
+def play(env: Any, n: int = 4, **reset: Any) -> list[Any]:
+    """What a reset and ``n`` random steps after it return, of one environment or of a vector."""
+    shape = (getattr(env, "num_envs", 1), 1) if isinstance(env, gymnasium.vector.VectorEnv) else 1
+    return [env.reset(**reset), *(env.step(np.tile(a, shape)) for a in actions(n))]
+
+
+def make(name: str, **kwargs: Any) -> gymnasium.Env[Any, Any]:
+    """One environment of ``mtwrappers/NAME-v0``."""
+    return gymnasium.make(f"mtwrappers/{name}-v0", **kwargs)
+
+
+def make_vec(name: str, num_envs: int = 1, **kwargs: Any) -> Any:
+    """Its vector environment, to be used in a ``with`` statement, which closes it."""
+    return closing(gymnasium.make_vec(f"mtwrappers/{name}-v0", num_envs, **kwargs))
+
+
+def bare(name: str, task: Any = None, **kwargs: Any) -> Any:
+    """Meta-World's own environment of a class, on ``task`` or on the first of the benchmark."""
+    import metaworld
+
+    env = metaworld.ALL_V3_ENVIRONMENTS[name](**kwargs)
+    env.set_task(task or make_benchmark("MT1", env_name=name, num_goals=1).train_tasks[0])
+    return env

@@ -1,0 +1,270 @@
+"""What every environment over a list of tasks promises, however it comes by its tasks."""
+
+import copy
+import json
+import pickle
+import random
+import weakref
+from functools import partial
+
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Discrete
+
+from mtwrappers import EnvToMTEnv, MultiEnvWrapper
+from mtwrappers.metaworld import MetaWorldMTEnv
+from mtwrappers.testing import check_mtenv
+from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal, play
+
+NAMES = ["a", "b", "c", "d", "e", "f"]
+
+
+def start_at(env, task):
+    env.first = task
+
+
+# Each makes an environment of six tasks that stays with its task unless told otherwise.
+
+
+def many(n=6, **kwargs):
+    return MultiEnvWrapper(counting_makers(n), task_names=NAMES[:n], **kwargs)
+
+
+def padded(n=6, **kwargs):
+    makers = [partial(CountingEnv, first=100 * i, obs_size=1 + i % 3) for i in range(n)]
+    return MultiEnvWrapper(makers, task_names=NAMES[:n], unify="pad", **kwargs)
+
+
+def one(n=6, **kwargs):
+    tasks = [10 * i for i in range(n)]
+    return EnvToMTEnv(CountingEnv(), tasks, start_at, task_names=NAMES[:n], **kwargs)
+
+
+def metaworld(n=6, **kwargs):
+    benchmark = {"train_classes": ["reach-v3", "push-v3"], "num_goals": n // 2, "select": "uniform"}
+    kwargs = {"sample_tasks_on_reset": False, **kwargs}
+    if "first_seed" in kwargs:
+        kwargs["seed"] = kwargs.pop("first_seed")
+    return MetaWorldMTEnv("CustomMT", **benchmark | kwargs)
+
+
+every = pytest.mark.parametrize("make", [many, padded, one, metaworld])
+copies = pytest.mark.parametrize(
+    "copy_of", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"]
+)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _living_models():
+    """The many environments here then share the compiled models of one."""
+    env = metaworld()
+    for state in (0, 3):
+        env.reset(options={"task_state": state})
+    yield
+    env.close()
+
+
+def actions(env, n):
+    env.action_space.seed(0)
+    return [env.action_space.sample() for _ in range(n)]
+
+
+def played(env, **reset):
+    return play(env, actions(env, 2), **reset)
+
+
+def state_after(env, **reset):
+    env.reset(**reset)
+    return env.get_task_state()
+
+
+@every
+@pytest.mark.parametrize(
+    ("select", "moves"),
+    [("uniform", False), ("round_robin", False), ("uniform", True), ("without_replacement", True)],
+)
+def test_it_keeps_the_contract_of_an_mtenv_and_that_of_gymnasium(make, select, moves):
+    env = make(select=select, sample_tasks_on_reset=moves)
+    assert env.unwrapped is env
+    check_mtenv(env)
+    fresh = make(select=select, sample_tasks_on_reset=moves)
+    assert check_env_warnings(fresh, skip_render_check=True) == []
+
+
+@every
+def test_observations_and_infos_say_which_task_it_is(make):
+    env = make()
+    ids, names = env.task_ids, env.task_names
+    assert env.num_tasks == len(ids) == 6
+    assert env.task_observation_space == Discrete(len(names))
+    for state in (np.int64(4), 1, np.uint8(0)):
+        for obs, *_, info in played(env, options={"task_state": state}):
+            assert obs in env.observation_space
+            assert equal(obs["task_obs"], np.int64(ids[state]))
+            assert (info["task_id"], info["task_name"]) == (ids[state], names[ids[state]])
+            assert type(info["task_id"]) is int
+        assert env.get_task_state() == state
+        assert type(env.get_task_state()) is int
+        assert equal(env.get_task_obs(), np.int64(ids[state]))
+
+
+@every
+def test_a_task_that_there_is_not_names_the_range_and_the_episode_goes_on(make):
+    env, undisturbed = make(), make()
+    for each in (env, undisturbed):
+        play(each, actions(env, 1), seed=0, options={"task_state": 1})
+    for state in (6, -1, 1.0, "1", None, True, np.True_, [0]):
+        for use in (env.set_task_state, lambda s: env.reset(options={"task_state": s})):
+            with pytest.raises(ValueError, match=r"task state must be an integer in \[0, 5\], got"):
+                use(state)
+    assert env.get_task_state() == 1
+    [action] = actions(env, 1)
+    assert equal(env.step(action), undisturbed.step(action))
+
+
+@every
+def test_a_switch_needs_a_reset(make):
+    env = make()
+    [action] = actions(env, 1)
+    env.reset(seed=0)
+    for state in (env.get_task_state(), 5):
+        env.set_task_state(state)
+        for use in (partial(env.step, action), env.render):
+            with pytest.raises(ResetNeeded, match=rf"task {state} was set but not reset: call re"):
+                use()
+        assert state_after(env) == state
+        env.step(action)
+
+
+@every
+def test_a_seed_determines_tasks_and_episodes_whatever_was_played_before(make):
+    used, fresh = (make(sample_tasks_on_reset=True) for _ in range(2))
+    for state in (3, 0, 4):
+        played(used, seed=11, options={"task_state": state})
+    drawn = []
+    for seed in (5, 0, 5):
+        runs = [[played(env, seed=seed), *(played(env) for _ in range(8))] for env in (used, fresh)]
+        assert equal(*runs)
+        drawn.append([fresh.sample_task_state() for _ in range(20)])
+    assert drawn[0] == drawn[2] != drawn[1]
+
+
+@every
+def test_the_global_random_state_is_neither_read_nor_changed(make):
+    runs = []
+    for seed in (1, 2):
+        random.seed(seed)
+        np.random.seed(seed)
+        before = random.getstate(), np.random.get_state(legacy=False)
+        env = make(sample_tasks_on_reset=True)
+        env.reset()
+        runs.append([played(env, seed=5), *(played(env) for _ in range(4))])
+        assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
+    assert equal(runs[0], runs[1])
+
+
+# Which task a reset begins.
+
+
+@every
+def test_every_reset_draws_the_next_task_if_asked_to_and_none_was_set(make):
+    env = make(select="round_robin", sample_tasks_on_reset=True)
+    assert env.task_states == (0, 1, 2, 3, 4, 5)
+    assert [state_after(env, seed=0), *(state_after(env) for _ in range(2))] == [0, 1, 2]
+    env.set_task_state(5)
+    assert [state_after(env) for _ in range(2)] == [5, 3]
+    assert state_after(env, options={"task_state": 2}) == 2
+    # Asking for a draw and drawing at every reset is one draw.
+    assert state_after(env, options={"resample_task": True}) == 4
+    assert state_after(env) == 5
+    env.set_task_state(4)
+    assert [state_after(env, seed=1), state_after(env)] == [4, 0]
+    env.sample_tasks_on_reset = False
+    assert [state_after(env) for _ in range(2)] == [0, 0]
+
+
+@every
+def test_one_that_draws_on_reset_seeds_itself_where_nobody_did(make):
+    env = make(sample_tasks_on_reset=True)
+    env.reset()
+    assert env.sample_task_state() in range(6)
+    env = make(sample_tasks_on_reset=True)
+    env.seed(4)
+    env.reset()
+    assert env.np_random_seed == 4
+
+
+@pytest.mark.parametrize("make", [many, metaworld])
+def test_a_first_seed_is_that_of_a_first_reset_without_one(make):
+    env, other = (make(sample_tasks_on_reset=True, first_seed=3) for _ in range(2))
+    runs = [[played(env), played(env)], [played(other, seed=3), played(other)]]
+    assert equal(*runs)
+
+
+# States and copies.
+
+
+@every
+@pytest.mark.parametrize("moves", [False, True])
+def test_a_state_between_episodes_goes_through_json_and_goes_on(make, moves):
+    kwargs = {"select": "without_replacement", "sample_tasks_on_reset": moves}
+    env, other = make(**kwargs), make(**kwargs)
+    for seed in (5, None, None):
+        played(env, seed=seed)
+    played(other, seed=9)
+    other.set_state(json.loads(json.dumps(env.get_state())))
+    runs = []
+    for each in (env, other):
+        drawn = [each.sample_task_state() for _ in range(3)]
+        runs.append((drawn, [played(each) for _ in range(8)]))
+    assert equal(*runs)
+
+
+@every
+def test_a_state_keeps_a_task_that_was_set_and_not_begun(make):
+    env, other = (make(sample_tasks_on_reset=True) for _ in range(2))
+    env.reset(seed=0)
+    env.set_task_state(3)
+    other.set_state(env.get_state())
+    assert state_after(other) == 3
+
+
+@every
+def test_a_state_of_other_tasks_is_refused_and_changes_nothing(make):
+    env, other = make(), make(4)
+    env.reset(seed=5)
+    other.reset(seed=6)
+    before = other.get_state()
+    with pytest.raises(ValueError, match="expected the state of an environment on the"):
+        other.set_state(env.get_state())
+    assert other.get_state() == before
+
+
+@every
+@copies
+def test_a_copy_is_on_the_task_of_the_original_and_leaves_it_in_its_episode(make, copy_of):
+    env, undisturbed = (make(sample_tasks_on_reset=True) for _ in range(2))
+    for each in (env, undisturbed):
+        play(each, actions(env, 1), seed=5, options={"task_state": 4})
+    other = copy_of(env)
+    assert other.get_task_state() == 4
+    assert (other.observation_space, other.action_space) == (
+        env.observation_space,
+        env.action_space,
+    )
+    run = [played(other, seed=6), *(played(other) for _ in range(4))]
+    [action] = actions(env, 1)
+    assert equal(env.step(action), undisturbed.step(action))
+    assert equal([played(env, seed=6), *(played(env) for _ in range(4))], run)
+
+
+@every
+def test_it_is_freed_with_its_last_reference_and_may_be_closed_twice(make):
+    env = make()
+    played(env, seed=0, options={"task_state": 1})
+    env.close()
+    env.close()
+    reference = weakref.ref(env)
+    del env
+    assert reference() is None
