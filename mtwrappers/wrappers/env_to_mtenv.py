@@ -74,19 +74,20 @@ class EnvToMTEnv(TaskListMTEnv):
         sample_tasks_on_reset: bool = False,
     ) -> None:
         own = None if set_task else "set_task(task); pass set_task= to say how to set one"
-        self.env = check_env(env, "env", own)
-        self._space = copy.deepcopy(tasks) if isinstance(tasks, Space) else None
-        if self._space is not None and (task_names is not None or select != "uniform"):
+        self.env = self._env = check_env(env, "env", own)
+        self.tasks: list[Any] = []
+        self._space: Space[Any] | None = None
+        if not isinstance(tasks, Space):
+            self.tasks = check_list(tasks, "tasks", "task")
+        elif task_names is None and select == "uniform":
+            self._space = copy.deepcopy(tasks)
+        else:
             raise ValueError(
                 "task_names and select are for a list of tasks, got a space with "
                 f"task_names={task_names!r} and select={select!r}"
             )
-        self.tasks: list[Any] = (
-            [] if isinstance(tasks, Space) else check_list(tasks, "tasks", "task")
-        )
         if (task_obs is None) != (task_observation_space is None):
             raise ValueError("task_obs and task_observation_space go together; got only one")
-        self._env = env
         self._set_task = check_callable(set_task or _call_own_set_task, "set_task")
         self._show = task_obs
         super().__init__(
@@ -126,13 +127,9 @@ class EnvToMTEnv(TaskListMTEnv):
     def get_task_obs(self) -> Any:
         """The index of the present task, the element of the space, or what ``task_obs`` makes."""
         if self._show is not None:
-            shown = self._show(self._task_of(self._task_state))
-        elif self._space is not None:
-            shown = self._task_state
-        else:
-            return super().get_task_obs()
-        # A copy: what the caller does to it must not change the task.
-        return copy.deepcopy(shown)
+            # A copy: what the caller does to it must not change the task.
+            return copy.deepcopy(self._show(self._task_of(self._task_state)))
+        return super().get_task_obs() if self._space is None else self.get_task_state()
 
     def get_task_state(self) -> Any:
         """The index of the present task, or the element of the space."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Literal
 
 import gymnasium
@@ -30,6 +29,9 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         ValueError: If ``task_encoding`` is something else.
     """
 
+    # Where the entry of task 0 is in a one-hot; None where task_obs is appended as it is.
+    _first: int | None = None
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
@@ -47,15 +49,12 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         box = require_flat_box(space["env_obs"], "the space of env_obs")
         task = space["task_obs"]
         self._size = box.shape[0]
-        # Functions, not bound methods: an environment that refers to itself is freed late.
-        self._flatten: Callable[[FlattenMTEnv, dict[str, Any]], NDArray[Any]]
-        if task_encoding == "none":
+        self._shows_task = task_encoding == "onehot"
+        if not self._shows_task:
             self.observation_space = box
-            self._flatten = _env_obs
         elif isinstance(task, Discrete):
             self.observation_space = append_onehot(box, int(task.n))
-            self._offset = self._size - int(task.start)
-            self._flatten = FlattenMTEnv._with_onehot
+            self._first = self._size - int(task.start)
         elif isinstance(task, Box) and len(task.shape) == 1:
             if np.issubdtype(task.dtype, np.floating) and not np.issubdtype(box.dtype, np.floating):
                 raise TypeError(
@@ -63,7 +62,6 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
                     f"{box.dtype} without loss"
                 )
             self.observation_space = append_box(box, task.low, task.high)
-            self._flatten = FlattenMTEnv._with_vector
         else:
             raise TypeError(f"the space of task_obs must be Discrete or a 1-D Box, got {task}")
         self._zeros = np.zeros_like(self.observation_space.low)
@@ -73,26 +71,21 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Resets the environment; the options are those of `MTEnv.reset`."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._flatten(self, obs), info
+        return self._flatten(obs), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         """Steps the environment."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._flatten(self, obs), reward, terminated, truncated, info
+        return self._flatten(obs), reward, terminated, truncated, info
 
-    def _with_onehot(self, obs: dict[str, Any]) -> NDArray[Any]:
+    def _flatten(self, obs: dict[str, Any]) -> NDArray[Any]:
+        if not self._shows_task:
+            env_obs: NDArray[Any] = obs["env_obs"]
+            return env_obs
         flat: NDArray[Any] = self._zeros.copy()
         flat[: self._size] = obs["env_obs"]
-        flat[self._offset + obs["task_obs"]] = 1
+        if self._first is None:
+            flat[self._size :] = obs["task_obs"]
+        else:
+            flat[self._first + obs["task_obs"]] = 1
         return flat
-
-    def _with_vector(self, obs: dict[str, Any]) -> NDArray[Any]:
-        flat: NDArray[Any] = self._zeros.copy()
-        flat[: self._size] = obs["env_obs"]
-        flat[self._size :] = obs["task_obs"]
-        return flat
-
-
-def _env_obs(env: FlattenMTEnv, obs: dict[str, Any]) -> NDArray[Any]:
-    flat: NDArray[Any] = obs["env_obs"]
-    return flat

@@ -12,9 +12,10 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import above_zero, positive
+from mtwrappers.checks import positive
 from mtwrappers.spaces import require_floating_box
-from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper, task_of
+from mtwrappers.vector.base import StepResult
+from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 from mtwrappers.wrappers.statistics import TaskStatistics
 
 
@@ -55,12 +56,9 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
             self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
         )
         super().__init__(env)
-        name = "env_observation_space"
-        own = env.get_wrapper_attr(name) if env.has_wrapper_attr(name) else None
-        space, self._size = _normalized_space(env.observation_space, own, num_leading)
-        self.observation_space = space
-        self._epsilon = above_zero(epsilon, "epsilon")
-        self._track("observation", num_tasks, (self._size,))
+        own = self._ask("env_observation_space")
+        self.observation_space, n = _normalized_space(env.observation_space, own, num_leading)
+        self._keep("observation", num_tasks, epsilon, (n,))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -75,13 +73,13 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         return self._normalize(obs, info), reward, terminated, truncated, info
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
-        task = task_of(info, self._statistics.num_tasks)
+        task = self._task_of(info)
         if self.update_running_mean:
-            self._statistics.update(task, obs[: self._size])
-        return _normalized(obs, task, self._statistics, self._epsilon)
+            self._statistics.update(task, obs[: self._statistics.mean.shape[1]])
+        return _normalized(obs, task, self._statistics)
 
 
-class VectorNormalizeObservationPerTask(PerTaskVectorWrapper, RecordConstructorArgs):
+class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     """`NormalizeObservationPerTask` for vector environments, in every autoreset mode.
 
     The environments of a task share its statistics: all their observations of a step are counted,
@@ -114,20 +112,12 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper, RecordConstructorA
         num_leading: int | None = None,
         epsilon: float = 1e-8,
     ) -> None:
-        # Plain integers, so that specs go through JSON.
-        num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
-        num_leading = None if num_leading is None else positive(num_leading, "num_leading")
-        RecordConstructorArgs.__init__(
-            self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
-        )
         super().__init__(env)
-        name = "env_observation_space"
-        own = self._first_envs(name) if self._envs_have(name) else None
-        space, self._size = _normalized_space(env.single_observation_space, own, num_leading)
+        own = self._ask("env_observation_space")
+        space, n = _normalized_space(env.single_observation_space, own, num_leading)
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
-        self._epsilon = above_zero(epsilon, "epsilon")
-        self._track("observation", num_tasks, (self._size,))
+        self._keep("observation", num_tasks, epsilon, (n,))
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -136,43 +126,42 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper, RecordConstructorA
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         self._take_tasks(infos, rows)
-        self._count(obs, rows)
-        return _normalized(obs, self._tasks, self._statistics, self._epsilon), infos
+        self._count(self._leading(obs), rows)
+        return _normalized(obs, self._which, self._statistics), infos
 
-    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step_wait(self) -> StepResult:
         """Ends a step and normalizes the observations."""
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         self._take_tasks(infos, self._due)
-        over = self._note_ends(terminated, truncated)
-        ended = np.flatnonzero(over & self._same_step)
-        last = obs.copy() if len(ended) else obs
-        for i in ended:
+        over = self._note_ends(terminated | truncated)
+        if over is None or not self._same_step:
+            return self._normalize(obs), rewards, terminated, truncated, infos
+        last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
+        for i in np.flatnonzero(over):
             last[i] = infos["final_obs"][i]
-        self._count(last, slice(None))
-        shown = _normalized(last, self._tasks, self._statistics, self._epsilon)
-        if len(ended):
-            finals = np.full(self.num_envs, None, dtype=object)
-            for i in ended:
-                finals[i] = shown[i].copy()
-            infos["final_obs"] = finals
-            self._take_tasks(infos, over)
-            self._count(obs, over)
-            shown[over] = _normalized(obs[over], self._tasks[over], self._statistics, self._epsilon)
+        shown = self._normalize(last)
+        for i in np.flatnonzero(over):
+            finals[i] = shown[i].copy()
+        infos["final_obs"] = finals
+        self._take_tasks(infos, over)
+        self._count(self._leading(obs), over)
+        shown[over] = _normalized(obs[over], self._tasks[over], self._statistics)
         return shown, rewards, terminated, truncated, infos
 
-    def _count(self, obs: NDArray[Any], rows: Any) -> None:
-        if self.update_running_mean:
-            self._statistics.update(self._tasks[rows], obs[rows, : self._size])
+    def _normalize(self, obs: NDArray[Any]) -> NDArray[Any]:
+        """Counts the observations of all environments and normalizes them."""
+        self._count(self._leading(obs), slice(None))
+        return _normalized(obs, self._which, self._statistics)
+
+    def _leading(self, obs: NDArray[Any]) -> NDArray[Any]:
+        return obs[:, : self._statistics.mean.shape[1]]
 
 
-def _normalized(
-    obs: NDArray[Any], tasks: Any, statistics: TaskStatistics, epsilon: float
-) -> NDArray[Any]:
+def _normalized(obs: NDArray[Any], tasks: Any, statistics: TaskStatistics) -> NDArray[Any]:
     """A copy of ``obs``, ``(O,)`` or ``(n, O)``, with its leading entries normalized."""
     size = statistics.mean.shape[1]
     out = obs.copy()
-    deviation = statistics.deviation(tasks, epsilon)
-    out[..., :size] = (obs[..., :size] - statistics.mean[tasks]) / deviation
+    out[..., :size] = statistics.normalize(tasks, obs[..., :size])
     return out
 
 
@@ -194,7 +183,7 @@ def _normalized_space(
     box, own = require_floating_box(space, "normalized"), env_observation_space
     size = box.shape[0]
     if num_leading is not None:
-        if num_leading > size:
+        if positive(num_leading, "num_leading") > size:
             raise ValueError(f"num_leading must be in [1, {size}], got {num_leading}")
         size = num_leading
     elif isinstance(own, Box) and len(own.shape) == 1:

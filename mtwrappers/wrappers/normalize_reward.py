@@ -9,8 +9,9 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.checks import above_zero, check_fraction, positive
-from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper, task_of
+from mtwrappers.checks import check_fraction, positive
+from mtwrappers.vector.base import StepResult
+from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 
 
 class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
@@ -55,9 +56,8 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
         RecordConstructorArgs.__init__(self, num_tasks=num_tasks, gamma=gamma, epsilon=epsilon)
         super().__init__(env)
-        self._track("reward", num_tasks)
+        self._keep("reward", num_tasks, epsilon)
         self._gamma = check_fraction(gamma, "gamma")
-        self._epsilon = above_zero(epsilon, "epsilon")
         self._return = 0.0
 
     def reset(
@@ -72,16 +72,16 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         """Steps the environment and scales its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
-        task = task_of(info, self._statistics.num_tasks)
+        task = self._task_of(info)
         value = self._return * self._gamma + raw
         if self.update_running_mean:
             self._statistics.update(task, value)
         self._return = 0.0 if terminated or truncated else value
-        scaled = float(raw / self._statistics.deviation(task, self._epsilon))
+        scaled = float(raw / self._statistics.deviation(task))
         return obs, scaled, terminated, truncated, {**info, "raw_reward": raw}
 
 
-class VectorNormalizeRewardPerTask(PerTaskVectorWrapper, RecordConstructorArgs):
+class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     """`NormalizeRewardPerTask` for vector environments, in every autoreset mode.
 
     The environments of a task share its statistics: all their returns of a step are counted, once,
@@ -121,14 +121,11 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper, RecordConstructorArgs):
         gamma: float = 0.99,
         epsilon: float = 1e-8,
     ) -> None:
-        # A plain integer, so that specs go through JSON.
-        num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
-        RecordConstructorArgs.__init__(self, num_tasks=num_tasks, gamma=gamma, epsilon=epsilon)
         super().__init__(env)
-        self._track("reward", num_tasks)
+        self._keep("reward", num_tasks, epsilon)
         self._gamma = check_fraction(gamma, "gamma")
-        self._epsilon = above_zero(epsilon, "epsilon")
         self._returns = np.zeros(self.num_envs)
+        self._everyone = np.ones(self.num_envs, dtype=np.bool_)
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -140,25 +137,20 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper, RecordConstructorArgs):
         self._returns[rows] = 0.0
         return obs, {**infos, "raw_reward": np.zeros(self.num_envs), "_raw_reward": rows}
 
-    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step_wait(self) -> StepResult:
         """Ends a step and scales its rewards."""
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         self._take_tasks(infos, self._due)
         self._returns = self._returns * self._gamma + rewards
-        if self.update_running_mean:
-            played = self._played()
-            self._statistics.update(self._tasks[played], self._returns[played])
-        scaled = rewards / self._statistics.deviation(self._tasks, self._epsilon)
+        self._count(self._returns, self._played())
+        scaled = rewards / self._statistics.deviation(self._which)
         infos["raw_reward"] = rewards
-        infos["_raw_reward"] = np.ones(self.num_envs, dtype=np.bool_)
-        over = self._note_ends(terminated, truncated)
-        self._returns[over] = 0.0
-        if self._same_step:
-            if "final_info" in infos:
-                infos["final_info"] = {
-                    **infos["final_info"],
-                    "raw_reward": np.where(over, rewards, 0.0),
-                    "_raw_reward": over.copy(),
-                }
-            self._take_tasks(infos, over)
+        infos["_raw_reward"] = self._everyone.copy()
+        over = self._note_ends(terminated | truncated)
+        if over is not None:
+            self._returns[over] = 0.0
+            if self._same_step:
+                final = {"raw_reward": np.where(over, rewards, 0.0), "_raw_reward": over.copy()}
+                infos["final_info"] = {**infos["final_info"], **final}
+                self._take_tasks(infos, over)
         return obs, scaled, terminated, truncated, infos

@@ -2,53 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.wrappers.statistics import TaskStatistics
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
-
-
-def count_tasks(
-    has: Callable[[str], bool], get: Callable[[str], Any], num_tasks: int | None, otherwise: int
-) -> tuple[int, Sequence[str] | None]:
-    """How many values ``info["task_id"]`` has in an environment, and their names if it has any.
-
-    Args:
-        has: Whether the environment has an attribute.
-        get: The value of that attribute.
-        num_tasks: The caller's own number, which wins.
-        otherwise: How many there are where the environment says nothing about its tasks.
-    """
-    names = get("task_names") if has("task_names") else None
-    if num_tasks is not None:
-        return num_tasks, names
-    if names is not None:
-        return len(names), names
-    if has("n_total_tasks"):
-        return int(get("n_total_tasks")), None
-    return (max(get("task_ids")) + 1 if has("task_ids") else otherwise), None
-
-
-def task_of(info: Mapping[str, Any], num_tasks: int) -> int:
-    """The ``task_id`` of ``info``, in ``[0, num_tasks - 1]``; 0 where there is but one.
-
-    Raises:
-        ValueError: If it is none of them.
-    """
-    task: Any = info.get("task_id", 0 if num_tasks == 1 else None)
-    if task is None or not 0 <= task < num_tasks:
-        found = "no task_id" if task is None else f"task_id {task!r}"
-        raise ValueError(
-            f"expected info['task_id'] in [0, {num_tasks - 1}], got an info with {found}; pass "
-            "num_tasks= for more tasks, and add a TaskNameWrapper where an environment does not "
-            "say which task it plays"
-        )
-    return int(task)
 
 
 class _KeepsStatistics:
@@ -59,7 +22,24 @@ class _KeepsStatistics:
     """
 
     _statistics: TaskStatistics
+    _ask: Callable[[str], Any]  # reads an attribute of the environment, None if it has none
+    _num_groups: int  # the number of tasks where the environment says nothing
     update_running_mean: bool = True
+
+    def _keep(
+        self,
+        kind: str,
+        num_tasks: int | None,
+        epsilon: float,
+        shape: tuple[int, ...] = (),
+    ) -> None:
+        """Begins statistics of samples of a shape; the caller's own ``num_tasks`` wins."""
+        names = self._ask("task_names")
+        if num_tasks is None:
+            ids = self._ask("task_ids")
+            own = len(names) if names is not None else self._ask("n_total_tasks")
+            num_tasks = own or (self._num_groups if ids is None else max(ids) + 1)
+        self._statistics = TaskStatistics(kind, num_tasks, names, epsilon, shape)
 
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, ready for JSON."""
@@ -69,22 +49,32 @@ class _KeepsStatistics:
         """Takes what `get_state` returned, here or in the other form of this wrapper.
 
         Raises:
+            TypeError: If it is no dict.
             ValueError: If it is of other tasks, of another size, or of something else.
         """
         self._statistics.set_state(state)
 
 
 class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
-    """Keeps statistics of each task of an environment; the task is ``info["task_id"]``.
+    """Keeps statistics of each task of an environment; the task is ``info["task_id"]``."""
 
-    Args:
-        env: Any environment.
-    """
+    _num_groups = 1
 
-    def _track(self, kind: str, num_tasks: int | None, shape: tuple[int, ...] = ()) -> None:
-        """Begins statistics of ``kind``, of samples of shape ``shape``."""
-        n, names = count_tasks(self.env.has_wrapper_attr, self.env.get_wrapper_attr, num_tasks, 1)
-        self._statistics = TaskStatistics(kind, n, names, shape)
+    def _ask(self, name: str) -> Any:
+        return self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None
+
+    def _task_of(self, info: Mapping[str, Any]) -> int:
+        """The task id of ``info``; 0 where there is but one task."""
+        n = self._statistics.num_tasks
+        task: Any = info.get("task_id", 0 if n == 1 else None)
+        if task is None or not 0 <= task < n:
+            found = "no task_id" if task is None else f"task_id {task!r}"
+            raise ValueError(
+                f"expected info['task_id'] in [0, {n - 1}], got an info with {found}; pass "
+                "num_tasks= for more tasks, and add a TaskNameWrapper where an environment does "
+                "not say which task it plays"
+            )
+        return int(task)
 
 
 class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
@@ -92,26 +82,21 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
 
     The task of an episode is its ``infos["task_id"]``; where infos do not have it, it is the index
     of the environment's task group.
-
-    Args:
-        env: One of our vector environments, or a `MetaVectorWrapper` of one.
     """
 
-    def _track(self, kind: str, num_tasks: int | None, shape: tuple[int, ...] = ()) -> None:
-        """Begins statistics of ``kind``, of samples of shape ``shape``."""
-        n, names = count_tasks(
-            self._envs_have, self._first_envs, num_tasks, otherwise=self.meta_batch_size
-        )
-        self._statistics = TaskStatistics(kind, n, names, shape)
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(env)
+        self._num_groups = self.meta_batch_size
         self._tasks = np.arange(self.num_envs) // self.envs_per_task
+        # The tasks as the statistics take them fastest.
+        self._which: Any = self._tasks
 
-    def _take_tasks(self, infos: dict[str, Any], rows: NDArray[np.bool_]) -> None:
-        """Notes the tasks of the episodes that have just begun in ``rows``, shape ``(N,)`` bool.
+    def _ask(self, name: str) -> Any:
+        return self._inner.call(name)[0] if self._envs_have(name) else None
 
-        Raises:
-            ValueError: If one is no task.
-        """
-        if not rows.any():
+    def _take_tasks(self, infos: dict[str, Any], rows: NDArray[np.bool_] | None) -> None:
+        """Notes the tasks of the episodes that have just begun in ``rows``, ``(N,)`` bool."""
+        if rows is None:
             return
         if "task_id" in infos:
             rows = rows & infos.get("_task_id", True)
@@ -124,3 +109,11 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
                 f"expected tasks in [0, {n - 1}], got {int(self._tasks[i])} from environment {i}; "
                 "pass num_tasks= for more"
             )
+        one_each = np.array_equal(self._tasks, np.arange(n))
+        self._which = slice(None) if one_each else self._tasks
+
+    def _count(self, x: NDArray[Any], rows: Any) -> None:
+        """Counts the samples of some environments; ``rows`` is a mask, or a slice for all."""
+        if self.update_running_mean:
+            which = self._which if isinstance(rows, slice) else self._tasks[rows]
+            self._statistics.update(which, x[rows])

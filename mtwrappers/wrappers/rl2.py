@@ -8,6 +8,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.spaces.utils import flatten_space
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import VectorEnv
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import above_zero, check_flag
 from mtwrappers.spaces import append_box, require_floating_box
+from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
 # Where a task can be read, in the order of preference; ``info["task_id"]`` otherwise.
@@ -71,10 +73,9 @@ class RL2Observation(
             self, reward_divisor=reward_divisor, across_episodes=across_episodes
         )
         super().__init__(env)
-        self._code = ActionCode(env.action_space)
-        self.observation_space = _rl2_space(env.observation_space, self._code)
-        self._memory = _Memory(1, self.observation_space, self._code, reward_divisor)
-        self._across = check_flag(across_episodes, "across_episodes")
+        spaces = env.observation_space, env.action_space
+        self._memory = _Memory(1, *spaces, reward_divisor, across_episodes)
+        self.observation_space = self._memory.space
         self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
 
     def reset(
@@ -85,27 +86,24 @@ class RL2Observation(
         task = info.get("task_id")
         if self._reader is not None:
             task = self.env.get_wrapper_attr(self._reader)()
-        new = not self._across or seed is not None or _asks_for_a_trial(options)
-        self._memory.begin(0, task, new)
+        self._memory.begin(0, task, seed is not None or _asks_for_a_task(options))
         return self._memory.append(obs, 0), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
-        """Steps the environment."""
+        """Steps the environment and appends what was done."""
         obs, reward, terminated, truncated, info = self.env.step(action)
-        self._memory.record(0, self._code.encode(action), reward, terminated or truncated)
-        return self._memory.append(obs, 0), reward, terminated, truncated, info
+        memory = self._memory
+        memory.record(0, memory.code.encode(action), reward, terminated or truncated)
+        return memory.append(obs, 0), reward, terminated, truncated, info
 
 
-class VectorRL2Observation(EpisodeVectorWrapper, RecordConstructorArgs):
+class VectorRL2Observation(EpisodeVectorWrapper):
     """`RL2Observation` for vector environments, in every autoreset mode.
 
     A trial begins in an environment as it does there, and with the first reset after `set_tasks`.
     In SAME_STEP ``infos["final_obs"]`` has the action, the reward and ``done`` of the step that
     ended the episode; the observation that begins the next one has the same numbers if the trial
     goes on, and zeros if not.
-
-    The task is what ``get_task_state()`` or ``get_task()`` of the environments says, asked where an
-    episode begins, else ``infos["task_id"]``.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
@@ -115,8 +113,7 @@ class VectorRL2Observation(EpisodeVectorWrapper, RecordConstructorArgs):
             every episode begins with zeros.
 
     Raises:
-        TypeError: If ``env`` is another environment, or its observations or actions are of another
-            kind.
+        TypeError: If ``env``, its observations or its actions are of another kind.
         ValueError: If ``reward_divisor`` is not above zero.
     """
 
@@ -127,20 +124,13 @@ class VectorRL2Observation(EpisodeVectorWrapper, RecordConstructorArgs):
         reward_divisor: float = 1.0,
         across_episodes: bool = True,
     ) -> None:
-        RecordConstructorArgs.__init__(
-            self, reward_divisor=reward_divisor, across_episodes=across_episodes
-        )
         super().__init__(env)
-        n = self.num_envs
-        self._code = ActionCode(env.single_action_space)
-        space = _rl2_space(env.single_observation_space, self._code)
-        self.single_observation_space = space
-        self.observation_space = batch_space(space, n)
-        self._memory = _Memory(n, space, self._code, reward_divisor)
-        self._across = check_flag(across_episodes, "across_episodes")
+        spaces = env.single_observation_space, env.single_action_space
+        self._memory = _Memory(self.num_envs, *spaces, reward_divisor, across_episodes)
+        self.single_observation_space = self._memory.space
+        self.observation_space = batch_space(self._memory.space, self.num_envs)
         self._reader = next((name for name in _TASK_READERS if self._envs_have(name)), None)
-        self._set = np.ones(n, dtype=np.bool_)
-        self._encoded = np.zeros((n, self._code.size))
+        self._set = np.ones(self.num_envs, dtype=np.bool_)
 
     def set_tasks(self, tasks: Any) -> None:
         """Turns each group's environments to a task, whose trial the next reset begins."""
@@ -154,7 +144,7 @@ class VectorRL2Observation(EpisodeVectorWrapper, RecordConstructorArgs):
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         seeds = [seed] * self.num_envs if np.ndim(seed) == 0 else seed
-        new = self._set | _asks_for_a_trial(options) | [s is not None for s in seeds]
+        new = self._set | _asks_for_a_task(options) | [s is not None for s in seeds]
         self._begin(infos, rows, new)
         self._set[rows] = False
         return self._memory.append(obs), infos
@@ -163,55 +153,60 @@ class VectorRL2Observation(EpisodeVectorWrapper, RecordConstructorArgs):
         """Begins a step."""
         self._inner.step_async(actions)
         # Now: the caller may change the array before the step ends.
-        self._encoded = self._code.encode(actions)
+        self._encoded = self._memory.code.encode(actions)
 
-    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step_wait(self) -> StepResult:
         """Ends a step and appends what was done."""
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         began, played = self._due, self._played()
-        over = self._note_ends(terminated, truncated)
+        over = terminated | truncated
+        ended = self._note_ends(over)
         self._memory.record(played, self._encoded[played], rewards[played], over[played])
-        if self._same_step and over.any():
+        if self._same_step and ended is not None:
+            began = ended
             finals = np.full(self.num_envs, None, dtype=object)
-            for i in np.flatnonzero(over):
+            for i in np.flatnonzero(ended):
                 finals[i] = self._memory.append(infos["final_obs"][i], i)
             infos["final_obs"] = finals
-            began = over
-        if began.any():
+        if began is not None:
             self._begin(infos, began, np.zeros_like(began))
         return self._memory.append(obs), rewards, terminated, truncated, infos
 
-    def _begin(
-        self, infos: dict[str, Any], rows: NDArray[np.bool_], new: NDArray[np.bool_]
-    ) -> None:
+    def _begin(self, infos: dict[str, Any], rows: NDArray[Any], new: NDArray[Any]) -> None:
         """Begins episodes in ``rows``: trials where ``new`` or where the task is another."""
         tasks: Any = infos.get("task_id", [None] * self.num_envs)
         if self._reader is not None:
             tasks = self._inner.call(self._reader)
         for i in np.flatnonzero(rows).tolist():
-            self._memory.begin(i, tasks[i], bool(new[i]) or not self._across)
+            self._memory.begin(i, tasks[i], bool(new[i]))
 
 
 class _Memory:
-    """What RL^2 appends to the observations of ``n`` environments: (action, reward, done).
+    """What RL^2 appends to the observations of ``n`` environments: (action, reward, done)."""
 
-    Args:
-        n: How many environments.
-        space: The space of an observation with what is appended, shape ``(O + A + 2,)``.
-        code: How actions are written.
-        reward_divisor: Rewards are divided by this.
-    """
-
-    def __init__(self, n: int, space: Box, code: ActionCode, reward_divisor: float) -> None:
-        self._dtype: Any = space.dtype
+    def __init__(
+        self,
+        n: int,
+        observation_space: Space[Any],
+        action_space: Space[Any],
+        reward_divisor: float,
+        across_episodes: bool,
+    ) -> None:
+        self.code = ActionCode(action_space)
+        low = np.concatenate([self.code.low, [-np.inf, 0.0]])
+        high = np.concatenate([self.code.high, [np.inf, 1.0]])
+        self.space = append_box(require_floating_box(observation_space, "given rewards"), low, high)
+        self._dtype: Any = self.space.dtype
         self._divisor = above_zero(reward_divisor, "reward_divisor")
-        self._tails = np.zeros((n, code.size + 2), dtype=self._dtype)
+        self._across = check_flag(across_episodes, "across_episodes")
+        self._tails = np.zeros((n, len(low)), dtype=self._dtype)
         self._tasks: list[Any] = [None] * n
         self._played = np.zeros(n, dtype=np.bool_)
 
     def begin(self, i: int, task: Any, new: bool) -> None:
         """Begins an episode of environment ``i``; a trial if ``new`` or if the task is another."""
-        if new or not data_equivalence(task, self._tasks[i], exact=True):
+        stays = self._across and not new and data_equivalence(task, self._tasks[i], exact=True)
+        if not stays:
             self._tails[i] = 0
             self._played[i] = False
         elif self._played[i]:
@@ -220,7 +215,7 @@ class _Memory:
         self._tasks[i] = copy.deepcopy(task)
 
     def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, over: Any) -> None:
-        """Takes the step of some environments: ``rows`` is an index, or a mask of shape (n,)."""
+        """Takes a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""
         self._tails[rows, :-2] = encoded
         self._tails[rows, -2] = rewards / self._divisor
         self._tails[rows, -1] = over
@@ -238,42 +233,31 @@ class ActionCode:
         low: The least values of an encoded action or of zeros, shape ``(A,)``.
         high: The greatest values, shape ``(A,)``.
         size: ``A``, how many numbers an action takes.
-
-    Args:
-        space: A `Box`, `Discrete`, `MultiDiscrete` or `MultiBinary`.
-
-    Raises:
-        TypeError: If it is another space.
     """
 
     def __init__(self, space: Space[Any]) -> None:
-        self._ndim = len(space.shape or ())
-        self._columns: NDArray[Any] | None = None
-        if isinstance(space, Box):
-            self._bounds = space.low.ravel(), space.high.ravel()
-        elif isinstance(space, MultiBinary):
-            size = int(np.prod(space.shape))
-            self._bounds = np.zeros(size), np.ones(size)
-        elif isinstance(space, (Discrete, MultiDiscrete)):
-            sizes = np.atleast_1d(space.n if isinstance(space, Discrete) else space.nvec.ravel())
-            starts = np.atleast_1d(np.ravel(space.start))
-            # The entry of the action that each number shows, and the value that makes it a one.
-            self._columns = np.repeat(np.arange(len(sizes)), sizes)
-            self._values = np.concatenate(
-                [start + np.arange(n) for start, n in zip(starts, sizes, strict=True)]
-            )
-            self._bounds = np.zeros(len(self._values)), np.ones(len(self._values))
-        else:
+        if not isinstance(space, (Box, Discrete, MultiDiscrete, MultiBinary)):
             raise TypeError(
                 f"expected a Box, Discrete, MultiDiscrete or MultiBinary action space, got {space}"
             )
-        self.low, self.high = np.minimum(self._bounds[0], 0), np.maximum(self._bounds[1], 0)
+        self._ndim = len(space.shape or ())
+        flat: Any = flatten_space(space)
+        self._bounds = flat.low, flat.high
+        self.low, self.high = np.minimum(flat.low, 0), np.maximum(flat.high, 0)
         self.size = len(self.low)
+        # Of one-hots: the entry of the action that a number shows, and what makes it a one.
+        self._columns: NDArray[Any] | None = None
+        if isinstance(space, (Discrete, MultiDiscrete)):
+            sizes = np.ravel(space.n if isinstance(space, Discrete) else space.nvec)
+            self._columns = np.repeat(np.arange(len(sizes)), sizes)
+            first = np.cumsum(sizes) - sizes - np.ravel(space.start)
+            self._values = np.arange(self.size) - np.repeat(first, sizes)
 
     def encode(self, actions: Any) -> NDArray[Any]:
         """A new array of one action, shape ``(A,)``, or of ``N`` actions, shape ``(N, A)``."""
         given = np.asarray(actions)
-        given = given.reshape((*given.shape[: given.ndim - self._ndim], -1))
+        if self._ndim != 1:
+            given = given.reshape((*given.shape[: given.ndim - self._ndim], -1))
         if self._columns is None:
             encoded: NDArray[Any] = np.minimum(np.maximum(given, self._bounds[0]), self._bounds[1])
         else:
@@ -281,18 +265,7 @@ class ActionCode:
         return encoded
 
 
-def _rl2_space(space: Space[Any], code: ActionCode) -> Box:
-    """The space of (observation, action, reward, done), shape ``(O + A + 2,)``.
-
-    Raises:
-        TypeError: If ``space`` is no floating-point 1-D Box.
-    """
-    box = require_floating_box(space, "given rewards")
-    low = np.concatenate([code.low, [-np.inf, 0.0]])
-    return append_box(box, low, np.concatenate([code.high, [np.inf, 1.0]]))
-
-
-def _asks_for_a_trial(options: dict[str, Any] | None) -> bool:
+def _asks_for_a_task(options: dict[str, Any] | None) -> bool:
     """Whether the options of a reset set or draw a task."""
     options = options or {}
     return "task_state" in options or bool(options.get("resample_task"))

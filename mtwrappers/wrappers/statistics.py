@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_mapping, positive
+from mtwrappers.checks import above_zero, check_mapping, positive
 
 # As in Gymnasium's RunningMeanStd: a variance of one that counts as a ten-thousandth of a sample.
 PRIOR_COUNT = 1e-4
@@ -21,13 +21,14 @@ class TaskStatistics:
     Attributes:
         mean: Shape ``(num_tasks, *shape)``, float64.
         m2: The sums of squared deviations from the mean, likewise.
-        count: How many samples, shape ``(num_tasks,)`` with a 1 for each axis of ``shape``.
+        count: How many samples, likewise: arrays of one shape are divided fastest.
 
     Args:
         kind: What is counted; a state of another kind is refused.
         num_tasks: How many tasks.
         task_names: Their names, if known; a state of tasks with other names is refused. Ignored
             if there are more or fewer than ``num_tasks``.
+        epsilon: Added to the variances, which keeps divisions away from zero.
         shape: The shape of a sample.
     """
 
@@ -36,58 +37,72 @@ class TaskStatistics:
         kind: str,
         num_tasks: int,
         task_names: Sequence[str] | None,
+        epsilon: float,
         shape: tuple[int, ...] = (),
     ) -> None:
         self.kind = kind
         self.num_tasks = positive(num_tasks, "num_tasks")
         named = task_names is not None and len(task_names) == self.num_tasks
         self.task_names = list(task_names) if named and task_names is not None else None
-        self.count = np.full((self.num_tasks,) + (1,) * len(shape), PRIOR_COUNT)
+        self.epsilon = above_zero(epsilon, "epsilon")
         self.mean = np.zeros((self.num_tasks, *shape))
         self.m2 = np.full_like(self.mean, PRIOR_COUNT)
+        self.count = np.full_like(self.mean, PRIOR_COUNT)
 
     def update(self, tasks: Any, x: Any) -> None:
-        """Counts samples (Chan, Golub and LeVeque 1983; for one sample this is Welford 1962).
+        """Counts samples (Welford 1962; Chan, Golub and LeVeque 1983 for several of a task).
 
         Args:
-            tasks: The task of each sample, shape ``(n,)`` int; or one task, an ``int``.
+            tasks: The task of each sample, shape ``(n,)`` int; or, with the same result and
+                faster, ``slice(None)`` for one sample of every task, or one task, an ``int``.
             x: The samples, shape ``(n, *shape)``; or one sample of shape ``shape``.
         """
-        if isinstance(tasks, int) or len(set(tasks.tolist())) == len(tasks):
-            self._merge(tasks, 1.0, x, 0.0)
+        if isinstance(tasks, np.ndarray):
+            self._update_repeated(tasks, x)
             return
-        n = self._sums(tasks, np.ones(len(tasks))).reshape(self.count.shape)
-        mean = self._sums(tasks, x) / np.maximum(n, 1.0)
-        deviation = x - mean[tasks]
-        # Where n is zero nothing changes.
-        self._merge(slice(None), n, mean, self._sums(tasks, deviation * deviation))
+        self.count[tasks] = count = self.count[tasks] + 1.0
+        before = self.mean[tasks]
+        delta = x - before
+        self.mean[tasks] = after = before + delta / count
+        self.m2[tasks] += delta * (x - after)
 
-    def _merge(self, rows: Any, n: Any, mean: Any, m2: Any) -> None:
-        """Joins ``n`` samples of each of ``rows``, which differ, with this mean and ``m2``."""
-        before, total = self.mean[rows], self.count[rows] + n
-        delta = (mean - before) * n
-        self.mean[rows] = after = before + delta / total
-        self.m2[rows] += m2 + delta * (mean - after)
-        self.count[rows] = total
-
-    def _sums(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> NDArray[np.float64]:
-        """The sum of the samples of each task, shape ``(num_tasks, *x.shape[1:])``."""
+    def _update_repeated(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
+        """Counts samples of which some may be of the same task."""
         width = math.prod(x.shape[1:])
         cells = tasks if x.ndim == 1 else (tasks[:, None] * width + np.arange(width)).ravel()
-        sums: NDArray[Any] = np.bincount(cells, x.ravel(), minlength=self.num_tasks * width)
-        return sums.reshape(self.num_tasks, *x.shape[1:])
 
-    def deviation(self, tasks: Any, epsilon: float) -> Any:
+        def sums(values: NDArray[Any]) -> NDArray[Any]:
+            return np.bincount(cells, values.ravel(), self.mean.size).reshape(self.mean.shape)
+
+        n = np.bincount(tasks, np.ones(len(tasks)), self.num_tasks)
+        n = n if x.ndim == 1 else n[:, None]
+        mean = sums(x) / np.maximum(n, 1.0)
+        deviation = x - mean.take(tasks, axis=0)
+        # Where n is zero nothing changes.
+        delta = (mean - self.mean) * n
+        self.count += n
+        self.mean += delta / self.count
+        self.m2 += sums(deviation * deviation) + delta * (mean - self.mean)
+
+    def deviation(self, tasks: Any) -> Any:
         r"""The standard deviations :math:`\sqrt{\mathrm{Var} + \epsilon}` of some tasks.
 
         Args:
-            tasks: Shape ``(n,)`` int, or one ``int``.
-            epsilon: Added to the variances.
+            tasks: As in `update`.
 
         Returns:
             Shape ``(n, *shape)``, or ``shape`` for one task.
         """
-        return np.sqrt(self.m2[tasks] / self.count[tasks] + epsilon)
+        if isinstance(tasks, np.ndarray):
+            return self.deviation(slice(None)).take(tasks, axis=0)
+        return np.sqrt(self.m2[tasks] / self.count[tasks] + self.epsilon)
+
+    def normalize(self, tasks: Any, x: NDArray[Any]) -> NDArray[np.float64]:
+        """Samples of some tasks, as in `update`, less their mean, divided by their deviation."""
+        several = isinstance(tasks, np.ndarray)
+        mean = self.mean.take(tasks, axis=0) if several else self.mean[tasks]
+        normalized: NDArray[np.float64] = (x - mean) / self.deviation(tasks)
+        return normalized
 
     def get_state(self) -> dict[str, Any]:
         """All of it, ready for JSON."""
@@ -95,13 +110,13 @@ class TaskStatistics:
             "kind": self.kind,
             "num_tasks": self.num_tasks,
             "task_names": None if self.task_names is None else list(self.task_names),
-            "count": self.count.ravel().tolist(),
+            "count": self.count.reshape(self.num_tasks, -1)[:, 0].tolist(),
             "mean": self.mean.tolist(),
             "m2": self.m2.tolist(),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned, in place.
+        """Takes what `get_state` returned.
 
         Raises:
             TypeError: If it is no dict.
@@ -118,12 +133,11 @@ class TaskStatistics:
             raise ValueError(
                 f"expected statistics of the tasks {self.task_names}, got those of {list(names)}"
             )
-        arrays: dict[str, NDArray[np.float64]] = {}
+        arrays: list[NDArray[np.float64]] = []
         for key in ("mean", "m2", "count"):
-            own = getattr(self, key)
-            shape = own.ravel().shape if key == "count" else own.shape
+            shape = (self.num_tasks,) if key == "count" else self.mean.shape
             try:
-                given = np.asarray(state.get(key), dtype=np.float64)
+                given = np.array(state.get(key), dtype=np.float64)
             except (TypeError, ValueError):
                 given = np.empty(())
             if given.shape != shape:
@@ -131,6 +145,6 @@ class TaskStatistics:
                     f"expected {key} of shape {shape} in the statistics, got one of shape "
                     f"{given.shape}"
                 )
-            arrays[key] = given.reshape(own.shape)
-        for key, given in arrays.items():
-            getattr(self, key)[...] = given
+            arrays.append(given)
+        self.mean, self.m2, count = arrays
+        self.count[...] = count.reshape(-1, *[1] * (self.mean.ndim - 1))

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import gymnasium
-from gymnasium.spaces import Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_callable, check_index, positive
 from mtwrappers.spaces import append_onehot, onehot_template, require_flat_box
+
+W = TypeVar("W")
 
 
 class TaskOnehotWrapper(
@@ -50,35 +51,30 @@ class TaskOnehotWrapper(
             env.observation_space, "the observation space to append a one-hot to"
         )
         self.observation_space = append_onehot(box, n_total_tasks)
+        # As an MTEnv names the space of the observation before the one-hot.
+        self.env_observation_space = box
+        self.n_total_tasks = n_total_tasks
         self._task_index = index
         self._size = box.shape[0]
         self._template = onehot_template(box, index, n_total_tasks)
-
-    @property
-    def n_total_tasks(self) -> int:
-        """The length of the one-hot."""
-        return int(self._template.shape[0] - self._size)
-
-    @property
-    def env_observation_space(self) -> Space[Any]:
-        """The space of the observation before the one-hot, as an `MTEnv` names it."""
-        return self.env.observation_space
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         """Resets the environment."""
         obs, info = self.env.reset(seed=seed, options=options)
-        out = self._template.copy()
-        out[: self._size] = obs
-        return out, {**info, "task_id": self._task_index}
+        return self._append(obs), {**info, "task_id": self._task_index}
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         """Steps the environment."""
         obs, reward, terminated, truncated, info = self.env.step(action)
+        info = {**info, "task_id": self._task_index}
+        return self._append(obs), reward, terminated, truncated, info
+
+    def _append(self, obs: NDArray[Any]) -> NDArray[Any]:
         out = self._template.copy()
         out[: self._size] = obs
-        return out, reward, terminated, truncated, {**info, "task_id": self._task_index}
+        return out
 
     @classmethod
     def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:
@@ -93,15 +89,11 @@ class TaskOnehotWrapper(
         for i, cons in enumerate(env_cons):
             check_callable(cons, f"the constructor of task {i}")
         return [
-            functools.partial(_construct, cls, cons, i, len(env_cons))
+            functools.partial(construct, cls, cons, i, len(env_cons))
             for i, cons in enumerate(env_cons)
         ]
 
 
-def _construct(
-    cls: type[TaskOnehotWrapper],
-    env_cons: Callable[[], gymnasium.Env[Any, Any]],
-    task_index: int,
-    n_total_tasks: int,
-) -> TaskOnehotWrapper:
-    return cls(env_cons(), task_index, n_total_tasks)
+def construct(cls: Callable[..., W], env_cons: Callable[[], Any], *args: Any) -> W:
+    """What ``cls`` makes of a new environment; a partial of it pickles as a lambda does not."""
+    return cls(env_cons(), *args)

@@ -9,6 +9,8 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
+from mtwrappers.wrappers.task_onehot import construct
+
 
 class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Terminates an episode at the first step whose ``info["success"]`` is true.
@@ -55,10 +57,4 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
 
         It is the vectorised form: ``MetaParallelEnvExecutor(wrap_env_cons_list(makers), M, K)``.
         """
-        return [functools.partial(_construct, cls, cons, key) for cons in env_cons]
-
-
-def _construct(
-    cls: type[TerminateOnSuccess], env_cons: Callable[[], gymnasium.Env[Any, Any]], key: str
-) -> TerminateOnSuccess:
-    return cls(env_cons(), key)
+        return [functools.partial(construct, cls, cons, key) for cons in env_cons]

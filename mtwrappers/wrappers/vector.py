@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
+
+from mtwrappers.vector.base import MetaVectorEnv, StepResult
 
 if TYPE_CHECKING:
     _Base = VectorWrapper[Any, Any, Any, Any, Any]
@@ -20,8 +22,8 @@ class MetaVectorWrapper(_Base):
     """A `gymnasium.vector.VectorWrapper` that forwards what Gymnasium's leave behind.
 
     ``call``, ``get_attr``, ``set_attr``, ``set_tasks``, ``step_async``, ``autoreset_mode`` and the
-    sizes reach through it. A subclass overrides `reset` and `step_wait`, and `step` and
-    `step_async` only if it changes actions.
+    sizes reach through it. A subclass overrides `reset` and `step_wait`, and `step_async` only if
+    it changes actions.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
@@ -53,7 +55,7 @@ class MetaVectorWrapper(_Base):
                 "that a SyncVectorEnv takes"
             )
         super().__init__(env)
-        self._inner: Any = env
+        self._inner = cast("MetaVectorEnv", env)
 
     @property
     def autoreset_mode(self) -> AutoresetMode:
@@ -64,14 +66,14 @@ class MetaVectorWrapper(_Base):
     @property
     def meta_batch_size(self) -> int:
         """``M``, how many task groups."""
-        return int(self._inner.meta_batch_size)
+        return self._inner.meta_batch_size
 
     @property
     def envs_per_task(self) -> int:
         """``K``, how many environments per task group."""
-        return int(self._inner.envs_per_task)
+        return self._inner.envs_per_task
 
-    def step(self, actions: Any) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step(self, actions: Any) -> StepResult:
         """Steps every environment."""
         self.step_async(actions)
         return self.step_wait()
@@ -80,10 +82,9 @@ class MetaVectorWrapper(_Base):
         """Begins a step."""
         self._inner.step_async(actions)
 
-    def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
+    def step_wait(self) -> StepResult:
         """Ends the step that `step_async` began."""
-        result: tuple[Any, Any, Any, Any, dict[str, Any]] = self._inner.step_wait()
-        return result
+        return self._inner.step_wait()
 
     def set_tasks(self, tasks: Any) -> None:
         """Turns each group's environments to a task."""
@@ -91,13 +92,11 @@ class MetaVectorWrapper(_Base):
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method, or reads an attribute, of each environment."""
-        result: tuple[Any, ...] = self._inner.call(name, *args, **kwargs)
-        return result
+        return self._inner.call(name, *args, **kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of each environment."""
-        result: tuple[Any, ...] = self._inner.get_attr(name)
-        return result
+        return self._inner.get_attr(name)
 
     def set_attr(self, name: str, values: Any) -> None:
         """Sets an attribute of each environment."""
@@ -105,39 +104,37 @@ class MetaVectorWrapper(_Base):
 
 
 class EpisodeVectorWrapper(MetaVectorWrapper):
-    """Knows in which environments a step begins an episode, in every autoreset mode.
-
-    Args:
-        env: One of our vector environments, or a `MetaVectorWrapper` of one.
-    """
+    """Knows in which environments a step begins an episode, in every autoreset mode."""
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         super().__init__(env)
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = self.autoreset_mode is AutoresetMode.NEXT_STEP
-        # The environments that the next step resets instead of playing: in NEXT_STEP alone.
-        self._due = np.zeros(self.num_envs, dtype=np.bool_)
+        # The environments that the next step resets instead of playing, shape (N,) bool; None if
+        # there are none, as always outside of NEXT_STEP.
+        self._due: NDArray[np.bool_] | None = None
 
     def _reset_rows(self, options: dict[str, Any] | None) -> NDArray[np.bool_]:
         """Which environments a reset with these options resets, shape ``(N,)``."""
         mask = (options or {}).get("reset_mask")
         rows = np.ones(self.num_envs, np.bool_) if mask is None else np.array(mask, np.bool_)
-        self._due = self._due & ~rows
+        if self._due is not None:
+            self._due = _some(self._due & ~rows)
         return rows
 
     def _played(self) -> Any:
         """Which environments the present step plays: a mask of shape ``(N,)``, or a slice."""
-        return ~self._due if self._next_step else slice(None)
+        return slice(None) if self._due is None else ~self._due
 
-    def _note_ends(self, terminated: Any, truncated: Any) -> NDArray[np.bool_]:
-        """Which environments' episodes the present step ended, shape ``(N,)``."""
-        over: NDArray[np.bool_] = terminated | truncated
-        if self._next_step:
-            self._due = over
-        return over
+    def _note_ends(self, over: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+        """Returns which episodes the present step ended, shape ``(N,)``, or ``None`` for none."""
+        ended = _some(over)
+        self._due = ended if self._next_step else None
+        return ended
 
     def _envs_have(self, name: str) -> bool:
         return all(self._inner.call("has_wrapper_attr", name))
 
-    def _first_envs(self, name: str) -> Any:
-        return self._inner.call(name)[0]
+
+def _some(rows: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    return rows if np.count_nonzero(rows) else None
