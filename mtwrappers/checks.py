@@ -1,4 +1,4 @@
-"""Checks of what callers give."""
+"""Checks of what callers give: each returns the value, or says what was expected and what came."""
 
 from __future__ import annotations
 
@@ -28,6 +28,14 @@ def not_negative(value: Any, name: str) -> int:
     if number < 0:
         raise ValueError(f"{name} must be zero or a positive integer, got {value!r}")
     return number
+
+
+def check_index(value: Any, n: int, name: str) -> int:
+    """Returns ``value`` as an ``int`` in [0, n - 1], or raises `ValueError`."""
+    index = _whole(value)
+    if not 0 <= index < n:
+        raise ValueError(f"{name} must be an integer in [0, {n - 1}], got {value!r}")
+    return index
 
 
 def _whole(value: Any) -> int:
@@ -66,12 +74,17 @@ def check_callable(value: Any, name: str) -> Any:
     return value
 
 
-def check_list(value: Any, name: str, what: str) -> list[Any]:
-    """Returns ``value``, an iterable of one or more, as a list; ``what`` names one of them.
+def check_mapping(value: Any, name: str) -> Mapping[Any, Any]:
+    """Returns ``value`` if it is a dict or the like, or raises `TypeError`."""
+    if not isinstance(value, Mapping):
+        raise TypeError(f"{name} must be a dict, got {value!r}")
+    return value
 
-    Raises:
-        TypeError: If it is no list or the like.
-        ValueError: If it is empty.
+
+def check_list(value: Any, name: str, what: str) -> list[Any]:
+    """Returns an iterable as a list, or raises `TypeError`, or `ValueError` if it is empty.
+
+    ``what`` is what one of its items is called.
     """
     if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
         raise TypeError(f"{name} must be a list of at least one {what}, got {value!r}")
@@ -79,6 +92,18 @@ def check_list(value: Any, name: str, what: str) -> list[Any]:
     if not items:
         raise ValueError(f"{name} must hold at least one {what}, got none")
     return items
+
+
+def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
+    """Returns ``n`` strings as a tuple, or raises `TypeError` or `ValueError`."""
+    if task_names is None:
+        return None
+    names = tuple(check_list(task_names, "task_names", "name"))
+    if not all(isinstance(name, str) for name in names):
+        raise TypeError(f"task_names must be strings, got {task_names!r}")
+    if len(names) != n:
+        raise ValueError(f"task_names must hold one name for each of {n} tasks, got {task_names!r}")
+    return names
 
 
 def check_env(value: Any, name: str, method: str | None = None) -> Any:
@@ -90,19 +115,8 @@ def check_env(value: Any, name: str, method: str | None = None) -> Any:
     return value
 
 
-def check_mapping(value: Any, name: str) -> Mapping[Any, Any]:
-    """Returns ``value`` if it is a dict or the like, or raises `TypeError`."""
-    if not isinstance(value, Mapping):
-        raise TypeError(f"{name} must be a dict, got {value!r}")
-    return value
-
-
 def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
-    """Returns a callable ``(key, value)`` for figures, by default of the logger ``mtwrappers``.
-
-    Raises:
-        TypeError: If it is neither callable nor a logger.
-    """
+    """Returns a callable ``(key, value)`` for figures, by default of the logger ``mtwrappers``."""
     if sink is None:
         sink = logging.getLogger("mtwrappers")
     if isinstance(sink, logging.Logger):
@@ -113,23 +127,10 @@ def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
     return sink
 
 
-def check_index(value: Any, n: int, name: str) -> int:
-    """Returns ``value`` as an ``int`` in [0, n - 1], or raises `ValueError`."""
-    index = _whole(value)
-    if not 0 <= index < n:
-        raise ValueError(f"{name} must be an integer in [0, {n - 1}], got {value!r}")
-    return index
-
-
 def check_options(options: dict[str, Any] | None, known: Collection[str], what: str) -> None:
-    """Checks the options of a reset.
+    """Refuses options of a reset that speak of tasks and are unknown, with a `ValueError`.
 
-    Options that do not speak of tasks may be somebody else's: Minari and Gymnasium's wrappers pass
-    their own.
-
-    Raises:
-        TypeError: If they are no dict.
-        ValueError: If one speaks of a task and is unknown.
+    Others may be somebody else's: Minari and Gymnasium's wrappers pass their own.
     """
     if options is None:
         return
@@ -144,40 +145,12 @@ def check_options(options: dict[str, Any] | None, known: Collection[str], what: 
 def check_keywords(
     given: Iterable[str], known: Iterable[str], what: str, hints: Mapping[str, str] | None = None
 ) -> None:
-    """Checks the names of keyword arguments.
+    """Refuses an unknown keyword argument with a `TypeError` that names what comes close.
 
-    Args:
-        given: The names that came.
-        known: The names that there are.
-        what: What takes them, for the message.
-        hints: What to say of a name that is known elsewhere.
-
-    Raises:
-        TypeError: If a name is unknown; the message names what comes close.
+    ``hints`` says what to tell of a name that is known elsewhere.
     """
     names = sorted(known)
-    for name in given:
-        if name in names:
-            continue
-        hint = (hints or {}).get(name)
-        close = difflib.get_close_matches(name, names, n=3)
-        if hint is None and close:
-            hint = f"did you mean {' or '.join(repr(match) for match in close)}?"
-        raise TypeError(f"{what} takes no {name!r}: {hint or f'it takes {names}'}")
-
-
-def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...] | None:
-    """Returns the names as a tuple.
-
-    Raises:
-        TypeError: If they are no list of strings.
-        ValueError: If there is not exactly one name for each of ``n`` task ids.
-    """
-    if task_names is None:
-        return None
-    names = tuple(check_list(task_names, "task_names", "name"))
-    if not all(isinstance(name, str) for name in names):
-        raise TypeError(f"task_names must be strings, got {task_names!r}")
-    if len(names) != n:
-        raise ValueError(f"task_names must hold one name for each of {n} tasks, got {task_names!r}")
-    return names
+    for name in (name for name in given if name not in names):
+        close = " or ".join(map(repr, difflib.get_close_matches(name, names)))
+        hint = f"did you mean {close}?" if close else f"it takes {names}"
+        raise TypeError(f"{what} takes no {name!r}: {(hints or {}).get(name, hint)}")

@@ -132,26 +132,16 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         Returns:
             The seed that was used, in a list of one.
         """
-        value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
-        self._env_seed = value
-        self._np_random = seeding.env_generator(value)
-        self._np_random_seed = value
-        return [value]
+        self._env_seed = self._np_random_seed = seeding.chosen_seed(seed)
+        self._np_random = seeding.env_generator(self._env_seed)
+        return [self._env_seed]
 
     def seed_task(self, seed: int | None = None) -> list[int]:
-        """Seeds the task stream and the space of ``task_obs``.
-
-        Args:
-            seed: Zero or greater; ``None`` takes entropy.
-
-        Returns:
-            The seed that was used, in a list of one.
-        """
-        value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
-        self._task_seed = value
-        self._np_random_task = seeding.task_generator(value)
-        self.task_observation_space.seed(value)
-        return [value]
+        """Seeds the task stream and the space of ``task_obs``, as `seed` does the environment's."""
+        self._task_seed = seeding.chosen_seed(seed)
+        self._np_random_task = seeding.task_generator(self._task_seed)
+        self.task_observation_space.seed(self._task_seed)
+        return [self._task_seed]
 
     @property
     def np_random_task(self) -> Generator:
@@ -160,8 +150,10 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         Raises:
             SeedNotSetError: If no task seed was set.
         """
-        self.assert_task_seed_is_set()
-        assert self._np_random_task is not None
+        if self._np_random_task is None:
+            raise SeedNotSetError(
+                "the task seed is not set: call seed_task(s) or reset(seed=s) first"
+            )
         return self._np_random_task
 
     def assert_env_seed_is_set(self) -> None:
@@ -173,10 +165,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     def assert_task_seed_is_set(self) -> None:
         """Raises `SeedNotSetError` unless the task stream was seeded."""
-        if self._task_seed is None:
-            raise SeedNotSetError(
-                "the task seed is not set: call seed_task(s) or reset(seed=s) first"
-            )
+        _ = self.np_random_task
 
     # Episodes.
 
@@ -198,29 +187,22 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             ValueError: If both options are given.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """
-        if options is not None:
-            check_mapping(options, "options of reset")
-        resample = bool(options and options.get("resample_task"))
-        if resample and options and "task_state" in options:
+        asked = check_mapping({} if options is None else options, "options of reset")
+        resample = asked.get("resample_task")
+        if resample and "task_state" in asked:
             raise ValueError(
                 "options must hold task_state or resample_task, not both; got "
-                f"task_state={options['task_state']!r} and resample_task=True"
+                f"task_state={asked['task_state']!r} and resample_task=True"
             )
         if seed is not None:
             self.seed(seed)
             self.seed_task(seed)
         if resample:
             self.reset_task_state()
-        elif options and "task_state" in options:
-            self.set_task_state(options["task_state"])
+        elif "task_state" in asked:
+            self.set_task_state(asked["task_state"])
         return {}, {}
 
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol, made of ``env_obs`` and the task's own."""
         return {"env_obs": env_obs, "task_obs": self.get_task_obs()}
-
-
-def without_task_options(options: dict[str, Any] | None) -> dict[str, Any] | None:
-    """The options that are left for the environment below, in a dict of their own."""
-    rest = {k: v for k, v in (options or {}).items() if k not in TASK_OPTIONS}
-    return rest or None

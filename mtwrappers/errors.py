@@ -27,32 +27,24 @@ class WorkerDiedError(RuntimeError):
 class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised itself)
     """The traceback of an exception in a worker, as the cause of the one raised here."""
 
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.text = text
-
     def __str__(self) -> str:
-        return f"\n{self.text}"
+        return f"\n{self.args[0]}"
 
 
 def with_context(exc: Exception, where: str) -> Exception:
-    """The same exception, with a message that starts with ``where``.
+    """A copy of an exception, with a message that starts with ``where``: ``"environment 3"``.
 
     It is an instance of the type of ``exc`` and has all its fields (``args``, ``errno``,
     ``filename``, a class's own), so whoever catches ``exc`` catches and reads it as before. It
     pickles; fields that do not pickle are left behind then. A type that cannot be subclassed
     becomes a ``RuntimeError`` whose message names it.
-
-    Args:
-        exc: The exception, which is not changed.
-        where: What failed, such as ``"environment 3"``.
     """
     kind = exc.kind if isinstance(exc, _Placed) else type(exc)
     return _build(kind, f"{where}: {str(exc) or kind.__name__}", _fields(exc))
 
 
 class _Placed(Exception):  # noqa: N818 (a mixin)
-    """The part of an exception with context that is not its own type's."""
+    """What an exception with context has besides its own type."""
 
     kind: type[Exception]
     message: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -33,11 +33,6 @@ class TaskHistory:
     ((2.5,), array([nan,  1., nan]), array([ 1., nan]))
     """
 
-    _task: int | None
-    _steps: int
-    _return: float
-    _success: bool | None
-
     def __init__(self, num_tasks: int, groups: Sequence[int] | None = None) -> None:
         self.num_tasks = num_tasks
         self._groups = list(range(num_tasks)) if groups is None else [int(g) for g in groups]
@@ -45,9 +40,10 @@ class TaskHistory:
 
     def reset(self) -> None:
         """Forgets everything."""
-        self._tasks = [_Episodes() for _ in range(self.num_tasks)]
-        self._by_group = [_Episodes() for _ in range(self.num_groups)]
-        self._drop()
+        # The (return, success) of each of the last episodes, the oldest first.
+        self._tasks = [_window() for _ in range(self.num_tasks)]
+        self._by_group = [_window() for _ in range(self.num_groups)]
+        self.begin(None)
 
     # What strategies read.
 
@@ -62,33 +58,34 @@ class TaskHistory:
 
     def returns(self, task: int) -> tuple[float, ...]:
         """The undiscounted returns of the last episodes of ``task``, the oldest first."""
-        return tuple(self._tasks[task].returns)
+        return tuple(episode_return for episode_return, _ in self._tasks[task])
 
     def successes(self, task: int) -> tuple[bool | None, ...]:
         """Whether each of them was a success; ``None`` where the infos did not say."""
-        return tuple(self._tasks[task].successes)
+        return tuple(success for _, success in self._tasks[task])
 
     @property
     def mean_returns(self) -> NDArray[np.float64]:
         """The mean of `returns` of each task, shape ``(num_tasks,)``; NaN before an episode."""
-        return np.array([_mean(episodes.returns) for episodes in self._tasks])
+        return np.array([_mean(r for r, _ in episodes) for episodes in self._tasks])
 
     @property
     def success_rates(self) -> NDArray[np.float64]:
         """The mean of `successes` of each task, shape ``(num_tasks,)``; NaN where none is known."""
-        return np.array([_mean(episodes.successes) for episodes in self._tasks])
+        return np.array([_mean(s for _, s in episodes) for episodes in self._tasks])
 
     @property
     def group_success_rates(self) -> NDArray[np.float64]:
         """The success rate of each group's last episodes, shape ``(num_groups,)``; NaN if none."""
-        return np.array([_mean(episodes.successes) for episodes in self._by_group])
+        return np.array([_mean(s for _, s in episodes) for episodes in self._by_group])
 
     # What environments record.
 
     def begin(self, task: int | None) -> None:
-        """Begins an episode of ``task``; ``None`` is one that is not to be recorded."""
-        self._drop()
+        """Begins an episode of ``task``; ``None`` says that none is being played."""
         self._task = task
+        self._steps, self._return = 0, 0.0
+        self._success: bool | None = None
 
     def step(self, reward: float, over: bool, info: Mapping[str, Any]) -> None:
         """Counts a step of the present episode, and records the episode if it is ``over``."""
@@ -107,13 +104,8 @@ class TaskHistory:
         """Records the present episode, if it had a step and was not recorded already."""
         if self._steps and self._task is not None:
             for episodes in (self._tasks[self._task], self._by_group[self._groups[self._task]]):
-                episodes.returns.append(float(self._return))
-                episodes.successes.append(self._success)
-        self._drop()
-
-    def _drop(self) -> None:
-        self._task = self._success = None
-        self._steps, self._return = 0, 0.0
+                episodes.append((float(self._return), self._success))
+        self.begin(None)
 
     # Checkpoints.
 
@@ -121,8 +113,8 @@ class TaskHistory:
         """Everything, the present episode included, ready for JSON."""
         return {
             "groups": list(self._groups),
-            "tasks": [episodes.get_state() for episodes in self._tasks],
-            "by_group": [episodes.get_state() for episodes in self._by_group],
+            "tasks": [list(map(list, episodes)) for episodes in self._tasks],
+            "by_group": [list(map(list, episodes)) for episodes in self._by_group],
             "episode": [self._task, self._steps, self._return, self._success],
         }
 
@@ -136,24 +128,15 @@ class TaskHistory:
             raise ValueError(
                 f"expected a history with groups {self._groups}, got one with {state['groups']}"
             )
-        self._tasks = [_Episodes(*rows) for rows in state["tasks"]]
-        self._by_group = [_Episodes(*rows) for rows in state["by_group"]]
+        self._tasks = [_window(episodes) for episodes in state["tasks"]]
+        self._by_group = [_window(episodes) for episodes in state["by_group"]]
         self._task, self._steps, self._return, self._success = state["episode"]
 
 
-class _Episodes:
-    """The last episodes of one task or group."""
-
-    def __init__(
-        self, returns: Sequence[float] = (), successes: Sequence[bool | None] = ()
-    ) -> None:
-        self.returns: deque[float] = deque(returns, WINDOW)
-        self.successes: deque[bool | None] = deque(successes, WINDOW)
-
-    def get_state(self) -> list[list[Any]]:
-        return [list(self.returns), list(self.successes)]
+def _window(episodes: Iterable[Any] = ()) -> deque[tuple[float, bool | None]]:
+    return deque(episodes, WINDOW)
 
 
-def _mean(values: deque[Any]) -> float:
+def _mean(values: Iterable[Any]) -> float:
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else math.nan

@@ -10,44 +10,28 @@ from typing import Any
 
 from gymnasium.envs.registration import register, registry
 
-_METAWORLD = "mtwrappers.metaworld.registered"
-_MULTI_ENV = "mtwrappers.envs.multi_env"
 EPISODE_STEPS = 500
+_TRAIN = {"train_classes": ["reach-v3", "push-v3"]}
+_CUSTOM_ML = {"benchmark": "CustomML", **_TRAIN, "test_classes": ["door-open-v3"]}
+
+_META_WORLD: dict[str, dict[str, Any]] = {
+    **{name: {"benchmark": name} for name in ("MT1", "MT10", "MT25", "MT50")},
+    "CustomMT": {"benchmark": "CustomMT", **_TRAIN},
+    **{
+        f"{name}-{kind}": {"benchmark": name, "kind": kind}
+        for name in ("ML1", "ML10", "ML25", "ML45")
+        for kind in ("train", "test")
+    },
+    **{f"CustomML-{kind}": {**_CUSTOM_ML, "kind": kind} for kind in ("train", "test")},
+}
 
 # id -> (module of make_env and make_vec_env, keyword arguments, steps of an episode)
 TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
     **{
-        f"mtwrappers/{name}-v0": (_METAWORLD, {"benchmark": name}, EPISODE_STEPS)
-        for name in ("MT1", "MT10", "MT25", "MT50")
+        f"mtwrappers/{name}-v0": ("mtwrappers.metaworld.registered", kwargs, EPISODE_STEPS)
+        for name, kwargs in _META_WORLD.items()
     },
-    "mtwrappers/CustomMT-v0": (
-        _METAWORLD,
-        {"benchmark": "CustomMT", "train_classes": ["reach-v3", "push-v3"]},
-        EPISODE_STEPS,
-    ),
-    **{
-        f"mtwrappers/{name}-{kind}-v0": (
-            _METAWORLD,
-            {"benchmark": name, "kind": kind},
-            EPISODE_STEPS,
-        )
-        for name in ("ML1", "ML10", "ML25", "ML45")
-        for kind in ("train", "test")
-    },
-    **{
-        f"mtwrappers/CustomML-{kind}-v0": (
-            _METAWORLD,
-            {
-                "benchmark": "CustomML",
-                "kind": kind,
-                "train_classes": ["reach-v3", "push-v3"],
-                "test_classes": ["door-open-v3"],
-            },
-            EPISODE_STEPS,
-        )
-        for kind in ("train", "test")
-    },
-    "mtwrappers/MultiEnv-v0": (_MULTI_ENV, {}, None),
+    "mtwrappers/MultiEnv-v0": ("mtwrappers.envs.multi_env", {}, None),
     "mtwrappers/PointGoal-v0": ("mtwrappers.envs.point_goal", {}, 100),
 }
 

@@ -10,25 +10,19 @@ from __future__ import annotations
 import operator
 from typing import Any
 
-import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 _ENV, _TASK, _CHILDREN = 0, 1, 2
 
 
 def check_seed(seed: Any) -> int:
-    """Returns ``seed`` as a plain ``int``.
-
-    Raises:
-        TypeError: If it is not an integer.
-        ValueError: If it is negative.
-    """
-    if isinstance(seed, (bool, np.bool_)):
-        raise TypeError(f"a seed must be an integer, got {seed!r}")
+    """Returns ``seed`` as an ``int`` of 0 or more, or raises `TypeError` or `ValueError`."""
     try:
         value = operator.index(seed)
     except TypeError:
-        raise TypeError(f"a seed must be an integer, got {seed!r}") from None
+        value = None
+    if value is None or isinstance(seed, bool):
+        raise TypeError(f"a seed must be an integer, got {seed!r}")
     if value < 0:
         raise ValueError(f"a seed must be zero or greater, got {value}")
     return value
@@ -37,6 +31,11 @@ def check_seed(seed: Any) -> int:
 def fresh_seed() -> int:
     """A seed of 32 bits from the operating system's entropy."""
     return int(SeedSequence().generate_state(1)[0])
+
+
+def chosen_seed(seed: Any) -> int:
+    """``seed`` if it is one, and a fresh one for ``None``."""
+    return fresh_seed() if seed is None else check_seed(seed)
 
 
 def env_generator(seed: int) -> Generator:

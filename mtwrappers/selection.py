@@ -6,9 +6,8 @@ that remembers something also has ``reset()``, which is called whenever the task
 and ``get_state()`` and ``set_state(state)`` (ready for JSON) if checkpoints are to hold it.
 
 A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a
-`mtwrappers.history.TaskHistory`,
-the returns and successes of each task's last 20 episodes, which the environment keeps from the seed
-on and which is part of its checkpoints. Ten lines are enough:
+`mtwrappers.history.TaskHistory`, the returns and successes of each task's last 20 episodes, which
+the environment keeps from the seed on and which is part of its state. Ten lines are enough:
 
 >>> import numpy as np
 >>> def hardest_first(num_tasks, last_task, rng, history):
@@ -25,26 +24,16 @@ from __future__ import annotations
 
 import copy
 import inspect
-import operator
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, Protocol, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 
+from mtwrappers.checks import check_index
 from mtwrappers.history import TaskHistory
 
-
-class Curriculum(Protocol):
-    """A strategy that sees what became of the tasks."""
-
-    def __call__(
-        self, num_tasks: int, last_task: int | None, rng: Generator, history: TaskHistory
-    ) -> int:
-        """Draws the next task."""
-
-
-Strategy: TypeAlias = Callable[[int, "int | None", Generator], int] | Curriculum
+Strategy: TypeAlias = Callable[..., int]
 SelectName: TypeAlias = Literal["least_success", "round_robin", "uniform", "without_replacement"]
 
 
@@ -122,11 +111,11 @@ def least_success(
     return int(rng.choice(history.members(group)))
 
 
-_NAMED: dict[str, Callable[[], Strategy]] = {
-    "least_success": lambda: least_success,
-    "uniform": lambda: uniform,
-    "round_robin": lambda: round_robin,
-    "without_replacement": WithoutReplacement,
+_NAMED: dict[str, Strategy] = {
+    "least_success": least_success,
+    "uniform": uniform,
+    "round_robin": round_robin,
+    "without_replacement": WithoutReplacement(),
 }
 
 
@@ -143,62 +132,49 @@ class TaskSelector:
             strategy that does not ask for it.
 
     Raises:
-        ValueError: If no strategy has that name.
-        TypeError: If it is neither a name nor callable.
+        ValueError: If it is neither callable nor the name of a strategy.
     """
 
     def __init__(
-        self,
-        select: SelectName | Strategy,
-        num_tasks: int,
-        groups: Sequence[int] | None = None,
+        self, select: SelectName | Strategy, num_tasks: int, groups: Sequence[int] | None = None
     ) -> None:
-        self._strategy: Any
-        if isinstance(select, str):
-            if select not in _NAMED:
-                raise ValueError(f"select must be one of {sorted(_NAMED)}, got {select!r}")
-            self._strategy = _NAMED[select]()
-        elif callable(select):
-            # A copy: environments that were given one strategy must not share its memory.
-            self._strategy = copy.deepcopy(select)
-        else:
-            raise TypeError(f"select must be a name or a callable, got {select!r}")
+        strategy = _NAMED.get(select) if isinstance(select, str) else select
+        if not callable(strategy):
+            names = sorted(_NAMED)
+            raise ValueError(f"select must be one of {names} or a callable, got {select!r}")
+        # A copy: environments that were given one strategy must not share its memory.
+        self._strategy = copy.deepcopy(strategy)
         self._num_tasks = num_tasks
         self._last: int | None = None
-        self.history = TaskHistory(num_tasks, groups) if _wants_history(self._strategy) else None
+        self.history = TaskHistory(num_tasks, groups) if _wants_history(strategy) else None
 
     def reset(self) -> None:
         """Starts over, as if nothing had been drawn."""
         self._last = None
         if self.history is not None:
             self.history.reset()
-        forget: Any = getattr(self._strategy, "reset", None)
-        if callable(forget):
-            forget()
+        self._ask("reset")
 
     def get_state(self) -> dict[str, Any]:
         """The last draw, what the strategy remembers, and the history, ready for JSON."""
-        remember: Any = getattr(self._strategy, "get_state", None)
-        state = {"last": self._last, "strategy": remember() if callable(remember) else None}
-        if self.history is not None:
-            state["history"] = self.history.get_state()
-        return state
+        return {
+            "last": self._last,
+            "strategy": self._ask("get_state"),
+            "history": None if self.history is None else self.history.get_state(),
+        }
 
-    def set_state(self, state: dict[str, Any]) -> None:
-        """Goes on from what `get_state` returned.
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned; a part that it lacks starts over.
 
         Raises:
             ValueError: If its history is of other tasks.
         """
-        if self.history is not None:
-            if "history" in state:
-                self.history.set_state(state["history"])
-            else:  # of a strategy that saw none
-                self.history.reset()
+        self.reset()
+        if self.history is not None and state["history"] is not None:
+            self.history.set_state(state["history"])
         self._last = state["last"]
-        recall: Any = getattr(self._strategy, "set_state", None)
-        if callable(recall) and state["strategy"] is not None:
-            recall(state["strategy"])
+        if state["strategy"] is not None:
+            self._ask("set_state", state["strategy"])
 
     def __call__(self, rng: Generator) -> int:
         """Draws the next task.
@@ -206,24 +182,18 @@ class TaskSelector:
         Raises:
             ValueError: If the strategy returns anything but the index of a task.
         """
-        if self.history is None:
-            drawn = self._strategy(self._num_tasks, self._last, rng)
-        else:
-            drawn = self._strategy(self._num_tasks, self._last, rng, history=self.history)
-        try:
-            index = operator.index(drawn)
-        except TypeError:
-            index = -1
-        if not 0 <= index < self._num_tasks:
-            raise ValueError(
-                f"the selection strategy {self._strategy!r} must return an integer in "
-                f"[0, {self._num_tasks - 1}], got {drawn!r}"
-            )
-        self._last = index
-        return index
+        seen = {} if self.history is None else {"history": self.history}
+        drawn = self._strategy(self._num_tasks, self._last, rng, **seen)
+        what = f"the task drawn by the selection strategy {self._strategy!r}"
+        self._last = check_index(drawn, self._num_tasks, what)
+        return self._last
+
+    def _ask(self, method: str, *args: Any) -> Any:
+        """Calls a method of the strategy, if it has it."""
+        return getattr(self._strategy, method, lambda *_: None)(*args)
 
 
-def _wants_history(strategy: Callable[..., Any]) -> bool:
+def _wants_history(strategy: Strategy) -> bool:
     try:
         return "history" in inspect.signature(strategy).parameters
     except ValueError:  # a function of a C extension, which has no signature to show

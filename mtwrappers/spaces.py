@@ -11,25 +11,16 @@ from numpy.typing import NDArray
 
 
 def require_flat_box(space: Space[Any], what: str) -> Box:
-    """Returns ``space`` when it is a 1-D Box.
-
-    Raises:
-        TypeError: If it is not.
-    """
+    """Returns a 1-D Box, or raises `TypeError`."""
     if not isinstance(space, Box) or len(space.shape) != 1:
         raise TypeError(f"{what} must be a 1-D Box, got {space}")
     return space
 
 
 def require_floating_box(space: Space[Any], verb: str) -> Box:
-    """Returns ``space`` when it is a 1-D Box of floating-point numbers.
+    """Returns a 1-D Box of floating-point numbers, or raises `TypeError`.
 
-    Args:
-        space: The observation space.
-        verb: What is to be done with observations, for the error: "normalized".
-
-    Raises:
-        TypeError: If it is another space.
+    ``verb`` says what is to be done with its observations: "normalized".
     """
     box = require_flat_box(space, f"an observation space to be {verb}")
     if not np.issubdtype(box.dtype, np.floating):
@@ -41,16 +32,7 @@ def require_floating_box(space: Space[Any], verb: str) -> Box:
 
 
 def append_box(box: Box, low: NDArray[Any], high: NDArray[Any]) -> Box:
-    """A 1-D Box followed by entries in ``[low, high]``, in the dtype of ``box``.
-
-    Args:
-        box: Shape ``(O,)``.
-        low: Shape ``(E,)``.
-        high: Shape ``(E,)``.
-
-    Returns:
-        A Box of shape ``(O + E,)``.
-    """
+    """A 1-D Box followed by entries in ``[low, high]``, in the dtype of ``box``."""
     dtype: Any = box.dtype
     return Box(
         np.concatenate([box.low, low.astype(dtype)]),
@@ -60,7 +42,7 @@ def append_box(box: Box, low: NDArray[Any], high: NDArray[Any]) -> Box:
 
 
 def append_onehot(box: Box, n: int) -> Box:
-    """A 1-D Box of shape ``(O,)`` followed by a one-hot of ``n``: shape ``(O + n,)``."""
+    """A 1-D Box followed by a one-hot of ``n``."""
     return append_box(box, np.zeros(n), np.ones(n))
 
 
@@ -75,12 +57,7 @@ def onehot_template(box: Box, index: int, n: int) -> NDArray[Any]:
 
 
 def pad_boxes(boxes: Sequence[Space[Any]]) -> Box:
-    """The 1-D Box that holds every member of ``boxes`` padded with zeros to the longest.
-
-    Raises:
-        TypeError: If one is not a 1-D Box.
-        ValueError: If their dtypes differ.
-    """
+    """The 1-D Box that holds every member of ``boxes`` padded with zeros to the longest."""
     flat = [require_flat_box(box, f"observation space of task {i}") for i, box in enumerate(boxes)]
     dtypes = {str(box.dtype) for box in flat}
     if len(dtypes) > 1:
@@ -94,13 +71,10 @@ def pad_boxes(boxes: Sequence[Space[Any]]) -> Box:
 
 def fits(inner: Space[Any], outer: Space[Any]) -> bool:
     """Whether every member of ``inner`` is one of ``outer``, dtype and shape included."""
-    if isinstance(inner, Box) and isinstance(outer, Box):
-        return (
-            inner.shape == outer.shape
-            and inner.dtype == outer.dtype
-            and bool(np.all(outer.low <= inner.low) and np.all(inner.high <= outer.high))
-        )
-    return bool(inner == outer)
+    if not isinstance(inner, Box) or not isinstance(outer, Box):
+        return bool(inner == outer)
+    alike = inner.shape == outer.shape and inner.dtype == outer.dtype
+    return alike and bool((outer.low <= inner.low).all() and (inner.high <= outer.high).all())
 
 
 def fits_padded(inner: Space[Any], outer: Box) -> bool:

@@ -6,14 +6,13 @@ import abc
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
-import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete, Space
 
 from mtwrappers import seeding
 from mtwrappers.checks import check_flag, check_index, check_mapping, check_task_names
-from mtwrappers.core import MTEnv, Observation, without_task_options
+from mtwrappers.core import TASK_OPTIONS, MTEnv, Observation
 from mtwrappers.selection import SelectName, Strategy, TaskSelector
 
 # "new": nothing was played yet. "set": a task was set, and stays. "copied": this is a copy, whose
@@ -27,6 +26,9 @@ class TaskListMTEnv(MTEnv):
     A subclass implements `_activate`, which turns ``_env`` to a task. Where
     ``sample_tasks_on_reset`` is set, every reset draws the next task, unless one was set since the
     last; such an environment seeds itself at its first reset if nobody did, as Gymnasium's do.
+
+    The seed of an environment below is the branch ``_branch`` of the environment seed; it gets it
+    with its first reset after each `seed`, so nothing depends on which of them were played.
 
     Args:
         action_space: The action space of all tasks.
@@ -46,6 +48,8 @@ class TaskListMTEnv(MTEnv):
 
     # The environment that plays the present task, ``None`` until the first reset needs it.
     _env: Any = None
+    # Which branch of the environment seed it takes; ``None`` for one without chance.
+    _branch: int | None = None
     # Whether the first reset and every seeded one draw a task, though others may not.
     _draws_first = False
 
@@ -63,6 +67,7 @@ class TaskListMTEnv(MTEnv):
         sample_tasks_on_reset: bool = False,
         first_seed: int | None = None,
     ) -> None:
+        self._seeded: set[int] = set()  # the branches that had their seed
         self._task_ids = tuple(task_ids)
         num_ids = max(self._task_ids) + 1
         self._task_names = check_task_names(task_names, num_ids)
@@ -83,7 +88,6 @@ class TaskListMTEnv(MTEnv):
         self._task_state: Any = self._states[0]
         if initial_task_state is not None:
             self._task_state = self._check_task_state(initial_task_state, "initial_task_state")
-        self._seeded: set[int] = set()  # the branches of the environment seed that were taken
         self._describe()
 
     @property
@@ -111,6 +115,14 @@ class TaskListMTEnv(MTEnv):
     def _activate(self, task_state: Any) -> None:
         """Turns ``_env`` to a task, or raises and leaves everything as it was."""
 
+    def _built(self) -> dict[int, Any]:
+        """The environments below that were built and have a random stream, by their branch."""
+        return {}
+
+    def _build(self, branch: int) -> Any:
+        """One of them, built if it was not yet."""
+        return self._built()[branch]
+
     def get_task_obs(self) -> Any:
         """The id of the present task, ``np.int64``."""
         return self._task_obs
@@ -120,11 +132,7 @@ class TaskListMTEnv(MTEnv):
         return self._task_state
 
     def set_task_state(self, task_state: Any) -> None:
-        """Makes ``task_state`` the present task, from the next `reset` on.
-
-        Raises:
-            ValueError: If this environment has no such task; the present one then stays.
-        """
+        """Makes ``task_state`` the present task, from the next `reset` on."""
         task_state = self._check_task_state(task_state, "task state")
         self._activate(task_state)
         self._task_state = task_state
@@ -132,11 +140,7 @@ class TaskListMTEnv(MTEnv):
         self._describe()
 
     def sample_task_state(self) -> Any:
-        """Draws a task state with the selection strategy, without setting it.
-
-        Raises:
-            SeedNotSetError: If no task seed was set.
-        """
+        """Draws a task state with the selection strategy, without setting it."""
         return self._states[self._selector(self.np_random_task)]
 
     def _check_task_state(self, task_state: Any, what: str) -> Any:
@@ -168,32 +172,10 @@ class TaskListMTEnv(MTEnv):
         self._selector.reset()
         return seeds
 
-    def _branch(self) -> int | None:
-        """Which branch of the environment seed ``_env`` takes, if it needs a seed."""
-        return None
-
-    def _build(self, branch: int) -> Any:
-        """The environment below that takes this branch, built if it was not yet."""
-        return self._env
-
-    def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
-        """The environments below that were built, by the branch that they take."""
-        return {}
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode; see the class for which task it is.
-
-        Args:
-            seed: Seeds the environment stream and the task stream.
-            options: ``{"task_state": s}`` switches to that task; ``{"resample_task": True}``
-                draws a new one. Never changed. Other options reach the environment below.
-
-        Raises:
-            ValueError: If both options are given, or there is no such task.
-            SeedNotSetError: If a task is to be drawn and no task seed was set.
-        """
+        """Begins an episode as `MTEnv.reset` does; other options reach the environment below."""
         if self._history is not None:
             self._history.end()  # an episode that was cut counts too, and before the next draw
         draws = self._draws_task(seed)
@@ -207,11 +189,12 @@ class TaskListMTEnv(MTEnv):
             self.reset_task_state()
         if self._env is None:
             self._activate(self._task_state)
-        env_seed, branch = None, self._branch()
+        env_seed, branch = None, self._branch
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
             env_seed = seeding.child_seed(self._env_seed, branch)
-        env_obs, info = self._env.reset(seed=env_seed, options=without_task_options(options))
-        if branch is not None:
+        below = {k: v for k, v in (options or {}).items() if k not in TASK_OPTIONS}
+        env_obs, info = self._env.reset(seed=env_seed, options=below or None)
+        if env_seed is not None and branch is not None:
             self._seeded.add(branch)
         self._phase = "playing"
         if self._history is not None:
@@ -219,11 +202,7 @@ class TaskListMTEnv(MTEnv):
         return self.observe(env_obs), {**info, **self._task_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Steps the environment of the present task.
-
-        Raises:
-            ResetNeeded: If the task was set and not reset since.
-        """
+        """Steps the environment of the present task, or raises `ResetNeeded`."""
         self._require_reset()
         env_obs, reward, terminated, truncated, info = self._env.step(action)
         if self._history is not None:

@@ -97,7 +97,7 @@ def test_a_history_goes_on_from_a_state_that_went_through_json_in_mid_episode():
         assert (one.returns(0), one.returns(1)) == ((2.5,), (1.0, 6.0))
         assert (one.successes(0), one.successes(1)) == ((True,), (None, True))
         assert one.group_success_rates.tolist()[1] == 1.0
-    assert state["tasks"][1] == [[1.0], [None]]
+    assert state["tasks"][1] == [[1.0, None]]
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ multi("0") -> ValueError: initial_task_state must be an integer in [0, 1], got '
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
 multi(task_names="ab") -> TypeError: task_names must be a list of at least one name, got 'ab'
 multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
-multi(select="best") -> ValueError: select must be one of ['least_success', ...], got 'best'
+multi(select="best") -> ValueError: select must be one of ['least_success', ...] or ...got 'best'
 multi(unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 multi(env_observation_space=3) -> TypeError: Dict space element is not ... key='env_obs', space=3
 multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be True or ...got 'no'

@@ -9,7 +9,6 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.spaces import Space
 
-from mtwrappers.closing import close_all
 from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings
 from mtwrappers.metaworld.set_task_dict import Layout
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
@@ -80,7 +79,9 @@ class ClassEnvs:
 
     def close(self) -> None:
         """Closes every environment that was built."""
-        close_all(env for _, env in self.built.values())
+        with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
+            for _, env in self.built.values():
+                stack.callback(env.close)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "built": {}}

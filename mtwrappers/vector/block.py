@@ -18,7 +18,6 @@ from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.checks import check_callable
-from mtwrappers.closing import close_all
 from mtwrappers.errors import with_context
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.buffers import Buffers, ObsLayout
@@ -225,7 +224,9 @@ class EnvBlock:
 
     def close(self) -> None:
         """Closes every environment, and raises what the last failing one raised, if any did."""
-        close_all(self.envs)
+        with contextlib.ExitStack() as stack:
+            for env in self.envs:
+                stack.callback(env.close)
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
         name = f", task {self._names[i]!r}" if self._names[i] is not None else ""

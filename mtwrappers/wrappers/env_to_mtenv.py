@@ -60,6 +60,8 @@ class EnvToMTEnv(TaskListMTEnv):
     True
     """
 
+    _branch = 0
+
     def __init__(
         self,
         env: gymnasium.Env[Any, Any],
@@ -168,9 +170,6 @@ class EnvToMTEnv(TaskListMTEnv):
             super()._describe()
         else:
             self._task_info = {}
-
-    def _branch(self) -> int:
-        return 0
 
     def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
         return {0: self.env}

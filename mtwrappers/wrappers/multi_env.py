@@ -12,7 +12,6 @@ from gymnasium.spaces import Box, Space
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_callable, check_index, check_list, check_task_names
-from mtwrappers.closing import close_all
 from mtwrappers.core import Observation
 from mtwrappers.errors import with_context
 from mtwrappers.selection import SelectName, Strategy
@@ -87,6 +86,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             self._env = first = self._envs[initial] = self._construct(initial)
+            self._branch = initial
             if env_observation_space is not None:
                 space = env_observation_space
             elif self._pad:
@@ -135,13 +135,13 @@ class MultiEnvWrapper(TaskListMTEnv):
 
     def close(self) -> None:
         """Closes every environment that was built."""
-        close_all(self._envs.values())
+        with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
+            for env in self._envs.values():
+                stack.callback(env.close)
 
     def _activate(self, task_state: int) -> None:
         self._env = self._build(task_state)
-
-    def _branch(self) -> int:
-        return int(self._task_state)
+        self._branch = task_state
 
     def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
         return self._envs
