@@ -13,7 +13,6 @@ import ctypes
 import operator
 import weakref
 import zlib
-from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import mujoco
@@ -32,13 +31,16 @@ _ALIGNMENT = 64
 
 
 class Memory:
-    """Parts of memory that ``owner`` holds, each a first address and an end, as few runs."""
+    """Parts of memory that ``owner`` holds, each a first address and an end, as few runs.
 
-    def __init__(self, owner: Any, parts: Iterable[tuple[int, int]]) -> None:
+    The first part comes first wherever it is; the others, in one buffer, in their order there.
+    """
+
+    def __init__(self, owner: Any, first: tuple[int, int], *parts: tuple[int, int]) -> None:
         self._owner = owner
         spans: list[list[int]] = []
-        for start, stop in sorted(parts):
-            if spans and start < spans[-1][1] + _ALIGNMENT:
+        for start, stop in (first, *sorted(parts)):
+            if spans and spans[-1][0] <= start < spans[-1][1] + _ALIGNMENT:
                 spans[-1][1] = max(stop, spans[-1][1])
             else:
                 spans.append([start - start % 8, stop])
@@ -86,7 +88,7 @@ def write(changes: Changes, runs: list[Words] | list[bytearray]) -> None:
 def parts(model: Any) -> list[tuple[int, int]]:
     """A model's sizes and options, and every array that a reset may read, but for vertices."""
     trees = int(model.body_bvhnum.sum())  # those of bodies come before those of meshes
-    # The struct up to its last statistic, which all its pointers follow.
+    # First the struct, up to its last statistic, which all its pointers follow.
     found = [(model._address, _span(model.stat.center)[1])]
     for name in dir(model):
         if not name.startswith(("_", *_UNREAD)):
@@ -108,7 +110,7 @@ def vertices(model: Any) -> list[tuple[int, int]]:
 def data_memory(data: Any) -> Memory:
     """The arrays of an `mujoco.MjData`, but for contacts and constraints, 0.2 MB."""
     start, _ = _span(data.qpos)
-    return Memory(data, [(start, start + data.nbuffer)])
+    return Memory(data, (start, start + data.nbuffer))
 
 
 def is_part_of(data: Any, array: NDArray[Any]) -> bool:
@@ -141,11 +143,11 @@ def compiled_model(path: str, env: Any) -> Any:
         other = ref()
         if other is not None:
             model = copy.copy(other.model)
-            Memory(model, parts(model)).restore(fresh)
+            Memory(model, *parts(model)).restore(fresh)
             if _checksum(model) == checksum:  # else somebody edited the rest of it, too
                 return model
     model = mujoco.MjModel.from_xml_path(path)
-    _compiled[path] = weakref.ref(env), Memory(model, parts(model)).save(), _checksum(model)
+    _compiled[path] = weakref.ref(env), Memory(model, *parts(model)).save(), _checksum(model)
     return model
 
 

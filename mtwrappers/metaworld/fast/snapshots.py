@@ -89,7 +89,7 @@ class Snapshots:
     def _forget(self) -> None:
         """Begins anew with the model as it is."""
         self._kept.clear()
-        self._memory = Memory(self.model, [*self._parts, *vertices(self.model)])
+        self._memory = Memory(self.model, *self._parts, *vertices(self.model))
         self._before, self._expected = self._memory.save(), self._memory.save()
         self._moved: Changes = []
 
