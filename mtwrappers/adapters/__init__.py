@@ -12,18 +12,7 @@ from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 
 def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
-    """Refuses what an adapter cannot serve.
-
-    Args:
-        vec_env: What the caller gave.
-        library: The library's name, for the message.
-        modes: The autoreset modes that the library can deal with.
-
-    Raises:
-        TypeError: If it is neither a `MetaVectorEnv` nor one in `MetaVectorWrapper`s.
-        ClosedEnvironmentError: If it was closed.
-        ValueError: If it is in another autoreset mode.
-    """
+    """Refuses a vector environment that ``library`` cannot use, which knows autoreset ``modes``."""
     if not isinstance(vec_env, (MetaVectorEnv, MetaVectorWrapper)):
         raise TypeError(
             "expected a MetaVectorEnv, such as gymnasium.make_vec returns for our ids, or one in "

@@ -44,9 +44,6 @@ class NumericInfos(MetaVectorWrapper):
     TorchRL turns infos into tensors, and fails on names, lists and dicts. In the mode SAME_STEP it
     also writes zeros where an environment has no last observation, so there the bounds of the
     observation space include zero.
-
-    Args:
-        env: One of our vector environments, or a wrapper of one.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:

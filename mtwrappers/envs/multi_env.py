@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any, Literal, TypeAlias
 
 import gymnasium
-from gymnasium.spaces import Space
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.checks import check_flag, check_list, check_mapping
@@ -17,6 +16,8 @@ from mtwrappers.vector.make import fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper
 
+Encoding: TypeAlias = Literal["onehot", "none", "dict"]
+
 # Two classic tasks with the same three actions, so that the id works without arguments.
 DEFAULT_IDS = ("Acrobot-v1", "MountainCar-v0")
 
@@ -24,7 +25,7 @@ DEFAULT_IDS = ("Acrobot-v1", "MountainCar-v0")
 def make_env(
     env_ids: Sequence[str] | None = None,
     *,
-    task_encoding: Literal["onehot", "none", "dict"] = "onehot",
+    task_encoding: Encoding = "onehot",
     unify: Literal["pad"] | None = None,
     select: SelectName = "uniform",
     render_mode: str | None = None,
@@ -43,16 +44,8 @@ def make_env(
     Raises:
         ValueError: If an argument is none of those, or the environments do not fit together.
     """
-    _check_encoding(task_encoding)
-    ids, pad = _choose(env_ids, unify)
-    env = MultiEnvWrapper(
-        _makers(ids, render_mode, env_kwargs),
-        task_names=ids,
-        select=select,
-        unify=pad,
-        sample_tasks_on_reset=True,
-    )
-    return env if task_encoding == "dict" else FlattenMTEnv(env, task_encoding)
+    given = _arguments(env_ids, unify, render_mode, env_kwargs)
+    return _make(task_encoding, {**given, "select": select, "sample_tasks_on_reset": True})
 
 
 def make_vec_env(
@@ -60,7 +53,7 @@ def make_vec_env(
     env_ids: Sequence[str] | None = None,
     *,
     unify: Literal["pad"] | None = None,
-    task_encoding: Literal["onehot", "none", "dict"] = "onehot",
+    task_encoding: Encoding = "onehot",
     render_mode: str | None = None,
     env_kwargs: dict[str, Any] | None = None,
     envs_per_task: int | None = None,
@@ -83,77 +76,49 @@ def make_vec_env(
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.
     """
-    _check_encoding(task_encoding)
-    ids, pad = _choose(env_ids, unify)
+    given = _arguments(env_ids, unify, render_mode, env_kwargs)
     check_flag(record_episode_statistics, "record_episode_statistics")
-    per_id = fit_sizes(num_envs, envs_per_task, len(ids), "MultiEnv")
-    space = None
-    if pad:
+    num_ids = len(given["task_names"])
+    per_id = fit_sizes(num_envs, envs_per_task, num_ids, "MultiEnv")
+    if given["unify"] == "pad":
         # Known once here, so that a sub-environment need not build all the others to learn it.
-        probe = MultiEnvWrapper(_makers(ids, None, env_kwargs), unify=pad)
-        space = probe.env_observation_space
+        probe = MultiEnvWrapper(**_arguments(env_ids, unify, None, env_kwargs))
+        given["env_observation_space"] = probe.env_observation_space
         probe.close()
     makers = [
         functools.partial(
-            _make_fixed,
-            ids,
-            index,
-            pad,
-            space,
-            task_encoding,
-            render_mode,
-            env_kwargs,
-            record_episode_statistics,
+            _make, task_encoding, {**given, "initial_task_state": i}, record_episode_statistics
         )
-        for index in range(len(ids))
+        for i in range(num_ids)
         for _ in range(per_id)
     ]
-    return make_executor(makers, len(ids), per_id, **executor)
+    return make_executor(makers, num_ids, per_id, **executor)
 
 
-def _check_encoding(task_encoding: Any) -> None:
+def _arguments(
+    env_ids: Sequence[str] | None,
+    unify: Literal["pad"] | None,
+    render_mode: str | None,
+    env_kwargs: dict[str, Any] | None,
+) -> dict[str, Any]:
+    """The arguments of `MultiEnvWrapper`."""
+    kwargs = dict(check_mapping({} if env_kwargs is None else env_kwargs, "env_kwargs"))
+    if render_mode is not None:
+        kwargs["render_mode"] = render_mode
+    if env_ids is None:
+        env_ids, unify = DEFAULT_IDS, unify or "pad"
+    ids = check_list(env_ids, "env_ids", "registered id")
+    makers = [functools.partial(gymnasium.make, env_id, **kwargs) for env_id in ids]
+    return {"funcs_to_make_envs": makers, "task_names": ids, "unify": unify}
+
+
+def _make(
+    task_encoding: Encoding, arguments: dict[str, Any], record: bool = False
+) -> gymnasium.Env[Any, Any]:
     if task_encoding not in ("onehot", "none", "dict"):
         raise ValueError(
             f"task_encoding must be one of ['onehot', 'none', 'dict'], got {task_encoding!r}"
         )
-
-
-def _choose(
-    env_ids: Sequence[str] | None, unify: Literal["pad"] | None
-) -> tuple[tuple[str, ...], Literal["pad"] | None]:
-    if unify not in (None, "pad"):
-        raise ValueError(f"unify must be 'pad' or None, got {unify!r}")
-    if env_ids is None:
-        return DEFAULT_IDS, "pad"
-    return tuple(check_list(env_ids, "env_ids", "registered id")), unify
-
-
-def _makers(
-    ids: Sequence[str], render_mode: str | None, env_kwargs: dict[str, Any] | None
-) -> list[functools.partial[gymnasium.Env[Any, Any]]]:
-    kwargs = dict(check_mapping({} if env_kwargs is None else env_kwargs, "env_kwargs"))
-    if render_mode is not None:
-        kwargs["render_mode"] = render_mode
-    return [functools.partial(gymnasium.make, env_id, **kwargs) for env_id in ids]
-
-
-def _make_fixed(
-    ids: tuple[str, ...],
-    index: int,
-    pad: Literal["pad"] | None,
-    space: Space[Any] | None,
-    task_encoding: Literal["onehot", "none", "dict"],
-    render_mode: str | None,
-    env_kwargs: dict[str, Any] | None,
-    record_episode_statistics: bool,
-) -> gymnasium.Env[Any, Any]:
-    """A sub-environment that stays with ``ids[index]``."""
-    multi = MultiEnvWrapper(
-        _makers(ids, render_mode, env_kwargs),
-        index,
-        task_names=ids,
-        unify=pad,
-        env_observation_space=space,
-    )
+    multi = MultiEnvWrapper(**arguments)
     env = multi if task_encoding == "dict" else FlattenMTEnv(multi, task_encoding)
-    return RecordEpisodeStatistics(env) if record_episode_statistics else env
+    return RecordEpisodeStatistics(env) if record else env

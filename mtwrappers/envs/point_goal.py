@@ -73,10 +73,9 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         Raises:
             ValueError: If it is no task.
         """
-        goal = task.get("goal") if isinstance(task, dict) else None
         try:
-            x, y = (float(coordinate) for coordinate in (() if goal is None else goal))
-        except (TypeError, ValueError):
+            x, y = map(float, task["goal"])
+        except (KeyError, TypeError, ValueError):
             x = y = math.nan
         if not (math.isfinite(x) and math.isfinite(y)):
             raise ValueError(f"a task must be {{'goal': (x, y)}}, got {task!r}")
@@ -90,21 +89,13 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
-        """Puts the point at the origin.
-
-        Args:
-            seed: Seeds the order of `sample_tasks` too.
-            options: None that it knows.
-
-        Raises:
-            ValueError: If there are options.
-        """
+        """Puts the point at the origin; a seed determines what `sample_tasks` draws."""
         check_options(options, (), "PointGoalEnv")
         super().reset(seed=seed)
         if seed is not None:
             self._order = seeding.task_generator(seeding.check_seed(seed))
         self._position = np.zeros(2)
-        return self._position.copy(), self._info()
+        return self._position.copy(), self._info(self._position)
 
     def step(self, action: Any) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
         """Moves the point by ``action``, ``(2,)``, at most a tenth along each axis.
@@ -120,19 +111,16 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
             raise ValueError(f"expected a finite action of shape (2,), got {action!r}")
         moved = self._position + np.clip(move, -MAX_STEP, MAX_STEP)
         self._position = np.clip(moved, -BOUND, BOUND)
-        info = self._info()
+        info = self._info(self._position)
         return self._position.copy(), -info["distance"], False, False, info
 
-    def _info(self) -> dict[str, float]:
-        assert self._position is not None
-        x, y = self._position.tolist()
-        distance = math.hypot(x - self._task["goal"][0], y - self._task["goal"][1])
+    def _info(self, position: NDArray[np.float64]) -> dict[str, float]:
+        distance = math.dist(position.tolist(), self._task["goal"])
         return {"distance": distance, "success": float(distance <= 0.05)}
 
 
-def make_env(**kwargs: Any) -> PointGoalEnv:
-    """What `gymnasium.make` calls for ``mtwrappers/PointGoal-v0``."""
-    return PointGoalEnv(**kwargs)
+# What `gymnasium.make` calls for ``mtwrappers/PointGoal-v0``.
+make_env = PointGoalEnv
 
 
 def make_vec_env(

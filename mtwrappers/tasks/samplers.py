@@ -7,6 +7,7 @@ stream of their own, and give the same tasks for the same seed.
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -16,24 +17,29 @@ from numpy.random import Generator
 from mtwrappers import seeding
 from mtwrappers.checks import check_callable, check_env, check_list, positive
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
-from mtwrappers.tasks.copying import copy_env
-from mtwrappers.tasks.updates import Env, EnvUpdate, ExistingEnvUpdate, NewEnvUpdate, SetTaskUpdate
+from mtwrappers.tasks.updates import (
+    Env,
+    EnvUpdate,
+    ExistingEnvUpdate,
+    NewEnvUpdate,
+    SetTaskUpdate,
+    copy_env,
+)
 
 
 def _generator(seed: int | None) -> Generator:
-    return seeding.task_generator(
-        seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
-    )
+    value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+    return seeding.task_generator(value)
 
 
 def _draw(n: int, available: int, with_replacement: bool, rng: Generator) -> list[int]:
     """``n`` of ``available`` indices; without replacement none comes again before all have come."""
     if with_replacement:
-        drawn: list[int] = rng.integers(available, size=n).tolist()
-        return drawn
-    sweeps = [rng.permutation(available) for _ in range(-(-n // available))]
-    whole: list[int] = np.concatenate(sweeps)[:n].tolist()
-    return whole
+        drawn = rng.integers(available, size=n)
+    else:
+        sweeps = math.ceil(n / available)
+        drawn = np.concatenate([rng.permutation(available) for _ in range(sweeps)])[:n]
+    return [int(index) for index in drawn]
 
 
 class TaskSampler(abc.ABC):
@@ -61,8 +67,7 @@ class ConstructEnvsSampler(TaskSampler):
     """Each task has a constructor of its own.
 
     Args:
-        env_constructors: A constructor a task. More tasks than there are may be asked for: none
-            repeats before all have come.
+        env_constructors: A constructor per task; no task repeats before all have come.
         seed: Determines the tasks.
 
     Raises:
@@ -139,9 +144,8 @@ class EnvPoolSampler(TaskSampler):
         """
         missing = positive(new_size, "new_size") - self.n_tasks
         if missing > 0:
-            originals = list(self._envs)
-            for i in _draw(missing, len(originals), False, self._rng):
-                self._envs.append(copy_env(originals[i]))
+            drawn = _draw(missing, self.n_tasks, False, self._rng)
+            self._envs += [copy_env(self._envs[i]) for i in drawn]
 
 
 class SetTaskSampler(TaskSampler):
@@ -154,8 +158,7 @@ class SetTaskSampler(TaskSampler):
         seed: Determines the tasks.
 
     Raises:
-        TypeError: If the constructor or the wrapper is not callable, or the environment is none or
-            has no ``sample_tasks``.
+        TypeError: If an argument is of another kind, or the environment has no ``sample_tasks``.
     """
 
     def __init__(
@@ -178,10 +181,8 @@ class SetTaskSampler(TaskSampler):
     @property
     def n_tasks(self) -> int | None:
         """The environment's ``num_tasks``, if it has one."""
-        if not self._env.has_wrapper_attr("num_tasks"):
-            return None
-        number: int | None = self._env.get_wrapper_attr("num_tasks")
-        return number
+        has = self._env.has_wrapper_attr("num_tasks")
+        return int(self._env.get_wrapper_attr("num_tasks")) if has else None
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         """Draws updates that set tasks."""

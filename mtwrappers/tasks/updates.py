@@ -7,6 +7,7 @@ four classes are garage's (https://github.com/rlworkgroup/garage).
 from __future__ import annotations
 
 import abc
+import copy
 import functools
 import warnings
 from collections.abc import Callable, Iterator
@@ -15,7 +16,6 @@ from typing import Any, TypeAlias
 import gymnasium
 
 from mtwrappers.checks import check_callable, check_env
-from mtwrappers.tasks.copying import copy_env
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 
@@ -89,9 +89,10 @@ class SetTaskUpdate(EnvUpdate):
         base = next((layer for layer in layers if self._is_right(layer)), None)
         if base is None:
             if old_env is not None:
+                name = getattr(self.env_type, "__name__", self.env_type)
                 warnings.warn(
-                    f"expected an environment of {_name(self.env_type)} to set a task on, got "
-                    f"{old_env}; it is closed and a new one made",
+                    f"expected an environment of {name} to set a task on, got {old_env}; it is "
+                    "closed and a new one made",
                     stacklevel=2,
                 )
                 old_env.close()
@@ -120,9 +121,8 @@ class SetTaskUpdate(EnvUpdate):
         return env
 
     def _is_right(self, env: Env) -> bool:
-        if _same_maker(env.__dict__.get("made_by"), self.env_type):
-            return True
-        return isinstance(self.env_type, type) and isinstance(env, self.env_type)
+        made_alike = _same_maker(env.__dict__.get("made_by"), self.env_type)
+        return made_alike or (isinstance(self.env_type, type) and isinstance(env, self.env_type))
 
 
 class ExistingEnvUpdate(EnvUpdate):
@@ -148,6 +148,36 @@ class ExistingEnvUpdate(EnvUpdate):
         return type(self)(copy_env(self.env))
 
 
+# How a Sawyer environment of Meta-World 3.1.1 renders, and what setting a task sets.
+_RENDERING = ("render_mode", "camera_name", "camera_id", "width", "height")
+_TASK = ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec", "seeded_rand_vec")
+
+
+def copy_env(env: Env) -> Env:
+    """A copy of an environment, to be reset.
+
+    A bare Sawyer environment is built anew on its task: upstream's own deep copies are broken.
+    """
+    sawyer: Any = env.unwrapped
+    if not hasattr(sawyer, "sawyer_observation_space"):
+        try:
+            return copy.deepcopy(env)
+        except Exception as exc:
+            raise TypeError(f"cannot copy {env}: {exc}") from exc
+    if sawyer is not env:
+        raise TypeError(
+            f"cannot copy {env}: wrap a MetaWorldSetTaskEnv, which copies, instead of a bare "
+            "Sawyer environment"
+        )
+    given = {name: getattr(sawyer, name) for name in ("reward_function_version", *_RENDERING)}
+    other: Env = type(sawyer)(**given)
+    for name in (*_TASK, "_partially_observable"):
+        setattr(other, name, copy.copy(getattr(sawyer, name)))
+    # Upstream computes the space once, and from whether the goal is shown.
+    other.__dict__.pop("sawyer_observation_space", None)
+    return other
+
+
 def _layers(env: Env | None) -> Iterator[Env]:
     """An environment and what it wraps, from the outside to the inside."""
     while env is not None:
@@ -166,7 +196,3 @@ def _same_maker(one: Any, other: Any) -> bool:
     if isinstance(one, functools.partial) and isinstance(other, functools.partial):
         return (one.func, one.args, one.keywords) == (other.func, other.args, other.keywords)
     return bool(one == other)
-
-
-def _name(constructor: Any) -> str:
-    return getattr(constructor, "__name__", repr(constructor))
