@@ -132,11 +132,11 @@ def few_shot_evaluate(
                 slots = _slots(names, share, trial, sum(phases[:phase]), count)
                 quotas = np.array([len(row) for row in slots], dtype=np.int64)
                 tally = Tally(slots, scale, raw)
-                recorder = Recorder(inner.num_envs, inner.envs_per_task)
-                record = recorder if adapts and phase < adaptation_steps else None
-                rollout(envs, act, quotas, obs, observe=[tally], record=record)
+                recorder = Recorder(inner.envs_per_task)
+                records = adapts and phase < adaptation_steps
+                rollout(envs, act, quotas, obs, observe=[tally, recorder][: 1 + records])
                 episodes += sorted(tally.episodes, key=lambda e: (e.trial or 0, e.number))
-                if record is not None:
+                if records:
                     policy.adapt(_by_task(recorder.paths(), share))
     adapting = [e for e in episodes if e.number < before * adaptation_steps]
     adapted = [e for e in episodes if e.number >= before * adaptation_steps]

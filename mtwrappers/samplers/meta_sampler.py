@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import logging
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -18,7 +19,6 @@ from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout, spread
 from mtwrappers.seeding import check_seed
-from mtwrappers.vector.arguments import check_autoreset_mode
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor
@@ -80,12 +80,6 @@ class MetaSampler:
                 f"envs_per_task={self.envs_per_task} is more than rollouts_per_meta_task="
                 f"{self.rollouts_per_meta_task}: some environments would have nothing to do"
             )
-        mode = check_autoreset_mode(executor.get("autoreset_mode", AutoresetMode.SAME_STEP))
-        if mode is not AutoresetMode.SAME_STEP:
-            raise ValueError(
-                "MetaSampler needs autoreset_mode='SameStep', so that every step belongs to a "
-                f"path; got {mode.value!r}"
-            )
         self._seed = None if seed is None else check_seed(seed)
         self._sink = check_log_sink(log_sink)
         show = check_flag(progress, "progress")
@@ -98,6 +92,11 @@ class MetaSampler:
                 env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
             )
             undo.callback(self.envs.close)
+            if (mode := self.envs.autoreset_mode) is not AutoresetMode.SAME_STEP:
+                raise ValueError(
+                    "MetaSampler needs autoreset_mode='SameStep', so that every step belongs to a "
+                    f"path; got {mode.value!r}"
+                )
             check_array_spaces(self.envs)
             self._made_env = not isinstance(env, gymnasium.Env)
             self.env = env if isinstance(env, gymnasium.Env) else env()
@@ -135,29 +134,37 @@ class MetaSampler:
         """
         m, k = self.meta_batch_size, self.envs_per_task
         quotas = spread(self.rollouts_per_meta_task, k, m)
-        recorder = Recorder(m * k, k)
+        recorder = Recorder(k)
+        observe: list[Callable[[Step], object]] = [recorder]
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None
         with contextlib.ExitStack() as bars:
-            observe: list[Callable[[Step], object]] = []
             if self._progress:
                 bar = bars.enter_context(self._progress(transient=True))
                 paths_done = bar.add_task("paths", total=int(quotas.sum()))
                 observe.append(
                     lambda step: bar.advance(paths_done, int((step.over & step.counted).sum()))
                 )
-            policy_seconds, env_seconds = rollout(
-                self.envs, self._policy, quotas, obs, observe=observe, record=recorder
-            )
+            seconds = rollout(self.envs, self._policy, quotas, obs, observe=observe)
         each = recorder.paths()
-        paths = {
-            task: [path for own in each[task * k : (task + 1) * k] for path in own]
-            for task in range(m)
-        }
+        paths = {task: list(itertools.chain(*each[task * k : (task + 1) * k])) for task in range(m)}
+        returns = [float(path["rewards"].sum()) for own in paths.values() for path in own]
         steps = sum(len(path["rewards"]) for own in paths.values() for path in own)
         self.total_timesteps_sampled += steps
         if log:
-            self._log(log_prefix, paths, steps, policy_seconds, env_seconds)
+            figures = {
+                "PolicyExecTime": seconds[0],
+                "EnvExecTime": seconds[1],
+                "n_timesteps": steps,
+                "TotalTimestepsSampled": self.total_timesteps_sampled,
+                "NumTrajs": len(returns),
+                "AverageReturn": float(np.mean(returns)),
+                "StdReturn": float(np.std(returns)),
+                "MinReturn": min(returns),
+                "MaxReturn": max(returns),
+            }
+            for key, value in figures.items():
+                self._sink(f"{log_prefix}{key}", value)
         return paths
 
     def close(self) -> None:
@@ -165,26 +172,3 @@ class MetaSampler:
         self.envs.close()
         if self._made_env:
             self.env.close()
-
-    def _log(
-        self,
-        prefix: str,
-        paths: dict[int, list[Path]],
-        steps: int,
-        policy_seconds: float,
-        env_seconds: float,
-    ) -> None:
-        returns = [float(path["rewards"].sum()) for own in paths.values() for path in own]
-        figures = {
-            "PolicyExecTime": policy_seconds,
-            "EnvExecTime": env_seconds,
-            "n_timesteps": steps,
-            "TotalTimestepsSampled": self.total_timesteps_sampled,
-            "NumTrajs": len(returns),
-            "AverageReturn": float(np.mean(returns)),
-            "StdReturn": float(np.std(returns)),
-            "MinReturn": min(returns),
-            "MaxReturn": max(returns),
-        }
-        for key, value in figures.items():
-            self._sink(f"{prefix}{key}", value)

@@ -2,23 +2,63 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
 
-def map_arrays(function: Callable[..., Any], tree: Any, *path: Any) -> Any:
-    """The same structure, with ``function(array, *path)`` for each array.
 
-    Args:
-        function: Called with the array and the keys and indices that lead to it.
-        tree: An array, or a dict or tuple of trees.
-        *path: Put before the keys that lead to each array.
+def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
+    """The same structure, with ``function(array)`` for each array.
 
-    >>> map_arrays(lambda array, *path: (array, path), {"a": 1, "b": (2, 3)}, "top")
-    {'a': (1, ('top', 'a')), 'b': ((2, ('top', 'b', 0)), (3, ('top', 'b', 1)))}
+    >>> map_arrays(abs, {"a": -1, "b": (-2, 3)})
+    {'a': 1, 'b': (2, 3)}
     """
     if isinstance(tree, dict):
-        return {key: map_arrays(function, value, *path, key) for key, value in tree.items()}
+        return {key: map_arrays(function, value) for key, value in tree.items()}
     if isinstance(tree, tuple):
-        return tuple(map_arrays(function, value, *path, i) for i, value in enumerate(tree))
-    return function(tree, *path)
+        return tuple(map_arrays(function, value) for value in tree)
+    return function(tree)
+
+
+def stack(
+    trees: Sequence[Any], name: str, each: str, axis: int = 0, nodes: Any = (dict, tuple)
+) -> Any:
+    """Several trees of the same form as one, with their arrays stacked.
+
+    Args:
+        trees: Arrays, or trees of them.
+        name: What messages call them.
+        each: What a tree belongs to, such as ``"step"``.
+        axis: Along which arrays are stacked.
+        nodes: What is no array: dicts, or dicts and tuples.
+
+    Raises:
+        ValueError: If one has other keys or another shape than the first; the message names it.
+
+    >>> stack([{"a": 1}, {"a": 2}], "infos", "step")
+    {'a': array([1, 2])}
+    """
+    first = trees[0]
+    if not isinstance(first, nodes):
+        expected: Any = np.shape(first)
+        for i, tree in enumerate(trees):
+            if np.shape(tree) != expected:
+                raise ValueError(
+                    f"{name} of {each} {i} must have shape {expected} as of {each} 0, got "
+                    f"{np.shape(tree)}"
+                )
+        return np.stack(trees, axis)
+    if isinstance(first, tuple):
+        columns = enumerate(zip(*trees, strict=True))
+        return tuple(stack(own, f"{name}[{i}]", each, axis, nodes) for i, own in columns)
+    for i, tree in enumerate(trees):
+        if not isinstance(tree, dict) or tree.keys() != first.keys():
+            got = sorted(tree) if isinstance(tree, dict) else repr(tree)
+            raise ValueError(
+                f"{name} of {each} {i} must have the keys {sorted(first)} as of {each} 0, got {got}"
+            )
+    return {
+        key: stack([tree[key] for tree in trees], f"{name}[{key!r}]", each, axis, nodes)
+        for key in first
+    }

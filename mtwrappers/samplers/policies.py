@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.samplers.nested import map_arrays
+from mtwrappers.samplers.nested import map_arrays, stack
 
 
 class PolicyCaller:
@@ -64,57 +64,43 @@ class PolicyCaller:
         """
         m, k = self._m, self._k
         if self._get is None:
-            actions = _array(
-                self._policy(observations), "what a policy without get_actions returns"
-            )
-            got = len(actions) if actions.ndim else actions
-            if not actions.ndim or got != m * k:
+            what = "what a policy without get_actions returns"
+            actions = _array(self._policy(observations), what)
+            if not actions.ndim or len(actions) != m * k:
+                got = len(actions) if actions.ndim else actions
                 raise ValueError(f"expected {m * k} actions from the policy, got {got}")
             return actions, {}
-        answer = self._get(map_arrays(lambda a, *_: a.reshape(m, k, *a.shape[1:]), observations))
+        answer = self._get(map_arrays(lambda a: a.reshape(m, k, *a.shape[1:]), observations))
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise TypeError(
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
             )
         actions, infos = answer
-        shaped = isinstance(actions, np.ndarray) and actions.shape[:2] == (m, k)
-        if not shaped and (counts := _lengths(actions)) != [k] * m:
-            raise ValueError(
-                f"expected {k} actions for each of {m} tasks from the policy, got {counts}"
-            )
-        array = _array(actions, "the policy's actions")
-        return array.reshape(m * k, *array.shape[2:]), self._flat(infos)
-
-    def _flat(self, infos: Any) -> dict[str, Any]:
-        """Agent infos of any form as a nested dict of arrays ``(M * K, ...)``."""
-        m, k = self._m, self._k
-        if infos is None or (isinstance(infos, (dict, list, tuple)) and len(infos) == 0):
-            return {}
+        if infos is None or (isinstance(infos, (list, tuple)) and not infos):
+            infos = {}
+        elif isinstance(infos, (list, tuple)):
+            per_task = [
+                stack(own, "agent_infos", "environment", nodes=dict)
+                if isinstance(own, (list, tuple))
+                else own
+                for own in infos
+            ]
+            infos = stack(per_task, "agent_infos", "task", nodes=dict)
         if not isinstance(infos, dict):
-            if not isinstance(infos, (list, tuple)):
-                raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(infos)}")
-            if len(infos) != m:
-                raise ValueError(f"expected agent_infos for {m} tasks, got {len(infos)}")
-            if not isinstance(infos[0], dict):
-                each = [info for own in infos for info in own]
-                if len(each) != m * k:
-                    raise ValueError(
-                        f"expected agent_infos for {m * k} environments, got {len(each)}"
-                    )
-                return _stacked(each, "agent_infos")
-            infos = _stacked(infos, "agent_infos")
+            raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(answer[1])}")
+        return self._joined(actions, "actions"), self._joined(infos, "agent_infos")
 
-        def flat(values: Any, *path: Any) -> NDArray[Any]:
-            array = _array(values, f"agent_infos{_keys(path)}")
-            if array.shape[:2] != (m, k):
-                raise ValueError(
-                    f"expected agent_infos{_keys(path)} of shape {(m, k)} and more, got "
-                    f"{array.shape}"
-                )
-            return array.reshape(m * k, *array.shape[2:])
-
-        arrays: dict[str, Any] = map_arrays(flat, infos)
-        return arrays
+    def _joined(self, values: Any, name: str) -> Any:
+        """Arrays ``(M, K, ...)``, in dicts or not, as arrays ``(M * K, ...)``."""
+        if isinstance(values, dict):
+            return {k: self._joined(value, f"{name}[{k!r}]") for k, value in values.items()}
+        array = _array(values, name)
+        if array.shape[:2] != (self._m, self._k):
+            raise ValueError(
+                f"expected {name} of shape {(self._m, self._k)} and more from the policy, got "
+                f"{array.shape}"
+            )
+        return array.reshape(-1, *array.shape[2:])
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:
@@ -127,22 +113,6 @@ def _takes_argument(function: Callable[..., Any]) -> bool:
     return True
 
 
-def _stacked(infos: Sequence[Any], what: str) -> dict[str, Any]:
-    """Dicts of the same keys, one per task or environment, as a dict of arrays."""
-    first = infos[0]
-    for i, info in enumerate(infos):
-        if not isinstance(info, dict) or info.keys() != first.keys():
-            got = sorted(info) if isinstance(info, dict) else repr(info)
-            raise ValueError(
-                f"{what} {i} must have the keys {sorted(first)} of the first, got {got}"
-            )
-    stacked: dict[str, Any] = {}
-    for key, value in first.items():
-        values, own = [info[key] for info in infos], f"{what}[{key!r}]"
-        stacked[key] = _stacked(values, own) if isinstance(value, dict) else _array(values, own)
-    return stacked
-
-
 def _array(values: Any, what: str) -> NDArray[Any]:
     try:
         return np.asarray(values)
@@ -150,18 +120,6 @@ def _array(values: Any, what: str) -> NDArray[Any]:
         raise ValueError(
             f"{what} must be an array with rows of one shape, got {_short(values)}"
         ) from None
-
-
-def _lengths(actions: Any) -> Any:
-    """How many actions there are per task, or what there is instead."""
-    try:
-        return [len(own) for own in actions]
-    except TypeError:
-        return _short(actions)
-
-
-def _keys(path: Sequence[Any]) -> str:
-    return "".join(f"[{key!r}]" for key in path)
 
 
 def _short(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Records the steps of a rollout, and cuts them into paths."""
+"""Keeps the steps of a rollout, and cuts them into paths."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.samplers.nested import map_arrays
+from mtwrappers.samplers.nested import map_arrays, stack
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.rollout import Step
 
@@ -17,7 +17,7 @@ _STEP_FIELDS = ("observations", "actions", "rewards", "terminated", "truncated",
 
 
 class Recorder:
-    """Arrays ``(N, time, ...)`` that grow as steps are added; paths are views of them.
+    """Keeps the steps of ``N`` environments, whose paths are views of arrays ``(N, T, ...)``.
 
     The vector environment is in SAME_STEP mode, so that every environment takes a step at every
     time, and an episode's own last observation and info are in ``infos``.
@@ -26,99 +26,58 @@ class Recorder:
     Nested infos are left out.
 
     Args:
-        num_envs: ``N``, how many environments.
         envs_per_task: ``K``; environments ``task * K + k`` belong to a task.
-        room: How many steps to make room for at first.
     """
 
-    def __init__(self, num_envs: int, envs_per_task: int = 1, room: int = 128) -> None:
-        self._n, self._k = num_envs, envs_per_task
-        self._room = room
-        self._t = 0
-        self._start = np.zeros(num_envs, dtype=np.int64)
-        self._arrays: dict[tuple[Any, ...], NDArray[Any]] = {}
-        self._told: dict[str, NDArray[np.bool_]] | None = None  # by whom at all counted steps
-        self._forms: dict[str, Any] = {}
-        self._ends: list[tuple[int, int, int, Any]] = []
+    def __init__(self, envs_per_task: int = 1) -> None:
+        self._k = envs_per_task
+        self._steps: list[Step] = []
 
     def __call__(self, step: Step) -> None:
         """Adds a step of every environment."""
-        if self._t == self._room:
-            self._grow()
-        for field in _STEP_FIELDS:
-            form = map_arrays(self._put, getattr(step, field), field)
-            if self._forms.setdefault(field, form) != form:
-                raise ValueError(
-                    f"{field} must have the same keys at every step: expected "
-                    f"{sorted(self._forms[field])}, got {sorted(form)}"
-                )
-        self._put_infos(step)
-        self._t += 1
-        if step.over.any():
-            finals = step.infos["final_obs"]
-            for i in np.flatnonzero(step.over).tolist():
-                if step.counted[i]:
-                    final = map_arrays(lambda a, *_: np.array(a), finals[i])
-                    self._ends.append((i, int(self._start[i]), self._t, final))
-                self._start[i] = self._t
-
-    def _put(self, values: Any, *key: Any) -> None:
-        values = np.asarray(values)
-        array = self._arrays.get(key)
-        if array is None:
-            shape = (self._n, self._room, *values.shape[1:])
-            array = self._arrays[key] = np.empty(shape, values.dtype)
-        elif array.shape[2:] != values.shape[1:]:
-            raise ValueError(
-                f"{'/'.join(map(str, key))} must have the same shape at every step: expected "
-                f"{array.shape[2:]}, got {values.shape[1:]}"
-            )
-        elif array.dtype != values.dtype:
-            # Whole numbers at first and fractions later: nothing is to be cut off.
-            array = self._arrays[key] = array.astype(np.result_type(array.dtype, values.dtype))
-        array[:, self._t] = values
-
-    def _put_infos(self, step: Step) -> None:
-        # A key that is missing at the first step is missing in a path, and is not asked for again.
-        if self._told is None:
-            keys = {*step.infos, *step.infos.get("final_info", ())}
-            keys = {key for key in keys - _NOT_OF_A_STEP if not key.startswith("_")}
-            self._told = {key: np.ones(self._n, dtype=np.bool_) for key in sorted(keys)}
-        for key, known in list(self._told.items()):
-            values, told = step.info(key)
-            array = self._arrays.get(("env_infos", key))
-            fits = isinstance(values, np.ndarray) and (
-                array is None or array.shape[2:] == values.shape[1:]
-            )
-            known &= (told & fits) | ~step.counted
-            if not known.any() or not fits:
-                del self._told[key]
-            else:
-                self._put(values, "env_infos", key)
-
-    def _grow(self) -> None:
-        for key, array in self._arrays.items():
-            larger = np.empty((self._n, 2 * self._room, *array.shape[2:]), array.dtype)
-            larger[:, : self._room] = array
-            self._arrays[key] = larger
-        self._room *= 2
+        # Environments make new arrays in every step; a policy may use its own again.
+        said = {"actions": step.actions, "agent_infos": step.agent_infos}
+        self._steps.append(step._replace(**map_arrays(np.array, said)))
 
     def paths(self) -> list[list[Path]]:
         """The paths of each environment, in the order in which they ended."""
-        told = {
-            key: np.repeat(known.reshape(-1, self._k).all(axis=1), self._k)
-            for key, known in (self._told or {}).items()
+        arrays = {
+            field: stack([getattr(step, field) for step in self._steps], field, "step", 1)
+            for field in _STEP_FIELDS
         }
-        paths: list[list[Path]] = [[] for _ in range(self._n)]
-        for i, start, stop, final in self._ends:
-
-            def cut(
-                _: Any, *key: Any, i: int = i, span: slice = slice(start, stop)
-            ) -> NDArray[Any]:
-                return self._arrays[key][i, span]
-
-            path: Path = {key: map_arrays(cut, form, key) for key, form in self._forms.items()}
-            path["env_infos"] = {k: cut(None, "env_infos", k) for k in told if told[k][i]}
-            path["next_observation"] = final
-            paths[i].append(path)
+        infos = self._infos()
+        start = [0] * len(arrays["rewards"])
+        paths: list[list[Path]] = [[] for _ in start]
+        for stop, step in enumerate(self._steps, 1):
+            for i in np.flatnonzero(step.over).tolist():
+                if step.counted[i]:
+                    own = {key: array for key, (array, told) in infos.items() if told[i]}
+                    path: Path = _cut({**arrays, "env_infos": own}, i, slice(start[i], stop))
+                    final = step.infos["final_obs"][i]
+                    path["next_observation"] = map_arrays(np.array, final)
+                    paths[i].append(path)
+                start[i] = stop
         return paths
+
+    def _infos(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
+        """The infos ``(N, T, ...)``, and whose task reported them in every counted step, ``(N,)``.
+
+        A key that the first step lacks is missing in a path.
+        """
+        first = self._steps[0].infos
+        keys = {*first, *first.get("final_info", ())} - _NOT_OF_A_STEP
+        counted = np.stack([step.counted for step in self._steps])
+        infos = {}
+        for key in sorted(key for key in keys if not key.startswith("_")):
+            columns, told = zip(*(step.info(key) for step in self._steps), strict=True)
+            # Nested ones, and those that nobody reported, have no shape.
+            shapes = {getattr(column, "shape", None) for column in columns}
+            if len(shapes) == 1 and None not in shapes:
+                known = (np.stack(told) | ~counted).all(axis=0)
+                known = np.repeat(known.reshape(-1, self._k).all(axis=1), self._k)
+                infos[key] = np.stack(columns, axis=1), known
+        return infos
+
+
+def _cut(arrays: Any, i: int, span: slice) -> Any:
+    return map_arrays(lambda array: array[i, span], arrays)

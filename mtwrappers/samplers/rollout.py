@@ -13,7 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.policies import PolicyCaller
-from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 
 Flags = NDArray[np.bool_]
@@ -84,7 +83,6 @@ def rollout(
     *,
     begin: Callable[[Flags], Any] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
-    record: Callable[[Step], object] | None = None,
     max_episode_steps: int | None = None,
 ) -> tuple[float, float]:
     """Steps the environments until each has ended as many episodes as it is to give.
@@ -101,8 +99,6 @@ def rollout(
             included. It resets them and returns all observations. By default the environments
             reset themselves (SAME_STEP).
         observe: Called with each step at once, while the environments stand still.
-        record: Called with each step while workers are busy with the next, which hides what it
-            costs.
         max_episode_steps: End episodes after this many steps; needs ``begin``.
 
     Returns:
@@ -114,7 +110,6 @@ def rollout(
     left, counted = quotas.copy(), quotas > 0
     begun = np.zeros_like(left)  # at which step each environment's episode began
     over = np.ones(len(left), dtype=np.bool_)
-    last: Step | None = None
     steps = 0
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
@@ -129,7 +124,7 @@ def rollout(
             policy.reset(began)
         actions, agent_infos = policy(obs)
         asked = clock()
-        result = _step(envs, actions, record, last)
+        result = envs.step(actions)
         policy_seconds += asked - start
         env_seconds += clock() - asked
         steps += 1
@@ -138,33 +133,14 @@ def rollout(
             over |= steps - begun >= max_episode_steps
         elif steps >= ENDLESS:
             _refuse_endless(counted & ~over & (steps - begun >= ENDLESS))
-        last = Step(began, counted, over, obs, actions, agent_infos, *result)
-        obs = result[0]
+        step = Step(began, counted, over, obs, actions, agent_infos, *result)
         for observer in observe:
-            observer(last)
+            observer(step)
+        obs = step.next_observations
         if over.any():
             left -= over & counted
             counted = left > 0
-    if record is not None and last is not None:
-        record(last)
     return policy_seconds, env_seconds
-
-
-def _step(
-    envs: Any, actions: NDArray[Any], record: Callable[[Step], object] | None, last: Step | None
-) -> Any:
-    """Steps the environments, and meanwhile records the step before this one."""
-    if record is None or last is None:
-        return envs.step(actions)
-    if not isinstance(envs, MetaVectorEnv):
-        record(last)
-        return envs.step(actions)
-    envs.step_async(actions)
-    try:
-        record(last)
-    finally:
-        result = envs.step_wait()
-    return result
 
 
 def _refuse_endless(stuck: Flags) -> None:

@@ -75,10 +75,10 @@ class Sampler:
             log_prefix: Put before every key.
         """
         start = time.perf_counter()
-        recorder = Recorder(1)
+        recorder = Recorder()
         obs, _ = self._envs.reset(seed=self._seed)
         self._seed = None
-        rollout(self._envs, self._policy, np.array([self.batch_size]), obs, record=recorder)
+        rollout(self._envs, self._policy, np.array([self.batch_size]), obs, observe=[recorder])
         [paths] = recorder.paths()
         if log:
             self._sink(f"{log_prefix}n_timesteps", sum(len(path["rewards"]) for path in paths))
