@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -24,7 +24,7 @@ from mtwrappers.evaluation.result import EvaluationResult, check_confidence
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
-from mtwrappers.samplers.rollout import check_array_spaces, rollout
+from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 
@@ -134,7 +134,10 @@ def few_shot_evaluate(
                 tally = Tally(slots, scale, raw)
                 recorder = Recorder(inner.envs_per_task)
                 records = adapts and phase < adaptation_steps
-                rollout(envs, act, quotas, obs, observe=[tally, recorder][: 1 + records])
+                observe: list[Callable[[Step], object]] = [tally]
+                if records:
+                    observe.append(recorder)
+                rollout(envs, act, quotas, obs, observe=observe)
                 episodes += sorted(tally.episodes, key=lambda e: (e.trial or 0, e.number))
                 if records:
                     policy.adapt(_by_task(recorder.paths(), share))

@@ -10,13 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.processors.returns import Floats, steps_before
-from mtwrappers.samplers.path import (
-    Path,
-    check_finite,
-    check_targets,
-    cut_observations,
-    observations_of,
-)
+from mtwrappers.samplers.path import Path, check_keys, cut_observations, join_steps
 
 
 class Baseline(abc.ABC):
@@ -53,7 +47,7 @@ class ZeroBaseline(Baseline):
 
     def predict(self, path: Path) -> Floats:
         """Returns zeros, ``(T,)``."""
-        return np.zeros(len(observations_of(path)))
+        return np.zeros(len(_observations(path)))
 
 
 class LinearBaseline(Baseline):
@@ -96,7 +90,7 @@ class LinearBaseline(Baseline):
         Raises:
             ValueError: If a path lacks one of them, or they do not fit together or are not finite.
         """
-        self.fit_steps(*_joined(paths, target_key))
+        self.fit_steps(*join_steps(paths, target_key))
 
     def fit_steps(
         self, observations: NDArray[Any], targets: Floats, lengths: Sequence[int]
@@ -117,7 +111,7 @@ class LinearBaseline(Baseline):
 
     def predict(self, path: Path) -> Floats:
         """Returns a prediction for each step, ``(T,)``; zeros before the first fit."""
-        observations = observations_of(path)
+        observations = _observations(path)
         if self._coeffs is None:
             return np.zeros(len(observations))
         features = self._features(observations, np.arange(len(observations)))
@@ -179,7 +173,7 @@ class LinearFeatureBaseline(LinearBaseline):
             ValueError: If a path lacks one of them, or they do not fit together or are not finite;
                 or the discount is 1 and no path has an end, so that values have no bound.
         """
-        observations, returns, lengths = _joined(paths, target_key)
+        observations, returns, lengths = join_steps(paths, target_key)
         after = cut_observations(paths)
         if discount == 1 and all(observation is not None for observation in after):
             raise ValueError("with a discount of 1, at least one path must end without being cut")
@@ -210,14 +204,10 @@ class LinearTimeBaseline(LinearBaseline):
         return _time_features(times)
 
 
-def _joined(paths: Sequence[Path], key: str) -> tuple[NDArray[Any], Floats, list[int]]:
-    """The observations ``(S, O)`` and targets ``(S,)`` of all paths, and their lengths."""
-    lengths = check_targets(paths, key)
-    observations = np.concatenate([path["observations"] for path in paths])
-    targets = np.concatenate([path[key] for path in paths])
-    check_finite(observations, lengths, "observation", "paths")
-    check_finite(targets, lengths, f"{key!r}", "paths")
-    return observations, targets, lengths
+def _observations(path: Any) -> Any:
+    """The observations of a path, ``(T, O)``."""
+    check_keys([path], ("observations",), "those to predict")
+    return path["observations"]
 
 
 def _time_features(times: NDArray[np.intp]) -> Floats:

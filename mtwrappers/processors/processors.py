@@ -108,8 +108,8 @@ class SampleProcessor:
                 "rewards": steps.rewards,
                 "returns": own,
                 **self._estimates(steps, own),
-                "env_infos": steps.joined("env_infos"),
-                "agent_infos": steps.joined("agent_infos"),
+                "env_infos": steps.env_infos,
+                "agent_infos": steps.agent_infos,
             }
             batches.append({key: self._arranged(value, steps) for key, value in data.items()})
         if log:

@@ -10,7 +10,15 @@ from numpy.typing import NDArray
 
 from mtwrappers.processors.baselines import LinearFeatureBaseline, LinearTimeBaseline
 from mtwrappers.processors.returns import Floats
-from mtwrappers.samplers.path import Path, check_finite, check_paths, cut_observations, join
+from mtwrappers.samplers.path import (
+    Path,
+    check_finite,
+    check_keys,
+    cut_observations,
+    join_arrays,
+    join_infos,
+    join_steps,
+)
 
 
 class Steps:
@@ -26,21 +34,26 @@ class Steps:
     """
 
     def __init__(self, paths: Sequence[Path], what: str) -> None:
-        self.lengths = check_paths(paths, what)
-        self.paths = paths
-        self.what = what
-        self.starts = np.cumsum([0, *self.lengths[:-1]])
-        self.observations = np.concatenate([path["observations"] for path in paths])
-        rewards = np.concatenate([path["rewards"] for path in paths])
-        check_finite(rewards, self.lengths, "reward", what)
-        check_finite(self.observations, self.lengths, "observation", what)
-        self.actions = self.joined("actions")
-        check_finite(self.actions, self.lengths, "action", what)
+        check_keys(paths, (), what)
+        expected = paths[0].keys()
+        check_keys(paths[:1], ("observations", "actions", "rewards"), what)
+        for i, path in enumerate(paths):
+            if path.keys() != expected:
+                raise ValueError(
+                    f"path {i} of {what} has the keys {sorted(path)}, expected {sorted(expected)} "
+                    "as in path 0"
+                )
+        self.paths, self.what = paths, what
+        self.observations, rewards, self.lengths = join_steps(paths, "rewards", what)
         self.rewards = rewards.astype(np.float64, copy=False)
-
-    def joined(self, key: str) -> Any:
-        """A key of all paths, joined; an empty dict if they have none."""
-        return join([path.get(key, {}) for path in self.paths])
+        self.starts = np.cumsum([0, *self.lengths[:-1]])
+        self.actions = join_arrays(paths, "actions", self.lengths, what)
+        check_finite(self.actions, self.lengths, "action", what)
+        for key in ("terminated", "truncated"):
+            if np.ndim(paths[0].get(key, False)):
+                join_arrays(paths, key, self.lengths, what)
+        self.env_infos = join_infos(paths, "env_infos", self.lengths, what)
+        self.agent_infos = join_infos(paths, "agent_infos", self.lengths, what)
 
     def fit_predict(
         self, baseline: Any, targets: Floats, key: str, discount: float | None = None

@@ -148,10 +148,10 @@ class MetaSampler:
             seconds = rollout(self.envs, self._policy, quotas, obs, observe=observe)
         each = recorder.paths()
         paths = {task: list(itertools.chain(*each[task * k : (task + 1) * k])) for task in range(m)}
-        returns = [float(path["rewards"].sum()) for own in paths.values() for path in own]
         steps = sum(len(path["rewards"]) for own in paths.values() for path in own)
         self.total_timesteps_sampled += steps
         if log:
+            returns = [float(path["rewards"].sum()) for own in paths.values() for path in own]
             figures = {
                 "PolicyExecTime": seconds[0],
                 "EnvExecTime": seconds[1],

@@ -33,53 +33,89 @@ from numpy.typing import NDArray
 Path: TypeAlias = dict[str, Any]
 
 
-def check_paths(paths: Any, what: str = "paths") -> list[int]:
-    """Checks the keys and shapes of paths, and returns the length of each.
+def join_steps(
+    paths: Any, numbers: str, what: str = "paths"
+) -> tuple[NDArray[Any], NDArray[Any], list[int]]:
+    """The steps of all paths, one path after another.
 
     Args:
-        paths: A list of paths.
-        what: What the message calls them, such as ``"paths of task 3"``.
+        paths: A list of paths with ``observations``, ``(T, O)``, and numbers, ``(T,)``.
+        numbers: The key of the numbers, such as ``"rewards"``.
+        what: What messages call the paths, such as ``"paths of task 3"``.
+
+    Returns:
+        Observations ``(S, O)``, numbers ``(S,)``, and the length of each path.
 
     Raises:
-        ValueError: If there are none, keys differ, or arrays differ in length or shape; the
-            message names the path.
+        ValueError: If there are no paths, one lacks a key, arrays differ in length or shape, or
+            hold something that is no finite number; the message names the path.
     """
-    _check_dicts(paths, what)
-    first = paths[0]
-    _check_keys([first], ("observations", "actions", "rewards"), what)
-    for i, path in enumerate(paths):
-        if path.keys() != first.keys():
+    check_keys(paths, ("observations", numbers), what)
+    shapes = [np.shape(path[numbers]) for path in paths]
+    for i, shape in enumerate(shapes):
+        if len(shape) != 1 or not shape[0]:
             raise ValueError(
-                f"path {i} of {what} has the keys {sorted(path)}, expected {sorted(first)} as in "
-                "path 0"
+                f"{numbers} of path {i} of {what} must have shape (T,) with T of 1 or more, got "
+                f"{shape}"
             )
-    lengths = _check_steps(paths, "rewards", ("observations", "actions"), what)
-    for key in ("terminated", "truncated"):
-        if np.ndim(first.get(key, False)):
-            _check_rows([path[key] for path in paths], lengths, key, what)
-    for key in ("env_infos", "agent_infos"):
-        if key in first:
-            if not isinstance(first[key], dict):
-                raise ValueError(f"{key} of path 0 of {what} must be a dict, got {first[key]!r}")
-            _check_infos([path[key] for path in paths], lengths, key, what)
-    return lengths
+    lengths = [length for (length,) in shapes]
+    observations = join_arrays(paths, "observations", lengths, what)
+    values = np.concatenate([path[numbers] for path in paths])
+    check_finite(values, lengths, "reward" if numbers == "rewards" else repr(numbers), what)
+    check_finite(observations, lengths, "observation", what)
+    return observations, values, lengths
 
 
-def check_targets(paths: Any, key: str, what: str = "paths") -> list[int]:
-    """Checks what fitting a baseline needs of paths, and returns the length of each.
+def join_arrays(paths: Sequence[Path], key: str, lengths: list[int], what: str) -> NDArray[Any]:
+    """One key of all paths, ``(T, ...)``, as an array ``(S, ...)``."""
+    if isinstance(paths[0][key], (dict, tuple)):
+        raise ValueError(
+            f"{key} of {what} must be arrays, got {type(paths[0][key]).__name__}s of them; "
+            "gymnasium.wrappers.FlattenObservation makes one array of an observation"
+        )
+    joined: NDArray[Any] = _joined([path[key] for path in paths], lengths, key, what)
+    return joined
 
-    Args:
-        paths: A list of paths with ``observations``, ``(T, O)``, and targets, ``(T,)``.
-        key: The key of the targets.
-        what: What the message calls the paths.
 
-    Raises:
-        ValueError: If there are none, one lacks a key, or arrays differ in length or shape; the
-            message names the path.
-    """
-    _check_dicts(paths, what)
-    _check_keys(paths, ("observations", key), what)
-    return _check_steps(paths, key, ("observations",), what)
+def join_infos(paths: Sequence[Path], key: str, lengths: list[int], what: str) -> dict[str, Any]:
+    """The infos of all paths as dicts of arrays ``(S, ...)``; an empty dict if there are none."""
+    if key not in paths[0]:
+        return {}
+    infos = [path[key] for path in paths]
+    if not isinstance(infos[0], dict):
+        raise ValueError(f"{key} of path 0 of {what} must be a dict, got {infos[0]!r}")
+    joined: dict[str, Any] = _joined(infos, lengths, key, what)
+    return joined
+
+
+def _joined(values: Sequence[Any], lengths: list[int], name: str, what: str) -> Any:
+    """Arrays with a row per step, joined; dicts of arrays, nested or not, key by key."""
+    first = values[0]
+    if isinstance(first, dict):
+        for i, value in enumerate(values):
+            if not isinstance(value, dict) or value.keys() != first.keys():
+                got = sorted(value) if isinstance(value, dict) else repr(value)
+                raise ValueError(
+                    f"{name} of path {i} of {what} must be a dict with the keys {sorted(first)} "
+                    f"as in path 0, got {got}"
+                )
+        return {
+            key: _joined([value[key] for value in values], lengths, f"{name}[{key!r}]", what)
+            for key in first
+        }
+    try:
+        joined = np.concatenate(values)
+        fits = list(map(len, values)) == lengths
+    except (TypeError, ValueError):
+        fits = False
+    if not fits:
+        for i, (value, length) in enumerate(zip(values, lengths, strict=True)):
+            if np.shape(value) != (expected := (length, *np.shape(first)[1:])):
+                raise ValueError(
+                    f"{name} of path {i} of {what} must have shape {expected}, got "
+                    f"{np.shape(value)}"
+                )
+    return joined
 
 
 def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, what: str) -> None:
@@ -118,7 +154,7 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
     A path is cut if its last step is truncated and not terminated.
 
     Args:
-        paths: Paths that `check_paths` or `check_targets` accepts.
+        paths: Paths that `join_steps` accepts.
         what: What the message calls them.
 
     Raises:
@@ -146,86 +182,17 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
     return found
 
 
-def observations_of(path: Any) -> Any:
-    """The observations of a path, ``(T, O)``, or `ValueError` if it is no dict that has them."""
-    _check_dicts([path], "those to predict")
-    _check_keys([path], ("observations",), "those to predict")
-    return path["observations"]
-
-
-def join(values: Sequence[Any]) -> Any:
-    """Concatenates an array per path; dicts of arrays, nested or not, key by key."""
-    if isinstance(values[0], dict):
-        return {key: join([value[key] for value in values]) for key in values[0]}
-    return np.concatenate(values)
-
-
-def _last(path: Path, key: str) -> bool:
-    return bool(np.ravel(path.get(key, False))[-1])
-
-
-def _check_dicts(paths: Any, what: str) -> None:
+def check_keys(paths: Any, keys: Sequence[str], what: str) -> None:
+    """Checks that there are paths, and that each is a dict with these keys."""
     if not isinstance(paths, Sequence) or isinstance(paths, (str, bytes)) or not paths:
         got = "none" if isinstance(paths, Sequence) else repr(paths)
         raise ValueError(f"{what} must be a list of at least one path, got {got}")
     for i, path in enumerate(paths):
         if not isinstance(path, dict):
             raise ValueError(f"path {i} of {what} must be a dict, got {path!r}")
-
-
-def _check_keys(paths: Sequence[Path], keys: Sequence[str], what: str) -> None:
-    for i, path in enumerate(paths):
-        missing = [key for key in keys if key not in path]
-        if missing:
+        if missing := [key for key in keys if key not in path]:
             raise ValueError(f"path {i} of {what} lacks {missing}; it has {sorted(path)}")
 
 
-def _check_steps(
-    paths: Sequence[Path], numbers: str, arrays: Sequence[str], what: str
-) -> list[int]:
-    """Checks that ``numbers`` are ``(T,)`` and ``arrays`` ``(T, ...)``, and returns each ``T``."""
-    shapes = [np.shape(path[numbers]) for path in paths]
-    for i, shape in enumerate(shapes):
-        if len(shape) != 1 or not shape[0]:
-            raise ValueError(
-                f"{numbers} of path {i} of {what} must have shape (T,) with T of 1 or more, got "
-                f"{shape}"
-            )
-    lengths = [length for (length,) in shapes]
-    for key in arrays:
-        if isinstance(paths[0][key], (dict, tuple)):
-            raise ValueError(
-                f"{key} of {what} must be arrays, got {type(paths[0][key]).__name__}s of them; "
-                "gymnasium.wrappers.FlattenObservation makes one array of an observation"
-            )
-        _check_rows([path[key] for path in paths], lengths, key, what)
-    return lengths
-
-
-def _check_infos(values: Sequence[Any], lengths: Sequence[int], name: str, what: str) -> None:
-    """Checks the infos of all paths, a dict or an array per path, against those of the first."""
-    first = values[0]
-    if not isinstance(first, dict):
-        _check_rows(values, lengths, name, what)
-        return
-    for i, value in enumerate(values):
-        if not isinstance(value, dict):
-            raise ValueError(f"{name} of path {i} of {what} must be a dict, got {value!r}")
-        if value.keys() != first.keys():
-            raise ValueError(
-                f"{name} of path {i} of {what} have the keys {sorted(value)}, expected "
-                f"{sorted(first)} as in path 0"
-            )
-    for key in first:
-        _check_infos([value[key] for value in values], lengths, f"{name}[{key!r}]", what)
-
-
-def _check_rows(values: Sequence[Any], lengths: Sequence[int], name: str, what: str) -> None:
-    """Checks that arrays have a row per step, and rows of the shape that the first array's have."""
-    rest = np.shape(values[0])[1:]
-    expected, found = [(length, *rest) for length in lengths], [np.shape(v) for v in values]
-    if found != expected:
-        i = next(i for i, shape in enumerate(found) if shape != expected[i])
-        raise ValueError(
-            f"{name} of path {i} of {what} must have shape {expected[i]}, got {found[i]}"
-        )
+def _last(path: Path, key: str) -> bool:
+    return bool(np.ravel(path.get(key, False))[-1])

@@ -261,19 +261,3 @@ def test_values_without_a_bound_are_refused():
     with pytest.raises(ValueError, match="discount of 1, at least one path must end without being"):
         LinearFeatureBaseline().fit_bootstrapped([cut, cut], 1.0)
     LinearFeatureBaseline().fit_bootstrapped([cut, ended], 1.0)
-
-
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"truncated": None}, "path 1 of paths does not say whether it is truncated"),
-        ({"next_observation": None}, "path 1 is truncated and has no next_observation"),
-        ({"next_observation": np.ones(3)}, r"next_observation of path 1 .* shape \(2,\) and"),
-        ({"next_observation": np.array([1, np.nan])}, r"path 1 .* finite numbers, got \[ 1. nan\]"),
-    ],
-)
-def test_what_cannot_be_bootstrapped_is_named(changes, message):
-    good = make_path([1.0], ended="truncated", returns=np.ones(1))
-    bad = {key: value for key, value in {**good, **changes}.items() if value is not None}
-    with pytest.raises(ValueError, match=message):
-        LinearFeatureBaseline().fit_bootstrapped([good, bad], 0.9)

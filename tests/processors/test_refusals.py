@@ -1,38 +1,83 @@
-"""What all processors refuse, and how they name it."""
+"""What processors refuse, and how they name it."""
 
 import numpy as np
 import pytest
 
-from mtwrappers import LinearTimeBaseline, ZeroBaseline
-from tests.processors.fakes import (
-    METAS,
-    ObservedValue,
-    every_type,
-    make,
-    make_path,
-    process,
+from mtwrappers import (
+    DiceMetaSampleProcessor,
+    LinearFeatureBaseline,
+    LinearTimeBaseline,
+    SampleProcessor,
+    ZeroBaseline,
 )
+from tests.processors.fakes import METAS, ObservedValue, every_type, make, make_path, process
 
 NAN, INF = float("nan"), float("inf")
+both_ends = pytest.mark.parametrize("processor_type", [SampleProcessor, DiceMetaSampleProcessor])
 
 
-@every_type
+def two(**changes):
+    """A path of two steps."""
+    return {**make_path([1, 2]), **changes}
+
+
+def lacks(key):
+    return {name: value for name, value in two().items() if name != key}
+
+
+def infos(first, second, key="env_infos"):
+    """Two paths of two steps with these infos."""
+    return [two(**{key: first}), two(**{key: second})]
+
+
+TWO, THREE = np.ones(2), np.ones(3)
+
+
+@both_ends
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
+        # Lists of dicts that have the same keys.
         ([], "{} must be a list of at least one path, got none"),
-        ([make_path([1]), make_path([1], extra=1)], "path 1 of {} has the keys .* in path 0"),
-        ([make_path([1, 2], actions=np.ones((1, 3)))], r"actions of path 0 of {}.* got \(1, 3\)"),
+        ("paths", "{} must be a list of at least one path, got none"),
+        (iter([two()]), "{} must be a list of at least one path, got <list"),
+        ([two(), [1.0]], r"path 1 of {} must be a dict, got \[1\.0\]"),
+        ([lacks("actions")] * 2, r"path 0 of {} lacks \['actions'\]; it has \["),
+        ([two(), lacks("rewards")], r"path 1 of {} has the keys .*expected \['actions', .* path 0"),
+        ([two(), two(extra=1)], "path 1 of {} has the keys .*'extra'.* in path 0"),
+        # Arrays with a row per step.
+        ([two(rewards=np.ones((2, 1)))], r"rewards of path 0 of {} .* 1 or more, got \(2, 1\)"),
+        ([two(), two(rewards=TWO[:0])], r"rewards of path 1 of {} .* 1 or more, got \(0,\)"),
+        ([two(), two(rewards=1.0)], r"rewards of path 1 of {} .* 1 or more, got \(\)"),
+        ([two(actions=np.ones((1, 3)))], r"actions of path 0 of {}.* \(2, 3\), got \(1, 3\)"),
+        ([two(), two(actions=np.ones((2, 5)))], r"actions of path 1 .* \(2, 3\), got \(2, 5\)"),
+        ([two(), two(observations=TWO)], r"observations of path 1 .* \(2, 2\), got \(2,\)"),
+        ([two(), two(observations=3.0)], r"observations of path 1 .* \(2, 2\), got \(\)"),
+        ([two(observations={"a": TWO})], "observations of {} must be arrays, got dicts"),
+        ([two(observations=(TWO, TWO))], "observations of {} must be arrays, got tuples"),
+        ([two(), two(terminated=THREE > 0)], r"terminated of path 1 of {} .*\(2,\), got \(3,\)"),
+        # Infos of the same form.
+        (infos(None, None), "env_infos of path 0 of {} must be a dict, got None"),
+        (infos([{}, {}], [{}, {}], "agent_infos"), "agent_infos of path 0 of {} must be a dict"),
+        (infos({}, None), r"env_infos of path 1 of {} must be a dict .*\[\] .*, got None"),
+        (infos({"a": TWO}, {"b": TWO}), r"path 1 of {} .* the keys \['a'\] .*, got \['b'\]"),
+        (infos({"a": TWO}, {"a": THREE}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(3,\)"),
+        (infos({"a": 1.0}, {"a": 1.0}), r"env_infos\['a'\] of path 0 .*\(2,\), got \(\)"),
+        (infos({"a": {"b": TWO}}, {"a": TWO}), r"env_infos\['a'\] of path 1 .* must be a dict"),
+        (infos({"a": TWO}, {"a": {"b": TWO}}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(\)"),
+        (infos({"a": {"b": TWO}}, {"a": {"b": THREE}}), r"env_infos\['a'\]\['b'\] of path 1 of"),
+        # Finite numbers.
+        (
+            [two(rewards=np.array(["1", "2"]))],
+            "each reward of {} must be of numbers, .* <U1",
+        ),
         ([make_path([1]), make_path([1, NAN])], "reward of path 1 of {} is NaN at step 1"),
-        ([make_path([1, 2, -INF])], "reward of path 0 of {} is -inf at step 2"),
+        ([make_path([1, 2, -INF]), make_path([NAN])], "reward of path 0 of {} is -inf at step 2"),
         (
-            [make_path([1]), make_path([1, 1], obs=[1, NAN, 0])],
-            "observation of path 1 of {} is NaN at step 1",
+            [two(), make_path([1, 1], obs=[1, INF, 0])],
+            "observation of path 1 .* is inf at step 1",
         ),
-        (
-            [{**make_path([1]), "rewards": np.array(["1"])}],
-            "each reward of {} must be of numbers",
-        ),
+        ([two(), two(actions=np.full((2, 3), NAN))], "action of path 1 of {} is NaN at step 0"),
     ],
 )
 def test_malformed_paths_are_named_with_their_task_and_step(processor_type, bad, message):
@@ -43,13 +88,12 @@ def test_malformed_paths_are_named_with_their_task_and_step(processor_type, bad,
         make(processor_type).process_samples(bad)
 
 
-@every_type
+@both_ends
 @pytest.mark.parametrize(
     ("bootstrap", "predicted", "message"),
     [
         # The lengths add up, so that joined they would only have shifted.
         (False, [[1, 2], [3]], r"must predict shape \(1,\) for path 0 of .*, got \(2,\)"),
-        (False, [[1], [3]], r"must predict shape \(2,\) for path 1 of .*, got \(1,\)"),
         (False, [[[1]], [3, 4]], r"must predict shape \(1,\) for path 0 of .*, got \(1, 1\)"),
         (True, [[1], [3, 4, 5]], r"must predict shape \(2,\) for path 0 of .*, got \(1,\)"),
         (False, [[1], [3, NAN]], "prediction of path 1 of .* is NaN at step 1"),
@@ -74,12 +118,22 @@ def test_baselines_that_cannot_value_what_follows_a_cut_are_refused(processor_ty
         make(processor_type, baseline, bootstrap_truncated=True)
 
 
-@every_type
-@pytest.mark.parametrize("key", ["next_observation", "truncated"])
-def test_bootstrapping_without_what_it_needs_is_refused(processor_type, key):
-    paths = [make_path([1]), make_path([1], ended="truncated")]
+@both_ends
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"truncated": None}, "path . of .* does not say whether it is truncated"),
+        ({"next_observation": None}, "path 1 is truncated and has no next_observation"),
+        ({"next_observation": THREE}, r"next_observation of path 1 .* shape \(2,\) and"),
+        ({"next_observation": np.array([1, INF])}, r"path 1 .* finite numbers, got \[ 1. inf\]"),
+    ],
+)
+@pytest.mark.parametrize("baseline", [ObservedValue(), LinearFeatureBaseline()])
+def test_bootstrapping_without_what_it_needs_is_refused(processor_type, changes, message, baseline):
+    paths = [make_path([1]), make_path([1], ended="truncated", **changes)]
     for path in paths:
-        del path[key]
-    with pytest.raises(ValueError, match=f"^path . .*{key}"):
-        process(processor_type, paths, ObservedValue(), bootstrap_truncated=True)
+        for key in [key for key, value in changes.items() if value is None]:
+            del path[key]
+    with pytest.raises(ValueError, match=message):
+        process(processor_type, paths, baseline, bootstrap_truncated=True)
     assert process(processor_type, paths)["returns"].tolist() == [1, 1]

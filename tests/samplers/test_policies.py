@@ -161,30 +161,17 @@ def test_what_is_no_policy_is_refused(policy):
 
 
 @pytest.mark.parametrize(
-    ("actions", "got"),
+    ("actions", "message"),
     [
-        (ACTIONS[:1], r"\[3\]"),
-        ([ACTIONS[0], ACTIONS[1][:2]], r"\[3, 2\]"),
-        (np.zeros((2, 2, 2)), r"\[2, 2\]"),
-        (np.zeros((3, 3, 2)), r"\[3, 3, 3\]"),
-        ([], r"\[\]"),
-        (3.0, "float 3.0"),
-        (None, "NoneType None"),
-    ],
-    ids=[
-        "too-few-tasks",
-        "too-few-actions",
-        "too-few-each",
-        "too-many-tasks",
-        "none",
-        "a-number",
-        "nothing",
+        (ACTIONS[:1], r"of shape \(2, 3\) and more from the policy, got \(1, 3, 2\)"),
+        (np.zeros((2, 2, 2)), r"of shape \(2, 3\) and more .*, got \(2, 2, 2\)"),
+        ([ACTIONS[0], ACTIONS[1][:2]], "actions must be an array with rows of one shape, got list"),
+        ([], r"got \(0,\)"),
+        (None, r"got \(\)"),
     ],
 )
-def test_another_number_of_actions_is_refused(actions, got):
-    with pytest.raises(
-        ValueError, match=f"expected 3 actions for each of 2 tasks from the policy, got {got}"
-    ):
+def test_another_number_of_actions_is_refused(actions, message):
+    with pytest.raises(ValueError, match=message):
         ask(actions)
 
 
@@ -209,25 +196,25 @@ def test_other_answers_of_a_callable_are_refused(actions, message):
 @pytest.mark.parametrize(
     ("error", "message", "infos"),
     [
-        (ValueError, "agent_infos for 2 tasks, got 1", [{"mean": MEANS[0]}]),
+        (ValueError, r"\['mean'\] of shape \(2, 3\) .* got \(1, 3, 2\)", [{"mean": MEANS[0]}]),
         (
             ValueError,
-            "agent_infos for 6 environments, got 5",
+            r"agent_infos\['std'\] of task 1 must have shape \(3,\) as of task 0, got \(2,\)",
             [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2],
         ),
         (
             ValueError,
             r"agent_infos\['std'\] must be an array with rows of one shape",
-            [{"std": np.zeros(3)}, {"std": np.zeros(2)}],
+            {"std": [[0.0] * 3, [0.0] * 2]},
         ),
         (
             ValueError,
-            r"agent_infos\['a'\]\['std'\] of shape \(2, 3\) and more, got \(2, 2\)",
+            r"agent_infos\['a'\]\['std'\] of shape \(2, 3\) and more .*, got \(2, 2\)",
             {"a": {"std": np.zeros((2, 2))}},
         ),
         (
             ValueError,
-            r"agent_infos 1 must have the keys \['a'\] of the first, got \['b'\]",
+            r"agent_infos of task 1 must have the keys \['a'\] as of task 0, got \['b'\]",
             [{"a": np.zeros(3)}, {"b": np.zeros(3)}],
         ),
         (TypeError, "agent_infos must be dicts, in lists or not, got float 3.0", 3.0),
