@@ -3,13 +3,11 @@
 import copy
 import json
 import math
-import pickle
 from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 from metaworld.wrappers import NormalizeRewardsExponential
 
@@ -24,7 +22,7 @@ from mtwrappers import (
     VectorNormalizeObservationPerTask,
     VectorNormalizeRewardPerTask,
 )
-from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal, play
+from tests.fakes import CountingEnv, counting_makers, equal, play
 from tests.vector.fakes import all_modes, both_executors
 from tests.wrappers.fakes import LENGTHS, TaskedEnv, assert_same, makers, play_many, play_one
 
@@ -412,18 +410,6 @@ def test_statistics_of_something_else_are_refused_and_change_nothing(wrap, chang
     assert env.get_state() == state
 
 
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
-@single
-def test_a_copy_goes_on_by_itself(wrap, clone):
-    env, _ = made(wrap)
-    play(env, [0], seed=0, options={"task_state": 1})
-    other = clone(env)
-    assert equal(other.step(0), env.step(0))
-    state = env.get_state()
-    other.step(0)
-    assert env.get_state() == state != other.get_state()
-
-
 # Arguments.
 
 
@@ -453,21 +439,3 @@ def test_observations_that_are_no_vector_of_floats_are_refused():
         NormalizeObservationPerTask(whole)
     with pytest.raises(TypeError, match="dtype int64 cannot be normalized"):
         VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(lambda: whole, 1))
-
-
-@pytest.mark.parametrize(
-    ("wrap", "kwargs"),
-    [
-        (NormalizeRewardPerTask, {"num_tasks": np.int64(1), "gamma": 0.5}),
-        (NormalizeObservationPerTask, {"num_leading": np.int64(1)}),
-    ],
-)
-def test_it_keeps_gymnasiums_contract_and_its_spec_goes_through_json(wrap, kwargs):
-    env = wrap(gymnasium.make("tests/Short-v0"), **kwargs)
-    env.update_running_mean = False  # else what was seen before matters, as in Gymnasium's
-    warned = check_env_warnings(env, skip_render_check=True)
-    assert [w for w in warned if "infinity" not in w] == []
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert isinstance(again, wrap)
-    fresh = wrap(gymnasium.make("tests/Short-v0"), **kwargs)
-    assert equal(play(again, [0, 1], seed=5), play(fresh, [0, 1], seed=5))

@@ -1,13 +1,9 @@
 """The input of RL^2, one environment at a time and side by side."""
 
-import copy
-import pickle
 from functools import partial
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
 from gymnasium.vector import AutoresetMode
 from metaworld.wrappers import RNNBasedMetaRLWrapper
@@ -20,7 +16,7 @@ from mtwrappers import (
     RL2Observation,
     VectorRL2Observation,
 )
-from tests.fakes import CountingEnv, CountingSetTaskEnv, check_env_warnings, counting_makers, play
+from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, play
 from tests.vector.fakes import BoxCountingEnv, all_modes, both_executors
 from tests.wrappers.fakes import assert_same, makers, play_many, play_one
 
@@ -166,24 +162,6 @@ def test_what_goes_in_and_comes_out_belongs_to_the_caller():
     assert obs.dtype == env.observation_space.dtype == np.float32
     obs[:] = 77
     assert env.reset()[0].tolist() == [0, 0, 0.5, 0, 1, 1]
-
-
-@pytest.mark.parametrize("clone", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))])
-def test_a_copy_goes_on_by_itself(clone):
-    env = RL2Observation(CountingEnv())
-    tails(env, [1], seed=0)
-    other = clone(env)
-    other.step(0)
-    assert env.reset()[0].tolist() == [0, 0, 0, 1, 1, 1]
-
-
-def test_it_keeps_gymnasiums_contract_and_its_spec_goes_through_json():
-    env = RL2Observation(gymnasium.make("tests/Short-v0"), reward_divisor=10)
-    warned = check_env_warnings(env, skip_render_check=True)
-    assert [w for w in warned if "infinity" not in w] == []
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert isinstance(again, RL2Observation)
-    assert tails(again, [1], seed=0)[1] == [0, 1, 0.1, 0]
 
 
 @pytest.mark.parametrize("divisor", [1, 10])

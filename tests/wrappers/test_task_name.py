@@ -1,9 +1,7 @@
-import gymnasium
 import pytest
-from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers import TaskNameWrapper
-from tests.fakes import CountingEnv, check_env_warnings, equal, play
+from tests.fakes import CountingEnv, play
 
 
 @pytest.mark.parametrize(
@@ -32,12 +30,6 @@ def test_everything_else_is_that_of_the_environment():
     assert env.unwrapped.actions == [0, 1]
 
 
-def test_a_seed_and_options_reach_the_environment():
-    env = TaskNameWrapper(CountingEnv(), task_id=1)
-    env.reset(seed=5, options={"x": 1})
-    assert (env.unwrapped.seeds, env.unwrapped.options) == ([5], [{"x": 1}])
-
-
 class SharedInfoEnv(CountingEnv):
     """Hands out one dict again and again."""
 
@@ -54,16 +46,3 @@ def test_an_info_is_a_new_dict_and_the_environments_own_is_not_changed():
     assert first is not second
     assert second == {"task_name": "reach"}
     assert SharedInfoEnv.shared == {}
-
-
-def test_gymnasium_has_nothing_to_say_about_it():
-    env = TaskNameWrapper(gymnasium.make("tests/Short-v0").unwrapped, task_name="reach")
-    assert check_env_warnings(env) == []
-
-
-def test_its_spec_round_trips_through_json():
-    env = TaskNameWrapper(gymnasium.make("tests/Short-v0"), task_name="reach", task_id=3)
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert isinstance(again, TaskNameWrapper)
-    assert again.spec == env.spec
-    assert equal(play(again, [0, 1], seed=5), play(env, [0, 1], seed=5))

@@ -1,12 +1,10 @@
 import pickle
 
-import gymnasium
 import pytest
-from gymnasium.envs.registration import EnvSpec
 
-from mtwrappers import PointGoalEnv, TerminateOnSuccess
+from mtwrappers import TerminateOnSuccess
 from mtwrappers.wrappers.vector import MetaVectorWrapper
-from tests.fakes import CountingEnv, check_env_warnings, equal, play
+from tests.fakes import CountingEnv, equal, play
 from tests.vector.fakes import all_modes, both_executors
 
 
@@ -47,15 +45,6 @@ def test_an_info_without_the_key_is_refused():
     env.reset()
     with pytest.raises(ValueError, match=r"expected 'success' in the info .*\['draw', 'steps'\]"):
         env.step(0)
-
-
-def test_it_keeps_gymnasiums_contract_and_its_spec_goes_through_json():
-    env = TerminateOnSuccess(gymnasium.make("mtwrappers/PointGoal-v0", radius=0.1))
-    assert check_env_warnings(env, skip_render_check=True) == []
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert isinstance(again, TerminateOnSuccess)
-    assert play(again, [[0.1, 0.0]], seed=0)[1][2] is True
-    assert isinstance(again.unwrapped, PointGoalEnv)
 
 
 @both_executors
