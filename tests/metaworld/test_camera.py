@@ -14,13 +14,11 @@ from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld import make_benchmark, opengl
 from mtwrappers.metaworld.camera import CAMERAS, Camera
 from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings, observation_box
+from tests.metaworld.fakes import PAIR, actions
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
-# The second is drawn before its last move by Meta-World.
-PAIR = ["reach-v3", "window-close-v3"]
 ID = "mtwrappers/CustomMT-v0"
 LOOK = {"render_mode": "rgb_array", "camera_name": "corner2", "width": 64, "height": 48}
-CORNERS = ("corner", "corner2", "corner3", "corner4")
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -67,7 +65,6 @@ def test_a_frame_follows_what_is_moved_by_hand():
 
 
 def test_rendering_keeps_the_bits_of_the_trajectory():
-    actions = np.random.default_rng(0).uniform(-1, 1, (5, 4)).astype(np.float32)
     played = []
     for mode in (None, "rgbd_tuple"):
         env = class_env("dial-turn-v3", render_mode=mode, camera_name=None)
@@ -76,7 +73,7 @@ def test_rendering_keeps_the_bits_of_the_trajectory():
         own = []
         for _ in range(2):
             own.append(env.reset()[0].tobytes())
-            for action in actions:
+            for action in actions(5):
                 if mode is not None:
                     env.render()
                 obs, reward, *_, info = env.step(action)
@@ -89,13 +86,13 @@ def test_rendering_keeps_the_bits_of_the_trajectory():
 
 @pytest.mark.parametrize("camera", [*CAMERAS, None])
 def test_corner_cameras_are_turned_upright_and_others_stay(camera):
-    env = class_env("door-open-v3", camera_name=camera)
-    hanging = class_env("door-open-v3", camera_name=camera, upright=False)
+    env, hanging = (class_env("reach-v3", camera_name=camera, upright=up) for up in (True, False))
     frame, expected = env.render(), hanging.render()
-    if camera in CORNERS:
-        expected = expected[::-1, ::-1]
-    assert np.array_equal(frame, expected)
+    turned = camera is not None and camera.startswith("corner")
+    assert np.array_equal(frame, expected[::-1, ::-1] if turned else expected)
     assert frame.flags.c_contiguous
+    env.close()
+    hanging.close()
 
 
 def test_depth_is_in_metres_as_rays_measure_it():
@@ -152,7 +149,6 @@ def test_frames_have_the_size_that_was_asked_for_beside_other_sizes():
     [
         ({"camera_name": "front"}, r"camera_name must be one of \['topview', 'corner', .*'front'"),
         ({"camera_id": 7}, r"camera_id must be an index into \['topview', 'corner', .* got 7"),
-        ({"camera_id": -2}, "camera_id must be an index into .* got -2"),
         ({"camera_id": True}, "camera_id must be an index into .* got True"),
     ],
 )

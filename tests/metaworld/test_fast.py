@@ -18,10 +18,11 @@ from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.metaworld.verify import Extent, first_difference, state
+from tests.metaworld.fakes import actions
 
 CLASSES = all_classes()
 NAME = "push-v3"
-ACTIONS = np.random.default_rng(0).uniform(-1, 1, (10, 4)).astype(np.float32)
+ACTIONS = actions(10)
 EXTENT = Extent(tasks=1, steps=20, reward_versions=("v2",), goals_visible=(True,))
 
 
@@ -142,11 +143,6 @@ def test_what_is_no_sawyer_class_is_refused_by_name(what):
     assert repr(what) in str(caught.value)
 
 
-def test_a_name_that_does_not_exist_is_refused_with_one_that_does():
-    with pytest.raises(ValueError, match=r"unknown class 'reach-v2' \(did you mean 'reach-v3'\?\)"):
-        fast_class("reach-v2")
-
-
 # Environments of a class share the compile of its model, and not the model.
 
 
@@ -183,13 +179,10 @@ def test_environments_of_a_class_are_compiled_once_and_of_two_twice(compiles, ta
 
 EDITS = {
     "body_mass": lambda m: m.body_mass.__imul__(2),
-    "gravity": lambda m: m.opt.gravity.__setitem__(2, -1),
     "timestep": lambda m: setattr(m.opt, "timestep", 0.001),
-    "extent": lambda m: setattr(m.stat, "extent", 7.0),
     "head light": lambda m: m.vis.headlight.ambient.fill(0.9),
     "frame": lambda m: setattr(m.vis.global_, "offwidth", 1234),
     "texture": lambda m: m.tex_data.__setitem__(5, m.tex_data[5] ^ 1),
-    "vertex": lambda m: m.mesh_vert.__setitem__((17, 1), 9.0),
     "normal": lambda m: m.mesh_normal.__setitem__((17, 1), 9.0),
 }
 
@@ -201,13 +194,15 @@ def all_of(model):
     return buffer.tobytes()
 
 
-@pytest.mark.parametrize("edit", EDITS)
-def test_an_edit_of_one_model_reaches_no_other_made_before_or_after(compiles, edit):
+@pytest.mark.usefixtures("compiles")
+def test_an_edit_of_one_model_reaches_no_other_made_before_or_after():
     first, second = fast_class(NAME)(), fast_class(NAME)()
     fresh = all_of(second.model)
-    assert all_of(first.model) == fresh
-    EDITS[edit](first.model)
-    assert all_of(first.model) != fresh
+    assert (before := all_of(first.model)) == fresh
+    for edit in EDITS.values():
+        edit(first.model)
+        assert all_of(first.model) != before
+        before = all_of(first.model)
     third = fast_class(NAME)()
     assert [all_of(env.model) == fresh for env in (second, third)] == [True] * 2
 

@@ -1,7 +1,5 @@
 """The fast classes serve where they are verified, and the stock ones elsewhere."""
 
-import warnings
-
 import gymnasium
 import numpy as np
 import pytest
@@ -81,48 +79,35 @@ def test_the_versions_here_are_verified():
     assert issubclass(class_to_build(REACH, "auto"), FastSawyer)
 
 
-@pytest.mark.parametrize(
-    ("versions", "found"),
-    [
-        ({"metaworld": "3.1.2"}, "metaworld 3.1.2 with mujoco 3.3.0 was not verified"),
-        ({"mujoco": "3.4.0"}, "metaworld 3.1.1 with mujoco 3.4.0 was not verified"),
-    ],
-)
-def test_other_versions_give_the_stock_classes_and_one_warning(
-    other_versions, built, versions, found
-):
-    expected = [played(make_env(False)) for make_env in MAKERS]
-    built.clear()
-    other_versions(**versions)
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        actual = [played(make_env("auto")) for make_env in (*MAKERS, *MAKERS)]
-    assert len(caught) == 1
-    assert f"stock Meta-World classes serve instead of the fast ones: {found}, only " in str(
-        caught[0].message
-    )
-    assert "only metaworld 3.1.1 with mujoco 3.3.0" in str(caught[0].message)
-    assert built
-    assert set(built) == {REACH}
-    assert equal(actual, expected * 2)
+def test_other_versions_give_the_stock_classes_and_one_warning_unless_told(other_versions, built):
+    expected = [played(make_env(True)) for make_env in MAKERS]
+    assert set(built) == {fast_class(REACH)}
+    for versions in ({"metaworld": "3.1.2"}, {"mujoco": "3.4.0"}):
+        built.clear()
+        known_good._is_verified.cache_clear()
+        other_versions(**versions)
+        with pytest.warns(UserWarning, match="stock Meta-World classes serve") as caught:
+            results = [played(make_env("auto")) for make_env in MAKERS]
+        assert equal(results, expected)
+        installed = {"metaworld": "3.1.1", "mujoco": "3.3.0", **versions}
+        found = "metaworld {metaworld} with mujoco {mujoco} was not verified".format(**installed)
+        assert [str(warning.message) for warning in caught] == [str(caught[0].message)]
+        assert f"stock Meta-World classes serve instead of the fast ones: {found}, only " in str(
+            caught[0].message
+        )
+        assert "only metaworld 3.1.1 with mujoco 3.3.0" in str(caught[0].message)
+        assert set(built) == {REACH}
+    # Neither True nor False warns, which would be an error.
+    for fast, cls in ((True, fast_class(REACH)), (False, REACH)):
+        built.clear()
+        results = [played(make_env(fast)) for make_env in MAKERS]
+        assert set(built) == {cls}
+        assert equal(results, expected)
 
 
-@pytest.mark.parametrize("make_env", MAKERS)
-def test_on_other_versions_true_gives_the_fast_classes_and_neither_it_nor_false_warns(
-    other_versions, built, make_env
-):
-    other_versions(mujoco="3.4.0")  # a warning would be an error
-    results = [played(make_env(fast)) for fast in (True, False)]
-    half = len(built) // 2
-    assert half
-    assert set(built[:half]) == {fast_class(REACH)}
-    assert set(built[half:]) == {REACH}
-    assert equal(results[0], results[1])
-
-
-@pytest.mark.parametrize("make_env", MAKERS)
-def test_by_default_the_fast_classes_serve_here(built, make_env):
-    played(make_env("auto"))
+def test_by_default_the_fast_classes_serve_here(built):
+    for make_env in MAKERS:
+        played(make_env("auto"))
     assert set(built) == {fast_class(REACH)}
 
 

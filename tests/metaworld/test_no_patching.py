@@ -2,8 +2,6 @@
 
 import json
 
-import pytest
-
 from tests.fakes import run_python
 
 PLAY = """
@@ -101,21 +99,12 @@ def compare(before, after):
 """
 
 
-@pytest.fixture(scope="module")
-def fresh():
-    """What bare Meta-World returns in a process that has made no fast class."""
-    code = PLAY + FAST.partition("def use_fast")[0] + "\nprint(json.dumps(play()))"
-    return json.loads(run_python(code))
-
-
-@pytest.fixture(scope="module")
-def mixed():
-    """The same beside fast classes, and what those have changed in the packages' modules."""
-    code = (
-        PLAY
-        + FAST
-        + WALK
-        + """
+# What fast classes change in the packages' modules, and what bare Meta-World returns beside them.
+MIXED = (
+    PLAY
+    + FAST
+    + WALK
+    + """
 play()  # imports and caches what the packages import and cache when they are first used
 before = walk()
 use_fast()
@@ -129,16 +118,15 @@ print(json.dumps({
     "size": len(before),
 }))
 """
-    )
-    return json.loads(run_python(code))
+)
 
 
-def test_bare_meta_world_gives_the_bits_of_a_fresh_process(fresh, mixed):
+def test_bare_meta_world_gives_the_bits_of_a_fresh_process_and_nothing_is_replaced_or_added():
+    """The latter of all attributes of the packages' modules and of their classes."""
+    code = PLAY + FAST.partition("def use_fast")[0] + "\nprint(json.dumps(play()))"
+    fresh, mixed = json.loads(run_python(code)), json.loads(run_python(MIXED))
     assert len(set(fresh.values())) == 4
     assert mixed["digests"] == fresh
-
-
-def test_no_attribute_of_a_package_or_of_its_classes_is_replaced_or_added(mixed):
     assert mixed["size"] > 20_000
     assert mixed["changed"] == []
     assert mixed["added"] == []

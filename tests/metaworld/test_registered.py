@@ -147,20 +147,6 @@ def test_every_encoding_shows_the_same_task(name, n, shown):
             assert equal(rest, dict_rest)
 
 
-# The task.
-
-
-def test_options_name_the_task_by_its_index_in_the_benchmark():
-    env = make("MT10", num_goals=3)
-    tasks = env.get_wrapper_attr("tasks")
-    assert tasks == make_benchmark("MT10", num_goals=3).train_tasks
-    for state in (29, 0, 13):
-        obs, info = env.reset(options={"task_state": state})
-        assert info["task_name"] == tasks[state].env_name
-        assert info["task_id"] == state // 3 == obs[39:].tolist().index(1.0)
-        assert env.get_wrapper_attr("get_task_state")() == state
-
-
 @pytest.mark.parametrize("kind", ["train", "test"])
 def test_the_ids_of_ml1_have_the_split_of_their_name_and_the_class_of_env_name(kind):
     kwargs = {"env_name": "push-v3", "num_goals": 3}
@@ -169,19 +155,6 @@ def test_the_ids_of_ml1_have_the_split_of_their_name_and_the_class_of_env_name(k
     with make_vec(f"ML1-{kind}", 2, **kwargs) as envs:
         assert envs.get_attr("tasks") == (expected[::2], expected[1::2])
         assert envs.reset(seed=0)[1]["task_name"].tolist() == ["push-v3"] * 2
-
-
-def test_the_seed_of_the_benchmark_determines_its_goals_and_zero_is_a_seed():
-    tasks = [make("MT1", num_goals=2, seed=seed).get_wrapper_attr("tasks") for seed in (0, 0, 1)]
-    assert tasks[0] == tasks[1] == make("MT1", num_goals=2).get_wrapper_attr("tasks")
-    assert tasks[0] != tasks[2]
-
-
-def test_custom_classes_are_played_in_the_order_given():
-    kwargs = {"train_classes": ["push-v3", "door-open-v3", "reach-v3"], "num_goals": 2}
-    assert make("CustomMT", **kwargs).get_wrapper_attr("task_names") == (*kwargs["train_classes"],)
-    with make_vec("CustomMT", **kwargs) as envs:
-        assert envs.reset(seed=0)[1]["task_name"].tolist() == kwargs["train_classes"]
 
 
 # Vector environments.

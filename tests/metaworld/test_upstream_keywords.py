@@ -1,7 +1,5 @@
 """Calls written for Meta-World's ids run on ours with nothing but the id changed."""
 
-import contextlib
-
 import gymnasium
 import metaworld
 import numpy as np
@@ -9,17 +7,10 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from tests.metaworld.fakes import PAIR, make_vec
 
 EXECUTORS = {"sync": MetaIterativeEnvExecutor, "async": MetaParallelEnvExecutor}
 CLASS_OF_NAME = {cls.__name__: name for name, cls in metaworld.ALL_V3_ENVIRONMENTS.items()}
-
-
-def make_vec(name, *args, **kwargs):
-    return gymnasium.make_vec(f"mtwrappers/{name}-v0", *args, **kwargs)
-
-
-def vec(name, *args, **kwargs):
-    return contextlib.closing(make_vec(name, *args, **kwargs))
 
 
 def classes_of(envs):
@@ -31,7 +22,7 @@ def classes_of(envs):
 
 @pytest.mark.parametrize("strategy", ["sync", "async"])
 def test_the_calls_of_multi_task_benchmarks(strategy):
-    with vec(
+    with make_vec(
         "MT10", vector_strategy=strategy, seed=42, use_one_hot=True, max_episode_steps=3
     ) as envs:
         assert type(envs) is EXECUTORS[strategy]
@@ -52,17 +43,19 @@ def test_the_calls_of_a_single_class():
     assert env.reset()[1]["task_name"] == "push-v3"
 
 
-@pytest.mark.parametrize("strategy", ["sync", "async"])
-@pytest.mark.parametrize("split", ["train", "test"])
 @pytest.mark.parametrize(
-    ("name", "kwargs", "tasks_per_class"),
+    ("name", "kwargs", "tasks_per_class", "split", "strategy"),
     [
-        ("ML1", {"env_name": "push-v3", "meta_batch_size": 10}, 50),
-        ("ML10", {"meta_batch_size": 20, "total_tasks_per_cls": 40}, 40),
+        ("ML1", {"env_name": "push-v3", "meta_batch_size": 10}, 50, "train", "sync"),
+        ("ML1", {"env_name": "push-v3", "meta_batch_size": 10}, 50, "test", "async"),
+        ("ML10", {"meta_batch_size": 20, "total_tasks_per_cls": 40}, 40, "train", "async"),
+        ("ML10", {"meta_batch_size": 20, "total_tasks_per_cls": 40}, 40, "test", "sync"),
     ],
 )
 def test_the_calls_of_meta_learning_benchmarks(name, kwargs, tasks_per_class, split, strategy):
-    with vec(f"{name}-{split}", vector_strategy=strategy, max_episode_steps=10, **kwargs) as envs:
+    with make_vec(
+        f"{name}-{split}", vector_strategy=strategy, max_episode_steps=10, **kwargs
+    ) as envs:
         assert type(envs) is EXECUTORS[strategy]
         assert envs.num_envs == kwargs["meta_batch_size"]
         tasks = dict.fromkeys(classes_of(envs), 0)
@@ -74,11 +67,11 @@ def test_the_calls_of_meta_learning_benchmarks(name, kwargs, tasks_per_class, sp
 
 def test_the_calls_of_custom_benchmarks():
     names = ["push-v3", "door-open-v3", "reach-v3"]
-    with vec("CustomMT", vector_strategy="sync", envs_list=names, use_one_hot=True) as envs:
+    with make_vec("CustomMT", vector_strategy="sync", envs_list=names, use_one_hot=True) as envs:
         assert classes_of(envs) == names
         assert envs.single_observation_space.shape == (42,)
     for kind, expected in (("train", names[:2]), ("test", names[2:])):
-        with vec(
+        with make_vec(
             f"CustomML-{kind}",
             vector_strategy="sync",
             train_envs=names[:2],
@@ -92,11 +85,18 @@ def test_the_calls_of_custom_benchmarks():
 # The environment configurations of metaworld-algorithms.
 
 
-@pytest.mark.parametrize("use_one_hot", [True, False])
-@pytest.mark.parametrize("method", [None, "gymnasium", "exponential"])
-def test_the_configuration_of_multi_task_training(method, use_one_hot):
-    with vec(
-        "MT10",
+@pytest.mark.parametrize(
+    ("name", "method", "use_one_hot"),
+    [
+        ("MT10", "exponential", True),
+        ("CustomMT", "gymnasium", False),
+        ("CustomMT", None, True),
+        ("CustomMT", None, False),
+    ],
+)
+def test_the_configuration_of_multi_task_training(name, method, use_one_hot):
+    with make_vec(
+        name,
         seed=1,
         use_one_hot=use_one_hot,
         terminate_on_success=False,
@@ -107,10 +107,11 @@ def test_the_configuration_of_multi_task_training(method, use_one_hot):
         reward_normalization_method=method,
         normalize_observations=True,
     ) as envs:
+        n = 10 if name == "MT10" else 2
         obs, _ = envs.reset()
-        assert obs.shape == (10, 49 if use_one_hot else 39)
+        assert obs.shape == (n, 39 + n * use_one_hot)
         if use_one_hot:
-            assert obs[:, 39:].tolist() == np.eye(10).tolist()  # not normalized
+            assert obs[:, 39:].tolist() == np.eye(n).tolist()  # not normalized
         _, rewards, *_, infos = envs.step(envs.action_space.sample())
         assert np.isfinite(rewards).all()
         assert np.array_equal(rewards, infos["unscaled_reward"]) is (method is None)
@@ -119,24 +120,26 @@ def test_the_configuration_of_multi_task_training(method, use_one_hot):
 
 @pytest.mark.parametrize(("split", "terminate"), [("train", False), ("test", True)])
 def test_the_configuration_of_recurrent_meta_learning(split, terminate):
-    with vec(
-        f"ML10-{split}",
+    with make_vec(
+        f"CustomML-{split}",
+        train_envs=PAIR,
+        test_envs=["drawer-open-v3"],
         seed=1,
         terminate_on_success=terminate,
         task_select="pseudorandom",
         vector_strategy="async",
-        meta_batch_size=20,
+        meta_batch_size=4,
         total_tasks_per_cls=2 if split == "train" else 4,
         num_goals=4,
         max_episode_steps=2,
         reward_function_version="v2",
         recurrent_info_in_obs=True,
     ) as envs:
-        assert envs.get_attr("terminate_on_success") == (terminate,) * 20
+        assert envs.get_attr("terminate_on_success") == (terminate,) * 4
         obs, _ = envs.reset()
-        assert obs.shape == (20, 45)
+        assert obs.shape == (4, 45)
         assert np.all(obs[:, 39:] == 0)
-        actions = np.full((20, 4), 0.5, np.float32)
+        actions = np.full((4, 4), 0.5, np.float32)
         obs, rewards, *_ = envs.step(actions)
         assert np.array_equal(obs[:, 39:43], actions)
         assert np.array_equal(obs[:, 43], rewards / 10.0)
@@ -151,8 +154,8 @@ def test_the_configuration_of_recurrent_meta_learning(split, terminate):
 def test_an_exponentially_normalized_reward_is_that_of_meta_worlds_wrapper():
     kwargs = {"num_goals": 2, "seed": 3}
     with (
-        vec("MT1", reward_normalization_method="exponential", **kwargs) as envs,
-        vec("MT1", **kwargs) as plain,
+        make_vec("MT1", reward_normalization_method="exponential", **kwargs) as envs,
+        make_vec("MT1", **kwargs) as plain,
     ):
         envs.reset()
         plain.reset()
@@ -189,31 +192,21 @@ def test_an_exponentially_normalized_reward_is_that_of_meta_worlds_wrapper():
         ({"xyz": 3}, TypeError, "make.* of MT10 takes no 'xyz': it takes .*'num_goals'"),
     ],
 )
-@pytest.mark.parametrize("make", [gymnasium.make, gymnasium.make_vec])
-def test_other_keywords_and_values_are_refused(make, kwargs, error, message):
-    with pytest.raises(error, match=message):
-        make("mtwrappers/MT10-v0", **kwargs)
+def test_other_keywords_and_values_are_refused(kwargs, error, message):
+    for make in (gymnasium.make, gymnasium.make_vec):
+        with pytest.raises(error, match=message):
+            make("mtwrappers/MT10-v0", **kwargs)
 
 
 def test_arguments_of_our_executors_say_where_they_belong():
-    with pytest.raises(TypeError, match=r"takes no 'envs_per_task': it is for make_vec, without"):
-        make_vec("MT10", 2, vectorization_mode="sync", envs_per_task=2)
-    with pytest.raises(TypeError, match=r"takes no 'workers': it is for make_vec, without"):
-        make_vec("MT10", 2, vectorization_mode="sync", workers=2)
+    for kwargs in ({"envs_per_task": 2}, {"workers": 2}):
+        message = rf"takes no '{next(iter(kwargs))}': it is for make_vec, without"
+        with pytest.raises(TypeError, match=message):
+            make_vec("MT10", 2, vectorization_mode="sync", **kwargs)
 
 
-@pytest.mark.parametrize("steps", [0, -1, 2.5])
-@pytest.mark.parametrize("name", ["MT1", "PointGoal"])
+@pytest.mark.parametrize(("name", "steps"), [("MT1", 0), ("MT1", 2.5), ("PointGoal", -1)])
 def test_an_episode_of_no_steps_is_refused(name, steps):
     message = f"max_episode_steps must be a positive integer, got {steps}"
     with pytest.raises(ValueError, match=message):
         make_vec(name, max_episode_steps=steps)
-
-
-@pytest.mark.parametrize("env_id", ["MT1", "PointGoal"])
-def test_options_that_do_not_exist_are_refused_with_those_that_do(env_id):
-    env = gymnasium.make(f"mtwrappers/{env_id}-v0")
-    with pytest.raises(ValueError, match=r"as options of reset, got \['task'\]"):
-        env.reset(options={"task": 3})
-    with pytest.raises(TypeError, match=r"options of .* must be a dict, got 'x'"):
-        env.reset(options="x")

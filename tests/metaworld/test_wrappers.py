@@ -3,40 +3,16 @@
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers import (
     MetaWorldSetTaskEnv,
     NormalizeObservationPerTask,
-    NormalizeRewardPerTask,
-    RL2Observation,
-    TerminateOnSuccess,
     VectorNormalizeObservationPerTask,
     VectorNormalizeRewardPerTask,
     VectorRL2Observation,
 )
 
 PAIR = {"train_classes": ["reach-v3", "push-v3"], "num_goals": 2}
-
-
-def test_one_environment_wears_them_all_and_its_spec_goes_through_json():
-    env = gymnasium.make("mtwrappers/CustomMT-v0", **PAIR)
-    for wrap in (
-        TerminateOnSuccess,
-        NormalizeRewardPerTask,
-        NormalizeObservationPerTask,
-        RL2Observation,
-    ):
-        env = wrap(env)
-    obs, info = env.reset(seed=0, options={"task_state": 2})
-    assert obs.shape == (39 + 2 + 4 + 2,)
-    assert obs in env.observation_space
-    assert obs[39:].tolist() == [0, 1, *[0] * 6]
-    obs, reward, *_, info = env.step(np.array([0.5, -1, 0, 1], np.float32))
-    assert obs[39:].tolist() == [0, 1, 0.5, -1, 0, 1, reward, 0]
-    assert reward != info["raw_reward"] > 0
-    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert again.observation_space == env.observation_space
 
 
 @pytest.mark.parametrize("workers", [1, 2])
