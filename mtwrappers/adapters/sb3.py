@@ -36,8 +36,6 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     - ``is_success``, bool: where the environment reports ``success``, whether the last step of the
       episode did. SB3 logs ``success_rate`` from it.
 
-    An episode that was lost with its worker (``info["worker_restarted"]``) has neither.
-
     `step_async` returns at once and the workers step meanwhile. SB3's ``VecMonitor``,
     ``VecNormalize`` and ``VecFrameStack`` go on top. Closing it closes ``vec_env``, which is its
     attribute of that name.
@@ -145,8 +143,6 @@ class _ExecutorVecEnv:
             final = finals[i]
             self.reset_infos[i], each[i] = each[i], final
             final["terminal_observation"] = infos["final_obs"][i]
-            if final.get("worker_restarted", False):
-                continue
             if "episode" not in final:
                 final["episode"] = {
                     "r": round(float(self._returns[i]), 6),

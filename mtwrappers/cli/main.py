@@ -139,7 +139,7 @@ def _rollout(args: argparse.Namespace) -> int:
 def _verify(args: argparse.Namespace) -> int:
     from mtwrappers.metaworld.upstream import all_classes
     from mtwrappers.metaworld.verify import FULL, QUICK, verify
-    from mtwrappers.vector.pool import cores
+    from mtwrappers.vector.process import cores
 
     names = list(all_classes())
     console = import_extra("rich.console", "cli").Console()

@@ -23,7 +23,7 @@ from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.registration import EPISODE_STEPS
 from mtwrappers.vector.make import make_executor
-from mtwrappers.vector.pool import cores
+from mtwrappers.vector.process import cores
 
 
 def run(args: argparse.Namespace) -> int:

@@ -255,7 +255,7 @@ class MetaVectorEnv(ExclusiveVectorEnv):
         values = list(values) if isinstance(values, (list, tuple)) else [values] * n
         if len(values) != n:
             raise ValueError(f"expected {n} values, one per environment, got {len(values)}")
-        self._set_attr_each(name, values)
+        self._call_each("set_wrapper_attr", [((name, value), {}) for value in values])
 
     @exclusive
     def render(self) -> tuple[Any, ...]:
@@ -290,9 +290,6 @@ class MetaVectorEnv(ExclusiveVectorEnv):
 
     @abc.abstractmethod
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]: ...
-
-    @abc.abstractmethod
-    def _set_attr_each(self, name: str, values: list[Any]) -> None: ...
 
     @abc.abstractmethod
     def _render(self) -> list[Any]: ...

@@ -17,11 +17,12 @@ import numpy as np
 from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.checks import check_callable
 from mtwrappers.errors import with_context
+from mtwrappers.state import get_state
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import Info
+from mtwrappers.vector.journal import Past, call_env, play_again, require_same
 
 # The arguments of a call for each environment; ``None`` leaves one alone.
 EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
@@ -32,14 +33,16 @@ class EnvBlock:
 
     Rewards, flags and fixed observations are written into buffers. After `reset` and `step`,
     ``obs`` and ``infos`` hold each environment's last observation and info (the info is ``None``
-    where a reset left an environment out), and ``finals`` the environment, last observation and
-    last info of each episode that a SAME_STEP autoreset has ended.
+    where a reset left an environment out), ``finals`` the environment, last observation and last
+    info of each episode that a SAME_STEP autoreset has ended, and ``states`` the state that each
+    environment which was reset had just before, if the block keeps a journal.
 
     Args:
         makers: The constructors of the block's environments.
         offset: The index of the first of them.
         mode: How episodes begin after others end.
         max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
+        journal: Whether there is a journal, for which ``states`` are kept.
 
     Raises:
         TypeError: If a constructor returns something else than an environment.
@@ -52,6 +55,7 @@ class EnvBlock:
         offset: int,
         mode: AutoresetMode,
         max_path_length: int | None = None,
+        journal: bool = False,
     ) -> None:
         self.envs: list[gymnasium.Env[Any, Any]] = []
         self.rows = slice(offset, offset + len(makers))
@@ -63,6 +67,9 @@ class EnvBlock:
         self.obs: list[Any] = [None] * len(self.envs)
         self.infos: list[Info | None] = [None] * len(self.envs)
         self.finals: list[tuple[int, Any, Info]] = []
+        self.states: dict[int, Any] = {}
+        self.called = 0  # how many environments the last call has reached
+        self._journal = journal
         self._same_step = mode is AutoresetMode.SAME_STEP
         self._next_step = mode is AutoresetMode.NEXT_STEP
         self._over = [False] * len(self.envs)
@@ -91,15 +98,14 @@ class EnvBlock:
             options: Handed to each.
             mask: Which to reset; ``None`` resets all.
         """
-        self.finals = []
+        self.finals, self.states = [], {}
         i = 0
         try:
-            for i, env in enumerate(self.envs):
+            for i in range(len(self.envs)):
                 if mask is not None and not mask[i]:
                     self.infos[i] = None
-                    continue
-                self.infos[i] = self._begin(i, env.reset(seed=seeds[i], options=options))
-                self._over[i] = False
+                else:
+                    self.infos[i] = self._reset_one(i, seed=seeds[i], options=options)
         except Exception as exc:
             self._fail(exc, i)
         self._write_obs()
@@ -110,17 +116,18 @@ class EnvBlock:
         Args:
             actions: One for each environment, by its place in the block.
         """
-        obs, infos, over, self.finals = self.obs, self.infos, self._over, []
+        self.finals, self.states = [], {}
+        obs, infos, over = self.obs, self.infos, self._over
         same_step, next_step = self._same_step, self._next_step
         elapsed, limit = self._elapsed, self._limit
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
+        terminated[:] = truncated[:] = False
         i = 0
         try:
             for i, env in enumerate(self.envs):
                 if next_step and over[i]:
-                    infos[i] = self._begin(i, env.reset())
+                    infos[i] = self._reset_one(i)
                     rewards[i] = 0.0
-                    terminated[i] = truncated[i] = over[i] = False
                     continue
                 result = env.step(actions[i])
                 try:
@@ -130,20 +137,19 @@ class EnvBlock:
                     raise _bad_step(result, exc) from exc
                 if reward is None:  # to NumPy a NaN
                     raise TypeError("expected a reward that is a number, got None")
-                if ended is not False or cut is not False:
-                    ended, cut = _flag(ended, "terminated"), _flag(cut, "truncated")
                 elapsed[i] += 1
-                if elapsed[i] >= limit:
-                    cut = True
-                terminated[i] = ended
-                truncated[i] = cut
-                over[i] = done = ended or cut
-                if done and same_step:
+                if ended is False and cut is False and elapsed[i] < limit:
+                    infos[i] = info
+                    continue
+                terminated[i] = _flag(ended, "terminated")
+                truncated[i] = _flag(cut, "truncated") or elapsed[i] >= limit
+                over[i] = bool(terminated[i] or truncated[i])
+                if over[i] and same_step:
                     _require_info(info)
                     # Copies: an environment may use its arrays again in the reset.
                     last = copy.deepcopy(obs[i]), _copied(info)
                     self.finals.append((self.rows.start + i, *last))
-                    info = self._begin(i, env.reset())
+                    info = self._reset_one(i)
                 infos[i] = info
         except Exception as exc:
             self._fail(exc, i)
@@ -163,15 +169,46 @@ class EnvBlock:
             self._fail(exc, i)
         return self.infos  # type: ignore[return-value]
 
-    def _begin(self, i: int, result: Any) -> Info:
-        """Takes what a reset returned, and returns its info."""
+    def _reset_one(self, i: int, **arguments: Any) -> Info:
+        """Resets one environment, and returns its info."""
+        if self._journal:
+            self.states[self.rows.start + i] = get_state(self.envs[i])
+        result = self.envs[i].reset(**arguments)
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
             raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}")
         self.obs[i] = result[0]
         info: Info = result[1]
-        self._elapsed[i] = 0
+        self._elapsed[i], self._over[i] = 0, False
         self._names[i] = info.get("task_name")
         return info
+
+    def all_states(self) -> list[Any]:
+        """The state of each environment, from which it may be reset."""
+        return [get_state(env) for env in self.envs]
+
+    def replay(self, pasts: Sequence[Past]) -> None:
+        """Brings new environments to where others were, and checks that they are there.
+
+        Args:
+            pasts: The past of each environment of the block.
+
+        Raises:
+            WorkerDiedError: If an environment does not show what it showed before.
+        """
+        i = 0
+        try:
+            for i, (env, past) in enumerate(zip(self.envs, pasts, strict=True)):
+                obs, reward, ended, steps = play_again(env, past)
+                self._elapsed[i], self._over[i] = steps, ended or steps >= self._limit
+                if obs is not None:  # it was reset
+                    self.obs[i] = obs
+                    row = self.rows.start + i
+                    if self._layout.fixed:
+                        self._layout.write(self._arrays, row, [obs])
+                        obs = [array[row] for array in self._arrays]
+                    require_same(past, obs, reward)
+        except Exception as exc:
+            self._fail(exc, i)
 
     def _write_obs(self) -> None:
         layout, start = self._layout, self.rows.start
@@ -196,27 +233,19 @@ class EnvBlock:
                 result is ``None``.
         """
         results: list[Any] = []
+        self.states = {}
         i = 0
         try:
             for i, env in enumerate(self.envs):
+                self.called = i + 1
                 arguments = each[i]
                 if arguments is None:
                     results.append(None)
                     continue
-                args, kwargs = arguments
-                if not isinstance(name, str):
-                    function = check_callable(name, "a name that is no string")
-                    results.append(function(env, *args, **kwargs))
-                    continue
-                value = env.get_wrapper_attr(name)
-                results.append(value(*args, **kwargs) if callable(value) else value)
+                results.append(call_env(env, name, *arguments))
         except Exception as exc:
             self._fail(exc, i)
         return results
-
-    def set_attr(self, name: str, values: Sequence[Any]) -> None:
-        """Sets an attribute of each environment, looked up through its wrappers."""
-        self.call("set_wrapper_attr", [((name, value), {}) for value in values])
 
     def render(self) -> list[Any]:
         """A frame of each environment."""

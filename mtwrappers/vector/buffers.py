@@ -56,15 +56,14 @@ class ObsLayout:
         """
         for array, (path, shape, dtype) in zip(arrays, self.leaves, strict=True):
             parts = [_part(row, path) for row in rows] if path else rows
+            into = array[start : start + len(rows)]
             try:
-                for i, part in enumerate(parts, start):
-                    if part.dtype is not dtype or part.shape != shape:
-                        part = _fitted(part, path, shape, dtype)
-                    array[i] = part
-            except AttributeError:  # Python's own numbers and lists
-                array[start : start + len(rows)] = [
-                    _fitted(part, path, shape, dtype) for part in parts
-                ]
+                if {part.shape for part in parts} == {shape}:
+                    np.concatenate(parts, out=into.reshape(-1, *shape[1:]), casting="safe")
+                    continue
+            except (AttributeError, TypeError, ValueError):
+                pass  # Python's own numbers and lists, scalars, and other dtypes
+            into[...] = [_fitted(part, path, shape, dtype) for part in parts]
 
     def batch(self, arrays: Sequence[NDArray[Any]], objects: Sequence[Any]) -> Any:
         """Copies of all observations, as a vector environment returns them.

@@ -2,128 +2,206 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import gymnasium
+import numpy as np
 
 from mtwrappers.errors import WorkerDiedError
-from mtwrappers.vector.journal import Journal
-from mtwrappers.vector.pool import GUARD, Answers, Worker, WorkerPool, command
+from mtwrappers.vector.buffers import Buffers
+from mtwrappers.vector.exchange import Answers, Exchange
+from mtwrappers.vector.process import GUARD, Request, Worker, command
 
-# Which arguments a command has for the environments in these rows.
-ArgumentsOf = Callable[[slice], tuple[Any, ...]]
+CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
+# A NaN that no environment returns as its reward: where it still stands, none has.
+_NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
 
 
 class Crew:
-    """The workers of an executor.
+    """The workers of an executor, which are asked together.
 
-    Every method raises `WorkerDiedError` if a worker is lost and may not be replaced, or is lost
-    again while it is replaced, and otherwise what a worker answered with.
+    Every method raises `WorkerDiedError` if a worker is lost and cannot be replaced, and otherwise
+    what a worker answered with. After a `WorkerDiedError` no worker is of use.
 
     Attributes:
-        pool: The worker processes.
-        journal: What a worker that takes another's place is told.
-        restarted: Workers that took another's place since the last step, with the answer
-            (observations that are not arrays, infos) of their first reset.
+        workers: The worker processes.
+        exchange: How they are talked to; lost workers are replaced where it has a journal.
+        recoveries: How many workers have been replaced.
 
     Args:
-        pool: None of its workers started yet.
-        num_envs: How many environments there are.
+        workers: None of them started yet.
+        context: The `multiprocessing` context to start them in.
+        timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         envs_per_task: By which errors name the tasks of a worker.
-        restarts: Whether a lost worker is replaced.
+        max_recoveries: How often in a row workers may be lost in the same call.
     """
 
-    def __init__(self, pool: WorkerPool, num_envs: int, envs_per_task: int, restarts: bool) -> None:
-        self.pool, self.restarts = pool, restarts
-        self.journal = Journal(num_envs)
-        self.restarted: dict[Worker, Any] = {}
-        self._envs_per_task = envs_per_task
-        self._unfinished: set[Worker] = set()  # whose replacement was interrupted
-        self._stepping: list[Worker] = []
+    def __init__(
+        self,
+        workers: Sequence[Worker],
+        context: Any,
+        timeout: float | None,
+        envs_per_task: int,
+        max_recoveries: int,
+    ) -> None:
+        self.workers = workers
+        self.exchange = Exchange(timeout)
+        self.recoveries = 0
+        self._context = context
+        self._envs_per_task, self._max_recoveries = envs_per_task, max_recoveries
+        self._setup: list[bytes] = []  # commands that prepare a worker, beside its own block
 
-    def build(self, workers: Sequence[Worker]) -> list[Any]:
-        """Starts workers, and returns what each has built."""
-        return self._certain(self.pool.build(workers))
+    # What an executor asks for.
 
-    def share(self, fd: int, message: bytes) -> None:
+    def build(self) -> list[Any]:
+        """Starts the workers, and returns what each has built."""
+        self._start(self.workers)
+        return self._certain(self.exchange.say(self.workers, lambda worker: worker.block))
+
+    def share(self, fd: int, buffers: Buffers, message: bytes) -> None:
         """Gives every worker the shared memory.
 
         Args:
             fd: Its file descriptor, which stays open.
+            buffers: The arrays in it.
             message: The command that says how it is laid out.
         """
-        self._memory = fd, message
-        self._share(self.pool.workers)
+        self._fd, self._memory, self._buffers = fd, message, buffers
+        self._share(self.workers)
+        for worker in self.workers:
+            worker.ready = True
 
-    def ask(self, name: str, arguments: ArgumentsOf) -> list[Any]:
-        """The answer of every worker to a command."""
+    def prepare(self, message: bytes) -> None:
+        """Tells every worker something that its successors are to know as well."""
+        self._setup.append(message)
+        self.ask(Request("prepare", lambda rows: message))
+
+    def ask(self, request: Request) -> list[Any]:
+        """The answer of every worker."""
+        self.begin(request)
+        return self.end()
+
+    def begin(self, request: Request) -> None:
+        """Asks every worker."""
         self.settle()
-        workers = self.pool.workers
-        messages = {worker: command(name, *arguments(worker.rows)) for worker in workers}
-        self.pool.send(messages)
-        results = self._gather(workers)
-        for worker in workers:
-            if worker.index not in results:
-                results[worker.index] = self._tell(worker, messages[worker])
-        return [results[worker.index] for worker in workers]
+        for worker in self.workers:
+            worker.request = request
+            self.exchange.send(worker, request.message(worker.rows))
 
-    def begin_step(self, message: Callable[[slice], bytes]) -> None:
-        """Sends a step, but not to those that were restarted: they have an observation to show."""
-        self._stepping = [w for w in self.pool.workers if w not in self.restarted]
-        self.pool.send({worker: message(worker.rows) for worker in self._stepping})
-
-    def end_step(self) -> dict[int, Any]:
-        """The answers to a step by the workers' index, without those in ``restarted``."""
-        return self._gather(self._stepping)
+    def end(self) -> list[Any]:
+        """The answer of every worker to what was begun."""
+        return self._finish(self.workers)
 
     def settle(self) -> None:
-        """Takes the answers that an interrupted call has left behind."""
-        late = [worker for worker in self.pool.workers if worker.owes]
+        """Takes the answers that an interrupted call has left behind, and replaces the lost."""
+        late = [worker for worker in self.workers if worker.owes or not worker.ready]
         if late:
             try:
-                self._gather(late)
+                self._finish(late)
             except WorkerDiedError:
                 raise
             except Exception as exc:
                 gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
-        for worker in [*self._unfinished]:
-            self._replace(worker)
 
-    def _gather(self, workers: Sequence[Worker]) -> dict[int, Any]:
-        """The answers of workers by their index, without those that had to be replaced."""
-        results, lost, failure = self.pool.gather(workers)
-        if lost and not self.restarts:
-            self._die(lost)
-        for worker in lost:
-            self._replace(worker)
+    def close(self) -> None:
+        """Lets workers close their environments, and ends those that do not in time."""
+        deadline = time.monotonic() + CLOSE_TIMEOUT
+        for worker in self.workers:
+            if worker.channel is not None:
+                with contextlib.suppress(OSError):
+                    worker.channel.send(command("close"), deadline)
+        for worker in self.workers:
+            if worker.process is not None and worker.process.pid is not None:
+                worker.process.join(max(deadline - time.monotonic(), 0.0))
+        self.kill()
+
+    def kill(self) -> None:
+        """Ends every worker at once."""
+        for worker in self.workers:
+            worker.kill()
+
+    # Building and replacing.
+
+    def _finish(self, workers: Sequence[Worker]) -> list[Any]:
+        """The answers of workers that were asked, or of those that had to take their places."""
+        waiting = [worker for worker in workers if worker.ready]
+        results, _, failure = answers = self.exchange.gather(waiting)
+        lost = [worker for worker in workers if worker not in waiting or worker in answers.lost]
+        attempts = 0
+        while lost:
+            if self.exchange.journal is None or attempts == self._max_recoveries:
+                self._die(lost, attempts)
+            attempts += 1
+            self.recoveries += len(lost)
+            reason = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
+            gymnasium.logger.warn(f"{reason}; another one takes its place")
+            for worker in lost:
+                worker.kill()
+            again = self._replace(lost, reason)
+            results.update(again.results)
+            failure = failure or again.failure
+            lost = again.lost
         if failure is not None:
             raise failure
-        return results
+        return [results.get(worker.index) for worker in workers]
 
-    def _replace(self, worker: Worker) -> None:
-        """Puts a new worker in the place of a lost one, in the same state but for its episodes."""
-        self._unfinished.add(worker)
-        worker.kill()
-        self.build([worker])
-        self._share([worker])
-        for told in self.journal.messages(worker.rows):
-            self._tell(worker, told)
-        if (message := self.journal.restart(worker.rows)) is not None:
-            self.restarted[worker] = self._tell(worker, message)
-        self._unfinished.discard(worker)
+    def _replace(self, workers: list[Worker], reason: str) -> Answers:
+        """Starts workers where others were lost, brings them there, and asks them again."""
+        journal = self.exchange.journal
+        assert journal is not None
+        steps: list[Callable[[list[Worker]], Answers]] = [
+            self._start,
+            lambda some: self.exchange.say(some, lambda worker: worker.block),
+            self._share,
+            *(
+                lambda some, told=told: self.exchange.say(some, lambda _: told)
+                for told in self._setup
+            ),
+            lambda some: self.exchange.say(
+                some, lambda worker: command("replay", journal.pasts(worker.rows))
+            ),
+        ]
+        lost: list[Worker] = []
+        for step in steps:
+            answers = step([worker for worker in workers if worker not in lost])
+            if answers.failure is not None:
+                said = f"{reason}, and cannot be recovered: {answers.failure}"
+                raise WorkerDiedError(said) from answers.failure
+            lost += answers.lost
+        asked = []
+        for worker in workers:
+            if worker in lost:
+                continue
+            worker.ready = True
+            if worker.request is not None:
+                if worker.request.name == "step":
+                    self._buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
+                self.exchange.send(worker, worker.request.message(worker.rows))
+                asked.append(worker)
+        answers = self.exchange.gather(asked)
+        return Answers(answers.results, lost + answers.lost, answers.failure)
 
-    def _tell(self, worker: Worker, message: bytes) -> Any:
-        """The answer of a single worker, which may not be lost now."""
-        self.pool.send({worker: message})
-        return self._certain(self.pool.gather([worker]))[0]
+    def _start(self, workers: Sequence[Worker]) -> Answers:
+        for worker in workers:
+            worker.start(self._context)
+        answers = self.exchange.gather(workers)
+        for index in answers.results:
+            self.workers[index].started = True
+        return answers
 
-    def _share(self, workers: Sequence[Worker]) -> None:
-        fd, message = self._memory
-        self.pool.send(dict.fromkeys(workers, message))
-        self._certain(self.pool.gather(workers))
-        self.pool.send_fd(workers, fd)
-        self._certain(self.pool.gather(workers))
+    def _share(self, workers: Sequence[Worker]) -> Answers:
+        first = self.exchange.say(workers, lambda _: self._memory)
+        here = [worker for worker in workers if worker not in first.lost]
+        for worker in here:
+            assert worker.channel is not None
+            worker.owes += 1
+            with contextlib.suppress(OSError):  # of one that is gone
+                worker.channel.send_fd(self._fd)
+        second = self.exchange.gather(here)
+        return Answers({}, first.lost + second.lost, first.failure or second.failure)
 
     def _certain(self, answers: Answers) -> list[Any]:
         """The answers of workers that may not be lost now, in their order."""
@@ -133,8 +211,24 @@ class Crew:
             raise answers.failure
         return [result for _, result in sorted(answers.results.items())]
 
-    def _die(self, lost: Sequence[Worker]) -> NoReturn:
+    def _die(self, lost: Sequence[Worker], attempts: int = 0) -> NoReturn:
         said = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
-        if self.pool.start_method != "fork" and not all(worker.started for worker in lost):
+        if attempts:
+            said += f"; workers were lost {attempts + 1} times in the same call"
+            said += "".join(self._culprit(worker) for worker in lost)
+        if self._context.get_start_method() != "fork" and not all(w.started for w in lost):
             said += f"; it ended before it began: {GUARD}"
         raise WorkerDiedError(f"{said}; all workers were closed")
+
+    def _culprit(self, worker: Worker) -> str:
+        """Which environment was stepped when a worker died in a step that was taken again."""
+        request, first = worker.request, worker.rows.start
+        if request is None or request.entries is None or request.name != "step":
+            return ""
+        rewards = self._buffers.rewards[worker.rows].view(np.uint64)
+        for place in np.flatnonzero(rewards == _NO_REWARD).tolist():
+            name = f", task {worker.names[place]!r}" if worker.names[place] else ""
+            entry = request.entries[first + place]
+            action = entry[1] if entry else None
+            return f", by environment {first + place}{name}, stepped with action {action}"
+        return ""

@@ -113,9 +113,6 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         return self._block.call(name, each)
 
-    def _set_attr_each(self, name: str, values: list[Any]) -> None:
-        self._block.set_attr(name, values)
-
     def _render(self) -> list[Any]:
         return self._block.render()
 

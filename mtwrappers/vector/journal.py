@@ -1,60 +1,174 @@
-"""What a worker that takes another's place is told."""
+"""What environments were told since their last resets, from which all that they are follows."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
 
-from mtwrappers import seeding
-from mtwrappers.vector.block import EachCall
-from mtwrappers.vector.pool import command
+import gymnasium
+import numpy as np
+from gymnasium.utils.env_checker import data_equivalence
+from numpy.typing import NDArray
+
+from mtwrappers.checks import check_callable
+from mtwrappers.errors import WorkerDiedError
+from mtwrappers.state import set_state
+from mtwrappers.vector.buffers import Buffers
+
+# ("reset", seed, options), ("step", action) or ("call", name, args, kwargs).
+Entry = tuple[Any, ...]
+
+
+class Past(NamedTuple):
+    """All that it takes to bring a new environment to where another one was.
+
+    Attributes:
+        told: The calls from before its last reset, the last of each name.
+        state: Its state just before that reset (see `mtwrappers.state`); ``None`` before the first.
+        entries: That reset, and all that it was told since.
+        obs: What it showed last: one array per leaf of its space, or the observation where that is
+            no array.
+        reward: Its last reward.
+    """
+
+    told: list[Entry]
+    state: Any
+    entries: list[Entry]
+    obs: Any
+    reward: np.float64
 
 
 class Journal:
-    """What environments were told, so that a worker that takes another's place has the same tasks.
+    """The past of each of ``n`` environments.
 
     Args:
-        n: How many environments there are.
+        n: How many environments.
+        buffers: Where they write their observations and rewards.
     """
 
-    def __init__(self, n: int) -> None:
-        self._seeds: list[int | None] = [None] * n
-        self._restarts = 0
-        self._began = False  # whether there was a reset
-        self.columns: bytes | None = None  # the message that says which infos are shared
-        # The last calls and attributes by name, in the order in which they were made.
-        self._told: dict[str, tuple[str, Sequence[Any]]] = {}
+    def __init__(self, n: int, buffers: Buffers) -> None:
+        self._buffers = buffers
+        self._arrays: list[NDArray[Any]] = [array.copy() for array in buffers.obs]
+        self._objects: list[Any] = [None] * n
+        self._rewards = buffers.rewards.copy()
+        self._told: list[dict[Any, Entry]] = [{} for _ in range(n)]
+        self._states: list[Any] = [None] * n
+        self._entries: list[list[Entry]] = [[] for _ in range(n)]
 
-    def note_seeds(self, seeds: Sequence[int | None]) -> None:
-        """Notes the seeds of a reset; ``None`` keeps the last seed of an environment."""
-        self._began = True
-        both = zip(seeds, self._seeds, strict=True)
-        self._seeds = [old if new is None else new for new, old in both]
+    def note(
+        self,
+        rows: slice,
+        entries: Sequence[Entry | None],
+        states: Mapping[int, Any],
+        objects: Sequence[Any] | None = None,
+    ) -> None:
+        """Notes what the environments ``rows`` were told, and have done.
 
-    def note_call(self, name: str, each: EachCall) -> None:
-        """Notes a call; environments that were left alone keep what they were told before."""
-        before = self._told.pop(name, ("call", [None] * len(each)))[1]
-        self._told[name] = "call", [new or old for new, old in zip(each, before, strict=True)]
+        Args:
+            rows: Which environments.
+            entries: What each of all environments was told; ``None`` where it was left alone.
+            states: The state that those which were reset had just before, by environment.
+            objects: The observations of ``rows``, where those are not arrays.
+        """
+        for i in range(rows.start, rows.stop):
+            entry = entries[i]
+            if i in states:
+                self._begin(i, states[i])
+                if entry is None or entry[0] != "reset":  # an autoreset
+                    entry = ("reset", None, None)
+            if entry is not None:
+                self._entries[i].append(entry)
+        for mine, theirs in zip(self._arrays, self._buffers.obs, strict=True):
+            mine[rows] = theirs[rows]
+        self._rewards[rows] = self._buffers.rewards[rows]
+        if objects is not None:
+            self._objects[rows] = objects
 
-    def note_attribute(self, name: str, values: Sequence[Any]) -> None:
-        """Notes the values of an attribute."""
-        self._told.pop(name, None)
-        self._told[name] = "set_attr", values
+    def note_failure(self, rows: slice, states: Sequence[Any]) -> None:
+        """Notes that the environments ``rows`` must be reset, from these states."""
+        for i, state in enumerate(states, rows.start):
+            self._begin(i, state)
 
-    def messages(self, rows: slice) -> list[bytes]:
-        """All that the environments in ``rows`` were told between episodes."""
-        told = [command(what, name, each[rows]) for name, (what, each) in self._told.items()]
-        if self.columns is not None:
-            told.append(self.columns)
-        return told
-
-    def restart(self, rows: slice) -> bytes | None:
-        """A reset from branches of the last seeds; ``None`` where there was no reset yet."""
-        if not self._began:
-            return None
-        self._restarts += 1
-        seeds = [
-            None if seed is None else seeding.child_seed(seed, self._restarts)
-            for seed in self._seeds[rows]
+    def pasts(self, rows: slice) -> list[Past]:
+        """The past of each of the environments ``rows``."""
+        return [
+            Past(
+                [*self._told[i].values()],
+                self._states[i],
+                self._entries[i],
+                [array[i] for array in self._arrays] or self._objects[i],
+                self._rewards[i],
+            )
+            for i in range(rows.start, rows.stop)
         ]
-        return command("reset", seeds, None, None)
+
+    def _begin(self, i: int, state: Any) -> None:
+        """Forgets an environment's episode, but for what it was called with."""
+        told = self._told[i]
+        for entry in self._entries[i]:
+            if entry[0] == "call":
+                name, args = entry[1], entry[2]
+                key = name if isinstance(name, str) else getattr(name, "__qualname__", type(name))
+                if name == "set_wrapper_attr":
+                    key = name, args[0]
+                told.pop(key, None)  # so that it is the last
+                told[key] = entry
+        self._states[i], self._entries[i] = state, []
+
+
+def call_env(
+    env: gymnasium.Env[Any, Any],
+    name: str | Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> Any:
+    """Calls a function of an environment, or its method of this name, or reads the attribute."""
+    if not isinstance(name, str):
+        return check_callable(name, "a name that is no string")(env, *args, **kwargs)
+    value = env.get_wrapper_attr(name)
+    return value(*args, **kwargs) if callable(value) else value
+
+
+def play_again(env: gymnasium.Env[Any, Any], past: Past) -> tuple[Any, Any, bool, int]:
+    """Tells a new environment all that another one was told.
+
+    Returns:
+        Its last observation, its last reward (``None`` after a reset), whether its episode is over,
+        and how many steps that has had.
+    """
+    obs = reward = None
+    ended, steps = False, 0
+    if past.state is not None:
+        for _, *call in past.told:
+            with contextlib.suppress(Exception):  # as it may have raised the first time
+                call_env(env, *call)
+        set_state(env, past.state)
+    for what, *told in past.entries:
+        if what == "reset":
+            obs, _ = env.reset(seed=told[0], options=told[1])
+            reward, ended, steps = None, False, 0
+        elif what == "step":
+            obs, reward, terminated, truncated, _ = env.step(told[0])
+            ended, steps = bool(terminated or truncated), steps + 1
+        else:
+            with contextlib.suppress(Exception):
+                call_env(env, *told)
+    return obs, reward, ended, steps
+
+
+def require_same(past: Past, obs: Any, reward: Any) -> None:
+    """Raises `WorkerDiedError` if a replay did not end in what an environment showed before."""
+    if isinstance(past.obs, list):
+        same = all(a.tobytes() == b.tobytes() for a, b in zip(obs, past.obs, strict=True))
+    else:
+        same = data_equivalence(obs, past.obs)
+    if same and (reward is None or np.float64(reward).tobytes() == past.reward.tobytes()):
+        return
+    raise WorkerDiedError(
+        f"this environment is not deterministic: from the state of its last reset and told the "
+        f"same {len(past.entries)} things again, it shows {obs} with reward {reward}, and showed "
+        f"{past.obs} with reward {past.reward}; all that it draws must come from np_random, and "
+        "all else that it keeps from one episode to the next must be in its get_state() and "
+        "set_state()"
+    )

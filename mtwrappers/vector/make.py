@@ -24,7 +24,8 @@ def make_executor(
     execution: Execution | None = None,
     workers: int | None = None,
     autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
-    on_worker_failure: Literal["raise", "restart"] | None = None,
+    on_worker_failure: Literal["raise", "recover"] | None = None,
+    max_recoveries: int | None = None,
     timeout: float | None = TIMEOUT,
     context: str | None = None,
 ) -> MetaVectorEnv:
@@ -39,7 +40,8 @@ def make_executor(
         workers: How many processes; by default as many as there are cores for this process.
         autoreset_mode: How an episode begins after another ends, one of
             `gymnasium.vector.AutoresetMode`.
-        on_worker_failure: ``"raise"`` (default) or ``"restart"``.
+        on_worker_failure: ``"raise"`` (default) or ``"recover"``.
+        max_recoveries: How often in a row workers may be lost in the same call; 3 by default.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
             Python's default.
@@ -61,12 +63,14 @@ def make_executor(
             autoreset_mode=autoreset_mode,
             workers=workers,
             on_worker_failure=on_worker_failure or "raise",
+            max_recoveries=3 if max_recoveries is None else max_recoveries,
             timeout=timeout,
             context=context,
         )
     given: dict[str, Any] = {
         "workers": workers if (workers or 1) > 1 else None,
         "on_worker_failure": on_worker_failure,
+        "max_recoveries": max_recoveries,
         "context": context,
     }
     extra = {name: value for name, value in given.items() if value is not None}

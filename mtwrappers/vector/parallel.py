@@ -2,31 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import mmap
 import multiprocessing as mp
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
 
 import cloudpickle
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
 from mtwrappers.errors import WorkerDiedError
 from mtwrappers.vector.arguments import Maker, check_timeout, resolve_makers
-from mtwrappers.vector.base import TASK_SETTERS, MetaVectorEnv, StepResult
+from mtwrappers.vector.base import MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import Buffers, anonymous_file
-from mtwrappers.vector.crew import ArgumentsOf, Crew
+from mtwrappers.vector.crew import Crew
 from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
-from mtwrappers.vector.pool import Worker, WorkerPool, check_process, command, cores
+from mtwrappers.vector.journal import Entry, Journal
+from mtwrappers.vector.process import Request, Worker, check_process, command, cores
 
 TIMEOUT = 300.0  # seconds
+# Which arguments a command has for the environments in these rows.
+ArgumentsOf = Callable[[slice], tuple[Any, ...]]
 
 
 class MetaParallelEnvExecutor(MetaVectorEnv):
@@ -37,12 +40,16 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     those of `MetaIterativeEnvExecutor`, whatever the number of workers.
 
     A worker that dies or hangs is noticed at once. With ``on_worker_failure="raise"`` the executor
-    closes and says which; with ``"restart"`` a new worker takes its place and its tasks: the step
-    returns the other workers' results and, for the lost environments, a first observation with
-    ``truncated`` and ``info["worker_restarted"]``. (In SAME_STEP mode ``final_obs`` is then the
-    last observation before, and ``final_info`` holds ``worker_restarted`` alone.) Workers end with
-    their parent, and have global random states (``random``, ``np.random``) of their own. A process
-    that is forked from the parent cannot use its executor. Needs POSIX (Linux, macOS).
+    closes and says which. With ``"recover"`` the call returns what it would have returned, and
+    warns: a new worker takes the state that each of the lost environments had at its last reset,
+    plays the actions since then again, and checks that it has come to the same observation and
+    reward. So environments must be deterministic, and what they keep from one episode to the next
+    must be in their ``np_random``, or in ``get_state()`` and ``set_state(state)``. The actions of
+    the present episodes are kept in memory.
+
+    Workers end with their parent, and have global random states (``random``, ``np.random``) of
+    their own. A process that is forked from the parent cannot use its executor. Needs POSIX (Linux,
+    macOS).
 
     Args:
         env: A constructor; a list of constructors, one per task or one per environment; or an
@@ -57,7 +64,9 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             `gymnasium.vector.AutoresetMode`.
         workers: How many processes; by default as many as there are cores for this process, and
             never more than environments.
-        on_worker_failure: ``"raise"`` or ``"restart"``.
+        on_worker_failure: ``"raise"`` or ``"recover"``.
+        max_recoveries: How often in a row workers may be lost in the same call before it raises
+            `WorkerDiedError` after all, as when an environment itself causes the crash.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
             Python's default.
@@ -67,7 +76,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             imports a main module without a guard.
         TypeError: If ``env`` is none of those.
         ValueError: If a size is not positive or does not fit the list, or spaces differ.
-        WorkerDiedError: If a worker dies while it builds its environments.
+        WorkerDiedError: If a worker dies while it builds its environments; from any other method if
+            one is lost and is not, or cannot be, recovered.
         Exception: Whatever a constructor raises, with the environment named.
     """
 
@@ -80,16 +90,18 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
         workers: int | None = None,
-        on_worker_failure: Literal["raise", "restart"] = "raise",
+        on_worker_failure: Literal["raise", "recover"] = "raise",
+        max_recoveries: int = 3,
         timeout: float | None = TIMEOUT,
         context: str | None = None,
     ) -> None:
         super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
         check_process()
-        if on_worker_failure not in ("raise", "restart"):
+        if on_worker_failure not in ("raise", "recover"):
             raise ValueError(
-                f"on_worker_failure must be 'raise' or 'restart', got {on_worker_failure!r}"
+                f"on_worker_failure must be 'raise' or 'recover', got {on_worker_failure!r}"
             )
+        recovers = on_worker_failure == "recover"
         if max_path_length is not None:
             max_path_length = positive(max_path_length, "max_path_length")
         count = cores() if workers is None else positive(workers, "workers")
@@ -98,23 +110,31 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         bounds = [self.num_envs * w // count for w in range(count + 1)]
         handles = []
         for w, (start, stop) in enumerate(itertools.pairwise(bounds)):
-            block = (makers[start:stop], start, self.autoreset_mode.value, max_path_length)
+            block = makers[start:stop], start, self.autoreset_mode.value, max_path_length, recovers
             handles.append(Worker(w, slice(start, stop), cloudpickle.dumps(block)))
-        pool = WorkerPool(handles, mp.get_context(context), check_timeout(timeout))
-        self._crew = Crew(pool, self.num_envs, self.envs_per_task, on_worker_failure == "restart")
+        self._crew = Crew(
+            handles,
+            mp.get_context(context),
+            check_timeout(timeout),
+            self.envs_per_task,
+            positive(max_recoveries, "max_recoveries"),
+        )
         self._objects: list[Any] = [None] * self.num_envs  # observations that are not arrays
         self._columns: Columns | None = None
         self._first_step = True
         self._fd = -1
         try:
-            built = self._crew.build(handles)
+            built = self._crew.build()
             self._declare([pair for spaces, *_ in built for pair in spaces], *built[0][1:])
             check = self._check_actions
             size = Buffers.nbytes(self._layout, check.size)
             self._fd = anonymous_file(size)
             memory = memoryview(mmap.mmap(self._fd, size))
             self._buffers = Buffers(self._layout, check.size, memory)
-            self._crew.share(self._fd, command("share", self.num_envs, check.row_shape, check.size))
+            shape = command("share", self.num_envs, check.row_shape, check.size)
+            self._crew.share(self._fd, self._buffers, shape)
+            if recovers:
+                self._crew.exchange.journal = Journal(self.num_envs, self._buffers)
         except BaseException:
             self._abandon()
             raise
@@ -122,17 +142,31 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     @property
     def num_workers(self) -> int:
         """How many worker processes there are."""
-        return len(self._crew.pool.workers)
+        return len(self._crew.workers)
 
     @property
     def worker_pids(self) -> list[int]:
         """The process id of each worker."""
-        return [worker.process.pid for worker in self._crew.pool.workers]
+        return [worker.process.pid for worker in self._crew.workers]
 
-    def _ask(self, name: str, arguments: ArgumentsOf) -> list[Any]:
+    @property
+    def recoveries(self) -> int:
+        """How many workers were lost and recovered so far."""
+        return self._crew.recoveries
+
+    def _ask(
+        self, name: str, arguments: ArgumentsOf, entries: Sequence[Entry | None] | None = None
+    ) -> list[Any]:
         """The answer of every worker to a command."""
+        request = Request(name, lambda rows: command(name, *arguments(rows)), entries)
+        with self._open_after():
+            return self._crew.ask(request)
+
+    @contextlib.contextmanager
+    def _open_after(self) -> Iterator[None]:
+        """Gives up all workers if one of them is lost for good."""
         try:
-            return self._crew.ask(name, arguments)
+            yield
         except WorkerDiedError:
             self._abandon()
             raise
@@ -140,7 +174,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     def _abandon(self) -> None:
         """Ends the workers at once and gives up the shared memory."""
         self.closed = True
-        self._crew.pool.kill()
+        self._crew.kill()
         self._free_memory()
 
     def _free_memory(self) -> None:
@@ -164,16 +198,15 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         options: dict[str, Any] | None,
         mask: NDArray[np.bool_] | None,
     ) -> tuple[Any, Info]:
-        self._crew.journal.note_seeds(seeds)
-        masks = None if mask is None else mask.tolist()
+        masks = [True] * self.num_envs if mask is None else mask.tolist()
+        told = [("reset", s, options) if m else None for s, m in zip(seeds, masks, strict=True)]
         answers = self._ask(
             "reset",
-            lambda rows: (seeds[rows], options, None if masks is None else masks[rows]),
+            lambda rows: (seeds[rows], options, None if mask is None else masks[rows]),
+            told,
         )
-        if mask is None or mask.all():
-            self._crew.restarted.clear()
         infos: list[Info | None] = []
-        for worker, (objects, own) in zip(self._crew.pool.workers, answers, strict=True):
+        for worker, (objects, own) in zip(self._crew.workers, answers, strict=True):
             self._take_objects(worker, objects)
             infos += own
             for row, info in enumerate(own):
@@ -183,37 +216,28 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         return obs, join_infos(infos, self._add_info)
 
     def _begin_step(self, actions: Any) -> None:
-        try:
-            self._crew.settle()
-        except WorkerDiedError:
-            self._abandon()
-            raise
-        if self._crew.restarts:
-            self._before = self._layout.batch(self._buffers.obs, self._objects)
-        if self._check_actions.is_array:
-            dtype = actions.dtype
-            self._buffers.actions(dtype, self._check_actions.row_shape)[...] = actions
-            message = dtype.str.encode()
-            self._crew.begin_step(lambda rows: message)
-        else:
-            self._crew.begin_step(lambda rows: command("step", actions[rows]))
+        with self._open_after():
+            self._crew.settle()  # before the actions of a call that was interrupted are overwritten
+            told = (
+                None
+                if self._crew.exchange.journal is None
+                else [("step", action) for action in actions]
+            )
+            if self._check_actions.is_array:
+                dtype = actions.dtype
+                self._buffers.actions(dtype, self._check_actions.row_shape)[...] = actions
+                message = dtype.str.encode()
+                self._crew.begin(Request("step", lambda rows: message, told))
+            else:
+                self._crew.begin(Request("step", lambda rows: command("step", actions[rows]), told))
 
     def _end_step(self) -> StepResult:
-        try:
-            results = self._crew.end_step()
-        except WorkerDiedError:
-            self._abandon()
-            raise
-        restarted = self._crew.restarted
-        for worker, answer in restarted.items():
-            results[worker.index] = (*answer, ())
-            self._buffers.rewards[worker.rows] = 0.0
-            self._buffers.terminated[worker.rows] = False
-            self._buffers.truncated[worker.rows] = True
+        with self._open_after():
+            answers = self._crew.end()
         finals: list[tuple[int, Any, Info]] = []
         sent: dict[int, list[Info]] = {}  # infos that did not go through shared memory
-        for worker in self._crew.pool.workers:
-            if (answer := results[worker.index]) is None:
+        for worker, answer in zip(self._crew.workers, answers, strict=True):
+            if answer is None:
                 continue
             objects, infos, own = answer
             self._take_objects(worker, objects)
@@ -221,9 +245,6 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             if infos is not None:
                 sent[worker.index] = infos
         batched = add_finals(self._batch_infos(sent), finals, self._add_info)
-        if restarted:
-            batched = self._mark_restarted(batched)
-            restarted.clear()
         obs = self._layout.batch(self._buffers.obs, self._objects)
         result = (obs, *self._buffers.outcome(), batched)
         if self._first_step:
@@ -239,7 +260,7 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         if columns is not None and not sent:
             return columns.read()
         each: list[Info] = []
-        for worker in self._crew.pool.workers:
+        for worker in self._crew.workers:
             if worker.index in sent:
                 each += sent[worker.index]
             elif columns is not None:
@@ -252,27 +273,13 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         layout = layout_of([info for _, own in sorted(sent.items()) for info in own], self._buffers)
         if layout is not None:
             self._columns = Columns(layout, self._buffers)
-            self._crew.journal.columns = command("columns_are", layout)
-            self._ask("columns_are", lambda rows: (layout,))
-
-    def _mark_restarted(self, infos: Info) -> Info:
-        last = list(iterate(self.observation_space, self._before))
-        for i in (i for worker in self._crew.restarted for i in range(self.num_envs)[worker.rows]):
-            mark: Info = {"worker_restarted": True}
-            if self.autoreset_mode is AutoresetMode.SAME_STEP:
-                mark.update(final_obs=last[i], final_info={"worker_restarted": True})
-            infos = self._add_info(infos, mark, i)
-        return infos
+            with self._open_after():
+                self._crew.prepare(command("columns_are", layout))
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        answers = self._ask("call", lambda rows: (name, each[rows]))
-        if isinstance(name, str) and (name.startswith("toggle_") or name in TASK_SETTERS):
-            self._crew.journal.note_call(name, each)
+        told = [None if arguments is None else ("call", name, *arguments) for arguments in each]
+        answers = self._ask("call", lambda rows: (name, each[rows]), told)
         return [value for answer in answers for value in answer]
-
-    def _set_attr_each(self, name: str, values: list[Any]) -> None:
-        self._ask("set_attr", lambda rows: (name, values[rows]))
-        self._crew.journal.note_attribute(name, values)
 
     def _render(self) -> list[Any]:
         return [frame for frames in self._ask("render", lambda rows: ()) for frame in frames]
@@ -281,5 +288,5 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         """Lets the workers close their environments, and ends them."""
         if os.getpid() != self._pid:
             return  # a forked process, to which they do not belong
-        self._crew.pool.close()
+        self._crew.close()
         self._free_memory()

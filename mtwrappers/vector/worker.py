@@ -2,8 +2,7 @@
 
 A message is bytes. A step is the dtype of its actions, which lie in shared memory, such as
 ``b"<f4"``; its answer is the empty ``DONE`` when observations, rewards, flags and infos all went
-through shared memory. Everything else is pickled: ``(command, arguments)`` in, ``(True, result)``
-or ``(False, (exception, traceback))`` out.
+through shared memory. Everything else is pickled: ``(command, arguments)`` in, `Answer` out.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ import time
 import traceback
 from collections.abc import Sequence
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
@@ -33,6 +32,7 @@ from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.channel import Channel
 from mtwrappers.vector.infos import Columns, Layout
+from mtwrappers.vector.journal import Past
 
 STARTED = DONE = b""
 _PICKLED = b"\x80"  # how a pickle begins
@@ -44,12 +44,28 @@ _YIELD = 20e-6
 _GIVE_WAY = 100
 
 
+class Answer(NamedTuple):
+    """What a worker answers.
+
+    Attributes:
+        result: What the command returned.
+        failure: The exception that it raised, and its traceback.
+        states: For the journal, if there is one: the states that environments which were reset
+            had before, by environment; after a failed step or reset, the state of each environment;
+            after a failed call, how many environments were called.
+    """
+
+    result: Any = None
+    failure: tuple[Exception, str] | None = None
+    states: Any = None
+
+
 def main(conn: Connection) -> None:
     """Serves the executor at the other end of ``conn`` until it closes.
 
     Args:
         conn: This end of the pipe. The first message is the pickled ``(makers, offset, autoreset
-            mode, max_path_length)`` of the block.
+            mode, max_path_length, whether there is a journal)`` of the block.
     """
     # The parent decides what Ctrl-C means; the handlers that it may have set are not for workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -97,15 +113,15 @@ def _follow_parent() -> None:
     threading.Thread(target=watch, daemon=True, name="follow-parent").start()
 
 
-def _failure(exc: Exception) -> bytes:
+def _failure(exc: Exception, states: Any = None) -> bytes:
     """The exception and its traceback, as bytes that the parent can surely read."""
     text = "".join(traceback.format_exception(exc))
     try:
-        data = cloudpickle.dumps((False, (exc, text)))
+        data = cloudpickle.dumps(Answer(None, (exc, text), states))
         pickle.loads(data)
     except Exception:  # an exception of any class may refuse to be pickled in any way
         plain = RuntimeError(f"{type(exc).__name__}: {exc}")
-        data = cloudpickle.dumps((False, (plain, text)))
+        data = cloudpickle.dumps(Answer(None, (plain, text), states))
     return bytes(data)
 
 
@@ -115,8 +131,8 @@ class _Server:
         self._give_way = 0
         self._poll = select.poll()
         self._poll.register(channel.fd, select.POLLIN)
-        makers, offset, mode, limit = pickle.loads(block)
-        self.block = EnvBlock(makers, offset, AutoresetMode(mode), limit)
+        makers, offset, mode, limit, self._journal = pickle.loads(block)
+        self.block = EnvBlock(makers, offset, AutoresetMode(mode), limit, self._journal)
         self._columns: Columns | None = None
         self._dtype = b""
         self._actions: NDArray[Any] | None = None
@@ -125,12 +141,12 @@ class _Server:
         self._answer((spaces, first.metadata, first.render_mode))
 
     def _answer(self, result: Any) -> None:
-        self._channel.send(cloudpickle.dumps((True, result)))
+        self._channel.send(cloudpickle.dumps(Answer(result)))
 
     def _answer_each(self, result: Any, each: Sequence[tuple[int, Any]], what: str) -> None:
         """Answers; should that not pickle, says of which environment's part this is true."""
         try:
-            data = cloudpickle.dumps((True, result))
+            data = cloudpickle.dumps(Answer(result, None, self.block.states))
         except Exception:
             for i, part in each:
                 try:
@@ -161,6 +177,7 @@ class _Server:
     def serve(self) -> None:
         while True:
             message = self._receive()
+            command = "step"
             try:
                 if message[:1] != _PICKLED:
                     self._step(self._shared_actions(message))
@@ -175,7 +192,12 @@ class _Server:
             except (EOFError, BrokenPipeError, ConnectionResetError):
                 raise
             except Exception as exc:
-                self._channel.send(_failure(exc))
+                self._channel.send(_failure(exc, self._states_after(command)))
+
+    def _states_after(self, failed: str) -> Any:
+        if not self._journal:
+            return None
+        return self.block.all_states() if failed in ("step", "reset") else self.block.called
 
     # The commands.
 
@@ -218,19 +240,20 @@ class _Server:
         infos = None
         if self._columns is None or not self._columns.write(block.rows.start, block.infos):
             infos = block.checked_infos()
-        if infos is None and objects is None and not block.finals:
+        if infos is None and objects is None and not block.finals and not block.states:
             self._channel.send(DONE)
             return
         each = [*self._numbered(infos or ()), *((i, info) for i, _, info in block.finals)]
         self._answer_each((objects, infos, block.finals), each, "the info")
 
+    def _replay(self, pasts: Sequence[Past]) -> None:
+        """Takes the place of another worker's environments."""
+        self.block.replay(pasts)
+        self._answer(None)
+
     def _call(self, name: Any, each: EachCall) -> None:
         results = self.block.call(name, each)
         self._answer_each(results, self._numbered(results), f"{name!r}")
-
-    def _set_attr(self, name: str, values: Sequence[Any]) -> None:
-        self.block.set_attr(name, values)
-        self._answer(None)
 
     def _render(self) -> None:
         self._answer(self.block.render())

@@ -322,24 +322,6 @@ def test_statistics_are_of_the_rewards_that_those_see_who_keep_them(sb3, executo
     assert envs.env.closed
 
 
-@both_executors
-def test_an_episode_lost_with_its_worker_is_not_counted(sb3, executor):
-    lost = {"worker_restarted": True}
-
-    class Lost(MetaVectorWrapper):
-        def step_wait(self):
-            obs, rewards, terminated, _, infos = super().step_wait()
-            infos = self._inner._add_info(infos, {"final_obs": obs[1], "final_info": lost}, 1)
-            return obs, rewards, terminated, np.array([False, True]), infos
-
-    venv = as_sb3_vec_env(Lost(executor(counting_makers(2, length=9), 2)))
-    venv.reset()
-    _, _, dones, infos = venv.step(np.zeros(2, np.int64))
-    assert dones.tolist() == [False, True]
-    assert sorted(infos[1]) == ["TimeLimit.truncated", "terminal_observation", "worker_restarted"]
-    venv.close()
-
-
 # Stable-Baselines3's own wrappers on top.
 
 

@@ -98,10 +98,11 @@ def test_after_an_interrupted_call_the_episodes_go_on():
         assert envs.step(NO_ACTIONS)[1].tolist() == [2] * 4
 
 
-def test_after_an_interrupted_restart_the_executor_goes_on(tmp_path):
+@pytest.mark.filterwarnings("ignore:.*another one takes its place")
+def test_after_an_interrupted_recovery_the_executor_goes_on(tmp_path):
     interrupt_once = partial(once, tmp_path / "interrupted", interrupt_parent)
     makers = [FragileEnv, partial(build_once, tmp_path / "built", interrupt_once)]
-    with closing(parallel(makers, 2, 1, on_worker_failure="restart")) as envs:
+    with closing(parallel(makers, 2, 1, on_worker_failure="recover")) as envs:
         envs.reset(seed=0)
         envs.step([0, 0])
         kill(envs, 1)
@@ -109,6 +110,7 @@ def test_after_an_interrupted_restart_the_executor_goes_on(tmp_path):
             envs.step([0, 0])
         assert envs.reset(seed=0)[0][:, 0].tolist() == [0, 900]
         assert envs.step([0, 0])[0][:, 0].tolist() == [1, 901]
+        assert envs.recoveries == 2  # one that was interrupted, and another
 
 
 def test_an_interrupted_executor_can_be_closed():
@@ -163,7 +165,7 @@ def test_a_call_during_another_thread_s_is_refused_and_disturbs_nothing():
 
 
 def test_a_signal_handler_may_close_in_the_middle_of_a_step(monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 0.3)
+    monkeypatch.setattr("mtwrappers.vector.crew.CLOSE_TIMEOUT", 0.3)
     envs = parallel(fragile_makers(fault=partial(time.sleep, 5)))
     envs.reset(seed=0)
     pids = envs.worker_pids

@@ -1,0 +1,66 @@
+"""The state that an environment has between two episodes, layer by layer.
+
+A layer (a wrapper, or the environment at the bottom) has a state of its own if it has the methods
+``get_state() -> dict`` and ``set_state(dict)``, of what JSON knows and arrays. An environment
+without them has that of its random generator, which is all that Gymnasium's own environments keep
+from one episode to the next.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+# The class of a layer, and its state.
+Layers = list[tuple[str, Any]]
+
+
+def get_state(env: Any) -> Layers:
+    """The state of each layer that has one, the outermost first.
+
+    Args:
+        env: An environment or a vector environment, in any wrappers.
+    """
+    return [
+        (type(layer).__name__, layer.get_state() if own else _generator_state(layer))
+        for layer, own in _layers(env)
+    ]
+
+
+def set_state(env: Any, state: Layers) -> None:
+    """Goes on from what `get_state` returned, with the next reset.
+
+    Args:
+        env: An environment or a vector environment of the same layers.
+        state: What `get_state` returned.
+
+    Raises:
+        ValueError: If it is the state of other layers.
+    """
+    layers = list(_layers(env))
+    expected, found = [type(layer).__name__ for layer, _ in layers], [name for name, _ in state]
+    if found != expected:
+        raise ValueError(f"expected the state of {expected}, got one of {found}")
+    # The environment at the bottom first: a wrapper may ask it what it is.
+    for (layer, own), (_, kept) in reversed(list(zip(layers, state, strict=True))):
+        if own:
+            layer.set_state(kept)
+        elif kept is not None:
+            layer.np_random.bit_generator.state = kept
+
+
+def _layers(env: Any) -> Iterator[tuple[Any, bool]]:
+    """Each layer that has a state, and whether by methods of its own."""
+    while True:
+        own = hasattr(type(env), "get_state") and hasattr(type(env), "set_state")
+        bottom = env.unwrapped is env
+        if own or bottom:
+            yield env, own
+        if bottom:
+            return
+        env = env.env
+
+
+def _generator_state(env: Any) -> Any:
+    """The state of an environment's generator, made from entropy if it was never seeded."""
+    return dict(env.np_random.bit_generator.state)
