@@ -14,12 +14,11 @@ from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.errors import with_context
 from mtwrappers.state import get_state
-from mtwrappers.vector.arguments import Maker
+from mtwrappers.vector.arguments import Maker, construct
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import Info
 from mtwrappers.vector.journal import Past, call_env, play_again, require_same
@@ -62,7 +61,7 @@ class EnvBlock:
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             for maker in makers:
-                self.envs.append(_construct(maker, offset + len(self.envs)))
+                self.envs.append(construct(maker, offset + len(self.envs)))
             undo.pop_all()
         self.obs: list[Any] = [None] * len(self.envs)
         self.infos: list[Info | None] = [None] * len(self.envs)
@@ -260,21 +259,6 @@ class EnvBlock:
     def _fail(self, exc: Exception, i: int) -> NoReturn:
         name = f", task {self._names[i]!r}" if self._names[i] is not None else ""
         raise with_context(exc, f"environment {self.rows.start + i}{name}") from exc
-
-
-def _construct(maker: Maker, index: int) -> gymnasium.Env[Any, Any]:
-    try:
-        env = maker()
-    except Exception as exc:
-        raise with_context(exc, f"the constructor of environment {index} failed") from exc
-    if not isinstance(env, gymnasium.Env):
-        raise TypeError(
-            f"the constructor of environment {index} must return a gymnasium.Env, got {env!r}"
-        )
-    for name in ("observation_space", "action_space"):
-        if not isinstance(getattr(env, name, None), Space):
-            raise TypeError(f"environment {index} must have an {name}, {env!r} has none")
-    return env
 
 
 def _bad_step(result: Any, exc: Exception) -> Exception:

@@ -150,7 +150,7 @@ def test_the_same_step_is_the_default_mode():
 )
 def test_a_timeout_of_none_is_for_ever(kwargs, seconds):
     with closing(make_executor([CountingEnv] * 2, 2, 1, workers=2, **kwargs)) as envs:
-        assert envs._crew.pool.timeout == seconds
+        assert envs._crew.exchange._timeout == seconds
 
 
 @pytest.mark.parametrize("timeout", [None, 7.0])

@@ -35,9 +35,8 @@ FAULT = np.array([0, 0, 1, 0])
 def shown(cause):
     """The traceback of an exception in a worker, or here."""
     if isinstance(cause, WorkerTraceback):
-        assert str(cause) == f"\n{cause.text}"
-        assert cause.text.startswith("Traceback (most recent call last)")
-        return cause.text
+        assert str(cause).startswith("\nTraceback (most recent call last)")
+        return str(cause)
     frames, traceback = [], cause.__traceback__
     while traceback is not None:
         frames.append(traceback.tb_frame.f_code.co_name)

@@ -78,15 +78,17 @@ def test_kills_between_steps_change_nothing(kind, mode):
 def test_a_death_in_the_middle_of_a_step_changes_nothing(mode, fault, how, tmp_path):
     makers = fragile_makers()
     makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", fault))
-    with closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2, autoreset_mode=mode)) as oracle:
-        with closing(recovering(makers, autoreset_mode=mode)) as envs:
-            assert equal(envs.reset(seed=3), oracle.reset(seed=3))
+    with (
+        closing(recovering(makers, autoreset_mode=mode)) as envs,
+        closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2, autoreset_mode=mode)) as oracle,
+    ):
+        assert equal(envs.reset(seed=3), oracle.reset(seed=3))
+        assert equal(envs.step(NO_ACTIONS), oracle.step(NO_ACTIONS))
+        with pytest.warns(UserWarning, match=rf"worker 1 {how}, .*; another one takes its"):
+            assert equal(envs.step(FAULT), oracle.step(FAULT))
+        for _ in range(2):
             assert equal(envs.step(NO_ACTIONS), oracle.step(NO_ACTIONS))
-            with pytest.warns(UserWarning, match=rf"worker 1 {how}, .*; another one takes its"):
-                assert equal(envs.step(FAULT), oracle.step(FAULT))
-            for _ in range(2):
-                assert equal(envs.step(NO_ACTIONS), oracle.step(NO_ACTIONS))
-            assert envs.recoveries == 1
+        assert envs.recoveries == 1
 
 
 def test_a_worker_that_hangs_is_replaced_after_the_timeout(tmp_path):
