@@ -51,57 +51,30 @@ def test_each_reset_moves_to_the_next_task_unless_the_options_name_one():
     assert env.step(0)[2] is True  # the arguments reach every environment
 
 
-@pytest.mark.parametrize("encoding", ["onehot", "none", "dict"])
-@pytest.mark.parametrize("ids", [{}, BOTH])
-def test_gymnasium_has_nothing_to_say_about_it(encoding, ids):
-    env = gymnasium.make(ID, task_encoding=encoding, **ids)
-    assert type(env.unwrapped) is MultiEnvWrapper
-    assert check_env_warnings(env) == []
-
-
 def test_the_task_can_be_left_out_or_shown_beside_the_observation():
     box = Box(0, 1000, (3,), np.float64)
     env = make(task_encoding="none")
     assert env.observation_space == box
+    assert type(env.unwrapped) is MultiEnvWrapper
+    assert check_env_warnings(env) == []
     assert env.reset(options={"task_state": 1})[0].tolist() == [100, 100, 100]
     env = make(task_encoding="dict")
     assert env.observation_space == Dict({"env_obs": box, "task_obs": Discrete(2)})
     obs, _ = env.reset(options={"task_state": 1})
     assert (obs["env_obs"].tolist(), obs["task_obs"]) == ([100, 100, 100], 1)
+    assert check_env_warnings(env) == []
 
 
-def test_an_environment_is_built_when_its_turn_comes():
-    env = gymnasium.make(ID, env_ids=["CartPole-v1", "no/Such-v0"], select="round_robin")
-    assert env.unwrapped.envs_built == 1
-    env.reset(seed=0)
-    message = r"the constructor of task 1 \('no/Such-v0'\) failed"
-    with pytest.raises(gymnasium.error.NamespaceNotFound, match=message):
-        env.reset()
-    assert env.unwrapped.get_task_state() == 0
-    assert env.step(0)[4]["task_name"] == "CartPole-v1"
-
-
-def test_environments_that_do_not_fit_say_how_to_unify_them():
-    env = gymnasium.make(ID, env_ids=[SHORT, LONG], select="round_robin")
-    env.reset(seed=0)
+def test_environments_that_do_not_fit_are_refused():
+    env = gymnasium.make(ID, env_ids=[SHORT, LONG])
     message = r"task 1 \('tests/Long-v0'\) has observation space .*; pass unify='pad'"
     with pytest.raises(ValueError, match=message):
-        env.reset()
+        env.reset(options={"task_state": 1})
     with pytest.raises(ValueError, match="environment 1 has observation space"):
         gymnasium.make_vec(ID, env_ids=[SHORT, LONG], task_encoding="none")
 
 
 # Sub-environments that each stay with one task.
-
-
-def test_the_vector_environment_works_with_its_defaults():
-    envs = gymnasium.make_vec(ID)
-    assert envs.num_envs == 2
-    obs, info = envs.reset(seed=0)
-    assert obs.shape == (2, 8)
-    assert obs[:, 6:].tolist() == [[1, 0], [0, 1]]
-    assert info["task_name"].tolist() == ["Acrobot-v1", "MountainCar-v0"]
-    assert envs.step(envs.action_space.sample())[1].tolist() == [-1, -1]
 
 
 @pytest.mark.parametrize(

@@ -138,15 +138,16 @@ def test_bad_arguments_are_refused_with_what_was_expected(kwargs, message):
 
 
 def history(env):
-    """The group of each task, and the returns that are remembered of each."""
-    state = env.get_state()["selection"]["history"]
-    return state["groups"], [returns for returns, _ in state["tasks"]]
+    """The tasks of each group, and the returns that are remembered of each task."""
+    found = env.unwrapped._selector.history
+    groups = [found.members(g).tolist() for g in range(found.num_groups)]
+    return groups, [list(found.returns(i)) for i in range(sum(map(len, groups)))]
 
 
 def test_a_curriculum_sees_classes_as_groups_of_goals():
     env = MetaWorldMTEnv(**PAIR_ENV, select="least_success", max_episode_steps=2)
     rewards = [step[1] for step in play(env, 2, seed=0, options={"task_state": 4})[1:]]
-    assert history(env) == ([0, 0, 0, 1, 1, 1], [[], [], [], [], [sum(rewards)], []])
+    assert history(env) == ([[0, 1, 2], [3, 4, 5]], [[], [], [], [], [sum(rewards)], []])
 
 
 def test_a_curriculum_over_one_class_sees_each_goal_and_only_those_it_draws_from():
@@ -155,7 +156,7 @@ def test_a_curriculum_over_one_class_sees_each_goal_and_only_those_it_draws_from
         play(env, 2, options={"task_state": state})
     env.reset()
     groups, returns = history(env)
-    assert (groups, [len(own) for own in returns]) == ([0, 1], [1, 1])
+    assert (groups, [len(own) for own in returns]) == ([[0], [1]], [1, 1])
     assert env.get_task_state() in (3, 5)
 
 
@@ -176,8 +177,8 @@ def test_a_registered_benchmark_takes_a_curriculum_by_name():
     kwargs = {"select": "least_success", "num_goals": 2, "max_episode_steps": 1}
     env = gymnasium.make("mtwrappers/CustomMT-v0", **kwargs)
     play(env, 1, seed=0)
-    assert history(env.unwrapped)[0] == [0, 0, 1, 1]
+    assert history(env)[0] == [[0, 1], [2, 3]]
     with make_vec("CustomMT", **kwargs) as envs:
         play(envs, 6, seed=0)
         for own in envs.envs:  # over its own two goals
-            assert history(own.unwrapped)[0] == [0, 1]
+            assert history(own)[0] == [[0], [1]]

@@ -93,28 +93,12 @@ def test_a_seed_determines_the_episodes_of_every_vector_environment_made(name):
         assert not equal(sampled(envs, 2, seed=4), first)
 
 
-@pytest.mark.parametrize("name", ["MT10", "ML10-test"])
-def test_a_vector_environment_plays_what_a_single_one_plays_on_the_same_tasks(name):
-    env = make(name, num_goals=3)
-    with make_vec(name, num_goals=3) as envs:
-        first = play(envs, 2, seed=3)
-        for i, state in enumerate(envs.call("get_task_state")):
-            alone = play(env, 2, options={"task_state": state})
-            assert [r[0].tolist() for r in alone] == [r[0][i].tolist() for r in first]
-            assert [r[1] for r in alone[1:]] == [r[1][i] for r in first[1:]]
-
-
 def test_a_spec_keeps_the_arguments_through_json():
     env = make("MT10", num_goals=2, seed=5, task_encoding="none", max_episode_steps=7)
     other = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
     assert json.loads(env.spec.to_json())["kwargs"]["num_goals"] == 2
     assert other.spec.max_episode_steps == 7
     assert equal(play(other, seed=3), play(env, seed=3))
-
-
-def test_an_episode_lasts_500_steps_by_default():
-    env = make("MT1", num_goals=2)
-    assert [step[3] for step in play(env, 500, seed=0)[1:]] == [False] * 499 + [True]
 
 
 def test_the_first_observation_of_mt10_takes_one_model():

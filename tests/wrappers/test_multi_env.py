@@ -343,13 +343,6 @@ def test_a_refused_task_seed_does_not_disturb_the_selection():
     assert [*drawn, env.sample_task_state()] == [0, 1, 2]
 
 
-def test_a_callable_selects_the_tasks_and_starts_over_with_the_seed(made):
-    env = MultiEnvWrapper(made.makers, select=lambda n, last, rng: n - 1 if last is None else 1)
-    for _ in range(2):
-        env.seed_task(0)
-        assert [env.sample_task_state() for _ in range(3)] == [2, 1, 1]
-
-
 # Rendering, closing and copying.
 
 
