@@ -277,7 +277,7 @@ evaluate(np.negative, point, 1, resamples=0) -> ValueError: resamples must be a 
 evaluate(np.negative, point, 1, tasks="task 0") -> TypeError: tasks must be a list ...got 'task 0'
 evaluate(np.negative, point, 1, tasks=["x"]) -> ValueError: tasks must be among ['task ...got ['x']
 evaluate(np.negative, point, 1, observers=3) -> TypeError: observers must be a list of ...got 3
-evaluate(np.negative, point, 1, observers=[print]) -> TypeError: an observer must ...got <built-in
+evaluate(np.negative, point, 1, observers=[print]) -> TypeError: observers must be ...got [<
 evaluate(lambda o: o[:1], point, 1) -> ValueError: expected 2 actions from the policy, got 1
 evaluate(lambda o: (o, {}), point, 1) -> ValueError: what a policy without get_actions ...got tuple
 evaluate(lambda o: o * NAN, point, 1) -> ValueError: actions of environments [0, 1] are NaN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -99,11 +98,19 @@ class Tally:
         self._lengths = np.zeros(n, dtype=np.int64)
         self._once, self._told = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
 
+    def present(self, i: int) -> Slot | None:
+        """The episode that environment ``i`` plays, ``None`` if it has played all."""
+        return next(iter(self._slots[i][self._played[i] :]), None)
+
     def __call__(self, step: Step) -> None:
         """Adds a step."""
         for array in (self._returns, self._lengths, self._once, self._told):
             array[step.began] = 0
-        self._returns += self._rewards(step)
+        rewards = step.rewards
+        if self._raw.any():
+            raw, reported = step.info("raw_reward")
+            rewards = np.where(self._raw & reported, raw, rewards)
+        self._returns += rewards * self._scale
         self._lengths += 1
         success, told = self._success(step)
         self._once |= success
@@ -132,33 +139,21 @@ class Tally:
             for observer in self._observers:
                 observer.end(i, episode)
 
-    def _rewards(self, step: Step) -> NDArray[np.float64]:
-        rewards = step.rewards
-        if self._raw.any():
-            raw, told = step.info("raw_reward")
-            rewards = np.where(self._raw & told, raw, rewards)
-        return rewards * self._scale
-
     def _success(self, step: Step) -> tuple[Flags, Flags]:
         """Which environments say that the step was a success, and which say anything of it."""
         success, told = np.zeros_like(step.over), np.zeros_like(step.over)
         for key in SUCCESS_KEYS:
             values, said = step.info(key)
-            which = np.flatnonzero(said & step.counted & ~told)
-            rows = (
-                values[which].tolist() if isinstance(values, np.ndarray) else [values] * len(which)
-            )
-            for i, value in zip(which.tolist(), rows, strict=True):
-                if value is not None:
-                    told[i], success[i] = True, self._checked(value, i, key)
+            # What is no array of numbers or objects is refused below.
+            rows = values.tolist() if isinstance(values, np.ndarray) else [values] * len(told)
+            for i in np.flatnonzero(said & step.counted & ~told).tolist():
+                value = rows[i].item() if isinstance(rows[i], np.generic) else rows[i]
+                if value is None:
+                    continue
+                if not isinstance(value, (bool, int, float)) or value not in (0, 1):
+                    raise ValueError(
+                        f"info[{key!r}] must be a bool, 0 or 1, got {value!r} from environment "
+                        f"{i}, task {self._slots[i][self._played[i]].task!r}"
+                    )
+                told[i], success[i] = True, bool(value)
         return success, told
-
-    def _checked(self, value: Any, i: int, key: str) -> bool:
-        plain = value.item() if isinstance(value, np.generic) else value
-        if isinstance(plain, (bool, int, float)) and plain in (0, 1):
-            return bool(plain)
-        task = self._slots[i][self._played[i]].task
-        raise ValueError(
-            f"info[{key!r}] must be a bool, 0 or 1, got {plain!r} from environment {i}, task "
-            f"{task!r}"
-        )

@@ -11,7 +11,6 @@ from mtwrappers.checks import positive
 from mtwrappers.evaluation.episodes import Observer, Tally
 from mtwrappers.evaluation.frozen import frozen_statistics
 from mtwrappers.evaluation.plan import (
-    PlannedResets,
     Slot,
     executor_of,
     make_plan,
@@ -107,24 +106,26 @@ def evaluate(
     seed = check_seed(seed)
     check_confidence(confidence)
     positive(resamples, "resamples")
-    _check_observers(observers)
+    listed = isinstance(observers, (list, tuple))
+    if not listed or not all(isinstance(observer, Observer) for observer in observers):
+        raise TypeError(f"observers must be a list of Observer, got {observers!r}")
     act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
     check_array_spaces(envs)
     with frozen_statistics(envs) as (scale, raw):
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
         plan = make_plan(task_names(inner, infos), task_choices(inner), episodes_per_task, seed)
-        plan = _only(tasks, plan)
-        order = {task: i for i, task in enumerate(_names(plan))}
+        order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
+        plan = [[slot for slot in own if slot.task in order] for own in plan]
         slots = [slot for own in plan for slot in own]
         slots.sort(key=lambda slot: (order[slot.task], slot.number))
         for observer in observers:
             observer.plan(slots)
-        resets, tally = PlannedResets(envs, plan), Tally(plan, scale, raw, observers)
+        tally = Tally(plan, scale, raw, observers)
 
         def begin(which: Flags) -> Any:
-            obs = resets.begin(which)
-            for i in np.flatnonzero(which).tolist():
-                slot = resets.present[i]
+            present = [tally.present(i) if which[i] else None for i in range(inner.num_envs)]
+            obs = _reset(envs, which, present)
+            for i, slot in enumerate(present):
                 if slot is not None:
                     for observer in observers:
                         observer.begin(i, slot)
@@ -137,27 +138,43 @@ def evaluate(
     return EvaluationResult(tally.episodes, seed, confidence, resamples)
 
 
-def _names(plan: Sequence[Sequence[Slot]]) -> list[str]:
-    """The tasks of a plan, in the order in which environments have them."""
-    return list(dict.fromkeys(slot.task for own in plan for slot in own))
-
-
-def _only(tasks: Sequence[str] | None, plan: list[list[Slot]]) -> list[list[Slot]]:
-    """The slots of some tasks, as they were planned among all."""
+def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[Slot]]) -> list[str]:
+    """The tasks to play, in the order in which environments have them."""
+    known = list(dict.fromkeys(slot.task for own in plan for slot in own))
     if tasks is None:
-        return plan
+        return known
     if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
         raise TypeError(f"tasks must be a list of at least one task name, got {tasks!r}")
-    known = _names(plan)
-    unknown = [task for task in tasks if task not in known]
-    if unknown:
+    if unknown := [task for task in tasks if task not in known]:
         raise ValueError(f"tasks must be among {known}, got {unknown}")
-    return [[slot for slot in own if slot.task in tasks] for own in plan]
+    return [task for task in known if task in tasks]
 
 
-def _check_observers(observers: Any) -> None:
-    if not isinstance(observers, (list, tuple)):
-        raise TypeError(f"observers must be a list of Observer, got {observers!r}")
-    for observer in observers:
-        if not isinstance(observer, Observer):
-            raise TypeError(f"an observer must be an Observer, got {observer!r}")
+def _reset(envs: Any, which: Flags, slots: Sequence[Slot | None]) -> Any:
+    """Resets environments ``which`` to the episodes in ``slots``; returns all observations.
+
+    The reset is explicit in every autoreset mode, so that all modes play the same episodes. Options
+    are the same for all environments of a reset, so there is one reset per task state.
+    """
+    groups: dict[int | None, list[int]] = {}
+    for i in np.flatnonzero(which).tolist():
+        slot = slots[i]
+        groups.setdefault(None if slot is None else slot.task_state, []).append(i)
+    obs: Any = None
+    for state, members in groups.items():
+        mask = np.zeros_like(which)
+        mask[members] = True
+        options = (
+            {"reset_mask": mask} if state is None else {"reset_mask": mask, "task_state": state}
+        )
+        seeds = [slot.seed if slot and own else None for slot, own in zip(slots, mask, strict=True)]
+        obs, infos = envs.reset(seed=seeds, options=options)
+        for i in members if "task_name" in infos else ():
+            slot, name = slots[i], infos["task_name"][i]
+            if slot is not None and infos["_task_name"][i] and name != slot.task:
+                raise ValueError(
+                    f"environment {i} was on task {slot.task!r} and its reset went to {name!r}: "
+                    "evaluate needs environments that stay with their task, or that draw it from "
+                    "task_states"
+                )
+    return obs

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,27 +49,22 @@ def few_shot_evaluate(
     protocol is that of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897;
     `metaworld.evaluation`), with episodes counted as in `evaluate`: whole, and decided before.
 
-    The policy is one of two kinds, and a callable (or ``get_actions``) with ``reset(mask)`` as for
-    `evaluate` in any case:
-
-    * It has ``adapt(paths)``, like MAML: ``begin_trial()``, where it has one, restores what it
-      meta-learnt; ``adapt`` is given the ``adaptation_episodes`` paths of each task (a list of
-      ``M`` lists, see `mtwrappers.samplers.path`), ``adaptation_steps`` times; then
-      ``evaluation_episodes`` are played of each task. The ``K`` environments of a task share its
-      episodes.
-    * It has only ``begin_trial()``, like RL2 (Duan et al. 2016, arXiv:1611.02779): that empties its
-      memory, and ``reset(mask)`` between episodes does not. Every environment plays
-      ``adaptation_episodes`` and goes straight on to ``evaluation_episodes``; with ``K``
-      environments per task, each is a trial of its own.
-
-    Tasks are drawn from each group's own (held-out ones, in the ``-test`` ids), in a random order
-    and none again before all have come, by index on Meta-World and with ``sample_tasks`` elsewhere;
-    or they are given. The same seed gives the same result, on every executor and for any number of
-    workers, if the policy is deterministic. Rewards are the environments' own and statistics of
-    normalizing wrappers stay as they are, as in `evaluate`.
+    Tasks are given, or drawn from each group's own (held-out ones, in the ``-test`` ids), in a
+    random order and none again before all have come: by index on Meta-World, with ``sample_tasks``
+    elsewhere. The same seed gives the same result, on every executor and for any number of workers,
+    if the policy is deterministic. Rewards are the environments' own and statistics of normalizing
+    wrappers stay as they are, as in `evaluate`.
 
     Args:
-        policy: An object of one of the two kinds above.
+        policy: A callable (or ``get_actions``) with ``reset(mask)`` as for `evaluate`, of one of
+            two kinds. One has ``adapt(paths)``, like MAML: ``begin_trial()``, where it has one,
+            restores what it meta-learnt; ``adapt`` is given the ``adaptation_episodes`` paths of
+            each task (a list of ``M`` lists, see `mtwrappers.samplers.path`), ``adaptation_steps``
+            times; then ``evaluation_episodes`` are played of each task. The ``K`` environments of a
+            task share its episodes. The other has only ``begin_trial()``, like RL2 (Duan et al.
+            2016, arXiv:1611.02779): that empties its memory, and ``reset(mask)`` between episodes
+            does not. Every environment plays ``adaptation_episodes`` and goes straight on to
+            ``evaluation_episodes``; with ``K`` environments per task, each is a trial of its own.
         envs: One of our vector environments in SAME_STEP mode (the default), whose resets stay on
             the task, or a wrapper of one.
         trials: How many tasks each group plays.
@@ -110,87 +106,64 @@ def few_shot_evaluate(
     seed = check_seed(seed)
     check_confidence(confidence)
     positive(resamples, "resamples")
-    adapts = _check_policy(policy, adaptation_steps)
-    act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
-    check_array_spaces(envs)
-    _check_envs(envs, inner)
-    if tasks is not None:
-        tasks = _check_tasks(tasks, inner, trials)
-    # How many episodes there are of each task (or environment) in each phase of a trial.
-    phases = [before] * adaptation_steps + [after] if adapts else [before + after]
-    episodes: list[Episode] = []
-    with frozen_statistics(envs) as (scale, raw):
-        for trial, own in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
-            if callable(getattr(policy, "begin_trial", None)):
-                policy.begin_trial()
-            for phase, count in enumerate(phases):
-                getattr(envs, "set_tasks", inner.set_tasks)(own)
-                seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
-                obs, infos = envs.reset(seed=seeds)
-                names = task_names(inner, infos)
-                share = inner.envs_per_task if adapts else 1
-                slots = _slots(names, share, trial, sum(phases[:phase]), count)
-                quotas = np.array([len(row) for row in slots], dtype=np.int64)
-                tally = Tally(slots, scale, raw)
-                recorder = Recorder(inner.envs_per_task)
-                records = adapts and phase < adaptation_steps
-                observe: list[Callable[[Step], object]] = [tally]
-                if records:
-                    observe.append(recorder)
-                rollout(envs, act, quotas, obs, observe=observe)
-                episodes += sorted(tally.episodes, key=lambda e: (e.trial or 0, e.number))
-                if records:
-                    policy.adapt(_by_task(recorder.paths(), share))
-    adapting = [e for e in episodes if e.number < before * adaptation_steps]
-    adapted = [e for e in episodes if e.number >= before * adaptation_steps]
-    settings = (seed, confidence, resamples)
-    return FewShotResult(
-        EvaluationResult(adapting, *settings), EvaluationResult(adapted, *settings)
-    )
-
-
-def _slots(
-    names: Sequence[str], share: int, trial: int, first: int, count: int
-) -> list[list[Slot]]:
-    """The episodes of each environment, where ``share`` environments take a trial's in turn.
-
-    Args:
-        names: Each environment's task, ``N``.
-        share: How many environments share a trial.
-        trial: Counts the rounds of trials.
-        first: The number of the first episode in its trial.
-        count: How many episodes each trial gets.
-    """
-    round_of = trial * (len(names) // share)
-    return [
-        [Slot(name, first + n, trial=round_of + i // share) for n in range(i % share, count, share)]
-        for i, name in enumerate(names)
-    ]
-
-
-def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
-    """The paths of each task: the first of every environment, then the second, and so on."""
-    groups = [each[i : i + share] for i in range(0, len(each), share)]
-    return [
-        [paths[r] for r in range(len(own[0])) for paths in own if r < len(paths)] for own in groups
-    ]
-
-
-def _check_policy(policy: Any, adaptation_steps: int) -> bool:
-    """Whether the policy has ``adapt``; otherwise it remembers."""
-    if callable(getattr(policy, "adapt", None)):
-        return True
-    if not callable(getattr(policy, "begin_trial", None)):
+    adapts = callable(getattr(policy, "adapt", None))
+    begin_trial = getattr(policy, "begin_trial", None)
+    if not adapts and not callable(begin_trial):
         raise TypeError(
             "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
             f"there is evaluate. Got {policy!r}"
         )
-    if adaptation_steps != 1:
+    if not adapts and adaptation_steps != 1:
         raise ValueError(
             f"adaptation_steps={adaptation_steps} needs a policy with adapt(paths); one that "
             "remembers adapts in one go"
         )
-    return False
+    act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
+    check_array_spaces(envs)
+    _check_envs(envs, inner)
+    if tasks is not None:
+        _check_tasks(tasks, inner.meta_batch_size, trials)
+    # How many episodes there are of each task (or environment) in each phase of a trial.
+    phases = [before] * adaptation_steps + [after] if adapts else [before + after]
+    share = inner.envs_per_task if adapts else 1  # environments that play a trial's episodes
+    episodes: list[Episode] = []
+    with frozen_statistics(envs) as (scale, raw):
+        for trial, own in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
+            if callable(begin_trial):
+                begin_trial()
+            for phase, count in enumerate(phases):
+                getattr(envs, "set_tasks", inner.set_tasks)(own)
+                seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
+                obs, infos = envs.reset(seed=seeds)
+                first, groups = sum(phases[:phase]), inner.num_envs // share
+                slots = [
+                    [
+                        Slot(name, first + n, trial=trial * groups + i // share)
+                        for n in range(i % share, count, share)
+                    ]
+                    for i, name in enumerate(task_names(inner, infos))
+                ]
+                quotas = np.array([len(row) for row in slots], dtype=np.int64)
+                tally, recorder = Tally(slots, scale, raw), Recorder(inner.envs_per_task)
+                observe: list[Callable[[Step], object]] = [tally]
+                if phase < len(phases) - 1:
+                    observe.append(recorder)
+                rollout(envs, act, quotas, obs, observe=observe)
+                episodes += sorted(tally.episodes, key=lambda e: (e.trial or 0, e.number))
+                if recorder in observe:
+                    policy.adapt(_by_task(recorder.paths(), share))
+    settings = (seed, confidence, resamples)
+    first = before * adaptation_steps
+    return FewShotResult(
+        EvaluationResult([e for e in episodes if e.number < first], *settings),
+        EvaluationResult([e for e in episodes if e.number >= first], *settings),
+    )
+
+
+def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
+    """The paths of each task: the first of every environment, then the second, and so on."""
+    rounds = (itertools.zip_longest(*each[i : i + share]) for i in range(0, len(each), share))
+    return [[path for row in own for path in row if path is not None] for own in rounds]
 
 
 def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
@@ -206,6 +179,14 @@ def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
             f"the environments draw a task in every reset, and trials stay on one: make them with "
             f"{name}=False"
         )
+
+
+def _check_tasks(tasks: Any, m: int, trials: int) -> None:
+    if not isinstance(tasks, (list, tuple)) or not all(isinstance(t, (list, tuple)) for t in tasks):
+        raise TypeError(f"tasks must be a list of lists, {m} tasks for each trial, got {tasks!r}")
+    sizes = [len(own) for own in tasks]
+    if sizes != [m] * trials:
+        raise ValueError(f"tasks must hold {m} tasks for each of {trials} trials, got {sizes}")
 
 
 def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list[list[Any]]:
@@ -225,14 +206,3 @@ def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list
     envs.reset(seed=stream_seed(seed, 0))
     drawn = list(inner.call_some([0], "sample_tasks", m * trials)[0])
     return [drawn[t * m : (t + 1) * m] for t in range(trials)]
-
-
-def _check_tasks(tasks: Any, inner: MetaVectorEnv, trials: int) -> list[list[Any]]:
-    m = inner.meta_batch_size
-    listed = isinstance(tasks, (list, tuple)) and all(isinstance(t, (list, tuple)) for t in tasks)
-    if not listed:
-        raise TypeError(f"tasks must be a list of lists, {m} tasks for each trial, got {tasks!r}")
-    sizes = [len(own) for own in tasks]
-    if sizes != [m] * trials:
-        raise ValueError(f"tasks must hold {m} tasks for each of {trials} trials, got {sizes}")
-    return [list(own) for own in tasks]

@@ -10,7 +10,7 @@ from typing import Any
 
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.result import EvaluationResult, StoredResult
-from mtwrappers.evaluation.table import Row, table
+from mtwrappers.evaluation.table import table
 
 
 @dataclass(frozen=True)
@@ -46,11 +46,11 @@ class FewShotResult(StoredResult):
         return len({episode.number for episode in self.adaptation.episodes})
 
     def __str__(self) -> str:
-        rows: list[Row] = []
-        for place, step in enumerate(self.by_episode):
-            what = "adaptation" if place < self.adaptation_length else "evaluation"
-            label = f"{what}, episode {place + 1}"
-            rows.append((label, len(step.episodes), step.overall["mean"]))
+        what = ["adaptation"] * self.adaptation_length + ["evaluation"] * len(self.by_episode)
+        rows = [
+            (f"{what[i]}, episode {i + 1}", len(step.episodes), step.overall["mean"])
+            for i, step in enumerate(self.by_episode)
+        ]
         steps = table("mean over tasks", rows)
         return "\n".join(["after adaptation:", str(self.evaluation), "", *steps])
 

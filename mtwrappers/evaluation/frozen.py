@@ -35,25 +35,19 @@ def frozen_statistics(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     inner = executor_of(envs)
     switches, scale, raw = _freeze(envs)
     within = inner.call(_freeze)
-
-    def go_on() -> None:
-        _restore(envs, switches)
-        for i, (own, _, _) in enumerate(within):
-            if own:
-                inner.call_some([i], _restore, own)
-
     # What a wrapper within reports as raw has passed no wrapper outside.
     scales = np.array(
         [own if told and not raw else own * scale for _, own, told in within], dtype=np.float64
     )
     try:
         yield scales, np.array([raw or own for _, _, own in within], dtype=np.bool_)
-    except BaseException:
-        # Interrupted or failed environments may not answer any more.
-        with contextlib.suppress(Exception):
-            go_on()
-        raise
-    go_on()
+    finally:
+        _restore(envs, switches)
+        for i, (own, _, _) in enumerate(within):
+            # Interrupted or failed environments may not answer any more.
+            with contextlib.suppress(Exception):
+                if own:
+                    inner.call_some([i], _restore, own)
 
 
 def _normalizers(env: Any) -> Iterator[Any]:

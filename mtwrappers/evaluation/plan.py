@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.random import PCG64, Generator, SeedSequence
 
@@ -34,11 +33,7 @@ class Slot:
 
 
 def executor_of(envs: Any) -> MetaVectorEnv:
-    """The executor below vector wrappers.
-
-    Raises:
-        TypeError: If there is none of ours.
-    """
+    """The executor below vector wrappers, or `TypeError` if there is none of ours."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
         raise TypeError(
@@ -59,10 +54,7 @@ def has_everywhere(inner: MetaVectorEnv, name: str) -> bool:
 
 
 def task_choices(inner: MetaVectorEnv) -> list[dict[str, list[int]]] | None:
-    """The task states among which each environment moves, by their task's name.
-
-    ``None`` where environments have no list of tasks, so that there is nothing to choose.
-    """
+    """The task states among which each environment moves, by their task's name, if it has any."""
     if not has_everywhere(inner, "task_states"):
         return None
     choices: list[dict[str, list[int]]] = []
@@ -77,18 +69,13 @@ def task_choices(inner: MetaVectorEnv) -> list[dict[str, list[int]]] | None:
 
 
 def task_names(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[str]:
-    """The name of each environment's present task.
-
-    From the infos of its reset (``task_name``, else ``task_id``), else its attribute
-    ``task_name``, else the index of its group.
-    """
-    k, n = inner.envs_per_task, inner.num_envs
+    """The name of each environment's present task, from infos of its reset, or of its group."""
     for key, form in (("task_name", "{}"), ("task_id", "task {}")):
         if key in infos and infos[f"_{key}"].all():
             return [form.format(value) for value in infos[key]]
     if has_everywhere(inner, "task_name"):
         return [str(name) for name in inner.get_attr("task_name")]
-    return [f"task {i // k}" for i in range(n)]
+    return [f"task {i // inner.envs_per_task}" for i in range(inner.num_envs)]
 
 
 def make_plan(
@@ -116,96 +103,21 @@ def make_plan(
             able.setdefault(task, []).append(i)
     plan: list[list[Slot]] = [[] for _ in names]
     for row, (task, envs) in enumerate(able.items()):
-        own = [] if choices is None else [choices[i][task] for i in envs]
-        goals = _GoalOrder(own, SeedSequence(seed, spawn_key=(row,)))
+        goals = sorted({state for i in envs for state in choices[i][task]}) if choices else []
+        rng = Generator(PCG64(SeedSequence(seed, spawn_key=(row,))))
+        played: Counter[int] = Counter()
+        orders: list[dict[int, int]] = []  # of each sweep: when a goal's turn comes
         for number in range(episodes_per_task):
-            turn = number % len(envs)
-            state = goals.next_of(own[turn]) if own else None
-            slot = Slot(task, number, stream_seed(seed, row, number), state)
-            plan[envs[turn]].append(slot)
+            i = envs[number % len(envs)]
+            state = None
+            if choices:
+                own = choices[i][task]
+                sweep = min(played[goal] for goal in own)
+                if sweep == len(orders):
+                    order = rng.permutation(goals).tolist()
+                    orders.append({goal: place for place, goal in enumerate(order)})
+                left = [goal for goal in own if played[goal] == sweep]
+                state = min(left, key=orders[sweep].__getitem__)
+                played[state] += 1
+            plan[i].append(Slot(task, number, stream_seed(seed, row, number), state))
     return plan
-
-
-class _GoalOrder:
-    """Deals out the goals of a task: sweeps in random orders, the least played first.
-
-    Args:
-        own: The goals that each environment can play.
-        sequence: Seeds the orders.
-    """
-
-    def __init__(self, own: Sequence[Sequence[int]], sequence: SeedSequence) -> None:
-        self._goals = sorted({state for states in own for state in states})
-        self._rng = Generator(PCG64(sequence))
-        self._played: Counter[int] = Counter()
-        self._ranks: list[dict[int, int]] = []
-
-    def next_of(self, states: Sequence[int]) -> int:
-        """The next goal among ``states``."""
-        sweep = min(self._played[state] for state in states)
-        while len(self._ranks) <= sweep:
-            order = self._rng.permutation(self._goals).tolist()
-            self._ranks.append({state: place for place, state in enumerate(order)})
-        rank = self._ranks[sweep]
-        left = [state for state in states if self._played[state] == sweep]
-        chosen = min(left, key=rank.__getitem__)
-        self._played[chosen] += 1
-        return chosen
-
-
-class PlannedResets:
-    """Begins the episodes of a plan, each with a reset to its own seed and task state.
-
-    The reset is explicit in every autoreset mode, so that all modes play the same episodes.
-
-    Args:
-        envs: The vector environment.
-        plan: The episodes of each environment, in their order.
-
-    Attributes:
-        present: The episode that each environment plays, ``None`` where it has played all.
-    """
-
-    def __init__(self, envs: Any, plan: Sequence[Sequence[Slot]]) -> None:
-        self._envs = envs
-        self._waiting = [iter(slots) for slots in plan]
-        self.present: list[Slot | None] = [None] * len(plan)
-
-    def begin(self, which: np.ndarray[Any, np.dtype[np.bool_]]) -> Any:
-        """Resets environments ``which``, ``(N,)``, to their next episodes; returns observations.
-
-        Options are the same for all environments of a reset, so there is one reset per task state.
-
-        Raises:
-            ValueError: If a reset leads to another task than the plan says.
-        """
-        groups: dict[int | None, list[int]] = {}
-        for i in np.flatnonzero(which).tolist():
-            slot = self.present[i] = next(self._waiting[i], None)
-            groups.setdefault(None if slot is None else slot.task_state, []).append(i)
-        obs: Any = None
-        for state, members in groups.items():
-            mask = np.zeros(len(which), dtype=np.bool_)
-            mask[members] = True
-            slots = [self.present[i] if mask[i] else None for i in range(len(which))]
-            options: dict[str, Any] = {"reset_mask": mask}
-            if state is not None:
-                options["task_state"] = state
-            seeds = [None if slot is None else slot.seed for slot in slots]
-            obs, infos = self._envs.reset(seed=seeds, options=options)
-            _check_names(infos, slots)
-        return obs
-
-
-def _check_names(infos: dict[str, Any], slots: Sequence[Slot | None]) -> None:
-    if "task_name" not in infos:
-        return
-    for i, (slot, name, told) in enumerate(
-        zip(slots, infos["task_name"], infos["_task_name"], strict=True)
-    ):
-        if slot is not None and told and name != slot.task:
-            raise ValueError(
-                f"environment {i} was on task {slot.task!r} and its reset went to {name!r}: "
-                "evaluate needs environments that stay with their task, or that draw it from "
-                "task_states"
-            )

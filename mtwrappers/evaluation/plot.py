@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 
 from mtwrappers._extras import import_extra
-from mtwrappers.evaluation.statistics import Estimate
+from mtwrappers.evaluation.statistics import Estimate, Estimates
 
-Estimates = Mapping[str, Estimate | None]
 DARK, LIGHT, INK = "#2a6fb0", "#9cc3e6", "#333333"
 _SUCCESS = (
     ("success_once", DARK, "at any step (success_once)"),

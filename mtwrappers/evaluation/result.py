@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
@@ -15,49 +16,44 @@ from numpy.random import PCG64, Generator, SeedSequence
 from mtwrappers.checks import positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, Episode
-from mtwrappers.evaluation.statistics import Estimate, Values, estimate
-from mtwrappers.evaluation.table import Row, notes, table
+from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, estimate
+from mtwrappers.evaluation.table import Row, table
 from mtwrappers.seeding import check_seed
 
 # How much of the tasks each leaves out at either end.
 AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
-Estimates = dict[str, Estimate | None]
 # Keeps the bootstrap's streams apart from those that play episodes with the same seed.
 _BOOTSTRAP = 1_000_003
 Result = TypeVar("Result", bound="StoredResult")
 
 
-class StoredResult:
+class StoredResult(abc.ABC):
     """A result that is saved to JSON and loaded from it, under the name ``FORMAT``."""
 
     FORMAT: ClassVar[str]
 
+    @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON, with ``FORMAT`` as its ``format``."""
-        raise NotImplementedError
 
     @classmethod
-    def _of_dict(cls: type[Result], data: Mapping[str, Any]) -> Result:
-        raise NotImplementedError
+    @abc.abstractmethod
+    def _of_dict(cls: type[Result], data: Mapping[str, Any]) -> Result: ...
 
     @classmethod
     def from_dict(cls: type[Result], data: Mapping[str, Any]) -> Result:
         """The result that `to_dict` described.
 
         Raises:
-            ValueError: If it is of another format, that of an earlier version of this package
-                included.
+            ValueError: If it is of another format, such as that of an earlier version.
         """
         found = data.get("format") if isinstance(data, Mapping) else data
-        if found == cls.FORMAT:
-            try:
-                return cls._of_dict(data)
-            except KeyError as exc:
-                raise ValueError(f"expected an evaluation with {exc}, got {list(data)}") from None
-        name = cls.FORMAT.partition("/")[0]
-        earlier = isinstance(found, str) and found.startswith(f"{name}/")
-        why = ", whose intervals another version of this package computed" if earlier else ""
-        raise ValueError(f"expected an evaluation of the format {cls.FORMAT!r}, got {found!r}{why}")
+        if found != cls.FORMAT:
+            raise ValueError(f"expected an evaluation of the format {cls.FORMAT!r}, got {found!r}")
+        try:
+            return cls._of_dict(data)
+        except KeyError as exc:
+            raise ValueError(f"expected an evaluation with {exc}, got {list(data)}") from None
 
     def save(self, path: str | Path) -> None:
         """Writes `to_dict` as JSON."""
@@ -194,10 +190,12 @@ class EvaluationResult(StoredResult):
         if len(self.tasks) > 1:
             n = len(self.episodes)
             rows += [None, *((k.replace("_", " "), n, found) for k, found in self.overall.items())]
-        return "\n".join([*table("task", rows), *self._notes()])
-
-    def _notes(self) -> list[str]:
-        return notes(self.confidence, self.unit, self.resamples, self.has_success)
+        lines, kinds = table("task", rows), f"bootstrap, {self.resamples} resamples"
+        if self.has_success:
+            lines.append("once, final: success rates at any and at the last step")
+            kinds = f"Wilson for rates, {kinds}"
+        lines.append(f"below: {self.confidence:.0%} intervals over {self.unit} ({kinds})")
+        return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON: ``tasks``, ``overall``, ``episodes`` and the settings."""
@@ -236,13 +234,8 @@ class EvaluationResult(StoredResult):
 
 
 def check_confidence(confidence: Any) -> None:
-    """Checks the coverage of an interval.
-
-    Raises:
-        ValueError: If it is no number strictly between 0 and 1.
-    """
-    number = isinstance(confidence, (int, float)) and not isinstance(confidence, bool)
-    if not number or not 0 < confidence < 1:
+    """Raises `ValueError` unless it is a number strictly between 0 and 1."""
+    if not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
         raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
 
 

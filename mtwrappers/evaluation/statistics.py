@@ -10,7 +10,7 @@ intervals when another version of SciPy reads it; a test compares the two.
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -35,6 +35,10 @@ class Estimate:
     value: float
     low: float | None
     high: float | None
+
+
+# By the metric's name; None where no episode has it.
+Estimates = Mapping[str, Estimate | None]
 
 
 def trimmed_mean(means: Values, trim: float) -> Values:
@@ -75,44 +79,12 @@ def estimate(
     """
     value = float(trimmed_mean(np.array([own.mean() for own in samples]), trim))
     if rate and all(((own == 0) | (own == 1)).all() for own in samples):
-        return Estimate(value, *_rate_interval(samples, value, trim, confidence))
+        below, above = _wilson_distances(samples, trim, confidence)
+        return Estimate(value, max(0.0, value - below), min(1.0, value + above))
     if max(len(own) for own in samples) < 2:
         return Estimate(value, None, None)
-    return Estimate(value, *_bootstrap(samples, trim, rng, confidence, resamples))
-
-
-def _rate_interval(
-    samples: Sequence[Values], value: float, trim: float, confidence: float
-) -> tuple[float, float]:
-    """The ends of the interval of a trimmed mean of rates.
-
-    Each end is as far from ``value`` as the tasks' own, weighted, in the root of their squares. The
-    tasks that are left out have no weight.
-    """
-    rates = np.array([own.mean() for own in samples])
-    ends = np.array([wilson(int(own.sum()), len(own), confidence) for own in samples])
-    cut = int(len(samples) * trim)
-    kept = np.argsort(rates, kind="stable")[cut : len(samples) - cut]
-    distances = np.sqrt(((ends[kept] - rates[kept, None]) ** 2).sum(axis=0)) / len(kept)
-    return max(0.0, value - float(distances[0])), min(1.0, value + float(distances[1]))
-
-
-@functools.lru_cache(maxsize=4096)
-def wilson(successes: int, n: int, confidence: float) -> tuple[float, float]:
-    """The Wilson interval of a rate."""
-    from scipy.stats import binomtest  # half a second, which those who only train need not wait
-
-    low, high = binomtest(successes, n).proportion_ci(confidence, method="wilson")
-    return float(low), float(high)
-
-
-def _bootstrap(
-    samples: Sequence[Values], trim: float, rng: Generator, confidence: float, resamples: int
-) -> tuple[float, float]:
-    """Stratified percentile bootstrap: values are drawn again within each task.
-
-    (Agarwal et al. 2021, section 4.2; with one task it is the ordinary one of Efron 1979.)
-    """
+    # Stratified percentile bootstrap, within each task (Agarwal et al. 2021, section 4.2; with one
+    # task it is the ordinary one of Efron 1979).
     draws = []
     for start in range(0, resamples, _BLOCK):
         rows = min(_BLOCK, resamples - start)
@@ -122,4 +94,28 @@ def _bootstrap(
         draws.append(trimmed_mean(np.stack(means, axis=-1), trim))
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(draws), (tail, 1 - tail)).tolist()
-    return low, high
+    return Estimate(value, low, high)
+
+
+def _wilson_distances(
+    samples: Sequence[Values], trim: float, confidence: float
+) -> tuple[float, float]:
+    """How far a trimmed mean of rates is from the ends of its interval.
+
+    Each is the root of the squares of the tasks' own; tasks that are left out have no weight.
+    """
+    rates = np.array([own.mean() for own in samples])
+    ends = np.array([wilson(int(own.sum()), len(own), confidence) for own in samples])
+    cut = int(len(samples) * trim)
+    kept = np.argsort(rates, kind="stable")[cut : len(samples) - cut]
+    low, high = np.sqrt(((ends[kept] - rates[kept, None]) ** 2).sum(axis=0)) / len(kept)
+    return float(low), float(high)
+
+
+@functools.lru_cache(maxsize=4096)
+def wilson(successes: int, n: int, confidence: float) -> tuple[float, float]:
+    """The Wilson interval of a rate."""
+    from scipy.stats import binomtest  # half a second, which those who only train need not wait
+
+    low, high = binomtest(successes, n).proportion_ci(confidence, method="wilson")
+    return float(low), float(high)
