@@ -19,38 +19,33 @@ CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return
 
 
 def results_of(settings: Mapping[str, Any], result: EvaluationResult) -> dict[str, Any]:
-    """What ``results.json`` holds.
-
-    Args:
-        settings: What was played, and ``seconds``.
-        result: What came of it.
-    """
+    """What ``results.json`` holds: settings, ``seconds`` among them, and what came of it."""
     described = result.to_dict()
     steps = sum(episode.length for episode in result.episodes)
+    rows = []
+    for task in result.tasks:
+        own = result.of_task(task)
+        found = {key: estimate for key, estimate in result.per_task[task].items() if estimate}
+        row = {
+            "task": task,
+            "episodes": len(own),
+            "success_once": found["success_once"].value,
+            "success_final": found["success_final"].value,
+            "mean_return": found["return"].value,
+            "intervals": {key: [estimate.low, estimate.high] for key, estimate in found.items()},
+            "returns": [e.episode_return for e in own],
+            "successes_once": [e.success_once for e in own],
+            "successes_final": [e.success_final for e in own],
+            "task_states": [e.task_state for e in own],
+        }
+        rows.append(row)
     return {
         **settings,
         "steps": steps,
         "steps_per_second": steps / settings["seconds"],
-        "tasks": [_row(result, task) for task in result.tasks],
+        "tasks": rows,
         **{key: described[key] for key in ("overall", "confidence", "resamples")},
         "versions": {name: version(name) for name in VERSIONS},
-    }
-
-
-def _row(result: EvaluationResult, task: str) -> dict[str, Any]:
-    own = result.of_task(task)
-    found = {key: estimate for key, estimate in result.per_task[task].items() if estimate}
-    return {
-        "task": task,
-        "episodes": len(own),
-        "success_once": found["success_once"].value,
-        "success_final": found["success_final"].value,
-        "mean_return": found["return"].value,
-        "intervals": {key: [estimate.low, estimate.high] for key, estimate in found.items()},
-        "returns": [e.episode_return for e in own],
-        "successes_once": [e.success_once for e in own],
-        "successes_final": [e.success_final for e in own],
-        "task_states": [e.task_state for e in own],
     }
 
 
@@ -61,23 +56,10 @@ def write_files(
     texts: tuple[str, str],
     videos: Videos | None,
 ) -> list[Path]:
-    """Writes ``results.json``, ``results.csv``, ``success.png`` and the videos.
+    """Writes ``results.json``, ``results.csv``, ``success.png`` (``texts`` around it) and videos.
 
-    All are complete before the first is moved into place, so a full disk or a kill leaves the files
-    of an earlier run as they were.
-
-    Args:
-        directory: Where to.
-        results: See `results_of`.
-        result: What is plotted.
-        texts: Above and below the plot.
-        videos: What was filmed, if anything.
-
-    Returns:
-        The paths of the files.
-
-    Raises:
-        OSError: If they cannot be written; nothing of them is left then.
+    All are complete before the first is moved into place, so a full disk (`OSError`) or a kill
+    leaves the files of an earlier run as they were. Returns their paths.
     """
     with tempfile.TemporaryDirectory(dir=directory, prefix=".unfinished-") as beside:
         place = Path(beside)

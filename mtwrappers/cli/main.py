@@ -17,14 +17,10 @@ from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
 from mtwrappers.registration import TABLE
 
+# Every column at its full width: 79 characters in all, so that pipes and files get it whole.
 LIST_COLUMNS = {
-    "id": 28,
-    "tasks": 5,
-    "goals": 5,
-    "observation": 11,
-    "action": 11,
-    "encoding": 8,
-    "envs": 4,
+    **{"id": 28, "tasks": 5, "goals": 5},
+    **{"observation": 11, "action": 11, "encoding": 8, "envs": 4},
 }
 
 
@@ -68,7 +64,11 @@ def main(argv: Sequence[str] | None = None) -> int:
     verify.add_argument("--workers", type=_positive, default=None, help="processes (all cores)")
     args = parser.parse_args(argv)
     try:
-        return {"list": _list, "rollout": _rollout, "verify-fast": _verify}[args.command](args)
+        if args.command == "rollout":
+            from mtwrappers.cli.rollout import run  # which imports Meta-World
+
+            return run(args)
+        return _list() if args.command == "list" else _verify(args)
     except (UsageError, DependencyNotInstalled) as exc:
         parser.error(str(exc))
     except KeyboardInterrupt:
@@ -77,27 +77,24 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def _positive(text: str) -> int:
-    value = int(text) if text.isdecimal() else 0
-    if value < 1:
+    if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"must be 1 or more, got {text}")
-    return value
+    return int(text)
 
 
 def _seed(text: str) -> int:
-    value = int(text) if text.isdecimal() else -1
-    if not 0 <= value < 2**32 - 1:
+    if not text.isdecimal() or int(text) >= 2**32 - 1:
         raise argparse.ArgumentTypeError(f"must be in [0, 2**32 - 2], got {text}")
-    return value
+    return int(text)
 
 
-def _list(args: argparse.Namespace) -> int:
+def _list() -> int:
     from mtwrappers.metaworld.inputs import default_task_encoding
 
     console = import_extra("rich.console", "cli").Console()
     table = import_extra("rich.table", "cli").Table(
         box=import_extra("rich.box", "cli").SIMPLE_HEAD, padding=0, show_edge=False
     )
-    # Every column at its full width: 79 characters in all, so that pipes and files get it whole.
     for title, width in LIST_COLUMNS.items():
         table.add_column(title, no_wrap=True, min_width=width)
     for env_id, (_, kwargs, _) in TABLE.items():
@@ -128,12 +125,6 @@ def _list(args: argparse.Namespace) -> int:
 
 def _space(space: Any) -> str:
     return f"{space}" if not space.shape else f"{space.dtype}{list(space.shape)}"
-
-
-def _rollout(args: argparse.Namespace) -> int:
-    from mtwrappers.cli.rollout import run
-
-    return run(args)
 
 
 def _verify(args: argparse.Namespace) -> int:

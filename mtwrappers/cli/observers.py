@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import signal
+import time
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
@@ -20,8 +21,6 @@ from mtwrappers.metaworld.experts import expert
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.vector.base import MetaVectorEnv
 
-PolicyName: TypeAlias = Literal["expert", "random"]
-POLICIES: tuple[PolicyName, ...] = ("expert", "random")
 FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
 
 
@@ -32,19 +31,19 @@ class ScriptedPolicy(Observer):
     on the number of workers nor on who shares the batch.
 
     Args:
-        name: ``"expert"``, which reads the goal from the environment, or ``"random"``.
+        experts: Whether experts act, which read the goal from the environment.
         envs: The Meta-World environments that it acts in.
         seed: Determines random actions.
     """
 
-    def __init__(self, name: PolicyName, envs: MetaVectorEnv, seed: int) -> None:
-        self._name, self._envs, self._seed = name, envs, seed
+    def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
+        self._experts, self._envs, self._seed = experts, envs, seed
         self._class_index = {task: i for i, task in enumerate(envs.get_attr("task_names")[0])}
         self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [_stay] * envs.num_envs
 
     def begin(self, i: int, slot: Slot) -> None:
         """Chooses what acts in environment ``i``."""
-        if self._name == "expert":
+        if self._experts:
             act, [goal] = expert(slot.task), self._envs.call_some([i], "goal")
             self._act[i] = lambda obs: act(obs, goal)
         else:
@@ -62,35 +61,38 @@ def _stay(obs: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class Finished(Observer):
-    """Keeps the finished episodes, so that they are there after an interruption.
+    """Keeps the finished episodes for an interruption, and shows how many there are.
 
     Args:
-        told: Called with all episodes that are finished, after each.
-
-    Attributes:
-        planned: How many episodes are to be played.
+        progress: A progress bar of rich.
     """
 
-    def __init__(self, told: Callable[[Sequence[Episode]], object]) -> None:
-        self._told = told
+    def __init__(self, progress: Any) -> None:
+        self._progress, self._bar = progress, progress.add_task("episodes", total=None, rate="")
         self._order: dict[tuple[str, int], int] = {}
         self._found: list[Episode] = []
-        self.planned = 0
 
-    def plan(self, slots: Sequence[Slot]) -> None:
-        """Notes the order of the episodes."""
-        self._order = {(slot.task, slot.number): place for place, slot in enumerate(slots)}
-        self.planned = len(slots)
-
-    def end(self, i: int, episode: Episode) -> None:
-        """Keeps an episode."""
-        self._found.append(episode)
-        self._told(self._found)
+    @property
+    def planned(self) -> int:
+        """How many episodes are to be played."""
+        return len(self._order)
 
     @property
     def episodes(self) -> list[Episode]:
         """The finished episodes, in the order of the plan."""
         return sorted(self._found, key=lambda e: self._order[e.task, e.number])
+
+    def plan(self, slots: Sequence[Slot]) -> None:
+        """Notes the order of the episodes."""
+        self._start = time.perf_counter()
+        self._order = {(slot.task, slot.number): place for place, slot in enumerate(slots)}
+
+    def end(self, i: int, episode: Episode) -> None:
+        """Keeps an episode."""
+        self._found.append(episode)
+        rate = sum(e.length for e in self._found) / (time.perf_counter() - self._start)
+        done = {"total": self.planned, "completed": len(self._found)}
+        self._progress.update(self._bar, rate=f"{rate:,.0f} steps/s", **done)
 
 
 class Interruption(Observer):

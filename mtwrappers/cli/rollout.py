@@ -8,8 +8,6 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
-from pathlib import Path
 from typing import Any
 
 import gymnasium
@@ -29,7 +27,12 @@ from mtwrappers.vector.process import cores
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     env_id, kwargs = _environments(args)
-    _require_writable(args.out)
+    try:  # before minutes of playing
+        args.out.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=args.out):
+            pass
+    except OSError as exc:
+        raise UsageError(f"cannot write to {args.out}: {exc.strerror}") from None
     console = import_extra("rich.console", "cli").Console()
     import_extra("matplotlib.figure", "cli")
     films = args.video and _prepare_video(console)
@@ -44,21 +47,13 @@ def run(args: argparse.Namespace) -> int:
             "information that a learner does not have."
         )
     interrupted, videos = False, None
+    start = time.perf_counter()
     with progress(console) as shown:
-        bar = shown.add_task("episodes", total=None, rate="")
-        start = time.perf_counter()
-
-        def show(episodes: Sequence[Any]) -> None:
-            rate = sum(e.length for e in episodes) / (time.perf_counter() - start)
-            shown.update(
-                bar, total=finished.planned, completed=len(episodes), rate=f"{rate:,.0f} steps/s"
-            )
-
-        finished = Finished(show)
+        finished = Finished(shown)
         try:
             envs = _make(env_id, bool(args.task), **kwargs)
             try:
-                policy = ScriptedPolicy(args.policy, envs, args.seed)
+                policy = ScriptedPolicy(args.policy == "expert", envs, args.seed)
                 videos = Videos(envs) if films else None
                 with Interruption() as interruption:
                     observers = [policy, *([videos] if videos else []), finished, interruption]
@@ -83,11 +78,8 @@ def run(args: argparse.Namespace) -> int:
         return 130
     result = EvaluationResult(finished.episodes, args.seed)
     settings = {
-        "benchmark": args.benchmark,
-        "policy": args.policy,
+        **{key: getattr(args, key) for key in ("benchmark", "policy", "episodes", "seed")},
         "privileged_goal": privileged,
-        "episodes": args.episodes,
-        "seed": args.seed,
         "interrupted": interrupted,
         "seconds": seconds,
     }
@@ -159,15 +151,6 @@ def _make(env_id: str, chosen: bool, workers: int, envs_per_task: int, **kwargs:
     )
     context = "forkserver" if "render_mode" in kwargs and workers > 1 else None
     return make_executor([make] * workers, workers, 1, workers=workers, context=context)
-
-
-def _require_writable(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=directory):
-            pass
-    except OSError as exc:
-        raise UsageError(f"cannot write to {directory}: {exc.strerror}") from None
 
 
 def _prepare_video(console: Any) -> bool:

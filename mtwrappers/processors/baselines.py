@@ -77,18 +77,15 @@ class LinearBaseline(Baseline):
         return None if self._coeffs is None else self._coeffs.copy()
 
     def set_params(self, value: Any) -> None:
-        """Sets the coefficients to what `get_param_values` returned."""
+        """Sets the coefficients."""
         self._coeffs = None if value is None else np.array(value, dtype=np.float64)
 
     def fit(self, paths: Sequence[Path], target_key: str = "returns") -> None:
-        """Fits the coefficients.
-
-        Args:
-            paths: Paths with ``observations``, ``(T, O)``, and the target; other keys are not used.
-            target_key: The key of the target, ``(T,)``.
+        """Fits the coefficients to ``path[target_key]``, ``(T,)``, of each path.
 
         Raises:
-            ValueError: If a path lacks one of them, or they do not fit together or are not finite.
+            ValueError: If a path lacks it or ``observations``, ``(T, O)``, or they do not fit
+                together or are not finite.
         """
         self.fit_steps(*join_steps(paths, target_key))
 
@@ -98,8 +95,8 @@ class LinearBaseline(Baseline):
         """Fits the coefficients to the steps of all paths, one path after another.
 
         Args:
-            observations: Shape ``(S, O)``.
-            targets: Shape ``(S,)``.
+            observations: Of all steps, ``(S, O)``.
+            targets: Of all steps, ``(S,)``.
             lengths: Steps of each path, ``(P,)``.
 
         Returns:
@@ -131,9 +128,6 @@ class LinearFeatureBaseline(LinearBaseline):
 
     Args:
         reg_coeff: The regularisation, zero or greater.
-
-    Raises:
-        ValueError: If ``reg_coeff`` is negative.
     """
 
     def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:
@@ -175,12 +169,12 @@ class LinearFeatureBaseline(LinearBaseline):
         """
         observations, returns, lengths = join_steps(paths, target_key)
         after = cut_observations(paths)
-        if discount == 1 and all(observation is not None for observation in after):
+        reached = np.array([end is not None for end in after])
+        if discount == 1 and reached.all():
             raise ValueError("with a discount of 1, at least one path must end without being cut")
         times = steps_before(lengths)
         nowhere = np.zeros(observations.shape[1:])
         ends = np.stack([nowhere if end is None else end for end in after])
-        reached = np.array([end is not None for end in after])
         weights = np.repeat(reached, lengths) * discount ** (np.repeat(lengths, lengths) - times)
         features = self._features(observations, times)
         following = np.repeat(self._features(ends, np.zeros(len(ends), np.intp)), lengths, axis=0)
@@ -195,9 +189,6 @@ class LinearTimeBaseline(LinearBaseline):
 
     Args:
         reg_coeff: The regularisation, zero or greater.
-
-    Raises:
-        ValueError: If ``reg_coeff`` is negative.
     """
 
     def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:

@@ -137,7 +137,7 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
 
         Args:
             paths_meta_batch: The paths of each task, by its index; see `mtwrappers.samplers.path`.
-            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log: As in `SampleProcessor.process_samples`, over the paths of all tasks.
             log_prefix: Put before every key.
 
         Raises:

@@ -99,21 +99,32 @@ class SampleProcessor:
     def _batches(self, tasks: Sequence[Steps], log: Log, prefix: str) -> list[Any]:
         if log not in (True, False, "all", "reward"):
             raise ValueError(f"log must be True, False, 'all' or 'reward', got {log!r}")
-        batches = []
-        returns = [discounted_sums(steps.rewards, self.discount, steps.lengths) for steps in tasks]
-        for steps, own in zip(tasks, returns, strict=True):
+        batches, sums, first = [], [], []
+        for steps in tasks:
+            returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
             data = {
                 "observations": steps.observations,
                 "actions": steps.actions,
                 "rewards": steps.rewards,
-                "returns": own,
-                **self._estimates(steps, own),
+                "returns": returns,
+                **self._estimates(steps, returns),
                 "env_infos": steps.env_infos,
                 "agent_infos": steps.agent_infos,
             }
             batches.append({key: self._arranged(value, steps) for key, value in data.items()})
+            sums.append(np.add.reduceat(steps.rewards, steps.starts))
+            first.append(returns[steps.starts])
         if log:
-            self._log(tasks, returns, log, prefix)
+            figures = {
+                "AverageDiscountedReturn": np.mean(np.concatenate(first)),
+                "AverageReturn": np.mean(np.concatenate(sums)),
+                "NumTrajs": sum(map(len, sums)),
+                "StdReturn": np.std(np.concatenate(sums)),
+                "MaxReturn": np.max(np.concatenate(sums)),
+                "MinReturn": np.min(np.concatenate(sums)),
+            }
+            for key in ("AverageReturn",) if log == "reward" else figures:
+                self._sink(f"{prefix}{key}", float(figures[key]))
         return batches
 
     def _steps(self, paths: Sequence[Path], what: str) -> Steps:
@@ -142,23 +153,6 @@ class SampleProcessor:
             values = values - np.min(values) + 1e-8
         return values
 
-    def _log(
-        self, tasks: Sequence[Steps], returns: Sequence[Floats], log: Log, prefix: str
-    ) -> None:
-        """Logs over the paths of all tasks: first returns are discounted, sums are not."""
-        sums = np.concatenate([np.add.reduceat(t.rewards, t.starts) for t in tasks])
-        first = np.concatenate([own[t.starts] for t, own in zip(tasks, returns, strict=True)])
-        figures = {
-            "AverageDiscountedReturn": np.mean(first),
-            "AverageReturn": np.mean(sums),
-            "NumTrajs": len(sums),
-            "StdReturn": np.std(sums),
-            "MaxReturn": np.max(sums),
-            "MinReturn": np.min(sums),
-        }
-        for key in ("AverageReturn",) if log == "reward" else figures:
-            self._sink(f"{prefix}{key}", float(figures[key]))
-
 
 class MetaSampleProcessor(SampleProcessor):
     """Turns the paths of several tasks into a flat batch for each.
@@ -178,7 +172,7 @@ class MetaSampleProcessor(SampleProcessor):
 
         Args:
             paths_meta_batch: The paths of each task, by its index; see `mtwrappers.samplers.path`.
-            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log: As in `SampleProcessor.process_samples`, over the paths of all tasks.
             log_prefix: Put before every key.
 
         Raises:
@@ -189,16 +183,11 @@ class MetaSampleProcessor(SampleProcessor):
 
 
 def checked_baseline(baseline: Any, bootstrapped: bool) -> Baseline:
-    """Returns a baseline that has the methods which a processor calls.
-
-    Raises:
-        TypeError: If it has no ``fit`` and ``predict``.
-        ValueError: If it is to be bootstrapped and has no ``fit_bootstrapped``.
-    """
+    """Returns a baseline that has the methods which a processor calls."""
     methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
     if isinstance(baseline, type) or not all(map(callable, methods)):
         raise TypeError(f"a baseline must have fit and predict, got {baseline!r}")
-    if bootstrapped and not callable(getattr(baseline, "fit_bootstrapped", None)):
+    if bootstrapped and not hasattr(baseline, "fit_bootstrapped"):
         raise ValueError(
             "bootstrap_truncated needs a baseline with fit_bootstrapped, which values what follows "
             f"a cut by its observation, such as LinearFeatureBaseline; got {baseline!r}"

@@ -22,15 +22,9 @@ from mtwrappers.samplers.path import (
 
 
 class Steps:
-    """``S`` steps of ``P`` paths, one path after another.
+    """``S`` steps of ``P`` paths, one path after another, or `ValueError` if they are malformed.
 
-    Args:
-        paths: A list of paths. They are not changed.
-        what: What messages call them.
-
-    Raises:
-        ValueError: If the paths are malformed, or an observation, action or reward is
-            not finite.
+    The paths are not changed; ``what`` is what messages call them.
     """
 
     def __init__(self, paths: Sequence[Path], what: str) -> None:
@@ -58,17 +52,10 @@ class Steps:
     def fit_predict(
         self, baseline: Any, targets: Floats, key: str, discount: float | None = None
     ) -> tuple[Floats, Floats]:
-        """Fits a baseline to targets and predicts them.
+        """Fits a baseline to targets ``(S,)`` and predicts them.
 
-        Args:
-            baseline: What is fitted.
-            targets: Shape ``(S,)``.
-            key: Under which the baseline finds them in its paths.
-            discount: If given, targets go on after a time limit with this discount.
-
-        Returns:
-            The predictions for all steps, ``(S,)``, and for what follows each path, ``(P,)``: zero
-            where nothing does.
+        With a ``discount``, targets go on after a time limit. Returns the predictions for all
+        steps, ``(S,)``, and for what follows each path, ``(P,)``: zero where nothing does.
         """
         # Subclasses may change fit or predict; these very classes take all paths at once.
         if type(baseline) in (LinearFeatureBaseline, LinearTimeBaseline) and discount is None:

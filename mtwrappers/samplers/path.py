@@ -119,16 +119,9 @@ def _joined(values: Sequence[Any], lengths: list[int], name: str, what: str) -> 
 
 
 def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, what: str) -> None:
-    """Checks that the values of all paths, one path after another, are finite numbers.
+    """Raises `ValueError`, naming path and step, unless values ``(S, ...)`` are finite numbers.
 
-    Args:
-        values: Shape ``(S, ...)``, where ``S`` is the sum of the lengths.
-        lengths: The length of each path.
-        name: What the message calls one value, such as ``"reward"``.
-        what: What the message calls the paths.
-
-    Raises:
-        ValueError: If one is not; the message names the path and the step.
+    ``name`` is what the message calls one value, such as ``"reward"``.
     """
     try:
         finite = np.isfinite(values)
@@ -152,10 +145,6 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
     """The ``next_observation`` of each path that a time limit cut, ``None`` for the others.
 
     A path is cut if its last step is truncated and not terminated.
-
-    Args:
-        paths: Paths that `join_steps` accepts.
-        what: What the message calls them.
 
     Raises:
         ValueError: If a path has no ``truncated``, or a cut one no ``next_observation`` of finite
