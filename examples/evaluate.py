@@ -19,7 +19,7 @@ from mtwrappers.metaworld.experts import expert
 OUT = Path("results")
 
 
-def many_tasks():
+def many_tasks(episodes_per_task=10):
     """A policy is any callable from a batch of observations to a batch of actions.
 
     This one asks Meta-World's scripted expert of each environment's class, and errs.
@@ -35,11 +35,12 @@ def many_tasks():
         actions = [act(obs, obs[36:39]) for act, obs in zip(experts, observations, strict=True)]
         return np.clip(actions + rng.normal(0, 0.8, (len(experts), 4)), -1, 1)
 
-    result = mtwrappers.evaluate(policy, envs, episodes_per_task=10, seed=0)
+    result = mtwrappers.evaluate(policy, envs, episodes_per_task, seed=0)
     envs.close()
     print(result)
     result.save(OUT / "mt10.json")
-    result.plot(OUT / "mt10.png", "MT10, scripted experts with noise, 10 episodes a task")
+    title = f"MT10, scripted experts with noise, {episodes_per_task} episodes per task"
+    result.plot(OUT / "mt10.png", title)
 
 
 class Trilateration:

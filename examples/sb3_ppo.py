@@ -15,8 +15,8 @@ from stable_baselines3 import PPO
 import mtwrappers
 
 
-def main() -> None:
-    """Trains on two workers; evaluates on five goals of each task."""
+def main(steps: int = 150_000, episodes_per_task: int = 5) -> None:
+    """Trains on two workers; evaluates on some goals of each task."""
     # Threads gain nothing on small networks, and would keep the workers from their cores.
     torch.set_num_threads(1)
     envs = gymnasium.make_vec("mtwrappers/MT10-v0", workers=2)
@@ -28,9 +28,9 @@ def main() -> None:
         return model.predict(observations, deterministic=True)[0]
 
     # The evaluation sees the environments' own rewards.
-    before = mtwrappers.evaluate(policy, envs, episodes_per_task=5)
-    model.learn(150_000)
-    after = mtwrappers.evaluate(policy, envs, episodes_per_task=5)
+    before = mtwrappers.evaluate(policy, envs, episodes_per_task)
+    model.learn(steps)
+    after = mtwrappers.evaluate(policy, envs, episodes_per_task)
     envs.close()
 
     print(f"{'':24}{'return before':>16}{'after':>9}{'success':>10}")

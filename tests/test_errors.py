@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from mtwrappers import SeedNotSetError, WorkerDiedError
-from mtwrappers.errors import WorkerTraceback, with_context
+from mtwrappers.errors import with_context
 
 
 class CodedError(Exception):
@@ -32,10 +32,6 @@ class FinalError(Exception):
 def test_our_errors_are_those_that_callers_may_catch():
     assert issubclass(SeedNotSetError, AssertionError)
     assert issubclass(WorkerDiedError, RuntimeError)
-
-
-def test_the_traceback_of_a_worker_begins_on_a_line_of_its_own():
-    assert str(WorkerTraceback("Traceback: here")) == "\nTraceback: here"
 
 
 @pytest.mark.parametrize(
@@ -80,7 +76,7 @@ def test_fields_in_slots_are_kept_too():
 
 def test_what_does_not_pickle_stays_behind():
     named = with_context(CodedError(7, "x"), "task 3")
-    assert named.lock is not None
+    assert hasattr(named, "lock")
     assert not hasattr(pickle.loads(pickle.dumps(named)), "lock")
 
 

@@ -21,11 +21,8 @@ PRINT_HEAVY = f"import sys; print(sorted(set({HEAVY}) & set(sys.modules)))"
 # The public surface.
 
 
-def test_all_is_sorted_and_without_repeats():
+def test_all_is_sorted_and_every_name_resolves_to_an_object_of_that_name():
     assert mtwrappers.__all__ == sorted(set(mtwrappers.__all__))
-
-
-def test_every_public_name_resolves_to_an_object_of_that_name():
     for name in mtwrappers.__all__:
         assert getattr(mtwrappers, name).__name__ == name
 
@@ -45,25 +42,15 @@ def test_the_names_of_what_is_replaced_are_public():
     assert expected <= set(mtwrappers.__all__)
 
 
-def test_dir_lists_the_public_names_before_they_were_used():
-    code = "import mtwrappers; print(set(mtwrappers.__all__) <= set(dir(mtwrappers)))"
-    assert run_python(code) == "True"
-
-
-def test_a_star_import_brings_every_public_name():
-    namespace: dict[str, object] = {}
-    exec("from mtwrappers import *", namespace)
-    assert set(mtwrappers.__all__) <= set(namespace)
-
-
-def test_the_checkers_need_no_import_of_their_own():
-    code = "import mtwrappers; print(mtwrappers.testing.check_mtenv.__name__)"
-    assert run_python(code) == "check_mtenv"
-
-
-def test_an_unknown_name_is_an_attribute_error_that_names_it():
-    with pytest.raises(AttributeError, match="module 'mtwrappers' has no attribute 'Nothing'"):
-        mtwrappers.Nothing  # noqa: B018
+def test_the_names_are_listed_before_they_were_used_and_a_star_import_brings_them():
+    code = """
+import mtwrappers
+listed = set(dir(mtwrappers))
+print(mtwrappers.testing.check_mtenv.__name__, set(mtwrappers.__all__) <= listed)
+from mtwrappers import *
+print(set(mtwrappers.__all__) <= set(globals()))
+"""
+    assert run_python(code).split() == ["check_mtenv", "True", "True"]
 
 
 def test_the_version_is_that_of_the_distribution():
@@ -73,7 +60,7 @@ def test_the_version_is_that_of_the_distribution():
 # What an import costs.
 
 
-@pytest.mark.parametrize("flags", [[], ["-W", "error"], ["-O"]])
+@pytest.mark.parametrize("flags", [["-W", "error"], ["-O"]])
 def test_importing_the_package_is_silent_and_imports_nothing_heavy(flags):
     assert run_python(f"import mtwrappers; {PRINT_HEAVY}", *flags) == "[]"
 
@@ -83,13 +70,6 @@ def test_resolving_every_public_name_needs_no_optional_dependency():
     optional = tuple(name for name in HEAVY if name != "scipy")
     code += f"print(sorted(set({optional}) & set(sys.modules)))"
     assert run_python(code, "-W", "error") == "[]"
-
-
-@pytest.mark.parametrize("first", ["gymnasium", "mtwrappers"])
-def test_gymnasium_and_the_package_import_in_either_order(first):
-    second = {"gymnasium": "mtwrappers", "mtwrappers": "gymnasium"}[first]
-    code = f"import {first}, {second}, gymnasium; print('mtwrappers/MT10-v0' in gymnasium.registry)"
-    assert run_python(code, "-W", "error") == "True"
 
 
 # The registered ids.
@@ -110,20 +90,11 @@ def test_the_table_holds_every_id():
     assert {f"mtwrappers/{name}-v0" for name in names} <= set(registration.TABLE)
 
 
-def test_registering_again_changes_nothing():
+def test_registering_again_changes_nothing_not_even_an_id_that_another_took(monkeypatch):
+    monkeypatch.setitem(registration.TABLE, "tests/Short-v0", ("other", {}, None))
     before = dict(gymnasium.registry)
     registration.register_all()
     assert dict(gymnasium.registry) == before
-
-
-def test_registering_keeps_an_id_that_is_already_there(monkeypatch):
-    monkeypatch.setitem(registration.TABLE, "tests/Taken-v0", ("other", {}, None))
-    gymnasium.register("tests/Taken-v0", "tests.fakes:CountingEnv")
-    try:
-        registration.register_all()
-        assert gymnasium.spec("tests/Taken-v0").entry_point == "tests.fakes:CountingEnv"
-    finally:
-        del gymnasium.registry["tests/Taken-v0"]
 
 
 @pytest.mark.parametrize("env_id", registration.TABLE)
@@ -132,22 +103,15 @@ def test_every_registered_spec_survives_json(env_id):
     assert EnvSpec.from_json(spec.to_json()) == spec
 
 
-def test_an_episode_of_meta_world_has_500_steps():
+def test_an_episode_of_meta_world_has_500_steps_and_one_of_many_environments_its_own():
     specs = [gymnasium.spec(env_id) for env_id in registration.TABLE]
     steps = [spec.max_episode_steps for spec in specs if ".metaworld." in spec.entry_point]
     assert len(steps) >= 12
     assert set(steps) == {500}
-
-
-def test_an_episode_of_many_environments_is_as_long_as_they_say():
     assert gymnasium.spec("mtwrappers/MultiEnv-v0").max_episode_steps is None
 
 
 # Optional dependencies.
-
-
-def test_an_extra_that_is_installed_is_imported():
-    assert import_extra("json.decoder", "cli").__name__ == "json.decoder"
 
 
 @pytest.mark.parametrize("module", ["no_such_module", "no_such_module.part"])
@@ -199,11 +163,10 @@ def imports_of(source: str) -> Iterator[str]:
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, "imports are absolute"
             yield from (f"{node.module}.{alias.name}" for alias in node.names)
-        elif isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant):
-            called = node.func.attr if isinstance(node.func, ast.Attribute) else node.func
-            called = called.id if isinstance(called, ast.Name) else called
+        elif isinstance(node, ast.Call):
+            called = ast.unparse(node.func).rpartition(".")[2]
             if called in ("import_extra", "import_module", "__import__"):
-                yield str(node.args[0].value)
+                yield ast.unparse(node.args[0]).strip("'")
 
 
 def graph() -> dict[str, set[str]]:
@@ -251,17 +214,15 @@ def test_no_file_is_longer_than_300_lines():
     assert {module: n for module, n in lengths.items() if n > 300} == {}
 
 
-@pytest.mark.parametrize(
-    ("source", "expected"),
-    [
-        ("import a.b", ["a.b"]),
-        ("import a, b as c", ["a", "b"]),
-        ("from a.b import c, d", ["a.b.c", "a.b.d"]),
-        ("def f():\n    from a import b", ["a.b"]),
-        ("import_extra('metaworld', 'metaworld')", ["metaworld"]),
-        ("importlib.import_module('mujoco')", ["mujoco"]),
-        ("print('metaworld')", []),
-    ],
-)
-def test_every_kind_of_import_is_read(source, expected):
-    assert list(imports_of(source)) == expected
+def test_every_kind_of_import_is_read():
+    source = """
+import a.b, c as d
+from a.b import e, f
+def function():
+    from g import h
+import_extra('metaworld', 'metaworld')
+importlib.import_module('mujoco')
+print('nothing')
+"""
+    expected = ["a.b", "c", "a.b.e", "a.b.f", "g.h", "metaworld", "mujoco"]
+    assert sorted(imports_of(source)) == sorted(expected)

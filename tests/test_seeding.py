@@ -5,9 +5,9 @@ from numpy.random import SeedSequence
 from mtwrappers import seeding
 
 
-@pytest.mark.parametrize("seed", [0, 1, 2**32 - 1, 2**100])
+@pytest.mark.parametrize("seed", [0, 2**100])
 def test_a_seed_is_returned_as_it_is(seed):
-    assert seeding.check_seed(seed) == seed
+    assert seeding.check_seed(seed) == seeding.chosen_seed(seed) == seed
 
 
 @pytest.mark.parametrize("seed", [1.0, "1", None, [1], True, np.True_, np.float32(1)])
@@ -23,7 +23,7 @@ def test_a_negative_seed_is_refused(seed):
 
 
 def test_a_fresh_seed_has_32_bits_and_differs_from_the_last():
-    seeds = [seeding.fresh_seed() for _ in range(20)]
+    seeds = [*(seeding.fresh_seed() for _ in range(10)), *map(seeding.chosen_seed, [None] * 10)]
     assert all(type(seed) is int and 0 <= seed < 2**32 for seed in seeds)
     assert len(set(seeds)) == 20
 
@@ -31,12 +31,17 @@ def test_a_fresh_seed_has_32_bits_and_differs_from_the_last():
 @pytest.mark.parametrize("seed", [0, 5])
 def test_one_seed_sequence_spawns_all_the_streams(seed):
     env, task, children = SeedSequence(seed).spawn(3)
-    draws = np.random.default_rng(env).integers(2**32, size=4)
-    assert np.array_equal(seeding.env_generator(seed).integers(2**32, size=4), draws)
-    draws = np.random.default_rng(task).integers(2**32, size=4)
-    assert np.array_equal(seeding.task_generator(seed).integers(2**32, size=4), draws)
+    for own, spawned in (
+        (seeding.env_generator(seed), env),
+        (seeding.task_generator(seed), task),
+    ):
+        draws = np.random.default_rng(spawned).integers(2**32, size=4)
+        assert np.array_equal(own.integers(2**32, size=4), draws)
     expected = [int(child.generate_state(1)[0]) for child in children.spawn(4)]
-    assert [seeding.child_seed(seed, index) for index in range(4)] == expected
+    # A child is addressed, not consumed: the order in which they are asked for does not matter.
+    assert {index: seeding.child_seed(seed, index) for index in (2, 0, 3, 1)} == dict(
+        enumerate(expected)
+    )
 
 
 def test_a_release_does_not_change_the_children_of_a_seed():
@@ -44,25 +49,6 @@ def test_a_release_does_not_change_the_children_of_a_seed():
     assert children == [1961512366, 1663335698, 1902154619]
 
 
-def test_a_child_is_addressed_and_not_consumed():
-    alone = seeding.child_seed(5, 3)
-    for index in (2, 3, 0, 1):
-        seeding.child_seed(5, index)
-    assert seeding.child_seed(5, 3) == alone
-
-
 def test_children_of_near_seeds_and_indices_all_differ():
     children = [seeding.child_seed(seed, index) for seed in range(20) for index in range(50)]
     assert len(set(children)) == 1000
-
-
-def test_the_streams_of_a_seed_differ():
-    env, task = seeding.env_generator(5), seeding.task_generator(5)
-    assert env.integers(2**62) != task.integers(2**62)
-
-
-def test_a_seed_gives_the_same_stream_again_and_another_seed_another():
-    for generator in (seeding.env_generator, seeding.task_generator):
-        first, again, other = (generator(seed).integers(2**62) for seed in (5, 5, 6))
-        assert first == again
-        assert first != other

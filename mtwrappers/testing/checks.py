@@ -38,19 +38,18 @@ def shares_memory(a: Any, b: Any) -> bool:
 @contextmanager
 def raises(expected: type[BaseException], what: str) -> Iterator[None]:
     """Requires that the block raises ``expected``."""
+    came, cause = "nothing", None
     try:
         yield
     except expected:
         return
     except Exception as exc:
-        raise AssertionError(
-            f"{what} must raise {expected.__name__}, raised {type(exc).__name__}: {exc}"
-        ) from exc
-    raise AssertionError(f"{what} must raise {expected.__name__}, raised nothing")
+        came, cause = f"{type(exc).__name__}: {exc}", exc
+    raise AssertionError(f"{what} must raise {expected.__name__}, raised {came}") from cause
 
 
 @contextmanager
-def untouched_global_random() -> Iterator[None]:
+def untouched_random() -> Iterator[None]:
     """Requires that the block leaves ``random`` and ``np.random`` as they were."""
     before = random.getstate(), np.random.get_state(legacy=False)
     yield
@@ -82,8 +81,11 @@ def check_episode(env: gymnasium.Env[Any, Any], steps: int) -> None:
     require_within(obs, env.observation_space, "reset")
     require(isinstance(info, dict), f"reset must return an info dict, got {info!r}")
     keys = set(info)
-    previous, previous_copy = (obs, info), copy.deepcopy((obs, info))
+    terminated = truncated = False
     for _ in range(steps):
+        if terminated or truncated:
+            break
+        previous, kept = (obs, info), copy.deepcopy((obs, info))
         obs, reward, terminated, truncated, info = env.step(env.action_space.sample())
         require_within(obs, env.observation_space, "step")
         require(type(reward) is float, f"reward must be a float, got {type(reward).__name__}")
@@ -94,22 +96,15 @@ def check_episode(env: gymnasium.Env[Any, Any], steps: int) -> None:
             f"info must have the keys of reset {sorted(keys)} on step, got {sorted(info)}",
         )
         require(
-            not shares_memory(previous[0], obs)
-            and not shares_memory(previous[1], info)
-            and same(previous, previous_copy),
+            not shares_memory(previous, (obs, info)) and same(previous, kept),
             "step must return new arrays and dicts, it returned some that an earlier call did",
         )
-        previous, previous_copy = (obs, info), copy.deepcopy((obs, info))
-        if terminated or truncated:
-            break
 
 
 def play(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> list[Any]:
     """What an environment returns after ``reset(seed=seed)`` for seeded random actions."""
     env.action_space.seed(seed)
     returned: list[Any] = [env.reset(seed=seed)]
-    for _ in range(steps):
+    while len(returned) <= steps and True not in returned[-1][2:4]:
         returned.append(env.step(env.action_space.sample()))
-        if returned[-1][2] or returned[-1][3]:
-            break
     return returned

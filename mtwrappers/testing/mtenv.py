@@ -9,14 +9,7 @@ from gymnasium.spaces import Dict
 from mtwrappers.checks import positive
 from mtwrappers.core import MTEnv
 from mtwrappers.errors import SeedNotSetError
-from mtwrappers.testing.checks import (
-    check_episode,
-    play,
-    raises,
-    require,
-    same,
-    untouched_global_random,
-)
+from mtwrappers.testing.checks import check_episode, play, raises, require, same, untouched_random
 
 # Of two tasks, one does not come in this many draws once in a million.
 _DRAWS = 20
@@ -48,7 +41,7 @@ def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
     if env._task_seed is None:
         with raises(SeedNotSetError, "sample_task_state() before a task seed was set"):
             env.sample_task_state()
-    with untouched_global_random():
+    with untouched_random():
         _check_seeds(env, seed)
         first, second = play(env, seed, steps), play(env, seed, steps)
         require(same(first, second), f"two reset(seed={seed}) and the steps after them must agree")
@@ -70,18 +63,18 @@ def _check_seeds(env: MTEnv, seed: int) -> None:
     require(same(draws[0], draws[1]), f"seed_task({seed}) must determine the tasks, got {draws}")
 
 
-def _check_task_state(env: MTEnv, seed: int) -> None:
-    env.reset(seed=seed)
-    before = env.get_task_state()
-    drawn = []
+def _draw(env: MTEnv) -> list[Any]:
+    """Another task state than the present one, if one is drawn, and some more."""
+    present, drawn = env.get_task_state(), []
     for _ in range(_DRAWS):
         drawn.append(env.sample_task_state())
-        require(
-            same(before, env.get_task_state()),
-            "sample_task_state() must not set the task, it changed "
-            f"{before!r} to {env.get_task_state()!r}",
-        )
-    for state in [before, _another(before, drawn), *drawn[:3]]:
+        _require_state(env, present, "sample_task_state")
+    return [next((s for s in drawn if not same(s, present)), drawn[0]), *drawn[:3]]
+
+
+def _check_task_state(env: MTEnv, seed: int) -> None:
+    env.reset(seed=seed)
+    for state in [env.get_task_state(), *_draw(env)]:
         env.set_task_state(state)
         _require_state(env, state, "set_task_state")
         obs, _ = env.reset()
@@ -96,7 +89,7 @@ def _check_task_state(env: MTEnv, seed: int) -> None:
 
 def _check_options(env: MTEnv, seed: int) -> None:
     env.reset(seed=seed)
-    state = _another(env.get_task_state(), [env.sample_task_state() for _ in range(_DRAWS)])
+    state = _draw(env)[0]
     options: dict[str, Any] = {"task_state": state}
     env.reset(options=options)
     require(
@@ -115,11 +108,6 @@ def _check_options(env: MTEnv, seed: int) -> None:
     with raises(ValueError, "reset with both task_state and resample_task"):
         env.reset(options={"task_state": state, "resample_task": True})
     env.reset()
-
-
-def _another(state: Any, drawn: list[Any]) -> Any:
-    """The first of the drawn task states that is not ``state``; any, if there is none."""
-    return next((other for other in drawn if not same(other, state)), drawn[0])
 
 
 def _require_state(env: MTEnv, state: Any, after: str) -> None:

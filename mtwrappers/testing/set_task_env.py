@@ -10,14 +10,7 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 
 from mtwrappers.checks import positive
-from mtwrappers.testing.checks import (
-    check_episode,
-    play,
-    raises,
-    require,
-    same,
-    untouched_global_random,
-)
+from mtwrappers.testing.checks import check_episode, play, raises, require, same, untouched_random
 
 MAX_TASK_BYTES = 4096
 
@@ -42,7 +35,7 @@ def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: in
     for name in ("sample_tasks", "set_task", "get_task"):
         require(callable(getattr(env, name, None)), f"{type(env).__name__} must have {name}()")
     task_env: Any = env
-    with untouched_global_random():
+    with untouched_random():
         first = _check_sampling(task_env, seed)
         for task in first:
             _check_setting(task_env, task)
@@ -60,29 +53,27 @@ def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: in
 
 
 def _check_sampling(env: Any, seed: int) -> list[Any]:
-    drawn = []
-    for _ in range(2):
+    def draw(n: int) -> Any:
         env.reset(seed=seed)
-        drawn.append(env.sample_tasks(3))
+        return env.sample_tasks(n)
+
+    tasks: list[Any] = draw(3)
     require(
-        isinstance(drawn[0], list) and len(drawn[0]) == 3,
-        f"sample_tasks(3) must return a list of 3 tasks, got {drawn[0]!r}",
+        isinstance(tasks, list) and len(tasks) == 3,
+        f"sample_tasks(3) must return a list of 3 tasks, got {tasks!r}",
     )
-    require(same(drawn[0], drawn[1]), f"reset(seed={seed}) must determine the tasks drawn next")
+    require(same(tasks, draw(3)), f"reset(seed={seed}) must determine the tasks drawn next")
     num_tasks = getattr(env, "num_tasks", None)
     if num_tasks:
-        env.reset(seed=seed)
-        sweep = [pickle.dumps(task) for task in env.sample_tasks(num_tasks)]
+        different = len({pickle.dumps(task) for task in draw(num_tasks)})
         require(
-            len(set(sweep)) == num_tasks,
-            f"a sweep of {num_tasks} tasks must not repeat any, got {len(set(sweep))} different",
+            different == num_tasks,
+            f"a sweep of {num_tasks} tasks must not repeat any, got {different} different",
         )
-    for task in drawn[0]:
-        size = len(pickle.dumps(task))
-        require(
-            size < MAX_TASK_BYTES, f"a task must pickle to under {MAX_TASK_BYTES} bytes, got {size}"
-        )
-    tasks: list[Any] = drawn[0]
+    size = max(len(pickle.dumps(task)) for task in tasks)
+    require(
+        size < MAX_TASK_BYTES, f"a task must pickle to under {MAX_TASK_BYTES} bytes, got {size}"
+    )
     return tasks
 
 
@@ -100,10 +91,8 @@ def _check_setting(env: Any, task: Any) -> None:
 
 def _check_copies(env: Any, seed: int, steps: int) -> None:
     expected = play(env, seed, steps)
-    for how, other in (
-        ("copy.deepcopy", copy.deepcopy(env)),
-        ("pickle", pickle.loads(pickle.dumps(env))),
-    ):
+    copies = {"copy.deepcopy": copy.deepcopy(env), "pickle": pickle.loads(pickle.dumps(env))}
+    for how, other in copies.items():
         require(same(other.get_task(), env.get_task()), f"{how} must keep the task")
         require(
             same(play(other, seed, steps), expected),

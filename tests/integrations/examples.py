@@ -1,20 +1,16 @@
-"""Runs a script of the folder ``examples`` as it stands."""
+"""Runs and loads the scripts of the folder ``examples``."""
 
+import importlib.util
 import os
 import subprocess
 import sys
+from types import ModuleType
 
 from tests.fakes import ROOT
 
 
 def run_example(name: str, cwd: os.PathLike[str], **environment: str) -> list[str]:
-    """The lines that ``examples/{name}`` prints; it must end well.
-
-    Args:
-        name: The script's file name.
-        cwd: Where it runs.
-        environment: Environment variables on top of this process's.
-    """
+    """The lines that ``examples/{name}`` prints with these environment variables on top."""
     done = subprocess.run(
         [sys.executable, ROOT / "examples" / name],
         cwd=cwd,
@@ -26,3 +22,14 @@ def run_example(name: str, cwd: os.PathLike[str], **environment: str) -> list[st
     )
     assert done.returncode == 0, done.stderr
     return done.stdout.splitlines()
+
+
+def load_example(name: str) -> ModuleType:
+    """The module of ``examples/{name}``, without running it."""
+    spec = importlib.util.spec_from_file_location(
+        name.removesuffix(".py"), ROOT / "examples" / name
+    )
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[module.__name__] = module  # so that its classes pickle
+    spec.loader.exec_module(module)
+    return module

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
-import sys
 from functools import partial
 
 import gymnasium
@@ -18,18 +16,8 @@ from mtwrappers import (
     MultiEnvWrapper,
 )
 from mtwrappers.testing import check_meta_vector_env, check_mtenv
-from tests.fakes import ROOT, check_env_warnings, equal
-from tests.integrations.examples import run_example
-
-
-def load(name):
-    """The module of an example, without running it."""
-    spec = importlib.util.spec_from_file_location(name, ROOT / "examples" / f"{name}.py")
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[name] = module  # so that its classes pickle
-    spec.loader.exec_module(module)
-    return module
-
+from tests.fakes import check_env_warnings, equal
+from tests.integrations.examples import load_example, run_example
 
 # Classic control, padded.
 
@@ -49,7 +37,7 @@ def test_the_example_on_classic_control_solves_its_tasks(tmp_path):
 
 
 def test_classic_control_keeps_the_contract_of_an_mtenv():
-    makers = list(load("classic_control").MAKERS.values())
+    makers = list(load_example("classic_control.py").MAKERS.values())
     make = partial(MultiEnvWrapper, makers, unify="pad", sample_tasks_on_reset=True)
     check_mtenv(make())
     # CartPole's own bounds are infinite, and the checker says so.
@@ -96,7 +84,7 @@ def test_the_example_on_locomotion_prints_a_return_for_each_goal(tmp_path):
 @pytest.mark.parametrize("parallel", [False, True], ids=["iterative", "parallel"])
 def test_locomotion_with_goal_velocities_is_a_batch_of_tasks(env_id, parallel):
     pytest.importorskip("mujoco")
-    family = load("locomotion_goal_velocity")
+    family = load_example("locomotion_goal_velocity.py")
 
     def make():
         return family.GoalVelocity(gymnasium.make(env_id))
@@ -129,7 +117,7 @@ def test_locomotion_with_goal_velocities_is_a_batch_of_tasks(env_id, parallel):
 
 def test_locomotion_is_one_environment_that_moves_between_velocities():
     pytest.importorskip("mujoco")
-    family = load("locomotion_goal_velocity")
+    family = load_example("locomotion_goal_velocity.py")
     tasks = [{"velocity": 0.5}, {"velocity": 1.5}]
     check_mtenv(EnvToMTEnv(family.make(), tasks))
     env = EnvToMTEnv(family.make(), tasks)
@@ -157,7 +145,7 @@ def test_the_example_of_an_own_class_reaches_every_temperature(tmp_path):
 
 
 def test_an_own_class_keeps_the_contracts():
-    room = load("own_class").Room
+    room = load_example("own_class.py").Room
     check_mtenv(EnvToMTEnv(room(), [16.0, 18.0, 20.0]))
     check_meta_vector_env(
         lambda makers, **kwargs: MetaIterativeEnvExecutor(makers, 2, 2, **kwargs), [room] * 4

@@ -3,42 +3,284 @@
 import re
 from functools import partial
 
+import numpy as np
 import pytest
-from gymnasium.vector import SyncVectorEnv
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
+from mtwrappers import MetaIterativeEnvExecutor as Base
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv
-from tests.testing.broken_executors import BROKEN, Iterative, step_infos
+from tests.testing import fakes
+from tests.testing.fakes import count, draw, draw_np, raises, same_random_state  # noqa: F401
 from tests.vector.fakes import BoxCountingEnv, short_episodes
 
 LENGTHS = (2, 3, 5, 4)
 DISCRETE = [partial(CountingEnv, length, first=100 * i) for i, length in enumerate(LENGTHS)]
 MAKERS = [partial(BoxCountingEnv, length, first=100 * i) for i, length in enumerate(LENGTHS)]
+breaks, returns = partial(fakes.breaks, Base), partial(fakes.returns, Base)
 
 
-def check(cls, makers=MAKERS):
-    check_meta_vector_env(partial(make, cls), makers, steps=12)
+def check(cls, makers=MAKERS, **given):
+    check_meta_vector_env(partial(make, cls), makers, **{"steps": 12, **given})
 
 
 def make(cls, makers, **kwargs):
     return cls(makers, 2, 2, **kwargs)
 
 
-@pytest.mark.parametrize("name", BROKEN)
-def test_a_breach_is_found_and_named(name):
-    cls, message = BROKEN[name]
+# Executors that break one rule each.
+
+
+def says(**attributes):
+    """One that says of itself what a function makes of it."""
+
+    def init(self, *args, **kwargs):
+        Base.__init__(self, *args, **kwargs)
+        for name, value in attributes.items():
+            setattr(self, name, value(self))
+
+    return breaks(__init__=init)
+
+
+def infos(change):
+    """One whose steps change their infos in place."""
+    return returns(step_wait=lambda s, *returned: (change(returned[4]), returned)[1])
+
+
+def asks(change):
+    """One that resets with ``change(envs, seed, options)`` instead of what it is asked."""
+
+    def reset(self, *, seed=None, options=None):
+        seed, options = change(self, seed, options)
+        return Base.reset(self, seed=seed, options=options)
+
+    return breaks(reset=reset)
+
+
+def masks(change):
+    """One that resets with ``change(envs, mask)``."""
+
+    def changed(self, seed, options):
+        if options and "reset_mask" in options:
+            options = {"reset_mask": change(self, options["reset_mask"])}
+        return seed, options
+
+    return asks(changed)
+
+
+def seeds(change):
+    return asks(lambda s, seed, options: (change(seed), options))
+
+
+def acts(change):
+    """One that steps with ``change(envs, actions)``."""
+    return breaks(step=lambda s, actions: Base.step(s, change(s, actions)))
+
+
+def sets(change):
+    """One that sets ``change(values)``."""
+    return breaks(set_attr=lambda s, name, values: Base.set_attr(s, name, change(values)))
+
+
+def keeps(place, put):
+    """One that hands out the same array at every step, in ``place`` of what it returns."""
+
+    def change(self, *returned):
+        self.kept = getattr(self, "kept", returned[place])
+        put(self.kept, returned)
+        return *returned[:place], self.kept, *returned[place + 1 :]
+
+    return returns(step_wait=change)
+
+
+def keep_an_info(self, *returned):
+    self.kept = returned[4]["_steps"] = getattr(self, "kept", returned[4]["_steps"])
+    return returned
+
+
+def without_reset(instead):
+    """One that does ``instead(envs, actions)`` where a reset is due."""
+
+    def step(self, actions):
+        try:
+            self.last = Base.step(self, actions)
+        except ResetNeeded:
+            return instead(self, actions)
+        return self.last
+
+    return breaks(step=step)
+
+
+def last_result(self, actions):
+    return self.last if hasattr(self, "last") else raises(ResetNeeded("reset first"))
+
+
+def change_options(self, seed, options):
+    options["seen"] = True
+    return seed, None
+
+
+def steps_before_it_refuses(self, actions):
+    if np.isnan(actions).any():
+        self.envs[0].step(actions[0])
+    return actions
+
+
+def alter_a_reward(self, obs, rewards, *rest):
+    rewards[1] += 1e-12 * (count(self) == 3)
+    return obs, rewards, *rest
+
+
+def alter_final_infos(infos):
+    if "final_info" in infos:
+        infos["final_info"]["steps"][:] += 1
+
+
+def after_close(instead):
+    return breaks(reset=lambda s, **kwargs: instead() if s.closed else Base.reset(s, **kwargs))
+
+
+STEP = "{} of step {} in mode {} must be those of SyncVectorEnv"
+INFOS = "infos of reset in mode NextStep must be"
+REUSED = "step 1 returned arrays that an earlier step did"
+BROKEN = {
+    # What it says of itself.
+    "another mode": (
+        says(autoreset_mode=lambda s: AutoresetMode.SAME_STEP),
+        "autoreset_mode must be AutoresetMode.NEXT_STEP, as an attribute and in metadata; got ",
+    ),
+    "no mode in metadata": (says(metadata=lambda s: {}), "; got AutoresetMode.NEXT_STEP and None"),
+    "another space": (
+        says(observation_space=lambda s: s.single_observation_space),
+        "observation_space must be ",
+    ),
+    "miscounts tasks": (says(meta_batch_size=lambda s: 3), "3 tasks times 2 environments must be"),
+    # What it returns.
+    "single precision": (
+        returns(reset=lambda s, obs, infos: (obs.astype(np.float32), infos)),
+        "observations of reset in mode NextStep must be",
+    ),
+    "swaps environments once": (
+        returns(step_wait=lambda s, o, *rest: (o[::-1].copy() if count(s) == 4 else o, *rest)),
+        STEP.format("observations", 3, "NextStep"),
+    ),
+    "a reward": (returns(step_wait=alter_a_reward), STEP.format("rewards", 2, "NextStep")),
+    "flags swapped": (
+        returns(step_wait=lambda s, o, r, end, cut, i: (o, r, cut, end, i)),
+        STEP.format("terminated", 1, "NextStep"),
+    ),
+    "truncated as ints": (
+        returns(step_wait=lambda s, o, r, end, cut, i: (o, r, end, cut * 1, i)),
+        STEP.format("truncated", 0, "NextStep"),
+    ),
+    "drops a key on reset": (returns(reset=lambda s, o, i: (o, {"steps": i["steps"]})), INFOS),
+    "drops a mask": (infos(lambda i: i.pop("_draw")), STEP.format("infos", 0, "NextStep")),
+    "no final observations": (
+        infos(lambda infos: infos.pop("final_obs", None)),
+        STEP.format("infos", 1, "SameStep"),
+    ),
+    "other final infos": (infos(alter_final_infos), STEP.format("infos", 1, "SameStep")),
+    "the same rewards": (keeps(1, lambda kept, new: np.copyto(kept, new[1])), REUSED),
+    "the same info": (returns(step_wait=keep_an_info), REUSED),
+    # What it does with seeds, options and actions.
+    "ignores seeds": (seeds(lambda seed: None), INFOS),
+    "seeds all alike": (seeds(lambda seed: [seed] * 4 if isinstance(seed, int) else seed), INFOS),
+    "the first of the seeds": (seeds(lambda s: s[0] if isinstance(s, list) else s), INFOS),
+    "changes options": (asks(change_options), "reset changed the caller's options to ['seen']"),
+    "takes the mask": (
+        asks(lambda s, seed, o: (seed, o and {"reset_mask": o.pop("reset_mask")})),
+        "reset changed the caller's options to []",
+    ),
+    "ignores the mask": (
+        masks(lambda s, mask: mask | (s.autoreset_mode is AutoresetMode.DISABLED)),
+        "reset with reset_mask after step 1 in mode Disabled must be those of SyncVectorEnv",
+    ),
+    "changes actions": (
+        breaks(step_async=lambda s, a: (Base.step_async(s, a), np.copyto(a, 0))[0]),
+        "step 0 changed the caller's actions",
+    ),
+    "global np.random": (
+        returns(step_wait=draw_np),
+        "the environment used the global state of np.random",
+    ),
+    "global random": (returns(reset=draw), "the environment used the global state of random"),
+    # What it refuses.
+    "steps without a reset": (
+        without_reset(lambda s, actions: (s.reset(), Base.step(s, actions))[1]),
+        "step() before reset() must raise ResetNeeded, raised nothing",
+    ),
+    "another error without a reset": (
+        without_reset(lambda s, actions: raises(RuntimeError("reset first"))),
+        "step() before reset() must raise ResetNeeded, raised RuntimeError: reset first",
+    ),
+    "steps past the end": (
+        without_reset(last_result),
+        "step() of an episode that is over must raise ResetNeeded, raised nothing",
+    ),
+    "too few actions": (
+        acts(lambda s, a: np.concatenate([a, a[: s.num_envs - len(a)]])),
+        "step() with actions for too few environments must raise ValueError, raised nothing",
+    ),
+    "NaN actions": (
+        acts(lambda s, actions: np.nan_to_num(actions)),
+        "step() with a NaN action must raise ValueError, raised nothing",
+    ),
+    "steps before it refuses": (
+        acts(steps_before_it_refuses),
+        "a step after refused actions in mode NextStep must be those of SyncVectorEnv",
+    ),
+    "any number of seeds": (
+        seeds(lambda seed: seed[:4] if isinstance(seed, list) else seed),
+        "reset() with too few seeds must raise ValueError, raised nothing",
+    ),
+    "an empty mask": (
+        masks(lambda s, mask: mask if np.any(mask) else ~mask),
+        "reset() with an empty reset_mask must raise ValueError, raised nothing",
+    ),
+    "a long mask": (
+        masks(lambda s, mask: mask[: s.num_envs]),
+        "reset() with a reset_mask of another shape must raise ValueError, raised nothing",
+    ),
+    "a list as mask": (
+        masks(lambda s, mask: np.array(mask)),
+        "reset() with a reset_mask that is no bool array must raise TypeError, raised nothing",
+    ),
+    "works after close": (
+        after_close(lambda: None),
+        "reset() after close() must raise ClosedEnvironmentError, raised nothing",
+    ),
+    # What it does with attributes.
+    "a list of results": (
+        returns(call=lambda s, *results: list(results)),
+        "call('has_wrapper_attr') must return (True, True, True, True), got [True, True, True, ",
+    ),
+    "sets the first value": (
+        sets(lambda values: [values[0]] * 4 if isinstance(values, list) else values),
+        "get_attr after set_attr must be (0.0, 1.0, 2.0, 3.0), got (0.0, 0.0, 0.0, 0.0)",
+    ),
+    "too many values": (
+        sets(lambda values: values[:4] if isinstance(values, list) else values),
+        "set_attr with too many values must raise ValueError, raised nothing",
+    ),
+}
+
+
+@pytest.mark.usefixtures("same_random_state")
+@pytest.mark.parametrize(("broken", "message"), BROKEN.values(), ids=BROKEN)
+def test_a_breach_is_found_and_named(broken, message):
     with pytest.raises(AssertionError, match=re.escape(message)):
-        check(cls)
+        check(broken)
 
 
 @pytest.mark.parametrize("makers", [MAKERS, DISCRETE], ids=["boxes", "discrete"])
 def test_an_executor_that_keeps_the_contract_is_accepted(makers):
-    check(Iterative, makers)
+    check(Base, makers)
 
 
 def test_the_message_shows_what_was_expected_and_what_came():
     with pytest.raises(AssertionError) as info:
-        check(BROKEN["other first observations"][0])
+        check(returns(reset=lambda s, obs, infos: (obs + 1, infos)))
     lines = str(info.value).splitlines()
     assert lines[0] == "observations of reset in mode NextStep must be those of SyncVectorEnv:"
     assert lines[1] == "expected [[  0.   0.]"
@@ -46,7 +288,7 @@ def test_the_message_shows_what_was_expected_and_what_came():
 
 
 def test_a_close_that_raises_is_not_hidden():
-    class RefusesToClose(Iterative):
+    class RefusesToClose(Base):
         def close_extras(self, **kwargs):
             super().close_extras(**kwargs)
             self.closed = True
@@ -61,28 +303,23 @@ def test_gymnasiums_own_vector_environment_lacks_what_is_ours():
         check_meta_vector_env(SyncVectorEnv, MAKERS)
 
 
-def test_the_wall_clock_of_episode_statistics_is_no_breach():
-    makers = [partial(short_episodes, "CartPole-v1", n) for n in (3, 4)]
-    check_meta_vector_env(lambda makers, **kwargs: Iterative(makers, 2, **kwargs), makers, steps=9)
-
-
-def test_statistics_other_than_the_wall_clock_are_compared():
+def test_of_episode_statistics_all_but_the_wall_clock_is_compared():
     def lose_lengths(infos):
         if "episode" in infos:
             infos["episode"]["l"] += 1
 
-    lossy = step_infos(lose_lengths)
     makers = [partial(short_episodes, "CartPole-v1", n) for n in (3, 4)]
+    check_meta_vector_env(lambda makers, **kwargs: Base(makers, 2, **kwargs), makers, steps=9)
+    lossy = infos(lose_lengths)
     with pytest.raises(AssertionError, match="infos of step 2 in mode NextStep"):
         check_meta_vector_env(lambda m, **kwargs: lossy(m, 2, **kwargs), makers, steps=9)
 
 
-@pytest.mark.parametrize("name", ["ignores seeds", "a reward"])
-def test_the_vector_environments_are_closed_after_a_breach(name):
+def test_the_vector_environments_are_closed_after_a_breach():
     made = []
 
     def make_vector(makers, **kwargs):
-        made.append(make(BROKEN[name][0], makers, **kwargs))
+        made.append(make(BROKEN["ignores seeds"][0], makers, **kwargs))
         return made[-1]
 
     with pytest.raises(AssertionError, match="must be those of SyncVectorEnv"):
@@ -93,7 +330,7 @@ def test_the_vector_environments_are_closed_after_a_breach(name):
 def test_the_seed_and_the_number_of_steps_can_be_chosen():
     seeds, steps = [], []
 
-    class Notes(Iterative):
+    class Notes(Base):
         def reset(self, *, seed=None, options=None):
             seeds.append(seed)
             return super().reset(seed=seed, options=options)
@@ -102,7 +339,7 @@ def test_the_seed_and_the_number_of_steps_can_be_chosen():
             steps.append(1)
             return super().step_wait()
 
-    check_meta_vector_env(partial(make, Notes), MAKERS, seed=5, steps=1)
+    check(Notes, seed=5, steps=1)
     assert len(set(seeds[0])) == 4
     assert seeds[1] == 5
     # One step after each of two resets, and the one after refused actions, in each mode.
