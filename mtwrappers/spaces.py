@@ -77,9 +77,11 @@ def fits(inner: Space[Any], outer: Space[Any]) -> bool:
     return alike and bool((outer.low <= inner.low).all() and (inner.high <= outer.high).all())
 
 
-def fits_padded(inner: Space[Any], outer: Box) -> bool:
+def fits_padded(inner: Space[Any], outer: Space[Any]) -> bool:
     """Whether every member of the 1-D Box ``inner``, padded with zeros, is one of ``outer``."""
-    if not isinstance(inner, Box) or len(inner.shape) != 1 or inner.shape[0] > outer.shape[0]:
+    if not isinstance(inner, Box) or not isinstance(outer, Box):
+        return False
+    if not len(inner.shape) == len(outer.shape) == 1 or inner.shape[0] > outer.shape[0]:
         return False
     zeros = np.zeros(outer.shape[0] - inner.shape[0])
     return inner.dtype == outer.dtype and fits(append_box(inner, zeros, zeros), outer)

@@ -118,7 +118,6 @@ multi(select="best") -> ValueError: select must be one of ['least_success', ...]
 multi(unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 multi(env_observation_space=3) -> TypeError: Dict space element is not ... key='env_obs', space=3
 multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be True or ...got 'no'
-multi(first_seed=-1, sample_tasks_on_reset=True).reset() -> ValueError: a seed must be ...got -1
 do(multi(select=lambda *_: 9), "seed_task(0)", "reset_task_state()") -> ValueError: the ...got 9
 multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
 multi().set_task_state(5) -> ValueError: task state must be an integer in [0, 1], got 5

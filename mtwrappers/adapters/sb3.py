@@ -85,7 +85,7 @@ class _ExecutorVecEnv:
 
     def seed(self, seed: int | None = None) -> list[int | None]:
         """Seeds environment ``i`` with ``seed + i`` at the next `reset`; ``None`` draws a seed."""
-        first = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+        first = seeding.chosen_seed(seed)
         self._seeds = [first + i for i in range(self.num_envs)]
         return self._seeds
 

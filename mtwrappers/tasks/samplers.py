@@ -27,11 +27,6 @@ from mtwrappers.tasks.updates import (
 )
 
 
-def _generator(seed: int | None) -> Generator:
-    value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
-    return seeding.task_generator(value)
-
-
 def _draw(n: int, available: int, with_replacement: bool, rng: Generator) -> list[int]:
     """``n`` of ``available`` indices; without replacement none comes again before all have come."""
     if with_replacement:
@@ -80,7 +75,7 @@ class ConstructEnvsSampler(TaskSampler):
     ) -> None:
         makers = check_list(env_constructors, "env_constructors", "constructor")
         self._updates = [NewEnvUpdate(make) for make in makers]
-        self._rng = _generator(seed)
+        self._rng = seeding.task_generator(seeding.chosen_seed(seed))
 
     @property
     def n_tasks(self) -> int:
@@ -109,7 +104,7 @@ class EnvPoolSampler(TaskSampler):
         self._envs = check_list(envs, "envs", "environment")
         for i, env in enumerate(self._envs):
             check_env(env, f"environment {i}")
-        self._rng = _generator(seed)
+        self._rng = seeding.task_generator(seeding.chosen_seed(seed))
 
     @property
     def n_tasks(self) -> int:
@@ -173,7 +168,7 @@ class SetTaskSampler(TaskSampler):
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         made = env_constructor() if env is None else env
         self._env: Env = check_env(made, "env", "sample_tasks(n)")
-        self._rng = _generator(seed)
+        self._rng = seeding.task_generator(seeding.chosen_seed(seed))
         if seed is not None:
             # The task stream of an environment begins with reset(seed=...).
             self._env.reset(seed=seed)
@@ -234,4 +229,4 @@ class MetaWorldTaskSampler(SetTaskSampler):
         env = MetaWorldSetTaskEnv(benchmark, kind, None, add_env_onehot)  # type: ignore[arg-type]
         env.seed_tasks(seed)
         super().__init__(MetaWorldSetTaskEnv, env=env, wrapper=wrapper)
-        self._rng = _generator(seed)
+        self._rng = seeding.task_generator(seeding.chosen_seed(seed))

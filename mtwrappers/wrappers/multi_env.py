@@ -42,7 +42,6 @@ class MultiEnvWrapper(TaskListMTEnv):
             says it.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
             the last. Such an environment seeds itself at its first reset if nobody did.
-        first_seed: What it then seeds itself with; ``None`` for entropy.
 
     Raises:
         TypeError: If an argument is of another kind, or a constructor returns no `gymnasium.Env`.
@@ -69,7 +68,6 @@ class MultiEnvWrapper(TaskListMTEnv):
         env_observation_space: Space[Any] | None = None,
         unify: Literal["pad"] | None = None,
         sample_tasks_on_reset: bool = False,
-        first_seed: int | None = None,
     ) -> None:
         self._makers = check_list(funcs_to_make_envs, "funcs_to_make_envs", "constructor")
         for i, maker in enumerate(self._makers):
@@ -87,14 +85,12 @@ class MultiEnvWrapper(TaskListMTEnv):
             undo.callback(self.close)
             self._env = first = self._envs[initial] = self._construct(initial)
             self._branch = initial
-            if env_observation_space is not None:
-                space = env_observation_space
-            elif self._pad:
-                for i in range(n):
-                    if i != initial:
-                        self._envs[i] = self._construct(i)
+            space = env_observation_space
+            if space is None and self._pad:
+                for i in set(range(n)) - {initial}:
+                    self._envs[i] = self._construct(i)
                 space = pad_boxes([self._envs[i].observation_space for i in range(n)])
-            else:
+            elif space is None:
                 space = first.observation_space
             super().__init__(
                 first.action_space,
@@ -104,13 +100,12 @@ class MultiEnvWrapper(TaskListMTEnv):
                 initial_task_state=initial,
                 select=select,
                 sample_tasks_on_reset=sample_tasks_on_reset,
-                first_seed=first_seed,
             )
-            if self._pad and isinstance(space, Box):
-                self._zeros = np.zeros_like(space.low)
             for i, env in self._envs.items():
                 self._check_fit(i, env)
             undo.pop_all()
+        if self._pad and isinstance(space, Box):
+            self._zeros = np.zeros_like(space.low)
         self.metadata = first.metadata
         self.render_mode = first.render_mode
 
@@ -178,20 +173,11 @@ class MultiEnvWrapper(TaskListMTEnv):
                 f"{self.action_space} as in the initial task"
             )
         expected, actual = self.env_observation_space, env.observation_space
-        if self._pad:
-            if not isinstance(expected, Box) or not fits_padded(actual, expected):
-                raise ValueError(
-                    f"{self._name(index)} has observation space {actual}, which padded with "
-                    f"zeros does not lie within {expected}"
-                )
-        elif not fits(actual, expected):
-            hint = ""
-            if isinstance(actual, Box) and isinstance(expected, Box):
-                hint = (
-                    "; pass unify='pad' to append zeros to the shorter ones"
-                    if actual.shape != expected.shape
-                    else "; pass env_observation_space= to name one that holds all"
-                )
+        if not (fits_padded if self._pad else fits)(actual, expected):
+            hint = " when padded with zeros" if self._pad else ""
+            if not self._pad and isinstance(actual, Box) and isinstance(expected, Box):
+                hint = "; pass unify='pad' to append zeros to shorter ones, or "
+                hint += "env_observation_space= to name one that holds all"
             raise ValueError(
                 f"{self._name(index)} has observation space {actual}, expected one within "
                 f"{expected}{hint}"

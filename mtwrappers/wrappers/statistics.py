@@ -133,18 +133,17 @@ class TaskStatistics:
             raise ValueError(
                 f"expected statistics of the tasks {self.task_names}, got those of {list(names)}"
             )
-        arrays: list[NDArray[np.float64]] = []
-        for key in ("mean", "m2", "count"):
-            shape = (self.num_tasks,) if key == "count" else self.mean.shape
+        shapes = {"mean": self.mean.shape, "m2": self.mean.shape, "count": (self.num_tasks,)}
+        arrays = {}
+        for key, shape in shapes.items():
             try:
-                given = np.array(state.get(key), dtype=np.float64)
-            except (TypeError, ValueError):
-                given = np.empty(())
-            if given.shape != shape:
+                arrays[key] = np.array(state.get(key), dtype=np.float64)
+            except (TypeError, ValueError):  # no numbers, or rows of several lengths
+                arrays[key] = np.empty(())
+            if arrays[key].shape != shape:
                 raise ValueError(
                     f"expected {key} of shape {shape} in the statistics, got one of shape "
-                    f"{given.shape}"
+                    f"{arrays[key].shape}"
                 )
-            arrays.append(given)
-        self.mean, self.m2, count = arrays
-        self.count[...] = count.reshape(-1, *[1] * (self.mean.ndim - 1))
+        self.mean, self.m2, count = arrays.values()
+        self.count[...] = count if self.count.ndim == 1 else count[:, None]
