@@ -30,6 +30,8 @@ BENCHMARKS = (
     "CustomML",
 )
 DEFAULT_CLASS = "reach-v3"
+# The arguments of `make_benchmark` that others pass on; the seed has a second meaning for most.
+OPTIONS = ("env_name", "train_classes", "test_classes", "num_goals")
 
 
 def is_meta_learning(name: str) -> bool:
@@ -78,28 +80,39 @@ def make_benchmark(
     # ML1 tests on other goals of the train class; the others on other classes.
     test_seed = goals_seed + 1 if name == "ML1" else goals_seed
 
+    from mtwrappers.metaworld.blueprint import CustomMT
+
     # Not by its constructor, which compiles every class's model to draw its goals.
-    benchmark_type = _benchmark_type(name)
-    benchmark = benchmark_type.__new__(benchmark_type)
+    benchmark_type = CustomMT if name == "CustomMT" else getattr(metaworld(), name)
+    benchmark: Any = benchmark_type.__new__(benchmark_type)
     benchmark._train_classes, benchmark._test_classes = OrderedDict(train), OrderedDict(test)
     benchmark._train_tasks = list(_tasks(train, hidden, goals_seed, int(num_goals)))
     benchmark._test_tasks = list(_tasks(test, hidden, test_seed, int(num_goals)))
     return benchmark
 
 
-def split_of(benchmark: Any, kind: str) -> tuple[dict[str, Any], list[Any]]:
-    """The classes and the tasks of a benchmark's split.
+def take_benchmark(benchmark: Any, seed: int | None, options: dict[str, Any]) -> Any:
+    """A benchmark, made if it is a name; the arguments for that are taken out of ``options``."""
+    own = {name: options.pop(name) for name in OPTIONS if name in options}
+    return make_benchmark(benchmark, seed=seed, **own) if isinstance(benchmark, str) else benchmark
 
-    Raises:
-        ValueError: If ``kind`` is no split or the split is empty.
-    """
-    if kind not in ("train", "test"):
-        raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
-    train = kind == "train"
-    tasks = benchmark.train_tasks if train else benchmark.test_tasks
+
+def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], list[Kind]]:
+    """The classes and the tasks of a benchmark's splits, and the kind of each task."""
+    classes: dict[str, Any] = {}
+    tasks: list[Any] = []
+    kind_of: list[Kind] = []
+    for kind in kinds:
+        if kind not in ("train", "test"):
+            raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
+        own = getattr(benchmark, f"{kind}_tasks")
+        if own:
+            classes.update(getattr(benchmark, f"{kind}_classes"))
+            tasks += own
+            kind_of += [kind] * len(own)
     if not tasks:
-        raise ValueError(f"{type(benchmark).__name__} has no {kind} tasks")
-    return dict(benchmark.train_classes if train else benchmark.test_classes), list(tasks)
+        raise ValueError(f"{type(benchmark).__name__} has no {' or '.join(kinds)} tasks")
+    return classes, tasks, kind_of
 
 
 def _numpy_seed(seed: Any) -> int:
@@ -107,14 +120,6 @@ def _numpy_seed(seed: Any) -> int:
     if value >= 2**32 - 1:
         raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {value}")
     return value
-
-
-def _benchmark_type(name: str) -> Any:
-    if name == "CustomMT":
-        from mtwrappers.metaworld.custom_mt import CustomMT
-
-        return CustomMT
-    return getattr(metaworld(), name)
 
 
 def _classes(

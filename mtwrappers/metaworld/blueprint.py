@@ -1,4 +1,6 @@
-"""A Sawyer class without its simulation: its spaces and its goals, and no model is compiled.
+"""What subclasses Meta-World: a Sawyer class without its simulation, and a benchmark.
+
+The first has the class's spaces and draws its goals, and no model is compiled.
 
 Meta-World draws a benchmark's goals by resetting a simulated environment a hundred times a class,
 though a goal depends on random numbers and on a few distances between them alone. Here the class's
@@ -12,6 +14,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
+import metaworld
 import mujoco
 import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
@@ -20,6 +23,14 @@ from numpy.typing import NDArray
 
 from mtwrappers.metaworld.rebind import names_of, with_globals
 from mtwrappers.metaworld.upstream import is_upstream
+
+
+class CustomMT(metaworld.Benchmark):  # type: ignore[misc] # metaworld has no usable types
+    """Multi-task on chosen classes, which Meta-World itself has only for meta-learning."""
+
+    def __init__(self) -> None:
+        raise TypeError("use mtwrappers.metaworld.make_benchmark('CustomMT', train_classes=[...])")
+
 
 _MANY = 64  # at least as many positions, bodies and sites as any model has
 
@@ -127,11 +138,7 @@ def _blueprint_class(cls: Any) -> Any:
 
 @functools.cache
 def goal_space(cls: Any) -> Any:
-    """The Box, shape ``(3,)``, of the goals that ``cls`` shows in its observations (metres).
-
-    Args:
-        cls: A Sawyer class. One that is not Meta-World's own is constructed to be asked.
-    """
+    """The Box, shape ``(3,)``, of the goals that a Sawyer class shows in observations (metres)."""
     if is_upstream(cls):
         return _blueprint_class(cls)().goal_space
     env = cls()
@@ -140,15 +147,9 @@ def goal_space(cls: Any) -> Any:
 
 
 def draw_goals(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
-    """The next ``n`` random vectors that `metaworld` would draw for the tasks of ``cls``.
+    """The next ``n`` random vectors, ``(3,)`` or ``(6,)``, that Meta-World would draw for ``cls``.
 
-    Args:
-        cls: A Sawyer class. One that is not Meta-World's own is constructed and reset ``n`` times.
-        n: How many goals.
-        rng: The stream that Meta-World would take from ``np.random``.
-
-    Returns:
-        Vectors of shape ``(3,)`` or ``(6,)``, in metres.
+    ``rng`` is the stream that Meta-World would take from ``np.random``.
     """
     if not is_upstream(cls):
         return _draw_by_simulation(cls, n, rng)

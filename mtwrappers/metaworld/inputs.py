@@ -1,4 +1,7 @@
-"""How observations and rewards of Meta-World's ids reach the learner."""
+"""The keywords of Meta-World's ids: how observations and rewards reach the learner.
+
+Meta-World's own names are understood, so that changing the id of `gymnasium.make_vec` is all.
+"""
 
 from __future__ import annotations
 
@@ -75,6 +78,31 @@ class Inputs:
 
 
 INPUTS = [field.name for field in dataclasses.fields(Inputs)]
+# Meta-World's keyword -> ours, and what each of its values is here (``None``: the same).
+UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
+    "vector_strategy": ("execution", {"sync": "iterative", "async": "parallel"}),
+    "use_one_hot": ("task_encoding", {True: "onehot", False: "none"}),
+    "task_select": ("select", {"random": "uniform", "pseudorandom": "without_replacement"}),
+    "envs_list": ("train_classes", None),
+    "train_envs": ("train_classes", None),
+    "test_envs": ("test_classes", None),
+}
+
+
+def translated(kwargs: dict[str, Any]) -> dict[str, Any]:
+    """The keyword arguments of one of our ids, with Meta-World's own names replaced."""
+    result = dict(kwargs)
+    for name, (ours, values) in UPSTREAM.items():
+        if name not in kwargs:
+            continue
+        value = result.pop(name)
+        if values is not None and not any(value is known or value == known for known in values):
+            raise ValueError(f"{name} must be one of {list(values)}, got {value!r}")
+        # The classes that an id has by default give way.
+        if ours in kwargs and not ours.endswith("_classes"):
+            raise TypeError(f"{name} is Meta-World's name for {ours}, got both")
+        result[ours] = value if values is None else values[value]
+    return result
 
 
 def default_task_encoding(benchmark: str) -> TaskEncoding:
@@ -83,7 +111,7 @@ def default_task_encoding(benchmark: str) -> TaskEncoding:
 
 
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> Inputs:
-    """Takes the arguments of `Inputs` out of ``kwargs``."""
+    """`Inputs` of their arguments, which are taken out of ``kwargs``."""
     own = {name: kwargs.pop(name) for name in INPUTS if name in kwargs}
     if own.get("task_encoding") is None:
         own["task_encoding"] = default_task_encoding(benchmark)

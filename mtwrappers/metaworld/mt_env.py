@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import check_index, check_options
 from mtwrappers.core import TASK_OPTIONS, Observation
-from mtwrappers.metaworld.benchmarks import Kind, make_benchmark, split_of
+from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.set_task_dict import digest
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
@@ -22,28 +22,17 @@ from mtwrappers.task_list import TaskListMTEnv
 
 @dataclass(frozen=True)
 class BenchmarkPart:
-    """Some of a benchmark's tasks, for an environment that plays only these.
+    """Some of a benchmark's tasks, for an environment that plays only these."""
 
-    Args:
-        benchmark: A `metaworld.Benchmark` with all classes and only these tasks.
-        task_states: The place of each task in the whole benchmark's list.
-        task_ids: The class of every task of the whole benchmark, by its index.
-    """
-
-    benchmark: Any
-    task_states: tuple[int, ...]
-    task_ids: tuple[int, ...]
+    benchmark: Any  # a `metaworld.Benchmark` with all classes and only these tasks
+    task_states: tuple[int, ...]  # the place of each task in the whole benchmark's list
+    task_ids: tuple[int, ...]  # the class of every task of the whole benchmark, by its index
 
 
 def part_of(benchmark: Any, kind: Kind, task_states: Sequence[int] | None = None) -> BenchmarkPart:
-    """The tasks ``task_states`` of a benchmark's split, all of them by default.
-
-    Raises:
-        ValueError: If ``kind`` is no split, the split is empty, or there is no such task.
-    """
-    classes, tasks = split_of(benchmark, kind)
+    """The tasks ``task_states`` of a benchmark's split, all of them by default."""
+    classes, tasks, _ = split_of(benchmark, kind)
     index = {name: i for i, name in enumerate(classes)}
-    task_ids = tuple(index[task.env_name] for task in tasks)
     states = tuple(
         check_index(i, len(tasks), "each of task_states")
         for i in (range(len(tasks)) if task_states is None else task_states)
@@ -51,9 +40,9 @@ def part_of(benchmark: Any, kind: Kind, task_states: Sequence[int] | None = None
     if not states:
         raise ValueError("task_states must hold at least one task, got none")
     part = copy.copy(benchmark)
+    part._train_tasks = part._test_tasks = []
     setattr(part, f"_{kind}_tasks", [tasks[i] for i in states])
-    setattr(part, "_test_tasks" if kind == "train" else "_train_tasks", [])
-    return BenchmarkPart(part, states, task_ids)
+    return BenchmarkPart(part, states, tuple(index[task.env_name] for task in tasks))
 
 
 class MetaWorldMTEnv(TaskListMTEnv):
@@ -67,10 +56,6 @@ class MetaWorldMTEnv(TaskListMTEnv):
     Args:
         benchmark: The name of a benchmark, or a `metaworld.Benchmark`.
         kind: ``"train"`` or ``"test"`` tasks.
-        env_name: The class of MT1 and ML1.
-        train_classes: The classes of CustomMT and CustomML.
-        test_classes: The test classes of CustomML.
-        num_goals: How many tasks per class, when ``benchmark`` is a name.
         seed: Determines the goals, and what the first reset that is given no seed is seeded with;
             ``None`` takes the goals of seed 0, and entropy for that reset.
         select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
@@ -80,8 +65,9 @@ class MetaWorldMTEnv(TaskListMTEnv):
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
         terminate_on_success: Whether a success ends the episode.
         max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
-        **settings: How the classes are built; the fields of
-            `mtwrappers.metaworld.class_env.SawyerSettings`.
+        **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
+            `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
+            the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
 
     Attributes:
         env: The `MetaWorldSetTaskEnv` that owns the tasks and their environments.
@@ -102,31 +88,19 @@ class MetaWorldMTEnv(TaskListMTEnv):
         benchmark: Any = "MT10",
         kind: Kind = "train",
         *,
-        env_name: str | None = None,
-        train_classes: Sequence[str] | None = None,
-        test_classes: Sequence[str] | None = None,
-        num_goals: int = 50,
         seed: int | None = None,
         select: SelectName | Strategy | None = None,
         task_states: Sequence[int] | None = None,
         sample_tasks_on_reset: bool = True,
         terminate_on_success: bool = False,
         max_episode_steps: int | None = None,
-        **settings: Any,
+        **options: Any,
     ) -> None:
-        if isinstance(benchmark, str):
-            benchmark = make_benchmark(
-                benchmark,
-                env_name=env_name,
-                train_classes=train_classes,
-                test_classes=test_classes,
-                seed=0 if seed is None else seed,
-                num_goals=num_goals,
-            )
+        benchmark = take_benchmark(benchmark, 0 if seed is None else seed, options)
         if not isinstance(benchmark, BenchmarkPart):
             benchmark = part_of(benchmark, kind, task_states)
         self.env = MetaWorldSetTaskEnv(
-            benchmark.benchmark, kind, max_episode_steps=max_episode_steps, **settings
+            benchmark.benchmark, kind, max_episode_steps=max_episode_steps, **options
         )
         self.tasks = self.env.tasks
         if select is None:
@@ -164,15 +138,10 @@ class MetaWorldMTEnv(TaskListMTEnv):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode; see the class for which task it is.
-
-        Args:
-            seed: Seeds the environment stream and the task stream.
-            options: ``{"task_state": s}`` switches to that task; ``{"resample_task": True}``
-                draws a new one. Never changed.
+        """Begins an episode; see the class for which task it is, and `TaskListMTEnv.reset`.
 
         Raises:
-            ValueError: If both options are given, there are others, or there is no such task.
+            ValueError: If there is no such task, or another option that speaks of tasks.
         """
         check_options(options, TASK_OPTIONS, "a Meta-World environment")
         return super().reset(seed=seed, options=options)

@@ -2,23 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
 
 import gymnasium
 from gymnasium.error import ResetNeeded
 
 from mtwrappers.checks import check_options, not_negative, positive
-from mtwrappers.metaworld.benchmarks import Kind, make_benchmark
-from mtwrappers.metaworld.class_env import METADATA, SawyerSettings, action_box, check_camera
-from mtwrappers.metaworld.class_envs import ClassEnvs, Wrapper
-from mtwrappers.metaworld.set_task_dict import (
-    BenchmarkTasks,
-    Layout,
-    SetTaskDict,
-    check_task,
+from mtwrappers.metaworld.benchmarks import Kind, take_benchmark
+from mtwrappers.metaworld.class_env import (
+    METADATA,
+    SawyerClassEnv,
+    SawyerSettings,
+    action_box,
+    check_camera,
 )
+from mtwrappers.metaworld.set_task_dict import BenchmarkTasks, Layout, SetTaskDict, check_task
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
+
+Env: TypeAlias = gymnasium.Env[Any, Any]
+Wrapper: TypeAlias = Callable[[Env, Any], Env]
 
 
 class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
@@ -38,15 +43,12 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             built; ``task`` is a `metaworld.Task`. All must end up with one observation space.
         add_env_onehot: Append a one-hot of the class. For the train tasks of multi-task
             benchmarks only.
-        env_name: The class of MT1 and ML1, when ``benchmark`` is a name.
-        train_classes: The classes of CustomMT and CustomML.
-        test_classes: The test classes of CustomML.
-        num_goals: How many tasks per class, when ``benchmark`` is a name.
         seed: Determines the benchmark's goals when it is a name, and the order of `sample_tasks`;
             ``None`` takes entropy.
         max_episode_steps: When to truncate, ``None`` for never.
-        **settings: How the classes are built; the fields of
-            `mtwrappers.metaworld.class_env.SawyerSettings`.
+        **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
+            `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
+            the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
 
     Raises:
         ValueError: If an argument is none of those, or they do not go together.
@@ -70,49 +72,38 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         wrapper: Wrapper | None = None,
         add_env_onehot: bool = False,
         *,
-        env_name: str | None = None,
-        train_classes: Sequence[str] | None = None,
-        test_classes: Sequence[str] | None = None,
-        num_goals: int = 50,
         seed: int | None = 0,
         max_episode_steps: int | None = 500,
-        **settings: Any,
+        **options: Any,
     ) -> None:
         if kind not in ("train", "test", None):
             raise ValueError(f"kind must be 'train', 'test' or None, got {kind!r}")
         if max_episode_steps is not None:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
-        self._envs = ClassEnvs(SawyerSettings(**settings), max_episode_steps, wrapper)
-        self.render_mode = self._envs.settings.render_mode
+        benchmark = take_benchmark(benchmark, seed, options)
+        self._settings = SawyerSettings(**options)
+        self.render_mode = self._settings.render_mode
+        self._max_episode_steps = max_episode_steps
         self._kind = kind
         self._wrapper = wrapper
+        self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
         self._task: SetTaskDict | None = None
-        self._env: gymnasium.Env[Any, Any] | None = None
+        self._env: Env | None = None
         self._reset_needed = True
         self.action_space = action_box()
-        name = benchmark if isinstance(benchmark, str) else None
-        if isinstance(benchmark, str):
-            benchmark = make_benchmark(
-                benchmark,
-                env_name=env_name,
-                train_classes=train_classes,
-                test_classes=test_classes,
-                seed=seed,
-                num_goals=num_goals,
-            )
         self._source: BenchmarkTasks | None = None
         if benchmark is not None:
-            self._source = BenchmarkTasks(benchmark, kind, bool(add_env_onehot), name)
+            self._source = BenchmarkTasks(benchmark, kind, bool(add_env_onehot))
             self._source.seed(seed)
             self._layout = self._source.layout
         elif add_env_onehot:
             raise ValueError("add_env_onehot needs a benchmark to know its classes, got None")
         else:
             self._layout = Layout(all_classes(), goals_visible=True, onehot=False)
-        check_camera(self._envs.settings, self._layout.classes)
+        check_camera(self._settings, self._layout.classes)
         self.observation_space = self._layout.space
         if self._source is not None and wrapper is not None:
-            _, env = self._envs.get(self.tasks[0], self._layout, None)
+            _, env = self._class_env(self.tasks[0], self._layout)
             self.observation_space = env.observation_space
 
     # The tasks.
@@ -150,7 +141,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     @property
     def envs_built(self) -> int:
         """How many classes have been built so far."""
-        return len(self._envs.built)
+        return len(self._built)
 
     def get_task(self) -> SetTaskDict | None:
         """The present task, or ``None`` before the first was set."""
@@ -197,7 +188,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._turn(task["inner"], layout)
         self._task = dict(task)
 
-    def turn_to(self, place: int) -> gymnasium.Env[Any, Any]:
+    def turn_to(self, place: int) -> Env:
         """Makes ``tasks[place]`` the present task; returns the environment that plays it."""
         if self._source is None:
             raise ValueError("turn_to needs a benchmark; this environment was made without")
@@ -238,11 +229,10 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Simulates an eightieth of a second.
+        """Simulates an eightieth of a second; see `SawyerClassEnv.step`.
 
         Raises:
             ResetNeeded: If the task was set and not reset since.
-            ValueError: If the action has another shape than ``(4,)`` or is not finite.
         """
         if self._reset_needed or self._env is None:
             raise ResetNeeded("call reset() after set_task() and before step()")
@@ -257,17 +247,17 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         """Closes every class that was built."""
-        self._envs.close()
+        with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
+            for _, env in self._built.values():
+                stack.callback(env.close)
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy builds its own simulations, on the same task, at its first reset.
-        return {**self.__dict__, "_env": None, "_reset_needed": True}
+        return {**self.__dict__, "_built": {}, "_env": None, "_reset_needed": True}
 
-    # How it is arranged.
-
-    def _turn(self, inner: Any, layout: Layout) -> gymnasium.Env[Any, Any]:
+    def _turn(self, inner: Any, layout: Layout) -> Env:
         """Turns to a task; whatever fails, it fails before anything is changed."""
-        bare, env = self._envs.get(inner, layout, self.observation_space)
+        bare, env = self._class_env(inner, layout)
         bare.set_task(inner)
         if layout is not self._layout:
             self._layout, self.observation_space = layout, layout.space
@@ -276,3 +266,27 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._env = env
         self._reset_needed = True
         return env
+
+    def _class_env(self, task: Any, layout: Layout) -> tuple[SawyerClassEnv, Env]:
+        """The environment of a `metaworld.Task`'s class, bare and wrapped, built on first use."""
+        name = task.env_name
+        if name in self._built:
+            return self._built[name]
+        bare = SawyerClassEnv(
+            name, layout.classes[name], layout.box, self._settings, self._max_episode_steps
+        )
+        env: Env = bare
+        if layout.onehot:
+            env = TaskOnehotWrapper(bare, list(layout.classes).index(name), len(layout.classes))
+        if self._wrapper is not None:
+            bare.set_task(task)
+            env = self._wrapper(env, task)
+            if not isinstance(env, gymnasium.Env):
+                raise TypeError(f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}")
+            if self._built and env.observation_space != self.observation_space:
+                raise ValueError(
+                    f"wrapper gives {name!r} the observation space {env.observation_space}, "
+                    f"expected {self.observation_space} as for the other classes"
+                )
+        self._built[name] = bare, env
+        return bare, env

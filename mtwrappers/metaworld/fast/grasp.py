@@ -1,4 +1,4 @@
-"""How a fast class looks at the grasp: the pads' contacts, and the reward for caging an object."""
+"""What a fast class looks at: a simulation's arrays, the pads' contacts, the grasp."""
 
 from __future__ import annotations
 
@@ -10,10 +10,32 @@ from metaworld.utils import reward_utils
 from numpy.typing import NDArray
 
 from mtwrappers.metaworld.fast.helpers import norm, tolerance
-from mtwrappers.metaworld.fast.views import Views
 
 _XZ = np.array([0, 2])
 _hamacher = reward_utils.hamacher_product
+
+
+class Views:
+    """Every array of a simulation that a step reads or writes, looked up once.
+
+    They are views, which stay current while it runs.
+    """
+
+    body: dict[str, NDArray[np.float64]]  # positions by name, each (3,), metres
+    site: dict[str, NDArray[np.float64]]
+    pads: tuple[int, int]  # the geoms of the left and of the right pad
+
+    def __init__(self, model: Any, data: Any) -> None:
+        self.data = data
+        self.body = {model.body(k).name: data.xpos[k] for k in range(model.nbody)}
+        self.site = {model.site(k).name: data.site_xpos[k] for k in range(model.nsite)}
+        self.hand = self.body["hand"]
+        self.right_claw, self.left_claw = self.body["rightclaw"], self.body["leftclaw"]
+        self.right_tip = self.site["rightEndEffector"]
+        self.left_tip = self.site["leftEndEffector"]
+        self.mocap_pos, self.mocap_quat = data.mocap_pos, data.mocap_quat
+        self.ctrl = data.ctrl
+        self.pads = model.geom("leftpad_geom").id, model.geom("rightpad_geom").id
 
 
 class Grasp(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types

@@ -15,11 +15,10 @@ import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.fast.grasp import Grasp
+from mtwrappers.metaworld.fast.grasp import Grasp, Views
 from mtwrappers.metaworld.fast.helpers import clip, norm
 from mtwrappers.metaworld.fast.memory import compiled_model
 from mtwrappers.metaworld.fast.snapshots import Snapshots
-from mtwrappers.metaworld.fast.views import Views
 
 _QUAT = np.array([1.0, 0.0, 1.0, 0.0])
 _mj_step, _mj_forward, _mj_rne = mujoco.mj_step, mujoco.mj_forward, mujoco.mj_rnePostConstraint
