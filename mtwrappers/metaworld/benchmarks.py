@@ -129,12 +129,13 @@ def _classes(
     test_classes: Sequence[str] | None,
 ) -> tuple[Classes, Classes]:
     """The train and the test classes."""
+    custom = name in ("CustomMT", "CustomML")
+    given = {"env_name": env_name, "train_classes": train_classes, "test_classes": test_classes}
     takes = {
         "env_name": name in ("MT1", "ML1"),
-        "train_classes": name in ("CustomMT", "CustomML"),
+        "train_classes": custom,
         "test_classes": name == "CustomML",
     }
-    given = {"env_name": env_name, "train_classes": train_classes, "test_classes": test_classes}
     for argument, value in given.items():
         if value is not None and not takes[argument]:
             raise ValueError(f"{name} takes no {argument}, got {value!r}")
@@ -143,9 +144,8 @@ def _classes(
     if takes["env_name"]:
         one = _by_name([DEFAULT_CLASS if env_name is None else env_name])
         return one, one if name == "ML1" else ()
-    if takes["train_classes"]:
-        train = _by_name(train_classes or ())
-        test = _by_name(test_classes or ()) if name == "CustomML" else ()
+    if custom:
+        train, test = _by_name(train_classes), _by_name(test_classes)
         both = sorted({name for name, _ in train} & {name for name, _ in test})
         if both:
             raise ValueError(f"test classes must not be train classes, got {both} in both")
@@ -156,8 +156,8 @@ def _classes(
     return _by_name(table), ()
 
 
-def _by_name(names: Iterable[str]) -> Classes:
-    return tuple(classes_by_name(names).items())
+def _by_name(names: Iterable[str] | None) -> Classes:
+    return () if names is None else tuple(classes_by_name(names).items())
 
 
 @functools.lru_cache(maxsize=8)

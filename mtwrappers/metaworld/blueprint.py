@@ -2,11 +2,10 @@
 
 The first has the class's spaces and draws its goals, and no model is compiled.
 
-Meta-World draws a benchmark's goals by resetting a simulated environment a hundred times a class,
+Meta-World draws a benchmark's goals by resetting a simulated environment a hundred times per class,
 though a goal depends on random numbers and on a few distances between them alone. Here the class's
 own ``__init__`` and ``reset_model`` run over a simulation in which every position is zero. Python's
 method resolution does the rest: `_NoSimulation` stands between the class and `SawyerXYZEnv`.
-Tests compare the goals of all classes with those of Meta-World.
 """
 
 from __future__ import annotations

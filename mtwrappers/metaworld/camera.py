@@ -23,16 +23,7 @@ _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
 def find_camera(name: str | None, index: int | None, cameras: Sequence[str] = CAMERAS) -> int:
-    """The index of a camera, -1 for the free camera.
-
-    Args:
-        name: The camera's name; ``None`` leaves it to ``index``.
-        index: Its index; ``None`` and -1 mean the free camera.
-        cameras: The names of the model's cameras.
-
-    Raises:
-        ValueError: If there is no such camera; the message lists the cameras.
-    """
+    """The index of a model's camera by its name or index, -1 for the free camera."""
     if name is not None:
         if name not in cameras:
             raise ValueError(f"camera_name must be one of {list(cameras)} or None, got {name!r}")
@@ -48,18 +39,9 @@ def find_camera(name: str | None, index: int | None, cameras: Sequence[str] = CA
 
 
 class Camera:
-    """A camera of one model.
+    """A camera of one model, by its name or index; the free camera (see `aim`) is -1, or neither.
 
-    Args:
-        model: The compiled model, a `mujoco.MjModel`.
-        name: A camera of the model, such as ``"corner2"``.
-        index: The same by its index. -1, or neither, is the free camera: see `aim`.
-        width: Width of a frame in pixels.
-        height: Height of a frame in pixels.
-        upright: Whether to turn the frames of a camera that hangs upside down.
-
-    Raises:
-        ValueError: If the model has no such camera.
+    ``upright`` turns the frames, of ``width`` and ``height`` pixels, of one that hangs upside down.
     """
 
     def __init__(
@@ -75,7 +57,6 @@ class Camera:
         found = find_camera(name, index, [model.camera(i).name for i in range(model.ncam)])
         self._model = model
         self._is_free = found == FREE
-        self._aimed = False
         self._view = mujoco.MjvCamera()
         self._view.distance = model.stat.extent
         self._turned = False
@@ -97,21 +78,13 @@ class Camera:
 
         Gymnasium does so once, at the first frame. Here it is done when an episode begins, so that
         a frame depends on its episode alone.
-
-        Args:
-            data: The simulation, a `mujoco.MjData` of the model. It is not changed.
         """
         if self._is_free:
             self._take(data)
             self._view.lookat[:] = np.median(self._data.geom_xpos, axis=0)
-        self._aimed = True
 
     def frame(self, data: Any, mode: Literal["rgb_array", "depth_array", "rgbd_tuple"]) -> Any:
-        """Draws the present state.
-
-        Args:
-            data: The simulation, a `mujoco.MjData` of the model. It is not changed.
-            mode: What to return.
+        """Draws the present state of a `mujoco.MjData`, which is not changed.
 
         Returns:
             For ``"rgb_array"``, colours, ``(height, width, 3)`` uint8; for ``"depth_array"``, the
@@ -123,8 +96,6 @@ class Camera:
             RuntimeError: If this process was forked from one that had drawn frames.
         """
         canvas = canvas_of_this_thread()
-        if not self._aimed:
-            self.aim(data)
         self._take(data)
         mujoco.mjv_updateScene(
             self._model,
@@ -137,7 +108,7 @@ class Camera:
         )
         if self._canvas is not canvas:
             self.close()
-        images: dict[str, Any] = {}
+        images: list[Any] = []
         with canvas:
             if self._canvas is None:
                 self._canvas, self._drawing = canvas, canvas.add(self._model)
@@ -145,15 +116,15 @@ class Camera:
                 self._drop = weakref.finalize(self, canvas.unused.append, self._drawing)
                 self._drop.atexit = False
             if mode != "depth_array":
-                images["rgb_array"] = canvas.colours(self._drawing, self._scene, self._rect)
+                images.append(canvas.colours(self._drawing, self._scene, self._rect))
             if mode != "rgb_array":
-                images["depth_array"] = canvas.depth(self._drawing, self._scene, self._rect)
+                images.append(canvas.depth(self._drawing, self._scene, self._rect))
         # OpenGL's first row is the lowest.
-        turned = {
-            key: np.ascontiguousarray(image[:, ::-1] if self._turned else image[::-1])
-            for key, image in images.items()
-        }
-        return tuple(turned.values()) if mode == "rgbd_tuple" else turned[mode]
+        turned = [
+            np.ascontiguousarray(image[:, ::-1] if self._turned else image[::-1])
+            for image in images
+        ]
+        return tuple(turned) if mode == "rgbd_tuple" else turned[0]
 
     def close(self) -> None:
         """Frees what OpenGL holds for this camera, and nothing else. A next frame begins anew."""

@@ -36,6 +36,13 @@ RENDER_MODES = ("rgb_array", "depth_array", "rgbd_tuple")
 # "human" is left to Gymnasium's HumanRendering, which make() applies: the window of the upstream
 # classes needs a display at construction.
 METADATA: dict[str, Any] = {"render_modes": list(RENDER_MODES), "render_fps": 80}
+# The values of those settings that have but a few.
+_KNOWN: dict[str, tuple[Any, ...]] = {
+    "reward_function_version": ("v1", "v2"),
+    "render_mode": (*RENDER_MODES, None),
+    "upright": (True, False),
+    "fast": ("auto", True, False),
+}
 
 
 @dataclass(frozen=True)
@@ -68,15 +75,11 @@ class SawyerSettings:
     fast: Fast = "auto"
 
     def __post_init__(self) -> None:
-        if self.reward_function_version not in ("v1", "v2"):
-            raise ValueError(
-                "reward_function_version must be 'v1' or 'v2', got "
-                f"{self.reward_function_version!r}"
-            )
-        if self.render_mode is not None and self.render_mode not in RENDER_MODES:
-            raise ValueError(
-                f"render_mode must be one of {list(RENDER_MODES)} or None, got {self.render_mode!r}"
-            )
+        for name, known in _KNOWN.items():
+            value = getattr(self, name)
+            if value not in known:
+                expected = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+                raise ValueError(f"{name} must be {expected}, got {value!r}")
         if self.camera_name is not None and self.camera_id is not None:
             raise ValueError(
                 "give camera_name or camera_id, not both; got "
@@ -84,18 +87,10 @@ class SawyerSettings:
             )
         positive(self.width, "width")
         positive(self.height, "height")
-        if self.upright not in (True, False):
-            raise ValueError(f"upright must be True or False, got {self.upright!r}")
-        if self.fast not in ("auto", True, False):
-            raise ValueError(f"fast must be 'auto', True or False, got {self.fast!r}")
 
 
 def check_camera(settings: SawyerSettings, classes: Mapping[str, type[Any]]) -> None:
-    """Checks that Meta-World's models have the camera.
-
-    Raises:
-        ValueError: If they have not.
-    """
+    """Raises `ValueError` unless Meta-World's models have the camera."""
     # Of other classes the cameras are known when they are built.
     if set(classes.values()) <= set(all_classes().values()):
         from mtwrappers.metaworld.camera import find_camera
@@ -137,15 +132,7 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
 
 
 class SawyerClassEnv(gymnasium.Env[Any, Any]):
-    """One Sawyer class: plain Python scalars, checked actions, the same info keys everywhere.
-
-    Args:
-        name: The class's name, such as ``"reach-v3"``.
-        cls: The Sawyer class.
-        observation_space: The space to declare; see `observation_box`.
-        settings: How to build it.
-        max_episode_steps: When to truncate, ``None`` for never.
-    """
+    """One Sawyer class: plain Python scalars, checked actions, the same info keys everywhere."""
 
     metadata = METADATA
 
@@ -164,7 +151,18 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self.sawyer = class_to_build(cls, settings.fast)(
             reward_function_version=settings.reward_function_version
         )
-        self._camera = None if settings.render_mode is None else self._make_camera(settings)
+        self._camera: Any = None
+        if settings.render_mode is not None:
+            from mtwrappers.metaworld.camera import Camera
+
+            self._camera = Camera(
+                self.sawyer.model,
+                name=settings.camera_name,
+                index=settings.camera_id,
+                width=settings.width,
+                height=settings.height,
+                upright=settings.upright,
+            )
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._reset_needed = True
 
@@ -191,8 +189,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
         Raises:
             ResetNeeded: If no episode is under way.
-            ValueError: If the action has another shape than ``(4,)``, or is not finite. MuJoCo
-                would silently reset the simulation.
+            ValueError: If the action has another shape than ``(4,)``, or is not finite, upon which
+                MuJoCo would silently reset the simulation.
         """
         if self._reset_needed:
             raise ResetNeeded(f"{self.name}: call reset() before step()")
@@ -212,16 +210,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         return obs, float(reward), False, bool(truncated), info
 
     def render(self) -> Any:
-        """Draws the present state; see `mtwrappers.metaworld.camera.Camera.frame`.
-
-        Returns:
-            Colours, ``(height, width, 3)`` uint8; depth in metres, ``(height, width)`` float32; or
-            both, as the render mode says. ``None`` without a render mode.
-
-        Raises:
-            DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
-            RuntimeError: If this process was forked from one that had drawn frames.
-        """
+        """Draws the present state, as the render mode says; see `mtwrappers.metaworld.camera`."""
         if self._camera is None:
             gymnasium.logger.warn(
                 f"{self.name}: there is nothing to render without a render_mode; make the "
@@ -235,15 +224,3 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         if self._camera is not None:
             self._camera.close()
         self.sawyer.close()
-
-    def _make_camera(self, settings: SawyerSettings) -> Any:
-        from mtwrappers.metaworld.camera import Camera
-
-        return Camera(
-            self.sawyer.model,
-            name=settings.camera_name,
-            index=settings.camera_id,
-            width=settings.width,
-            height=settings.height,
-            upright=settings.upright,
-        )

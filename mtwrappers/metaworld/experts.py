@@ -13,14 +13,10 @@ from mtwrappers.metaworld.class_env import OBS_SIZE
 
 
 def expert(class_name: str) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float32]]:
-    """The scripted expert of a class, such as ``"reach-v3"``.
+    """The scripted expert of a class: ``act(obs, goal) -> action``.
 
-    Returns:
-        ``act(obs, goal) -> action``: ``obs`` has shape ``(39 + anything,)`` and ``goal`` ``(3,)``
-        in metres, which takes the place of the observation's own. The action has shape ``(4,)``.
-
-    Raises:
-        ValueError: If there is no expert of that name.
+    ``obs`` is ``(39 + anything,)``, ``goal`` ``(3,)`` in metres, which takes the place of the
+    observation's own, and the action ``(4,)``.
     """
     policies = import_extra("metaworld.policies", "metaworld").ENV_POLICY_MAP
     if class_name not in policies:

@@ -60,18 +60,7 @@ def fast_class(cls: Any) -> type[Any]:
 
 
 def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
-    """``cls`` or its fast subclass.
-
-    Args:
-        cls: A Sawyer class.
-        fast: ``True`` takes the fast class and ``False`` the stock one; ``"auto"`` takes the fast
-            one where it is verified. Your own classes are always taken as they are.
-
-    Raises:
-        ValueError: If ``fast`` is neither ``"auto"`` nor a bool.
-    """
-    if fast not in ("auto", True, False):
-        raise ValueError(f"fast must be 'auto', True or False, got {fast!r}")
+    """``cls`` or its fast subclass, which ``"auto"`` takes where it is verified."""
     if fast is True or (fast == "auto" and is_upstream(cls) and _is_verified()):
         return fast_class(cls)
     return cls

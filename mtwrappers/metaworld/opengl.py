@@ -60,11 +60,7 @@ def gl_works(name: str) -> bool:
 
 
 class Drawing:
-    """What OpenGL holds of one model. It is made and freed while its context is current.
-
-    Args:
-        model: The compiled model, a `mujoco.MjModel`.
-    """
+    """What OpenGL holds of one model. It is made and freed while its context is current."""
 
     def __init__(self, model: Any) -> None:
         quality = model.vis.quality
@@ -87,11 +83,7 @@ class Drawing:
 
 
 class Canvas:
-    """The OpenGL context of a thread, and the drawings in it; current inside a ``with`` block.
-
-    Raises:
-        DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
-    """
+    """The OpenGL context of a thread, and the drawings in it; current inside a ``with`` block."""
 
     def __init__(self) -> None:
         name = os.environ.get("MUJOCO_GL", "").lower().strip() or _default_gl()
@@ -181,12 +173,7 @@ class Canvas:
 
 
 def canvas_of_this_thread() -> Canvas:
-    """The canvas of this thread, made on first use.
-
-    Raises:
-        DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
-        RuntimeError: If this process was forked from one that had drawn frames.
-    """
+    """The canvas of this thread, made on first use; not in a fork of a process that has drawn."""
     global _drawing_process
     if not _owns_contexts():
         raise RuntimeError(

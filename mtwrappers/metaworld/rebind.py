@@ -11,27 +11,17 @@ from typing import Any
 
 
 def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
-    """A copy of ``function`` in which the global ``names`` have these values.
-
-    Args:
-        function: A function of Meta-World.
-        names: The values of names that the function's module defines; others are left out, so
-            that a copy never sees a name that the original would not.
-    """
-    return _copy(function, {k: v for k, v in names.items() if k in function.__globals__})
-
-
-def _copy(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+    """A copy of ``function`` in which those of ``names`` that its module defines mean these."""
     # A decorated function holds the one that does the work in a cell.
     closure = function.__closure__ and tuple(
-        CellType(_copy(cell.cell_contents, names))
+        CellType(with_globals(cell.cell_contents, names))
         if isinstance(cell.cell_contents, FunctionType)
         else cell
         for cell in function.__closure__
     )
     copy = FunctionType(
         function.__code__,
-        {**function.__globals__, **names},
+        {name: names.get(name, value) for name, value in function.__globals__.items()},
         function.__name__,
         function.__defaults__,
         closure,

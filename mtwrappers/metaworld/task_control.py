@@ -16,21 +16,13 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
     """The methods of Meta-World's own wrappers, under their names, around a whole environment.
 
     The outermost wrapper, so that a new task also begins a new episode of the wrappers below.
-
-    Args:
-        env: A `MetaWorldMTEnv`, wrapped or not.
-        checkpoint_id: What tells this environment's checkpoint from the others'.
+    ``checkpoint_id`` tells this environment's checkpoint from the others'.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], checkpoint_id: str) -> None:
         super().__init__(env)
         self.checkpoint_id = checkpoint_id
-
-    @property
-    def _mt_env(self) -> MetaWorldMTEnv:
-        unwrapped = self.unwrapped
-        assert isinstance(unwrapped, MetaWorldMTEnv)
-        return unwrapped
+        self._mt_env: MetaWorldMTEnv = env.unwrapped  # type: ignore[assignment]
 
     @property
     def task_name(self) -> str:

@@ -11,11 +11,7 @@ from mtwrappers._extras import import_extra
 
 
 def metaworld() -> Any:
-    """The module ``metaworld``.
-
-    Raises:
-        DependencyNotInstalled: If it is not installed; the message names the extra.
-    """
+    """The module ``metaworld``, or an error that names the extra that it comes with."""
     return import_extra("metaworld", "metaworld")
 
 
@@ -32,11 +28,7 @@ def is_upstream(cls: type[Any]) -> bool:
 
 
 def classes_by_name(names: Iterable[str]) -> dict[str, type[Any]]:
-    """The Sawyer classes of these names, in this order.
-
-    Raises:
-        ValueError: If there are none, one comes twice, or one does not exist.
-    """
+    """The Sawyer classes of these names, in this order; they must exist and differ."""
     if isinstance(names, str):
         raise ValueError(f"expected a list of class names, got the string {names!r}")
     wanted, known = list(names), all_classes()

@@ -20,23 +20,14 @@ from mtwrappers.metaworld.upstream import all_classes
 
 @dataclass(frozen=True)
 class Extent:
-    """How much to compare.
+    """How much to compare: which of Meta-World's reward functions, which actions, and so on."""
 
-    Args:
-        tasks: How many tasks a class, each with a first reset.
-        steps: How many steps an episode.
-        reward_versions: Of Meta-World's reward functions.
-        goals_visible: Whether observations show goals.
-        policies: ``"expert"`` and ``"random"`` actions.
-        seed: Determines goals and random actions.
-    """
-
-    tasks: int
-    steps: int
+    tasks: int  # per class, each with a first reset
+    steps: int  # per episode
     reward_versions: tuple[str, ...] = ("v2", "v1")
     goals_visible: tuple[bool, ...] = (True, False)
     policies: tuple[str, ...] = ("expert", "random")
-    seed: int = 0
+    seed: int = 0  # of goals and random actions
 
 
 QUICK = Extent(tasks=1, steps=40)
@@ -46,13 +37,7 @@ FULL = Extent(tasks=3, steps=500)
 def verify(
     extent: Extent, names: Sequence[str] | None = None, workers: int = 1
 ) -> Iterator[tuple[str, str | None]]:
-    """Compares classes; yields each name with its first difference, or ``None``.
-
-    Args:
-        extent: How much to compare.
-        names: Which classes; all by default.
-        workers: How many processes.
-    """
+    """Compares classes, by default all; yields each name with its first difference, or ``None``."""
     names = list(all_classes()) if names is None else list(names)
     if workers == 1:
         for name in names:
@@ -102,34 +87,29 @@ def _compare_episode(
             action = act(obs, stock._target_pos)
         else:
             action = rng.uniform(-1, 1, 4).astype(np.float32)
-        expected, actual = stock.step(action), fast.step(action)
-        obs = expected[0]
-        difference = _difference(expected, actual)
-        if difference is None and state(stock) != state(fast):
-            difference = "the simulation's state differs"
-        if difference is not None:
-            return f"step {t}: {difference}"
+        returned = stock.step(action)
+        obs, expected, actual = returned[0], _named(returned), _named(fast.step(action))
+        if list(expected) != list(actual):
+            return f"step {t}: info has {sorted(actual)}, expected {sorted(expected)}"
+        for name, value in expected.items():
+            if _bits(value) != _bits(actual[name]):
+                return f"step {t}: {name} {actual[name]!r}, expected {value!r}"
+        if state(stock) != state(fast):
+            return f"step {t}: the simulation's state differs"
     return None
 
 
-def _difference(expected: Any, actual: Any) -> str | None:
-    if expected[0].tobytes() != actual[0].tobytes() or expected[0].dtype != actual[0].dtype:
-        return f"observation {actual[0]}, expected {expected[0]}"
-    for what, one, two in zip(
-        ("reward", "terminated", "truncated"), expected[1:4], actual[1:4], strict=True
-    ):
-        if _bits(one) != _bits(two):
-            return f"{what} {two!r}, expected {one!r}"
-    if list(expected[4]) != list(actual[4]):
-        return f"info has {sorted(actual[4])}, expected {sorted(expected[4])}"
-    for key, value in expected[4].items():
-        if _bits(value) != _bits(actual[4][key]):
-            return f"info[{key!r}] {actual[4][key]!r}, expected {value!r}"
-    return None
+def _named(returned: Any) -> dict[str, Any]:
+    """What a step returned, by names."""
+    names = ("observation", "reward", "terminated", "truncated")
+    infos = {f"info[{key!r}]": value for key, value in returned[4].items()}
+    return {**dict(zip(names, returned, strict=False)), **infos}
 
 
-def _bits(value: Any) -> bytes:
-    return np.float64(value).tobytes()
+def _bits(value: Any) -> tuple[str, bytes]:
+    # Numbers of any kind are equal where their values are; arrays only of one dtype.
+    array = np.asarray(value) if isinstance(value, np.ndarray) else np.float64(value)
+    return str(array.dtype), array.tobytes()
 
 
 def state(env: Any) -> bytes:

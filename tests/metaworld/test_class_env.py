@@ -176,7 +176,7 @@ def test_the_reward_function_version_reaches_the_class():
         ),
         (
             {"render_mode": "ansi"},
-            r"render_mode must be one of \['rgb_array', 'depth_array', 'rgbd_tuple'\] or None",
+            "render_mode must be 'rgb_array', 'depth_array', 'rgbd_tuple' or None, got 'ansi'",
         ),
         (
             {"camera_name": "corner", "camera_id": 1},
@@ -185,6 +185,9 @@ def test_the_reward_function_version_reaches_the_class():
         ({"width": 0}, "width must be a positive integer, got 0"),
         ({"height": 2.5}, r"height must be a positive integer, got 2\.5"),
         ({"upright": "no"}, "upright must be True or False, got 'no'"),
+        ({"fast": "yes"}, "fast must be 'auto', True or False, got 'yes'"),
+        ({"fast": None}, "fast must be 'auto', True or False, got None"),
+        ({"fast": 2}, "fast must be 'auto', True or False, got 2"),
     ],
 )
 def test_settings_that_do_not_exist_are_refused(settings, message):

@@ -233,3 +233,18 @@ def test_the_model_of_an_environment_goes_with_its_last_reference(compiles, task
         gc.enable()
     fast_class(NAME)()
     assert len(compiles) == 2
+
+
+def test_memory_is_read_and_written_wherever_its_first_part_lies():
+    words = np.arange(64.0)
+    address = words.ctypes.data
+    low, high = (address + 8, address + 24), (address + 400, address + 416)
+    for first, rest in ((low, high), (high, low)):
+        part = memory.Memory(words, first, rest)
+        saved = part.save()
+        assert part.runs[0].ctypes.data == first[0]
+        words[[2, 51]] += 1
+        assert not part.equals(saved)
+        part.restore(saved)
+        assert part.equals(saved)
+        assert words.tolist() == list(range(64))

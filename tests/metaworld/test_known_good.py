@@ -132,9 +132,3 @@ with warnings.catch_warnings(record=True) as caught:
 print(len(caught))
 """
     assert run_python(code) == "1"
-
-
-@pytest.mark.parametrize("fast", ["yes", None, 2])
-def test_fast_is_one_of_three(fast):
-    with pytest.raises(ValueError, match=f"fast must be 'auto', True or False, got {fast!r}"):
-        class_to_build(REACH, fast)

@@ -141,6 +141,21 @@ def move_a_vertex(env):
     lid[lid[:, 2].argmin(), 2] -= 0.05
 
 
+def test_a_mesh_that_was_edited_while_it_touched_nothing_is_noticed_when_it_does():
+    (task,) = tasks_of("box-close-v3", 1)
+    fast, stock = envs = fast_class("box-close-v3")(), all_classes()["box-close-v3"]()
+    for env in envs:
+        model = env.model
+        touching = model.geom_contype.copy()
+        model.geom_contype[model.geom_dataid == model.mesh("boxtop").id] = 0
+        model.geom_conaffinity[:] = model.geom_contype
+        plain = reset(env, task)[:2]
+        move_a_vertex(env)
+        assert reset(env)[:2] == plain
+        model.geom_contype[:] = model.geom_conaffinity[:] = touching
+    assert reset(fast)[:2] == reset(stock)[:2] != plain
+
+
 def forget_bounds(env):
     env.model.bvh_aabb[: env.model.body_bvhnum.sum()] = 0
 

@@ -57,8 +57,6 @@ class FastSawyer(Grasp):
         return self._views.site[site_name].copy()
 
     def _set_pos_site(self, name: str, pos: NDArray[Any]) -> None:
-        assert isinstance(pos, np.ndarray)
-        assert pos.ndim == 1
         self._views.site[name][:] = pos[:3]
 
     @property
@@ -119,19 +117,11 @@ class FastSawyer(Grasp):
         # np.clip keeps the bits of whatever lies between.
         obs[3] = apart if 0.0 <= apart <= 1.0 else np.clip(apart, 0.0, 1.0)
         pos, quat = self._get_pos_objects(), self._get_quat_objects()
-        n, m = len(pos), len(quat)
-        if n == 3 and m == 4:
-            obs[4:7] = pos
-            obs[7:11] = quat
-            return obs
-        assert n % 3 == 0
-        assert m % 4 == 0
         at = 4
-        for k in range(min(n // 3, m // 4)):
+        for k in range(len(pos) // 3):  # one or two objects
             obs[at : at + 3] = pos[3 * k : 3 * k + 3]
             obs[at + 3 : at + 7] = quat[4 * k : 4 * k + 4]
             at += 7
-        assert at == 4 + n + m
         return obs
 
     def _get_obs(self) -> NDArray[np.float64]:
