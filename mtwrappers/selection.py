@@ -146,7 +146,8 @@ class TaskSelector:
         self._strategy = copy.deepcopy(strategy)
         self._num_tasks = num_tasks
         self._last: int | None = None
-        self.history = TaskHistory(num_tasks, groups) if _wants_history(strategy) else None
+        sees = "history" in inspect.signature(strategy).parameters
+        self.history = TaskHistory(num_tasks, groups) if sees else None
 
     def reset(self) -> None:
         """Starts over, as if nothing had been drawn."""
@@ -191,10 +192,3 @@ class TaskSelector:
     def _ask(self, method: str, *args: Any) -> Any:
         """Calls a method of the strategy, if it has it."""
         return getattr(self._strategy, method, lambda *_: None)(*args)
-
-
-def _wants_history(strategy: Strategy) -> bool:
-    try:
-        return "history" in inspect.signature(strategy).parameters
-    except ValueError:  # a function of a C extension, which has no signature to show
-        return False

@@ -20,7 +20,6 @@ from gymnasium.wrappers.vector import ClipReward
 import mtwrappers.testing
 from mtwrappers.cli.main import main
 from mtwrappers.evaluation import Episode, EvaluationResult
-from mtwrappers.processors.returns import discounted_sums
 from tests.fakes import CountingEnv, counting_makers
 from tests.vector.fakes import EXECUTORS
 
@@ -54,7 +53,7 @@ class Odd(CountingEnv):
 def do(thing, *calls):
     """Makes calls of a thing, one after another."""
     for call in calls:
-        eval(f"thing.{call}", {**NAMES, "thing": thing})
+        eval(f"thing.{call}", {**globals(), **NAMES, "thing": thing})
 
 
 def cli(*args):
@@ -86,14 +85,8 @@ RESULT = EvaluationResult([Episode("a", 0, 1.0, 3)])
 NAMES = {
     **{name: getattr(mtwrappers, name) for name in mtwrappers.__all__},
     **vars(mtwrappers.testing),
-    **{f.__name__: f for f in (cli, discounted_sums, do, judged, partial, processed, sampler)},
-    **{
-        c.__name__: c
-        for c in (ClipReward, CountingEnv, Discrete, EvaluationResult, Odd, SyncVectorEnv)
-    },
-    **{"np": np, "gymnasium": gymnasium, "mtwrappers": mtwrappers, "threading": threading},
-    **{"NAN": NAN, "INF": INF, "PATH": PATH, "RESULT": RESULT, "THIS": __file__},
-    "adapts": SimpleNamespace(adapt=print, get_actions=print),
+    **{c.__name__: c for c in (ClipReward, Discrete, SyncVectorEnv, threading)},
+    **{"THIS": __file__, "adapts": SimpleNamespace(adapt=print, get_actions=print)},
     "counting": counting_makers,
     "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
     "multi": partial(mtwrappers.MultiEnvWrapper, counting_makers(2)),
@@ -435,7 +428,7 @@ def check(line, **names):
     call, says = line.split(" -> ")
     raised = None
     try:
-        eval(call, {**NAMES, **names})
+        eval(call, {**globals(), **NAMES, **names})
     except Exception as exc:
         raised = exc
     said = f"{type(raised).__name__}: {raised}"
@@ -500,13 +493,17 @@ def test_what_adapters_cannot_use_is_named(line, adapt):
     check(line, adapt=adapt)
 
 
-@lines(SB3)
-def test_odd_uses_of_a_vec_env_are_named_and_leave_it_usable(line):
+@pytest.fixture(scope="module")
+def venv():
     pytest.importorskip("stable_baselines3")
-    venv = mtwrappers.as_sb3_vec_env(NAMES["three"]())
+    with contextlib.closing(mtwrappers.as_sb3_vec_env(NAMES["three"]())) as venv:
+        yield venv
+
+
+@lines(SB3)
+def test_odd_uses_of_a_vec_env_are_named_and_leave_it_usable(line, venv):
     venv.reset()
     check(line, venv=venv)
     venv.reset()
     assert venv.step(np.zeros(3, np.int64))[1].tolist() == [1, 1, 1]
     assert venv.get_attr("first") == [0, 100, 200]
-    venv.close()
