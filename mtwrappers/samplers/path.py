@@ -24,6 +24,7 @@ included, and arrays that differ in ``T`` alone.
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -103,19 +104,15 @@ def _joined(values: Sequence[Any], lengths: list[int], name: str, what: str) -> 
             key: _joined([value[key] for value in values], lengths, f"{name}[{key!r}]", what)
             for key in first
         }
-    try:
-        joined = np.concatenate(values)
-        fits = list(map(len, values)) == lengths
-    except (TypeError, ValueError):
-        fits = False
-    if not fits:
-        for i, (value, length) in enumerate(zip(values, lengths, strict=True)):
-            if np.shape(value) != (expected := (length, *np.shape(first)[1:])):
-                raise ValueError(
-                    f"{name} of path {i} of {what} must have shape {expected}, got "
-                    f"{np.shape(value)}"
-                )
-    return joined
+    with contextlib.suppress(TypeError, ValueError):
+        if list(map(len, values)) == lengths:
+            return np.concatenate(values)
+    for i, (value, length) in enumerate(zip(values, lengths, strict=True)):
+        if np.shape(value) != (expected := (length, *np.shape(first)[1:])):
+            raise ValueError(
+                f"{name} of path {i} of {what} must have shape {expected}, got {np.shape(value)}"
+            )
+    return np.concatenate(values)  # with NumPy's word for what else is wrong
 
 
 def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, what: str) -> None:

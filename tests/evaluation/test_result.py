@@ -125,26 +125,18 @@ def test_another_file_is_refused(tmp_path):
                 kind.load(path)
 
 
-def test_a_plot_shows_success_and_where_there_is_none_the_return(tmp_path):
-    result().plot(tmp_path / "success.png", "Title")
-    EvaluationResult(episodes("a", [1, 2, 3])).plot(tmp_path / "return.png")
-    for name in ("success.png", "return.png"):
-        pixels = imageio.imread(tmp_path / name)
+def test_a_plot_shows_success_or_the_return_and_that_the_evaluation_was_interrupted(tmp_path):
+    def drawn(made, *texts):
+        made.plot(tmp_path / "plot.png", *texts)
+        pixels = imageio.imread(tmp_path / "plot.png")
         assert pixels.shape[1] == 960
-    # In the colour of the bars: half of the axes for a return of 2 out of about 2.1.
-    blue = np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1)
-    assert blue.sum() > 10_000
+        bars = np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum()
+        return bars, (pixels[-60:, :, 0] < 128).sum()
 
-
-def test_a_plot_can_say_that_the_evaluation_was_interrupted(tmp_path):
-    """In a line of its own, which leaves less room for the axes."""
-
-    def bars(name, note):
-        result().plot(tmp_path / name, "Title", note)
-        pixels = imageio.imread(tmp_path / name)
-        blue = np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1)
-        return blue.sum(), (pixels[-60:, :, 0] < 128).sum()
-
-    (plain, ink), (noted, more) = bars("a.png", ""), bars("b.png", "interrupted: 7 of 50 episodes")
-    assert noted < plain
+    # Half of the axes for a return of 2 out of about 2.1.
+    assert drawn(EvaluationResult(episodes("a", [1, 2, 3])))[0] > 10_000
+    # A note has a line of its own, which leaves less room for the axes.
+    plain, ink = drawn(result(), "Title")
+    noted, more = drawn(result(), "Title", "interrupted: 7 of 50 episodes")
+    assert 0 < noted < plain
     assert more > ink

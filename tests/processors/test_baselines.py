@@ -41,11 +41,6 @@ def test_zero_is_zero():
     baseline.set_params(None)
 
 
-@pytest.mark.parametrize("baseline_type", [ZeroBaseline, LinearFeatureBaseline, LinearTimeBaseline])
-def test_promps_trainer_may_log_diagnostics(baseline_type):
-    assert baseline_type().log_diagnostics([make_path([1])], prefix="Step_0-") is None
-
-
 @linear
 def test_before_the_first_fit_the_prediction_is_zero(baseline_type):
     baseline = baseline_type()
@@ -69,23 +64,6 @@ def test_the_fit_is_the_ridge_formula(baseline_type, reg_coeff):
         np.testing.assert_allclose(baseline.predict(path), expected, rtol=1e-7, atol=1e-7)
 
 
-def test_a_time_baseline_fits_what_grows_with_time_and_does_not_look_at_observations():
-    target = np.arange(50.0)
-    baseline = LinearTimeBaseline(1e-9)
-    baseline.fit([make_path(np.zeros(50), returns=target)])
-    # The regularisation, as small as it is, keeps it from being exact.
-    np.testing.assert_allclose(baseline.predict(make_path(np.ones(50))), target, atol=1e-3)
-
-
-def test_a_feature_baseline_fits_squares_of_observations():
-    obs = np.linspace(-3, 3, 30)
-    path = make_path(np.zeros(30), obs=[*obs, 0.0], returns=2 * obs**2 - obs + 5)
-    baseline = LinearFeatureBaseline(1e-9)
-    baseline.fit([path])
-    # As above.
-    np.testing.assert_allclose(baseline.predict(path), path["returns"], atol=1e-5)
-
-
 def test_observations_are_clipped_to_ten():
     baseline = LinearFeatureBaseline()
     baseline.fit(targets_of(random_paths(3)))
@@ -95,8 +73,7 @@ def test_observations_are_clipped_to_ten():
     assert not np.array_equal(baseline.predict(nine), baseline.predict(ten))
 
 
-@pytest.mark.parametrize("shape", [(), (3,), (2, 2)])
-@pytest.mark.parametrize("dtype", [np.float32, np.uint8])
+@pytest.mark.parametrize(("shape", "dtype"), [((), np.float32), ((2, 2), np.uint8)])
 def test_observations_may_have_any_shape_and_dtype(shape, dtype):
     observations = np.arange(4 * int(np.prod(shape))).reshape(4, *shape).astype(dtype)
     baseline = LinearFeatureBaseline()
@@ -134,16 +111,6 @@ def test_copies_and_pickles_hold_the_coefficients_alone(baseline_type):
 
 
 @linear
-def test_fitting_again_forgets_the_first_fit(baseline_type):
-    once, twice = baseline_type(), baseline_type()
-    first, second = targets_of(random_paths(7), seed=1), targets_of(random_paths(8), seed=2)
-    twice.fit(first)
-    for baseline in (once, twice):
-        baseline.fit(second)
-    assert np.array_equal(once.get_param_values(), twice.get_param_values())
-
-
-@linear
 def test_the_fit_needs_observations_and_the_target_alone(baseline_type):
     full = targets_of(random_paths(9), "other")
     bare = [{key: path[key] for key in ("observations", "other")} for path in full]
@@ -154,8 +121,7 @@ def test_the_fit_needs_observations_and_the_target_alone(baseline_type):
 
 
 @linear
-@pytest.mark.parametrize("reg_coeff", [0.0, 1e-5])
-@pytest.mark.parametrize("value", [0.0, 3.0, 1e9])
+@pytest.mark.parametrize(("reg_coeff", "value"), [(0.0, 0.0), (1e-5, 3.0), (0.0, 1e9)])
 def test_constant_observations_give_finite_predictions_near_the_mean(
     baseline_type, reg_coeff, value
 ):
@@ -172,8 +138,6 @@ def test_constant_observations_give_finite_predictions_near_the_mean(
     ("changes", "message"),
     [
         ({"returns": None}, r"path 1 of paths lacks \['returns'\]; it has \['observations'\]"),
-        ({"observations": None}, r"path 1 of paths lacks \['observations'\]; it has \['returns'\]"),
-        ({"returns": np.ones((2, 1))}, r"returns of path 1 .* shape \(T,\) .*, got \(2, 1\)"),
         ({"returns": np.ones(3)}, r"observations of path 1 .* shape \(3, 2\), got \(2, 2\)"),
         ({"returns": np.array([1, np.nan])}, "'returns' of path 1 of paths is NaN at step 1"),
         ({"observations": np.full((2, 2), np.inf)}, "observation of path 1 .* is inf at step 0"),
@@ -186,13 +150,6 @@ def test_what_cannot_be_fitted_is_named(baseline_type, changes, message):
         baseline_type().fit([good, bad])
     with pytest.raises(ValueError, match="must be a list of at least one path, got none"):
         baseline_type().fit([])
-
-
-@linear
-@pytest.mark.parametrize("reg_coeff", [-1e-5, float("nan")])
-def test_a_negative_regularisation_is_refused(baseline_type, reg_coeff):
-    with pytest.raises(ValueError, match="reg_coeff must be zero or greater, got"):
-        baseline_type(reg_coeff)
 
 
 @linear

@@ -1,7 +1,5 @@
 """What all four processors promise, and what is particular to flat batches of one or more tasks."""
 
-import logging
-
 import numpy as np
 import pytest
 
@@ -11,7 +9,6 @@ from mtwrappers import (
     LinearFeatureBaseline,
     LinearTimeBaseline,
     MetaSampleProcessor,
-    SampleProcessor,
     ZeroBaseline,
 )
 from tests.fakes import equal
@@ -211,14 +208,6 @@ def test_returns_of_all_paths_are_logged_with_the_prefix(processor_type, log, ke
     given = {0: paths[:1], 1: paths[1:]} if processor_type in METAS else paths
     processor.process_samples(given, log=log, log_prefix="m/")
     assert logged == {f"m/{key}": FIGURES[key] for key in keys}
-
-
-def test_figures_may_go_to_a_logger(caplog):
-    with caplog.at_level(logging.INFO, "tests.processor"):
-        make(SampleProcessor, log_sink=logging.getLogger("tests.processor")).process_samples(
-            [make_path([1, 2])], log=True, log_prefix="a/"
-        )
-    assert "a/AverageReturn: 3.0" in caplog.messages
 
 
 # Several tasks.

@@ -93,12 +93,3 @@ def test_the_trainers_loop(processor, estimate):
     snapshot = pickle.loads(pickle.dumps({"itr": 1, "baseline": processor.baseline}))
     params = processor.baseline.get_param_values()
     assert np.array_equal(snapshot["baseline"].get_param_values(), params)
-
-
-def test_the_processor_of_one_task_takes_the_same_keywords():
-    logged = {}
-    processor = SampleProcessor(LinearFeatureBaseline(), log_sink=logged.__setitem__)
-    paths = obtain_samples()[0]
-    data = processor.process_samples(paths=paths, log="reward", log_prefix="train-")
-    assert list(logged) == ["train-AverageReturn"]
-    assert set(data) >= {"observations", "actions", "rewards", "advantages", "returns"}

@@ -8,7 +8,7 @@ import pytest
 from mtwrappers.processors.returns import discounted_sums, gae, steps_before
 from tests.processors.fakes import loop_gae, loop_returns
 
-FRACTIONS = [0.0, 1e-300, 0.37, 0.5, 0.99, 1.0]
+FRACTIONS = [0.0, 1e-300, 0.99, 1.0]
 # Few and many paths, of one length and of any, with single steps at either end.
 LENGTHS = [
     [1],
@@ -60,8 +60,9 @@ def test_discounted_sums_equal_a_loop_bit_for_bit(lengths, discount):
 
 
 @every_length
-@pytest.mark.parametrize("gae_lambda", [0.0, 0.95, 1.0])
-@pytest.mark.parametrize("discount", FRACTIONS)
+@pytest.mark.parametrize(
+    ("discount", "gae_lambda"), [(0.0, 0.95), (0.37, 1.0), (0.99, 0.95), (1.0, 0.0), (1.0, 1.0)]
+)
 def test_advantages_equal_a_loop_bit_for_bit(lengths, discount, gae_lambda):
     rng = np.random.default_rng(1)
     rewards, values = rng.normal(size=(2, sum(lengths)))

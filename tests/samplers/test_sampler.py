@@ -116,15 +116,6 @@ def test_infos_that_a_reset_does_not_report_or_that_turn_to_fractions_are_kept(s
 
 
 @both
-def test_actions_of_a_box_keep_their_dimensions_and_fractions(sampler_type):
-    answers = iter([[[0, 0]], [[0.05, 0.025]]])
-    [path] = sampler_type(PointGoalEnv(), lambda _: next(answers), 1, 2).obtain_samples()
-    assert path["actions"].tolist() == [[0, 0], [0.05, 0.025]]
-    assert path["observations"].tolist() == [[0, 0], [0, 0]]
-    assert path["next_observation"].tolist() == [0.05, 0.025]
-
-
-@both
 def test_images_keep_their_shape_and_dtype(sampler_type):
     [path] = sampler_type(ImageEnv(), lazy, 1, 5).obtain_samples()
     assert path["observations"].shape == (2, 2, 3, 1)
@@ -133,15 +124,21 @@ def test_images_keep_their_shape_and_dtype(sampler_type):
 
 
 @both
-def test_observations_before_the_first_action_are_the_resets(sampler_type):
-    seen = []
+def test_a_policy_may_use_its_arrays_again(sampler_type):
+    """Actions keep their dimensions and fractions, and observations follow from them."""
 
-    def policy(observations):
-        seen.append(observations.tolist())
-        return [0]
+    class Reusing:
+        actions = np.zeros((1, 1, 2))
 
-    sampler_type(CountingEnv(2), policy, 2, 5).obtain_samples()
-    assert seen == [[[0, 0]], [[1, 1]], [[0, 0]], [[1, 1]]]
+        def get_actions(self, observations):
+            self.actions += [0.05, 0.025]
+            return self.actions, {"twice": {"again": self.actions}}
+
+    [path] = sampler_type(PointGoalEnv(), Reusing(), 1, 2).obtain_samples()
+    assert path["actions"].tolist() == [[0.05, 0.025], [0.1, 0.05]]
+    assert path["agent_infos"]["twice"]["again"].tolist() == path["actions"].tolist()
+    assert path["observations"].tolist() == [[0, 0], [0.05, 0.025]]
+    assert path["next_observation"].tolist() == pytest.approx([0.15, 0.075])
 
 
 @both
@@ -217,6 +214,3 @@ def test_figures_go_to_a_logger_by_default_that_of_the_package(sampler_type, nam
         sampler_type(CountingEnv(3), lazy, 2, 5, log_sink=sink).obtain_samples(True, "eval ")
     assert "eval n_timesteps: 6" in caplog.messages
     assert {record.name for record in caplog.records} == {name}
-
-
-# What is refused.
