@@ -17,11 +17,8 @@ from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
 from mtwrappers.registration import TABLE
 
-# Every column at its full width: 79 characters in all, so that pipes and files get it whole.
-LIST_COLUMNS = {
-    **{"id": 28, "tasks": 5, "goals": 5},
-    **{"observation": 11, "action": 11, "encoding": 8, "envs": 4},
-}
+# 78 characters in all, so that pipes and files get every column whole.
+LIST_ROW = "{:28} {:>5} {:>5}  {:11} {:11} {:8} {:>4}"
 
 
 class _Parser(argparse.ArgumentParser):
@@ -91,34 +88,27 @@ def _seed(text: str) -> int:
 def _list() -> int:
     from mtwrappers.metaworld.inputs import default_task_encoding
 
-    console = import_extra("rich.console", "cli").Console()
-    table = import_extra("rich.table", "cli").Table(
-        box=import_extra("rich.box", "cli").SIMPLE_HEAD, padding=0, show_edge=False
-    )
-    for title, width in LIST_COLUMNS.items():
-        table.add_column(title, no_wrap=True, min_width=width)
+    rows = [LIST_ROW.format("id", "tasks", "goals", "observation", "action", "encoding", "envs")]
     for env_id, (_, kwargs, _) in TABLE.items():
         env: Any = gymnasium.make(env_id, disable_env_checker=True)
-        names: Any = (
-            env.get_wrapper_attr("task_names") if env.has_wrapper_attr("task_names") else ()
-        )
+        named = env.has_wrapper_attr("task_names")
+        num_classes = len(env.get_wrapper_attr("task_names")) if named else 0
         is_metaworld = "benchmark" in kwargs
         encoding = default_task_encoding(kwargs["benchmark"]) if is_metaworld else "onehot"
-        table.add_row(
-            env_id,
-            str(len(names)) if names else "any",
-            str(env.get_wrapper_attr("num_tasks") // len(names)) if is_metaworld else "-",
+        row = (
+            num_classes or "any",
+            env.get_wrapper_attr("num_tasks") // num_classes if is_metaworld else "-",
             _space(env.observation_space),
             _space(env.action_space),
-            encoding if names else "none",
-            str(len(names)) if names else "1",
+            encoding if num_classes else "none",
+            num_classes or 1,
         )
+        rows.append(LIST_ROW.format(env_id, *row))
         env.close()
-    console.print(table)
-    console.print(
-        "goals: tasks per class; encoding: how make() shows the task; envs: of make_vec() by "
-        "default",
-        highlight=False,
+    print("\n".join(rows))
+    print(
+        "\ngoals: tasks per class; encoding: how make() shows the task; envs: of make_vec() by "
+        "default"
     )
     return 0
 

@@ -49,8 +49,7 @@ def evaluate(
     **Goals.** Environments whose resets draw a task, as those of `gymnasium.make_vec` on Meta-World
     do, are told which to play: each task's goals come in a random order, and none comes again
     before all have come. So 50 episodes play each of the 50 goals of a Meta-World class once,
-    whatever ``select`` they were made with. (There a task determines its start, so a deterministic
-    policy gains nothing from more episodes than goals.) Other environments stay on their task.
+    whatever ``select`` they were made with. Other environments stay on their task.
 
     **Seeds.** Every episode begins with a reset to a seed of its own. For a policy that is
     deterministic, or random in a way that does not depend on who shares the batch, the result is

@@ -74,9 +74,6 @@ class FewShotResult(StoredResult):
         Args:
             path: Where to write the image; its suffix says which kind.
             title: Above the plot.
-
-        Raises:
-            DependencyNotInstalled: If matplotlib is not installed.
         """
         metric = "success_once" if self.evaluation.has_success else "return"
         means = [step.overall["mean"][metric] for step in self.by_episode]

@@ -114,17 +114,20 @@ class EvaluationResult(StoredResult):
 
     def __post_init__(self) -> None:
         episodes = tuple(self.episodes)
-        object.__setattr__(self, "episodes", episodes)
         if not episodes:
             raise ValueError("an evaluation needs at least one episode, got none")
         for episode in episodes:
             if not isinstance(episode, Episode):
                 raise TypeError(f"episodes must be of the type Episode, got {episode!r}")
         check_confidence(self.confidence)
-        object.__setattr__(self, "seed", check_seed(self.seed))
-        object.__setattr__(self, "resamples", positive(self.resamples, "resamples"))
-        names = dict.fromkeys(episode.task for episode in episodes)
-        object.__setattr__(self, "tasks", tuple(names))
+        checked = {
+            "episodes": episodes,
+            "seed": check_seed(self.seed),
+            "resamples": positive(self.resamples, "resamples"),
+            "tasks": tuple(dict.fromkeys(episode.task for episode in episodes)),
+        }
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
     def of_task(self, task: str) -> tuple[Episode, ...]:
         """The episodes of a task, in their order.
@@ -140,13 +143,7 @@ class EvaluationResult(StoredResult):
     @cached_property
     def per_task(self) -> dict[str, Estimates]:
         """The mean of each metric of each task, by the task's name and the metric's."""
-        return {
-            task: {
-                metric: self._estimate([task], metric, 0.0, (i, j))
-                for j, metric in enumerate(METRICS)
-            }
-            for i, task in enumerate(self.tasks)
-        }
+        return {task: self._estimates([task], 0.0, i) for i, task in enumerate(self.tasks)}
 
     @cached_property
     def overall(self) -> dict[str, Estimates]:
@@ -155,25 +152,22 @@ class EvaluationResult(StoredResult):
         The interquartile mean leaves out a quarter of the tasks at either end.
         """
         return {
-            name: {
-                metric: self._estimate(self.tasks, metric, trim, (len(self.tasks) + i, j))
-                for j, metric in enumerate(METRICS)
-            }
+            name: self._estimates(self.tasks, trim, len(self.tasks) + i)
             for i, (name, trim) in enumerate(AGGREGATES.items())
         }
 
-    def _estimate(
-        self, tasks: Sequence[str], metric: str, trim: float, key: tuple[int, int]
-    ) -> Estimate | None:
-        found = [_samples(self.of_task(task), metric) for task in tasks]
-        samples = [values for values in found if values is not None]
-        if not samples:
-            return None
-        # A stream of its own, so that no number depends on which was asked for first.
-        sequence = SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, *key))
-        rng = Generator(PCG64(sequence))
-        rate = metric.startswith("success")
-        return estimate(samples, trim, rng, self.confidence, self.resamples, rate)
+    def _estimates(self, tasks: Sequence[str], trim: float, row: int) -> Estimates:
+        """What is known of each metric of some tasks; ``row`` numbers the stream of resamples."""
+        estimates: dict[str, Estimate | None] = {}
+        for column, metric in enumerate(METRICS):
+            found = (_samples(self.of_task(task), metric) for task in tasks)
+            samples = [values for values in found if values is not None]
+            # A stream of its own, so that no number depends on which was asked for first.
+            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, row, column))))
+            rate = metric.startswith("success")
+            settings = (trim, rng, self.confidence, self.resamples, rate)
+            estimates[metric] = estimate(samples, *settings) if samples else None
+        return estimates
 
     @property
     def unit(self) -> str:
@@ -224,9 +218,6 @@ class EvaluationResult(StoredResult):
             path: Where to write the image; its suffix says which kind.
             title: Above the plot.
             note: Below it, such as ``"interrupted: 7 of 50 episodes"``.
-
-        Raises:
-            DependencyNotInstalled: If matplotlib is not installed.
         """
         intervals = f"lines: {self.confidence:.0%} intervals over {self.unit}"
         footer = f"{note}\n{intervals}" if note else intervals

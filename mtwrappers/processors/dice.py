@@ -71,17 +71,10 @@ class DiceSampleProcessor(SampleProcessor):
     def process_samples(  # type: ignore[override]
         self, paths: Sequence[Path], log: Log = False, log_prefix: str = ""
     ) -> DiceSamplesData:
-        """Makes the padded batch of one task's paths.
-
-        Args:
-            paths: A list of paths; see `mtwrappers.samplers.path`.
-            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
-            log_prefix: Put before every key.
+        """Makes the padded batch of one task's paths; see `SampleProcessor.process_samples`.
 
         Raises:
-            ValueError: If the paths are malformed, one is longer than ``max_path_length``, or an
-                observation, a reward or a prediction is not finite; the message names path and
-                step.
+            ValueError: As there, or if a path is longer than ``max_path_length``.
         """
         data: DiceSamplesData = self._batches([self._steps(paths, "paths")], log, log_prefix)[0]
         return data
@@ -136,13 +129,12 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
         """Makes the padded batches, in the order of the tasks.
 
         Args:
-            paths_meta_batch: The paths of each task, by its index; see `mtwrappers.samplers.path`.
+            paths_meta_batch: The paths of each task, by its index.
             log: As in `SampleProcessor.process_samples`, over the paths of all tasks.
             log_prefix: Put before every key.
 
         Raises:
-            ValueError: If there are no tasks, their paths are malformed, one is longer than
-                ``max_path_length``, or an observation, a reward or a prediction is not finite; the
-                message names task, path and step.
+            ValueError: As in `DiceSampleProcessor.process_samples`, or if there are no tasks; the
+                message names the task.
         """
         return self._meta_batches(paths_meta_batch, log, log_prefix)

@@ -171,13 +171,12 @@ class MetaSampleProcessor(SampleProcessor):
         """Makes the batches, in the order of the tasks.
 
         Args:
-            paths_meta_batch: The paths of each task, by its index; see `mtwrappers.samplers.path`.
+            paths_meta_batch: The paths of each task, by its index.
             log: As in `SampleProcessor.process_samples`, over the paths of all tasks.
             log_prefix: Put before every key.
 
         Raises:
-            ValueError: If there are no tasks, their paths are malformed, or an observation, a
-                reward or a prediction is not finite; the message names task, path and step.
+            ValueError: As there, or if there are no tasks; the message names the task.
         """
         return self._meta_batches(paths_meta_batch, log, log_prefix)
 

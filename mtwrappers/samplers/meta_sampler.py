@@ -17,7 +17,7 @@ from mtwrappers.checks import LogSink, check_env, check_flag, check_log_sink, po
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
-from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout, spread
+from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
@@ -133,7 +133,8 @@ class MetaSampler:
             The paths of each task, by its index.
         """
         m, k = self.meta_batch_size, self.envs_per_task
-        quotas = spread(self.rollouts_per_meta_task, k, m)
+        each, rest = divmod(self.rollouts_per_meta_task, k)
+        quotas = np.array([each + (i < rest) for i in range(k)] * m, dtype=np.int64)
         recorder = Recorder(k)
         observe: list[Callable[[Step], object]] = [recorder]
         obs, _ = self.envs.reset(seed=self._seed)
@@ -146,8 +147,10 @@ class MetaSampler:
                     lambda step: bar.advance(paths_done, int((step.over & step.counted).sum()))
                 )
             seconds = rollout(self.envs, self._policy, quotas, obs, observe=observe)
-        each = recorder.paths()
-        paths = {task: list(itertools.chain(*each[task * k : (task + 1) * k])) for task in range(m)}
+        recorded = recorder.paths()
+        paths = {
+            task: list(itertools.chain(*recorded[task * k : (task + 1) * k])) for task in range(m)
+        }
         steps = sum(len(path["rewards"]) for own in paths.values() for path in own)
         self.total_timesteps_sampled += steps
         if log:

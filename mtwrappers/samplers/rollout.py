@@ -132,7 +132,12 @@ def rollout(
         if max_episode_steps is not None:
             over |= steps - begun >= max_episode_steps
         elif steps >= ENDLESS:
-            _refuse_endless(counted & ~over & (steps - begun >= ENDLESS))
+            stuck = np.flatnonzero(counted & ~over & (steps - begun >= ENDLESS)).tolist()
+            if stuck:
+                raise RuntimeError(
+                    f"episodes of environments {stuck} have not ended after {ENDLESS:,} steps: "
+                    "give max_episode_steps, here or to the environments"
+                )
         step = Step(began, counted, over, obs, actions, agent_infos, *result)
         for observer in observe:
             observer(step)
@@ -143,31 +148,8 @@ def rollout(
     return policy_seconds, env_seconds
 
 
-def _refuse_endless(stuck: Flags) -> None:
-    if stuck.any():
-        raise RuntimeError(
-            f"episodes of environments {np.flatnonzero(stuck).tolist()} have not ended after "
-            f"{ENDLESS:,} steps: give max_episode_steps, here or to the environments"
-        )
-
-
-def spread(total: int, envs_per_task: int, meta_batch_size: int) -> NDArray[np.int64]:
-    """Quotas, ``(M * K,)``, that spread each task's episodes over its environments evenly.
-
-    >>> spread(5, 2, 2)
-    array([3, 2, 3, 2])
-    """
-    whole, rest = divmod(total, envs_per_task)
-    own = [whole + (k < rest) for k in range(envs_per_task)]
-    return np.array(own * meta_batch_size, dtype=np.int64)
-
-
 def check_array_spaces(envs: Any) -> None:
-    """Checks that actions are arrays, and observations arrays or dicts or tuples of arrays.
-
-    Raises:
-        TypeError: If they are not; the message shows the space.
-    """
+    """Raises `TypeError` unless actions are arrays, and observations arrays, nested or not."""
     if not isinstance(envs.single_action_space, ARRAY_SPACES):
         raise TypeError(f"actions must be arrays, got {envs.single_action_space}")
     if not ObsLayout(envs.single_observation_space, 1).fixed:
