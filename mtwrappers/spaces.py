@@ -46,16 +46,6 @@ def append_onehot(box: Box, n: int) -> Box:
     return append_box(box, np.zeros(n), np.ones(n))
 
 
-def onehot_template(box: Box, index: int, n: int) -> NDArray[Any]:
-    """Shape ``(O + n,)``: zeros for an observation of ``box``, then the one-hot of ``index``.
-
-    Copying it and writing the observation into its head is the fastest way to append.
-    """
-    template = np.zeros(box.shape[0] + n, dtype=box.dtype)
-    template[box.shape[0] + index] = 1
-    return template
-
-
 def pad_boxes(boxes: Sequence[Space[Any]]) -> Box:
     """The 1-D Box that holds every member of ``boxes`` padded with zeros to the longest."""
     flat = [require_flat_box(box, f"observation space of task {i}") for i, box in enumerate(boxes)]

@@ -25,8 +25,6 @@ def test_an_appended_onehot_keeps_the_bounds_and_the_dtype(dtype):
     given = box([0, 2], [5, 7], dtype)
     assert spaces.append_onehot(given, 3) == box([0, 2, 0, 0, 0], [5, 7, 1, 1, 1], dtype)
     assert given == box([0, 2], [5, 7], dtype)
-    template = spaces.onehot_template(given, 1, 3)
-    assert (template.tolist(), template.dtype) == ([0, 0, 0, 1, 0], dtype)
 
 
 def test_appended_bounds_are_those_given_in_the_dtype_of_the_box():

@@ -138,11 +138,7 @@ class EnvToMTEnv(TaskListMTEnv):
         return copy.deepcopy(self._task_state)
 
     def sample_task_state(self) -> Any:
-        """Draws a task state from the task stream, without setting it.
-
-        Raises:
-            SeedNotSetError: If no task seed was set.
-        """
+        """Draws a task state from the task stream, without setting it."""
         if self._space is None:
             return super().sample_task_state()
         self._space.seed(int(self.np_random_task.integers(2**32)))

@@ -22,12 +22,10 @@ from mtwrappers.wrappers.statistics import TaskStatistics
 class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     """Shifts and scales each task's observations to mean zero and variance one.
 
-    Gymnasium's ``NormalizeObservation`` with statistics per task, in float64. A one-hot (or
-    anything else) that a wrapper appended to the observation stays as it is, and so does the dtype.
-    The statistics are updated once with each observation, of resets too, before it is normalized.
-
-    The task of an observation is ``info["task_id"]``. While ``update_running_mean`` is false, the
-    statistics stay as they are.
+    Gymnasium's ``NormalizeObservation`` with statistics per task, ``info["task_id"]``, in float64.
+    A one-hot (or anything else) that a wrapper appended to the observation stays as it is, and so
+    does the dtype. The statistics are updated once with each observation, of resets too, before it
+    is normalized; while ``update_running_mean`` is false, they stay as they are.
 
     Args:
         env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
@@ -86,9 +84,8 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     once, before any of them is normalized. With one environment per task the numbers are those of
     the single form. In SAME_STEP an episode's last observation, ``infos["final_obs"]``, is counted
     and normalized for the task of that episode, and after it the first one of the next episode.
-
     The task of an episode is its ``infos["task_id"]``, or the index of the task group where infos
-    do not have it. While ``update_running_mean`` is false, the statistics stay as they are.
+    do not have it.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
@@ -166,21 +163,13 @@ def _normalized(obs: NDArray[Any], tasks: Any, statistics: TaskStatistics) -> ND
 
 
 def _normalized_space(
-    space: Space[Any], env_observation_space: Space[Any] | None, num_leading: int | None
+    space: Space[Any], own: Space[Any] | None, num_leading: int | None
 ) -> tuple[Box, int]:
     """The space without bounds on its leading entries, and how many of these there are.
 
-    Args:
-        space: The space of an observation, shape ``(O,)``.
-        env_observation_space: What the environment says that its own observations are, if
-            anything.
-        num_leading: Overrides it.
-
-    Raises:
-        TypeError: If ``space`` is no floating-point 1-D Box.
-        ValueError: If ``num_leading`` is more than ``O``.
+    ``own`` is what the environment says that its own observations are, if anything.
     """
-    box, own = require_floating_box(space, "normalized"), env_observation_space
+    box = require_floating_box(space, "normalized")
     size = box.shape[0]
     if num_leading is not None:
         if positive(num_leading, "num_leading") > size:

@@ -20,12 +20,13 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     Gymnasium's ``NormalizeReward`` with statistics per task, so that a task with large rewards
     does not drown the others. With :math:`R_t = \gamma R_{t-1} + r_t` from each episode's start, a
     reward becomes :math:`r_t / \sqrt{\mathrm{Var}[R] + \epsilon}`; the variance is updated with
-    :math:`R_t` first, once per step. (Gymnasium's single form carries :math:`R` over a truncation
-    and drops it before a terminal reward; here, as in its SAME_STEP vector form and in
-    Stable-Baselines3, :math:`R` covers exactly one episode.)
+    :math:`R_t` first, once per step, and stays as it is while ``update_running_mean`` is false.
+    (Gymnasium's single form carries :math:`R` over a truncation and drops it before a terminal
+    reward; here, as in its SAME_STEP vector form and in Stable-Baselines3, :math:`R` covers exactly
+    one episode.)
 
     The task of a step is ``info["task_id"]``. ``info["raw_reward"]`` is the environment's own
-    reward, 0.0 on reset. While ``update_running_mean`` is false, the statistics stay as they are.
+    reward, 0.0 on reset.
 
     Args:
         env: Any environment.
@@ -86,12 +87,10 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     The environments of a task share its statistics: all their returns of a step are counted, once,
     before any reward of the step is scaled. With one environment per task the numbers are those of
-    the single form. The steps in which NEXT_STEP resets an environment are not counted.
-
-    ``infos["raw_reward"]``, shape ``(N,)`` float64, is the environments' own reward, and
-    SAME_STEP's ``final_info`` has it too. The task of an episode is its ``infos["task_id"]``, or
-    the index of the task group where infos do not have it. While ``update_running_mean`` is false,
-    the statistics stay as they are.
+    the single form. The steps in which NEXT_STEP resets an environment are not counted. The task
+    of an episode is its ``infos["task_id"]``, or the index of the task group where infos do not
+    have it. ``infos["raw_reward"]``, shape ``(N,)`` float64, is the environments' own reward, and
+    SAME_STEP's ``final_info`` has it too.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.

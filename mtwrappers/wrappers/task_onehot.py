@@ -7,11 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 import gymnasium
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_callable, check_index, positive
-from mtwrappers.spaces import append_onehot, onehot_template, require_flat_box
+from mtwrappers.spaces import append_onehot, require_flat_box
 
 W = TypeVar("W")
 
@@ -56,7 +57,9 @@ class TaskOnehotWrapper(
         self.n_total_tasks = n_total_tasks
         self._task_index = index
         self._size = box.shape[0]
-        self._template = onehot_template(box, index, n_total_tasks)
+        # Copying it and writing the observation into its head is the fastest way to append.
+        self._template = np.zeros_like(self.observation_space.low)
+        self._template[self._size + index] = 1
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
