@@ -386,7 +386,6 @@ def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
             "for the train tasks of multi-task .* got OwnBenchmark with kind=None",
         ),
         ({"add_env_onehot": True}, "add_env_onehot needs a benchmark to know its classes"),
-        ({"reward_function_version": "v3"}, "reward_function_version must be 'v1' or 'v2'"),
     ],
 )
 def test_bad_arguments_are_refused_with_what_was_expected(kwargs, message):
@@ -394,11 +393,11 @@ def test_bad_arguments_are_refused_with_what_was_expected(kwargs, message):
         MetaWorldSetTaskEnv(**{"num_goals": 1, **kwargs})
 
 
-@pytest.mark.parametrize("n", [-1, 1.5, True, None])
-def test_a_number_of_tasks_that_is_none_is_refused(n):
+def test_a_number_of_tasks_that_is_none_is_refused():
     env = MetaWorldSetTaskEnv("MT1", num_goals=2)
-    with pytest.raises(ValueError, match=f"n_tasks must be zero or a positive integer, got {n!r}"):
-        env.sample_tasks(n)
+    for n in (-1, 1.5, True, None):
+        with pytest.raises(ValueError, match=f"must be zero or a positive integer, got {n!r}"):
+            env.sample_tasks(n)
 
 
 PUSH_DATA = make_benchmark("MT1", env_name="push-v3", num_goals=1).train_tasks[0].data

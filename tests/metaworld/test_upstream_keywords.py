@@ -168,30 +168,23 @@ def test_an_exponentially_normalized_reward_is_that_of_meta_worlds_wrapper():
 # What is refused.
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "error", "message"),
-    [
-        ({"vector_strategy": "threads"}, ValueError, r"one of \['sync', 'async'\], got 'threads'"),
-        ({"use_one_hot": "yes"}, ValueError, r"one of \[True, False\], got 'yes'"),
-        (
-            {"use_one_hot": True, "task_encoding": "none"},
-            TypeError,
-            "use_one_hot is Meta-World's name for task_encoding, got both",
-        ),
-        (
-            {"reward_normalization_method": "running"},
-            ValueError,
-            "must be 'gymnasium', 'exponential' or None, got 'running'",
-        ),
-        (
-            {"recurrent_info_in_obs": True, "task_encoding": "dict"},
-            ValueError,
-            "need flat observations, got task_encoding='dict'",
-        ),
-        ({"num_goal": 3}, TypeError, "make.* of MT10 takes no 'num_goal': did you mean 'num_goals"),
-        ({"xyz": 3}, TypeError, "make.* of MT10 takes no 'xyz': it takes .*'num_goals'"),
-    ],
-)
+BOTH_NAMES = {"use_one_hot": True, "task_encoding": "none"}
+REFUSED = [
+    ({"vector_strategy": "threads"}, ValueError, r"one of \['sync', 'async'\], got 'threads'"),
+    ({"use_one_hot": "yes"}, ValueError, r"one of \[True, False\], got 'yes'"),
+    (BOTH_NAMES, TypeError, "use_one_hot is Meta-World's name for task_encoding, got both"),
+    (
+        {"reward_normalization_method": "running"},
+        ValueError,
+        "'exponential' or None, got 'running'",
+    ),
+    ({"recurrent_info_in_obs": True, "task_encoding": "dict"}, ValueError, "need flat obs.*'dict'"),
+    ({"num_goal": 3}, TypeError, "make.* of MT10 takes no 'num_goal': did you mean 'num_goals"),
+    ({"xyz": 3}, TypeError, "make.* of MT10 takes no 'xyz': it takes .*'num_goals'"),
+]
+
+
+@pytest.mark.parametrize(("kwargs", "error", "message"), REFUSED)
 def test_other_keywords_and_values_are_refused(kwargs, error, message):
     for make in (gymnasium.make, gymnasium.make_vec):
         with pytest.raises(error, match=message):

@@ -28,21 +28,3 @@ def test_everything_else_is_that_of_the_environment():
     assert first[1:4] == (1.0, False, False)
     assert second[1:4] == (2.0, True, False)
     assert env.unwrapped.actions == [0, 1]
-
-
-class SharedInfoEnv(CountingEnv):
-    """Hands out one dict again and again."""
-
-    shared: dict[str, object] = {}  # noqa: RUF012
-
-    def _info(self):
-        return self.shared
-
-
-def test_an_info_is_a_new_dict_and_the_environments_own_is_not_changed():
-    env = TaskNameWrapper(SharedInfoEnv(), task_name="reach")
-    (_, first), (*_, second) = play(env, [0])
-    first["task_name"] = "changed"
-    assert first is not second
-    assert second == {"task_name": "reach"}
-    assert SharedInfoEnv.shared == {}

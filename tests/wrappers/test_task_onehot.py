@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from mtwrappers import TaskOnehotWrapper
+from mtwrappers import TaskNameWrapper, TaskOnehotWrapper
 from tests.fakes import CountingEnv, counting_makers, equal, play, run_python
 
 DTYPES = ["float32", "float64", "uint8"]
@@ -66,6 +66,10 @@ def test_nothing_is_handed_out_twice_even_if_the_environment_does():
     assert not np.shares_memory(first, second)
     assert not np.shares_memory(second, third)
     assert first_info is not second_info
+    assert env.unwrapped.shared == {}
+    (*_, first_info), (*_, second_info) = play(TaskNameWrapper(env.unwrapped, task_id=0), [0])
+    first_info["task_id"] = 7
+    assert second_info == {"task_id": 0}
     assert env.unwrapped.shared == {}
 
 

@@ -16,35 +16,31 @@ from mtwrappers import (
 )
 from tests.fakes import CountingEnv
 
+WRAPPERS = (
+    MetaVectorWrapper,
+    VectorNormalizeRewardPerTask,
+    VectorNormalizeObservationPerTask,
+    VectorRL2Observation,
+)
+OTHERS = [
+    (lambda: SyncVectorEnv([CountingEnv] * 2), "SyncVectorEnv, which has no step_async"),
+    (
+        lambda: gymnasium.make_vec("CartPole-v1", 2, "vector_entry_point"),
+        "CartPoleVectorEnv, which has no step_async, step_wait, call",
+    ),
+    (
+        lambda: RecordEpisodeStatistics(MetaIterativeEnvExecutor(CountingEnv, 2)),
+        "RecordEpisodeStatistics, which has no step_async.* Gymnasium's own .* go outside",
+    ),
+]
 
-@pytest.mark.parametrize(
-    "wrap",
-    [
-        MetaVectorWrapper,
-        VectorNormalizeRewardPerTask,
-        VectorNormalizeObservationPerTask,
-        VectorRL2Observation,
-    ],
-)
-@pytest.mark.parametrize(
-    ("make", "missing"),
-    [
-        (lambda: SyncVectorEnv([CountingEnv] * 2), "SyncVectorEnv, which has no step_async"),
-        (
-            lambda: gymnasium.make_vec("CartPole-v1", 2, "vector_entry_point"),
-            "CartPoleVectorEnv, which has no step_async, step_wait, call",
-        ),
-        (
-            lambda: RecordEpisodeStatistics(MetaIterativeEnvExecutor(CountingEnv, 2)),
-            "RecordEpisodeStatistics, which has no step_async.* Gymnasium's own .* go outside",
-        ),
-    ],
-    ids=["sync", "native", "wrapped"],
-)
-def test_a_vector_environment_of_gymnasiums_own_is_refused_at_once(wrap, make, missing):
+
+@pytest.mark.parametrize(("make", "missing"), OTHERS, ids=["sync", "native", "wrapped"])
+def test_a_vector_environment_of_gymnasiums_own_is_refused_at_once(make, missing):
     envs = make()
-    with pytest.raises(TypeError, match=f"expected a MetaVectorEnv, .* got {missing}"):
-        wrap(envs)
+    for wrap in WRAPPERS:
+        with pytest.raises(TypeError, match=f"expected a MetaVectorEnv, .* got {missing}"):
+            wrap(envs)
     envs.close()
 
 
