@@ -80,8 +80,7 @@ def test_the_example_on_locomotion_prints_a_return_for_each_goal(tmp_path):
     assert np.corrcoef(goals, returns)[0, 1] < -0.9
 
 
-@pytest.mark.parametrize("env_id", ["HalfCheetah-v5", "Ant-v5"])
-@pytest.mark.parametrize("parallel", [False, True], ids=["iterative", "parallel"])
+@pytest.mark.parametrize(("env_id", "parallel"), [("HalfCheetah-v5", False), ("Ant-v5", True)])
 def test_locomotion_with_goal_velocities_is_a_batch_of_tasks(env_id, parallel):
     pytest.importorskip("mujoco")
     family = load_example("locomotion_goal_velocity.py")
