@@ -20,6 +20,7 @@ from gymnasium.wrappers.vector import ClipReward
 import mtwrappers.testing
 from mtwrappers.cli.main import main
 from mtwrappers.evaluation import Episode, EvaluationResult
+from mtwrappers.processors.returns import discounted_sums
 from tests.fakes import CountingEnv, counting_makers
 from tests.vector.fakes import EXECUTORS
 
@@ -85,7 +86,7 @@ RESULT = EvaluationResult([Episode("a", 0, 1.0, 3)])
 NAMES = {
     **{name: getattr(mtwrappers, name) for name in mtwrappers.__all__},
     **vars(mtwrappers.testing),
-    **{c.__name__: c for c in (ClipReward, Discrete, SyncVectorEnv, threading)},
+    **{c.__name__: c for c in (ClipReward, Discrete, SyncVectorEnv, discounted_sums, threading)},
     **{"THIS": __file__, "adapts": SimpleNamespace(adapt=print, get_actions=print)},
     "counting": counting_makers,
     "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
