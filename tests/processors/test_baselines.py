@@ -28,12 +28,9 @@ def features_of(baseline_type, path):
     return np.concatenate([obs, obs**2, time], axis=1)
 
 
-def test_a_baseline_is_abstract():
+def test_the_base_is_abstract_and_zero_is_zero():
     with pytest.raises(TypeError, match="abstract"):
         Baseline()
-
-
-def test_zero_is_zero():
     baseline = ZeroBaseline()
     baseline.fit(targets_of(random_paths(0)))
     assert baseline.predict(make_path([1, 2, 3])).tolist() == [0, 0, 0]

@@ -1,5 +1,7 @@
 """What all four processors promise, and what is particular to flat batches of one or more tasks."""
 
+import inspect
+
 import numpy as np
 import pytest
 
@@ -9,6 +11,7 @@ from mtwrappers import (
     LinearFeatureBaseline,
     LinearTimeBaseline,
     MetaSampleProcessor,
+    SampleProcessor,
     ZeroBaseline,
 )
 from tests.fakes import equal
@@ -238,3 +241,25 @@ def test_adjusted_average_rewards_are_normalized_over_the_steps_of_all_tasks():
     assert one["adj_avg_rewards"].tolist() == [[low] * 3, [low, 0, 0]]
     assert two["adj_avg_rewards"].tolist() == [[high, 0, 0]]
     assert two["rewards"].tolist() == [[10, 0, 0]]
+
+
+# What ProMP's trainer asks for.
+
+ARGUMENTS = {"discount": 0.99, "gae_lambda": 1, "normalize_adv": False, "positive_adv": False}
+DICE = {**ARGUMENTS, "normalize_adv": True, "return_baseline": None}
+
+
+@pytest.mark.parametrize(
+    ("processor_type", "required", "defaults"),
+    [
+        (SampleProcessor, ["baseline"], ARGUMENTS),
+        (MetaSampleProcessor, ["baseline"], ARGUMENTS),
+        (DiceSampleProcessor, ["baseline", "max_path_length"], DICE),
+        (DiceMetaSampleProcessor, ["baseline", "max_path_length"], DICE),
+    ],
+)
+def test_arguments_have_promps_names_order_and_defaults(processor_type, required, defaults):
+    parameters = inspect.signature(processor_type).parameters.values()
+    positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
+    assert [p.name for p in positional] == [*required, *defaults]
+    assert {p.name: p.default for p in positional if p.name not in required} == defaults
