@@ -28,12 +28,7 @@ class ScriptedPolicy(Observer):
     """A Meta-World expert, or random actions, for each environment, chosen anew per episode.
 
     As an observer it learns the class and the number of each episode, so its actions depend neither
-    on the number of workers nor on who shares the batch.
-
-    Args:
-        experts: Whether experts act, which read the goal from the environment.
-        envs: The Meta-World environments that it acts in.
-        seed: Determines random actions.
+    on the number of workers nor on who shares the batch. Experts read the environments' goals.
     """
 
     def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
@@ -61,11 +56,7 @@ def _stay(obs: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class Finished(Observer):
-    """Keeps the finished episodes for an interruption, and shows how many there are.
-
-    Args:
-        progress: A progress bar of rich.
-    """
+    """Keeps the finished episodes for an interruption, and shows how many there are."""
 
     def __init__(self, progress: Any) -> None:
         self._progress, self._bar = progress, progress.add_task("episodes", total=None, rate="")
@@ -123,11 +114,7 @@ class Interruption(Observer):
 
 
 class Videos(Observer):
-    """Films the first episode of each task.
-
-    Args:
-        envs: The environments, with ``render_mode="rgb_array"``.
-    """
+    """Films the first episode of each task, in environments that render arrays."""
 
     def __init__(self, envs: MetaVectorEnv) -> None:
         self._envs = envs

@@ -22,8 +22,7 @@ class Episode:
 
     Args:
         task: The name of its task.
-        number: Which of its task's episodes it is, from 0; in few-shot evaluation, which of its
-            trial's.
+        number: Which of its task's (or its trial's) episodes it is, from 0.
         episode_return: The undiscounted sum of rewards.
         length: Steps.
         success_once: Whether any step was a success; ``None`` where infos do not say.

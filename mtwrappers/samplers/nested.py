@@ -24,17 +24,10 @@ def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
 def stack(
     trees: Sequence[Any], name: str, each: str, axis: int = 0, nodes: Any = (dict, tuple)
 ) -> Any:
-    """Several trees of the same form as one, with their arrays stacked.
+    """Several trees of the same form as one, with their arrays stacked along ``axis``.
 
-    Args:
-        trees: Arrays, or trees of them.
-        name: What messages call them.
-        each: What a tree belongs to, such as ``"step"``.
-        axis: Along which arrays are stacked.
-        nodes: What is no array: dicts, or dicts and tuples.
-
-    Raises:
-        ValueError: If one has other keys or another shape than the first; the message names it.
+    ``name`` is what messages call them, ``each`` what a tree belongs to, such as ``"step"``, and
+    ``nodes`` what is no array. A `ValueError` names the first tree of another form.
 
     >>> stack([{"a": 1}, {"a": 2}], "infos", "step")
     {'a': array([1, 2])}

@@ -146,6 +146,23 @@ def test_infos_that_some_tasks_report_are_kept_for_those():
     assert [set(path["env_infos"]) for path in paths[1]] == [{"steps", "goal"}] * 2
 
 
+def test_steps_after_the_last_path_of_an_environment_leave_its_infos_alone():
+    class FirstEpisode(LengthEnv):
+        episodes = 0
+
+        def reset(self, **kwargs):
+            self.episodes += 1
+            obs, _ = super().reset(**kwargs)
+            return obs, {"first": True}
+
+        def step(self, action):
+            obs, *rest, _ = super().step(action)
+            return obs, *rest, {"first": True} if self.episodes == 1 else {}
+
+    paths = sample(FirstEpisode, lazy, 1, 2, 9, tasks=[{"length": 1}, {"length": 4}])
+    assert [path["env_infos"]["first"].tolist() for [path] in paths.values()] == [[1], [1] * 4]
+
+
 @pytest.mark.parametrize(
     ("key", "size", "message"),
     [
