@@ -74,7 +74,9 @@ def make_benchmark(
     if name not in BENCHMARKS:
         raise ValueError(f"unknown benchmark {name!r}; expected one of {list(BENCHMARKS)}")
     positive(num_goals, "num_goals")
-    goals_seed = seeding.fresh_seed() if seed is None else _numpy_seed(seed)
+    goals_seed = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+    if goals_seed >= 2**32 - 1:  # NumPy's limit, and ML1 takes the next one too
+        raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {goals_seed}")
     train, test = _classes(name, env_name, train_classes, test_classes)
     hidden = is_meta_learning(name)
     # ML1 tests on other goals of the train class; the others on other classes.
@@ -113,13 +115,6 @@ def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], li
     if not tasks:
         raise ValueError(f"{type(benchmark).__name__} has no {' or '.join(kinds)} tasks")
     return classes, tasks, kind_of
-
-
-def _numpy_seed(seed: Any) -> int:
-    value = seeding.check_seed(seed)
-    if value >= 2**32 - 1:
-        raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {value}")
-    return value
 
 
 def _classes(

@@ -35,17 +35,20 @@ _MANY = 64  # at least as many positions, bodies and sites as any model has
 
 
 class _Element:
-    """Any body, site or geom, at the origin. What is written to it is forgotten."""
+    """Any body, site or geom, all of whose numbers are zero. What is written is forgotten."""
 
     id = 0
 
     def __getattr__(self, name: str) -> NDArray[Any]:
         if name.startswith("__"):
             raise AttributeError(name)
-        return np.zeros(9) if name == "xmat" else np.zeros(3)
+        return np.zeros(self._shape(name))
 
     def __setattr__(self, name: str, value: Any) -> None:
         pass
+
+    def _shape(self, name: str) -> Any:
+        return 9 if name == "xmat" else 3
 
 
 class _Joint(_Element):
@@ -55,17 +58,11 @@ class _Joint(_Element):
         return super().__getattr__(name)[:1].astype(int)
 
 
-class _Blank:
-    """A model or data of zeros. What is written to it is forgotten."""
+class _Blank(_Element):
+    """A model or data."""
 
-    def __getattr__(self, name: str) -> NDArray[Any]:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        is_table = name.endswith("pos") and name != "qpos"
-        return np.zeros((_MANY, 3)) if is_table else np.zeros(_MANY)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        pass
+    def _shape(self, name: str) -> Any:
+        return (_MANY, 3) if name.endswith("pos") and name != "qpos" else _MANY
 
     def body(self, name: str) -> _Element:
         return _Element()
