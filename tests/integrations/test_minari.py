@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.fakes import play
-from tests.integrations.examples import run_example
+from tests.integrations.examples import load_example
 
 minari = pytest.importorskip("minari")
 
@@ -85,9 +85,9 @@ def test_the_environment_is_made_again_from_the_data_set(env_id):
     assert np.array_equal(repeated[1][0], played[0][1][0])
 
 
-def test_the_example_prints_what_it_recorded(tmp_path):
-    lines = run_example("minari_record.py", tmp_path)
-    assert lines == [
+def test_the_example_prints_what_it_recorded(capsys):
+    load_example("minari_record.py").main()
+    assert capsys.readouterr().out.splitlines() == [
         "episodes: 20, steps: 1000",
         "episodes a class: {0: 2, 1: 2, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 2}",
         "recovered: mtwrappers/MT10-v0 {'benchmark': 'MT10', 'num_goals': 5}",

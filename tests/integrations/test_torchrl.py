@@ -9,7 +9,7 @@ import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.adapters.torchrl import as_torchrl_env
-from tests.integrations.examples import run_example
+from tests.integrations.examples import load_example
 from tests.vector.fakes import BoxCountingEnv
 
 torch = pytest.importorskip("torch")
@@ -133,8 +133,10 @@ def test_a_single_environment_passes_its_check(wrap):
     assert env.rollout(9)["next", "truncated"].squeeze(-1).tolist() == [False] * 3 + [True]
 
 
-def test_the_example_prints_a_return_for_each_class(tmp_path):
-    first, *rows, last = run_example("torchrl_collect.py", tmp_path)[-12:]
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # TorchRL's own, of its collectors.
+def test_the_example_prints_a_return_for_each_class(capsys):
+    load_example("torchrl_collect.py").main()
+    first, *rows, last = capsys.readouterr().out.splitlines()[-12:]
     assert first.startswith("batch of shape (10, 200) with: done, episode_reward,")
     returns = {row.split()[0]: float(row.split()[2].rstrip(",")) for row in rows}
     assert {"reach-v3", "window-close-v3"} < returns.keys()

@@ -199,10 +199,6 @@ BROKEN = {
         returns(reset=lambda s, o, i: (put(o, 0, -1), i)),
         "reset returned ...-1..., not in Dict(",
     ),
-    "reset without task_obs": (
-        returns(reset=lambda s, o, i: ({"env_obs": o["env_obs"]}, i)),
-        "reset returned ..., not in Dict(",
-    ),
     "other dtype": (
         returns(observe=lambda s, o: {**o, "env_obs": o["env_obs"].astype(np.float32)}),
         "reset returned ...float32..., of another dtype than Dict(",
