@@ -135,8 +135,8 @@ def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     workers = args.workers or cores()
     # Enough environments of each class for all workers; the result does not depend on it.
     each = min(args.episodes, -(-workers // num_classes))
-    workers = min(workers, each * num_classes)
-    return f"mtwrappers/{full}-v0", {**kwargs, "envs_per_task": each, "workers": workers}
+    kwargs.update(envs_per_task=each, workers=min(workers, each * num_classes))
+    return f"mtwrappers/{full}-v0", kwargs
 
 
 def _make(env_id: str, chosen: bool, workers: int, envs_per_task: int, **kwargs: Any) -> Any:

@@ -135,10 +135,10 @@ def few_shot_evaluate(
                 getattr(envs, "set_tasks", inner.set_tasks)(own)
                 seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
                 obs, infos = envs.reset(seed=seeds)
-                first, groups = sum(phases[:phase]), inner.num_envs // share
+                played, groups = sum(phases[:phase]), inner.num_envs // share
                 slots = [
                     [
-                        Slot(name, first + n, trial=trial * groups + i // share)
+                        Slot(name, played + n, trial=trial * groups + i // share)
                         for n in range(i % share, count, share)
                     ]
                     for i, name in enumerate(task_names(inner, infos))
@@ -153,10 +153,10 @@ def few_shot_evaluate(
                 if recorder in observe:
                     policy.adapt(_by_task(recorder.paths(), share))
     settings = (seed, confidence, resamples)
-    first = before * adaptation_steps
+    adapting = before * adaptation_steps
     return FewShotResult(
-        EvaluationResult([e for e in episodes if e.number < first], *settings),
-        EvaluationResult([e for e in episodes if e.number >= first], *settings),
+        EvaluationResult([e for e in episodes if e.number < adapting], *settings),
+        EvaluationResult([e for e in episodes if e.number >= adapting], *settings),
     )
 
 

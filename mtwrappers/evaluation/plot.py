@@ -77,15 +77,9 @@ def draw_curves(
     low, high = _values(means, "low"), _values(means, "high")
     axes.fill_between(x, low, high, color=INK, alpha=0.15, linewidth=0)
     axes.axvline(adaptation_length + 0.5, color=DARK, linestyle="--", linewidth=1.2)
-    axes.annotate(
-        "evaluation",
-        (adaptation_length + 0.5, 1.0),
-        xytext=(3, 1),
-        xycoords=("data", "axes fraction"),
-        textcoords="offset points",
-        va="bottom",
-        color=DARK,
-    )
+    place = {"xytext": (3, 1), "xycoords": ("data", "axes fraction"), "va": "bottom"}
+    end = (adaptation_length + 0.5, 1.0)
+    axes.annotate("evaluation", end, textcoords="offset points", color=DARK, **place)
     axes.set_xticks(x if len(x) <= 20 else x[:: len(x) // 10])
     axes.set_xlabel("episode of the trial")
     if metric == "return":

@@ -164,8 +164,8 @@ class LinearFeatureBaseline(LinearBaseline):
             target_key: The key of the discounted sums of rewards, ``(T,)``.
 
         Raises:
-            ValueError: If a path lacks one of them, or they do not fit together or are not finite;
-                or the discount is 1 and no path has an end, so that values have no bound.
+            ValueError: As in `fit`; or if the discount is 1 and no path has an end, so that values
+                have no bound.
         """
         observations, returns, lengths = join_steps(paths, target_key)
         after = cut_observations(paths)

@@ -94,32 +94,27 @@ def values(result, metric):
     return [step.overall["mean"][metric].value for step in result.by_episode]
 
 
-def test_a_policy_that_adapts_between_episodes_is_evaluated_before_and_after():
-    learner = Learner(2)
-    result = few_shot_evaluate(learner, goal_envs(), 3, 4, 2)
-    assert learner.log == ["begin", [4, 4]] * 3
-    assert values(result, "success_once") == [0, 0, 0, 0, 1, 1]
-    assert values(result, "return") == [0, 0, 0, 0, 2, 2]
-    assert result.adaptation_length == 4
-    assert len(result.adaptation.episodes) == 3 * 2 * 4
-    assert len(result.evaluation.episodes) == 3 * 2 * 2
+# The environments of a task share its episodes, and each adaptation step has new ones.
+@pytest.mark.parametrize(
+    ("k", "trials", "episodes", "steps"), [(1, 3, (4, 2), 1), (3, 1, (4, 2), 1), (1, 1, (3, 1), 2)]
+)
+def test_a_policy_that_adapts_between_episodes_is_evaluated_before_and_after(
+    k, trials, episodes, steps
+):
+    learner, (before, after) = Learner(2 * k, k), episodes
+    result = few_shot_evaluate(
+        learner, goal_envs(k=k), trials, before, after, adaptation_steps=steps
+    )
+    assert learner.log == (["begin"] + [[before, before]] * steps) * trials
+    # The first adaptation already finds the task.
+    expected = [0] * before + [1] * (before * (steps - 1) + after)
+    assert values(result, "success_once") == expected
+    assert values(result, "return") == [2 * right for right in expected]
+    assert result.adaptation_length == before * steps
+    assert len(result.adaptation.episodes) == trials * 2 * before * steps
     assert result.evaluation.per_task["task 1"]["success_final"].value == 1.0
-    assert len({e.trial for e in result.evaluation.episodes}) == 6
-
-
-def test_each_adaptation_step_has_new_episodes():
-    learner = Learner(2)
-    result = few_shot_evaluate(learner, goal_envs(), 1, 3, 1, adaptation_steps=2)
-    assert learner.log == ["begin", [3, 3], [3, 3]]
-    assert values(result, "success_once") == [0, 0, 0, 1, 1, 1, 1]
-
-
-def test_the_environments_of_a_task_share_its_episodes():
-    learner = Learner(6, k=3)
-    result = few_shot_evaluate(learner, goal_envs(k=3), 1, 4, 2)
-    assert learner.log == ["begin", [4, 4]]
-    assert values(result, "success_once") == [0, 0, 0, 0, 1, 1]
-    assert Counter(e.trial for e in result.evaluation.episodes) == {0: 2, 1: 2}
+    counted = Counter(e.trial for e in result.evaluation.episodes)
+    assert counted == dict.fromkeys(range(2 * trials), after)
 
 
 @pytest.mark.parametrize("k", [1, 2])
@@ -174,10 +169,8 @@ class Goals:
         self.seen = []
 
     def adapt(self, paths):
-        for own in paths:
-            starts = {path["observations"][0].tobytes() for path in own}
-            assert len(starts) == 1
-        self.seen.append([next(iter({p["observations"][0].tobytes() for p in o})) for o in paths])
+        starts = [{path["observations"][0].tobytes() for path in own} for own in paths]
+        self.seen += [start for [start] in starts]
 
     def __call__(self, observations):
         return np.zeros((self.n, 4))
@@ -189,15 +182,14 @@ def test_meta_worlds_held_out_classes_play_goals_that_differ_from_trial_to_trial
         test_classes=["pick-place-v3", "door-open-v3"],
         num_goals=4,
         meta_batch_size=4,
-        envs_per_task=2,
         max_episode_steps=4,
     )
-    policy = Goals(8)
+    policy = Goals(4)
     result = few_shot_evaluate(policy, envs, 2, 2, 2)
     assert result.evaluation.tasks == ("pick-place-v3", "door-open-v3")
     assert len(result.evaluation.of_task("pick-place-v3")) == 2 * 2 * 2
     # Two groups a class, two goals each, and two trials: every goal once.
-    assert len({start for trial in policy.seen for start in trial}) == 8
+    assert len(set(policy.seen)) == len(policy.seen) == 8
 
 
 def test_rewards_are_raw_and_statistics_stay():
