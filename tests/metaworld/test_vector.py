@@ -477,17 +477,17 @@ def test_a_checkpoint_of_other_goals_is_refused(other):
 
 def test_a_seed_makes_runs_repeat_though_no_reset_is_given_one():
     runs, singles = [], []
-    for seed in (1, 1, 2, None, None):
-        with make_vec("CustomMT", 6, num_goals=50, seed=seed) as envs:
+    for seed in (1, 1, 2, None):
+        with make_vec("CustomMT", 4, num_goals=50, seed=seed) as envs:
             runs.append((states_after_resets(envs, 3), envs.action_space.sample().tolist()))
         env = make("MT1", seed=seed)
         drawn = [(env.reset(), env.get_wrapper_attr("get_task_state")())[1] for _ in range(6)]
         singles.append((drawn, env.action_space.sample().tolist()))
     for own in (runs, singles):
         assert own[0] == own[1]
-        assert len({str(run) for run in own}) == 4
+        assert len({str(run) for run in own}) == 3
     # Each environment draws on its own: equal streams would give equal columns.
-    assert len(set(list(zip(*runs[0][0], strict=True))[:3])) == 3
+    assert len(set(zip(*runs[0][0], strict=True))) == 4
 
 
 def test_the_first_reset_is_that_of_the_seed():

@@ -270,6 +270,17 @@ def test_a_reset_of_some_begins_and_counts_those_alone():
     assert inner.get_state()["mean"] == pytest.approx([2, 1, 2], rel=1e-3)
 
 
+def test_a_reset_of_what_the_next_step_would_reset_leaves_that_step_to_be_played():
+    executor = MetaIterativeEnvExecutor(makers(), 3, autoreset_mode=AutoresetMode.NEXT_STEP)
+    envs = VectorNormalizeRewardPerTask(executor, 3)
+    envs.reset(seed=0)
+    for counted in ([1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 3, 4]):
+        envs.step([0] * 3)
+        assert envs.get_state()["count"] == pytest.approx([n + 1e-4 for n in counted])
+        if counted[0] == 2:  # The first's episode is over; that of the second is a step later.
+            envs.reset(options={"reset_mask": np.array([True, False, False])})
+
+
 # Which task it is.
 
 
