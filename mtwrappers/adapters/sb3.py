@@ -213,13 +213,7 @@ def _is_wrapped(env: Any, wrapper_class: type) -> bool:
 def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
     """What each of ``n`` environments has reported: the way back from batched infos.
 
-    Args:
-        infos: As a `gymnasium.vector.VectorEnv` returns them: per key an array ``(n, ...)`` or a
-            dict, and ``_key``, ``(n,)`` bool, for who has reported it. Not changed.
-        n: How many environments.
-
-    Returns:
-        ``n`` new dicts, with Python's own numbers, and rows of arrays.
+    The ``n`` new dicts hold Python's own numbers, and rows of arrays.
 
     >>> mask = np.array([True, False])
     >>> split_infos({"steps": np.array([7, 0]), "_steps": mask}, 2)

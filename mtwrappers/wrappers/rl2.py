@@ -229,10 +229,7 @@ class _Memory:
 class ActionCode:
     """Actions as numbers: a Box as it is, clipped to its bounds; anything discrete as one-hots.
 
-    Attributes:
-        low: The least values of an encoded action or of zeros, shape ``(A,)``.
-        high: The greatest values, shape ``(A,)``.
-        size: ``A``, how many numbers an action takes.
+    ``low`` and ``high``, shape ``(A,)``, bound encoded actions and zeros; ``size`` is ``A``.
     """
 
     def __init__(self, space: Space[Any]) -> None:

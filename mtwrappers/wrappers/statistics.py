@@ -16,20 +16,11 @@ PRIOR_COUNT = 1e-4
 
 
 class TaskStatistics:
-    """The mean and variance of what was seen of each task.
+    """The mean and variance of what was seen of each task, in samples of ``shape``.
 
-    Attributes:
-        mean: Shape ``(num_tasks, *shape)``, float64.
-        m2: The sums of squared deviations from the mean, likewise.
-        count: How many samples, likewise: arrays of one shape are divided fastest.
-
-    Args:
-        kind: What is counted; a state of another kind is refused.
-        num_tasks: How many tasks.
-        task_names: Their names, if known; a state of tasks with other names is refused. Ignored
-            if there are more or fewer than ``num_tasks``.
-        epsilon: Added to the variances, which keeps divisions away from zero.
-        shape: The shape of a sample.
+    ``mean``, ``m2`` (the sums of squared deviations from it) and ``count`` are float64 of shape
+    ``(num_tasks, *shape)``: arrays of one shape are divided fastest. ``epsilon`` is added to the
+    variances. A state of another kind, or of tasks with other names, is refused.
     """
 
     def __init__(
@@ -50,12 +41,10 @@ class TaskStatistics:
         self.count = np.full_like(self.mean, PRIOR_COUNT)
 
     def update(self, tasks: Any, x: Any) -> None:
-        """Counts samples (Welford 1962; Chan, Golub and LeVeque 1983 for several of a task).
+        """Counts samples ``x``, ``(n, *shape)`` (Welford 1962; Chan, Golub and LeVeque 1983).
 
-        Args:
-            tasks: The task of each sample, shape ``(n,)`` int; or, with the same result and
-                faster, ``slice(None)`` for one sample of every task, or one task, an ``int``.
-            x: The samples, shape ``(n, *shape)``; or one sample of shape ``shape``.
+        ``tasks`` is the task of each, ``(n,)`` int; or, with the same result and faster,
+        ``slice(None)`` for one sample of every task, or an ``int`` for one of shape ``shape``.
         """
         if isinstance(tasks, np.ndarray):
             self._update_repeated(tasks, x)
@@ -85,20 +74,13 @@ class TaskStatistics:
         self.m2 += sums(deviation * deviation) + delta * (mean - self.mean)
 
     def deviation(self, tasks: Any) -> Any:
-        r"""The standard deviations :math:`\sqrt{\mathrm{Var} + \epsilon}` of some tasks.
-
-        Args:
-            tasks: As in `update`.
-
-        Returns:
-            Shape ``(n, *shape)``, or ``shape`` for one task.
-        """
+        r""":math:`\sqrt{\mathrm{Var} + \epsilon}` of tasks as in `update`."""
         if isinstance(tasks, np.ndarray):
             return self.deviation(slice(None)).take(tasks, axis=0)
         return np.sqrt(self.m2[tasks] / self.count[tasks] + self.epsilon)
 
     def normalize(self, tasks: Any, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Samples of some tasks, as in `update`, less their mean, divided by their deviation."""
+        """Samples of tasks as in `update`, less the mean, divided by the deviation."""
         several = isinstance(tasks, np.ndarray)
         mean = self.mean.take(tasks, axis=0) if several else self.mean[tasks]
         normalized: NDArray[np.float64] = (x - mean) / self.deviation(tasks)
@@ -116,12 +98,7 @@ class TaskStatistics:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned.
-
-        Raises:
-            TypeError: If it is no dict.
-            ValueError: If it is of another kind, of other tasks, or of other sizes.
-        """
+        """Takes what `get_state` returned, or changes nothing and raises."""
         check_mapping(state, "a state")
         for key, expected in (("kind", self.kind), ("num_tasks", self.num_tasks)):
             if state.get(key) != expected:
