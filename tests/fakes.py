@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import warnings
@@ -219,28 +220,30 @@ def check_env_warnings(env: gymnasium.Env, **kwargs: Any) -> list[str]:
     return [m for m in messages if not any(text in m for text in harmless)]
 
 
-def run_python(code: str, *flags: str) -> str:
-    """What ``code`` prints in a Python of its own, which must end well."""
+def run_with_python(*args: Any, cwd: Any = ROOT, **environment: str) -> str:
+    """What a Python of its own prints, which must end well; ``environment`` is set on top."""
     done = subprocess.run(
-        [sys.executable, *flags, "-c", code],
-        cwd=ROOT,
+        [sys.executable, *args],
+        cwd=cwd,
+        env={**os.environ, **environment},
         capture_output=True,
         text=True,
         timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip()
+    return done.stdout
 
 
-def register_counting_envs() -> None:
-    """Registers ``tests/Short-v0`` and, with longer observations, ``tests/Long-v0``."""
-    for name, kwargs in (
-        ("Short", {"length": 3, "obs_size": 2}),
-        ("Long", {"length": 5, "obs_size": 3, "first": 100}),
-    ):
-        if f"tests/{name}-v0" not in gymnasium.registry:
-            gymnasium.register(f"tests/{name}-v0", "tests.fakes:CountingEnv", kwargs=kwargs)
+def run_python(code: str, *flags: str) -> str:
+    """What ``code`` prints in a Python of its own."""
+    return run_with_python(*flags, "-c", code).strip()
 
 
-register_counting_envs()
+# With longer observations, ``tests/Long-v0``.
+for _name, _kwargs in (
+    ("Short", {"length": 3, "obs_size": 2}),
+    ("Long", {"length": 5, "obs_size": 3, "first": 100}),
+):
+    if f"tests/{_name}-v0" not in gymnasium.registry:
+        gymnasium.register(f"tests/{_name}-v0", "tests.fakes:CountingEnv", kwargs=_kwargs)

@@ -1,22 +1,18 @@
 """The README's snippets run as they stand."""
 
 import re
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 
-README = Path(__file__).parent.parent / "README.md"
+from tests.fakes import ROOT, run_with_python
+
+README = ROOT / "README.md"
 SNIPPETS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("snippet", SNIPPETS, ids=range(len(SNIPPETS)))
 def test_a_snippet_runs(snippet, tmp_path):
-    done = subprocess.run(
-        [sys.executable, "-c", snippet], capture_output=True, text=True, cwd=tmp_path, check=False
-    )
-    assert done.returncode == 0, done.stderr
+    run_with_python("-c", snippet, cwd=tmp_path)
 
 
 def test_the_commands_of_the_ci_are_marked():

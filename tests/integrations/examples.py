@@ -2,26 +2,15 @@
 
 import importlib.util
 import os
-import subprocess
 import sys
 from types import ModuleType
 
-from tests.fakes import ROOT
+from tests.fakes import ROOT, run_with_python
 
 
 def run_example(name: str, cwd: os.PathLike[str], **environment: str) -> list[str]:
     """The lines that ``examples/{name}`` prints with these environment variables on top."""
-    done = subprocess.run(
-        [sys.executable, ROOT / "examples" / name],
-        cwd=cwd,
-        env={**os.environ, **environment},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done.stdout.splitlines()
+    return run_with_python(ROOT / "examples" / name, cwd=cwd, **environment).splitlines()
 
 
 def load_example(name: str) -> ModuleType:
