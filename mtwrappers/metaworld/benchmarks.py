@@ -74,7 +74,7 @@ def make_benchmark(
     if name not in BENCHMARKS:
         raise ValueError(f"unknown benchmark {name!r}; expected one of {list(BENCHMARKS)}")
     positive(num_goals, "num_goals")
-    goals_seed = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+    goals_seed = seeding.chosen_seed(seed)
     if goals_seed >= 2**32 - 1:  # NumPy's limit, and ML1 takes the next one too
         raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {goals_seed}")
     train, test = _classes(name, env_name, train_classes, test_classes)

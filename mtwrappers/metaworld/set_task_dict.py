@@ -146,7 +146,7 @@ class BenchmarkTasks:
 
     def seed(self, seed: int | None) -> None:
         """Seeds the order of `sample`, from entropy when ``seed`` is ``None``."""
-        value = seeding.fresh_seed() if seed is None else seeding.check_seed(seed)
+        value = seeding.chosen_seed(seed)
         self._order = seeding.task_generator(value)
         self._sweeps: dict[str, list[int]] = {}
         self._next_class = 0
