@@ -24,6 +24,10 @@ class WorkerDiedError(RuntimeError):
     """
 
 
+class NotDeterministicError(RuntimeError):
+    """An environment that was told the same again did not show the same again."""
+
+
 class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised itself)
     """The traceback of an exception in a worker, as the cause of the one raised here."""
 

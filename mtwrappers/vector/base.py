@@ -23,15 +23,16 @@ from mtwrappers.vector.arguments import (
 )
 from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import ObsLayout
-from mtwrappers.vector.exclusive import ExclusiveVectorEnv, exclusive
+from mtwrappers.vector.exclusive import exclusive
 from mtwrappers.vector.rllib import check_rllib
+from mtwrappers.vector.stateful import StatefulVectorEnv
 
 # The methods by which environments are turned to a task; the first that they have is used.
 TASK_SETTERS = ("set_task", "set_task_state")
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 
-class MetaVectorEnv(ExclusiveVectorEnv):
+class MetaVectorEnv(StatefulVectorEnv):
     """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
 
     It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed it returns exactly
@@ -45,6 +46,7 @@ class MetaVectorEnv(ExclusiveVectorEnv):
     Args:
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
+        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
         autoreset_mode: How an episode begins after another ends; see
             `gymnasium.vector.AutoresetMode`.
 
@@ -54,13 +56,18 @@ class MetaVectorEnv(ExclusiveVectorEnv):
     """
 
     autoreset_mode: AutoresetMode
-    # For copies of an environment: a seed for the first reset of each.
-    _first_seeds: list[int] | None = None
 
     def __init__(
-        self, meta_batch_size: int, envs_per_task: int, autoreset_mode: str | AutoresetMode
+        self,
+        meta_batch_size: int,
+        envs_per_task: int,
+        max_path_length: int | None,
+        autoreset_mode: str | AutoresetMode,
     ) -> None:
         super().__init__()
+        if max_path_length is not None:
+            max_path_length = positive(max_path_length, "max_path_length")
+        self._max_path_length = max_path_length
         self.meta_batch_size = positive(meta_batch_size, "meta_batch_size")
         self.envs_per_task = positive(envs_per_task, "envs_per_task")
         self.num_envs = self.meta_batch_size * self.envs_per_task
@@ -142,7 +149,8 @@ class MetaVectorEnv(ExclusiveVectorEnv):
             both = zip(seeds, self._first_seeds, strict=True)
             seeds = [first if given is None else given for given, first in both]
         try:
-            result = self._reset(seeds, options, mask)
+            masks = [True] * self.num_envs if mask is None else mask.tolist()
+            result = self._reset(seeds, options, masks)
         except BaseException:
             self._was_reset = False
             raise
@@ -210,8 +218,6 @@ class MetaVectorEnv(ExclusiveVectorEnv):
         self._over = result[2] | result[3]
         return result
 
-    # Attributes and methods of the environments.
-
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
         """Calls a method or a function, or reads an attribute, of each environment.
@@ -272,14 +278,12 @@ class MetaVectorEnv(ExclusiveVectorEnv):
         """Each environment's seed."""
         return self.get_attr("np_random_seed")
 
-    # What a subclass does.
-
     @abc.abstractmethod
     def _reset(
         self,
         seeds: list[int | None],
         options: dict[str, Any] | None,
-        mask: NDArray[np.bool_] | None,
+        masks: list[bool],
     ) -> tuple[Any, dict[str, Any]]: ...
 
     @abc.abstractmethod

@@ -192,7 +192,7 @@ class EnvBlock:
             pasts: The past of each environment of the block.
 
         Raises:
-            WorkerDiedError: If an environment does not show what it showed before.
+            NotDeterministicError: If an environment does not show what it showed before.
         """
         i = 0
         try:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
+import functools
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
-from mtwrappers.checks import positive
 from mtwrappers.vector.arguments import Maker, resolve_makers
 from mtwrappers.vector.base import MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
+from mtwrappers.vector.journal import Entry, Journal, Past
 
 
 class MetaIterativeEnvExecutor(MetaVectorEnv):
@@ -35,6 +34,8 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
         autoreset_mode: How an episode begins after another ends, one of
             `gymnasium.vector.AutoresetMode`.
+        journal: Whether to keep what the environments were told since their last resets, so that
+            `get_state` works, in mid-episode too.
 
     Raises:
         TypeError: If ``env`` is none of those.
@@ -58,12 +59,14 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         max_path_length: int | None = None,
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        journal: bool = False,
     ) -> None:
-        super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
-        if max_path_length is not None:
-            max_path_length = positive(max_path_length, "max_path_length")
+        super().__init__(meta_batch_size, envs_per_task, max_path_length, autoreset_mode)
         makers, self._first_seeds = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
-        self._block = block = EnvBlock(makers, 0, self.autoreset_mode, max_path_length)
+        self._build = functools.partial(
+            EnvBlock, makers, 0, self.autoreset_mode, self._max_path_length, journal
+        )
+        self._block = block = self._build()
         with contextlib.ExitStack() as undo:
             undo.callback(block.close)
             first = block.envs[0]
@@ -76,6 +79,8 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         self._columns: Columns | None = None
         self._first_step = True
         self._actions: Any = None
+        if journal:
+            self._journal = Journal(self.num_envs, self._buffers)
 
     @property
     def envs(self) -> list[gymnasium.Env[Any, Any]]:
@@ -86,9 +91,11 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         self,
         seeds: list[int | None],
         options: dict[str, Any] | None,
-        mask: NDArray[np.bool_] | None,
+        masks: list[bool],
     ) -> tuple[Any, Info]:
-        self._block.reset(seeds, options, None if mask is None else mask.tolist())
+        told = [("reset", s, options) if m else None for s, m in zip(seeds, masks, strict=True)]
+        with self._noted("reset", told):
+            self._block.reset(seeds, options, masks)
         infos = join_infos(self._block.infos, self._add_info)
         return self._layout.batch(self._buffers.obs, self._block.obs), infos
 
@@ -97,7 +104,8 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
 
     def _end_step(self) -> StepResult:
         block = self._block
-        block.step(self._actions)
+        with self._noted("step", [("step", action) for action in self._actions]):
+            block.step(self._actions)
         if self._first_step:
             self._first_step = False
             layout = layout_of(block.checked_infos(), self._buffers)
@@ -111,7 +119,34 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         return (obs, *self._buffers.outcome(), infos)
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        return self._block.call(name, each)
+        told = [None if arguments is None else ("call", name, *arguments) for arguments in each]
+        with self._noted("call", told):
+            return self._block.call(name, each)
+
+    @contextlib.contextmanager
+    def _noted(self, what: str, told: Sequence[Entry | None]) -> Iterator[None]:
+        """Lets the journal know what the environments are told here, whether or not they raise."""
+        block, journal = self._block, self._journal
+        try:
+            yield
+        except BaseException:
+            if journal is not None and what == "call":
+                journal.note(slice(0, block.called), told, {})
+            elif journal is not None:
+                journal.note_failure(block.rows, block.all_states())
+            raise
+        if journal is not None:
+            journal.note(block.rows, told, block.states, block.obs)
+
+    def _restore(self, pasts: Sequence[Past]) -> None:
+        block = self._build()
+        with contextlib.ExitStack() as undo:
+            undo.callback(block.close)
+            block.write_to(self._layout, self._buffers)
+            block.replay(pasts)
+            undo.pop_all()
+        self._block.close()
+        self._block = block
 
     def _render(self) -> list[Any]:
         return self._block.render()

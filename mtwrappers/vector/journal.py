@@ -12,7 +12,7 @@ from gymnasium.utils.env_checker import data_equivalence
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_callable
-from mtwrappers.errors import WorkerDiedError
+from mtwrappers.errors import NotDeterministicError
 from mtwrappers.state import set_state
 from mtwrappers.vector.buffers import Buffers
 
@@ -37,6 +37,29 @@ class Past(NamedTuple):
     entries: list[Entry]
     obs: Any
     reward: np.float64
+
+    def to_state(self) -> dict[str, Any]:
+        """This as a dict, in which the actions of steps in a row are one array if they can be."""
+        entries: list[list[Any]] = []
+        for what, *told in self.entries:
+            if what == "step" and entries and entries[-1][0] == "steps":
+                entries[-1][1].append(told[0])
+            else:
+                entries.append(["steps", told] if what == "step" else [what, *told])
+        for entry in entries:
+            if entry[0] == "steps" and isinstance(entry[1][0], (np.ndarray, np.generic)):
+                entry[1] = np.stack(entry[1])
+        told = [[*entry] for entry in self.told]
+        return {**self._asdict(), "told": told, "entries": entries}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any]) -> Past:
+        """What `to_state` made a dict of."""
+        entries: list[Entry] = []
+        for what, *told in state["entries"]:
+            entries += [("step", a) for a in told[0]] if what == "steps" else [(what, *told)]
+        told = [tuple(entry) for entry in state["told"]]
+        return cls(**{**state, "told": told, "entries": entries})
 
 
 class Journal:
@@ -97,11 +120,23 @@ class Journal:
                 [*self._told[i].values()],
                 self._states[i],
                 self._entries[i],
-                [array[i] for array in self._arrays] or self._objects[i],
+                [array[i].copy() for array in self._arrays] or self._objects[i],
                 self._rewards[i],
             )
             for i in range(rows.start, rows.stop)
         ]
+
+    def take(self, pasts: Sequence[Past]) -> None:
+        """Goes on from these pasts, one per environment, which `EnvBlock.replay` has played."""
+        for i, past in enumerate(pasts):
+            self._told[i], self._entries[i] = {}, [*past.told]
+            self._begin(i, past.state)
+            self._entries[i] = [*past.entries]
+            self._rewards[i] = past.reward
+            if not self._arrays:
+                self._objects[i] = past.obs
+            for array, obs in zip(self._arrays, past.obs if self._arrays else [], strict=True):
+                array[i] = obs
 
     def _begin(self, i: int, state: Any) -> None:
         """Forgets an environment's episode, but for what it was called with."""
@@ -158,14 +193,14 @@ def play_again(env: gymnasium.Env[Any, Any], past: Past) -> tuple[Any, Any, bool
 
 
 def require_same(past: Past, obs: Any, reward: Any) -> None:
-    """Raises `WorkerDiedError` if a replay did not end in what an environment showed before."""
+    """Raises `NotDeterministicError` if a replay did not end where the environment was before."""
     if isinstance(past.obs, list):
         same = all(a.tobytes() == b.tobytes() for a, b in zip(obs, past.obs, strict=True))
     else:
         same = data_equivalence(obs, past.obs)
     if same and (reward is None or np.float64(reward).tobytes() == past.reward.tobytes()):
         return
-    raise WorkerDiedError(
+    raise NotDeterministicError(
         f"this environment is not deterministic: from the state of its last reset and told the "
         f"same {len(past.entries)} things again, it shows {obs} with reward {reward}, and showed "
         f"{past.obs} with reward {past.reward}; all that it draws must come from np_random, and "

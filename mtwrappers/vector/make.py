@@ -26,6 +26,7 @@ def make_executor(
     autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
     on_worker_failure: Literal["raise", "recover"] | None = None,
     max_recoveries: int | None = None,
+    journal: bool = False,
     timeout: float | None = TIMEOUT,
     context: str | None = None,
 ) -> MetaVectorEnv:
@@ -42,6 +43,7 @@ def make_executor(
             `gymnasium.vector.AutoresetMode`.
         on_worker_failure: ``"raise"`` (default) or ``"recover"``.
         max_recoveries: How often in a row workers may be lost in the same call; 3 by default.
+        journal: Whether the state can be read (`MetaVectorEnv.get_state`) and saved.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
             Python's default.
@@ -64,6 +66,7 @@ def make_executor(
             workers=workers,
             on_worker_failure=on_worker_failure or "raise",
             max_recoveries=3 if max_recoveries is None else max_recoveries,
+            journal=journal,
             timeout=timeout,
             context=context,
         )
@@ -79,7 +82,7 @@ def make_executor(
     if extra:
         raise ValueError(f"iterative execution has no workers; got {extra}")
     return MetaIterativeEnvExecutor(
-        makers, meta_batch_size, envs_per_task, autoreset_mode=autoreset_mode
+        makers, meta_batch_size, envs_per_task, autoreset_mode=autoreset_mode, journal=journal
     )
 
 

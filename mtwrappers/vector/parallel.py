@@ -12,9 +12,7 @@ from typing import Any, Literal
 
 import cloudpickle
 import gymnasium
-import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
 from mtwrappers.errors import WorkerDiedError
@@ -24,7 +22,7 @@ from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import Buffers, anonymous_file
 from mtwrappers.vector.crew import Crew
 from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
-from mtwrappers.vector.journal import Entry, Journal
+from mtwrappers.vector.journal import Entry, Journal, Past
 from mtwrappers.vector.process import Request, Worker, check_process, command, cores
 
 TIMEOUT = 300.0  # seconds
@@ -67,6 +65,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         on_worker_failure: ``"raise"`` or ``"recover"``.
         max_recoveries: How often in a row workers may be lost in the same call before it raises
             `WorkerDiedError` after all, as when an environment itself causes the crash.
+        journal: Whether to keep what the environments were told since their last resets, so that
+            `get_state` works, in mid-episode too; ``"recover"`` always does.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
             Python's default.
@@ -92,32 +92,32 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         workers: int | None = None,
         on_worker_failure: Literal["raise", "recover"] = "raise",
         max_recoveries: int = 3,
+        journal: bool = False,
         timeout: float | None = TIMEOUT,
         context: str | None = None,
     ) -> None:
-        super().__init__(meta_batch_size, envs_per_task, autoreset_mode)
+        super().__init__(meta_batch_size, envs_per_task, max_path_length, autoreset_mode)
         check_process()
         if on_worker_failure not in ("raise", "recover"):
             raise ValueError(
                 f"on_worker_failure must be 'raise' or 'recover', got {on_worker_failure!r}"
             )
         recovers = on_worker_failure == "recover"
-        if max_path_length is not None:
-            max_path_length = positive(max_path_length, "max_path_length")
+        journal = journal or recovers
         count = cores() if workers is None else positive(workers, "workers")
         count = min(count, self.num_envs)
         makers, self._first_seeds = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
         bounds = [self.num_envs * w // count for w in range(count + 1)]
-        handles = []
+        handles, mode = [], self.autoreset_mode
         for w, (start, stop) in enumerate(itertools.pairwise(bounds)):
-            block = makers[start:stop], start, self.autoreset_mode.value, max_path_length, recovers
+            block = makers[start:stop], start, mode, self._max_path_length, journal
             handles.append(Worker(w, slice(start, stop), cloudpickle.dumps(block)))
         self._crew = Crew(
             handles,
             mp.get_context(context),
             check_timeout(timeout),
             self.envs_per_task,
-            positive(max_recoveries, "max_recoveries"),
+            positive(max_recoveries, "max_recoveries") if recovers else 0,
         )
         self._objects: list[Any] = [None] * self.num_envs  # observations that are not arrays
         self._columns: Columns | None = None
@@ -133,8 +133,9 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             self._buffers = Buffers(self._layout, check.size, memory)
             shape = command("share", self.num_envs, check.row_shape, check.size)
             self._crew.share(self._fd, self._buffers, shape)
-            if recovers:
-                self._crew.exchange.journal = Journal(self.num_envs, self._buffers)
+            if journal:
+                self._journal = Journal(self.num_envs, self._buffers)
+                self._crew.exchange.journal = self._journal
         except BaseException:
             self._abandon()
             raise
@@ -182,8 +183,6 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             os.close(self._fd)
             self._fd = -1
 
-    # What the base asks for.
-
     def _require_open(self) -> None:
         super()._require_open()
         if os.getpid() != self._pid:
@@ -196,15 +195,10 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         self,
         seeds: list[int | None],
         options: dict[str, Any] | None,
-        mask: NDArray[np.bool_] | None,
+        masks: list[bool],
     ) -> tuple[Any, Info]:
-        masks = [True] * self.num_envs if mask is None else mask.tolist()
         told = [("reset", s, options) if m else None for s, m in zip(seeds, masks, strict=True)]
-        answers = self._ask(
-            "reset",
-            lambda rows: (seeds[rows], options, None if mask is None else masks[rows]),
-            told,
-        )
+        answers = self._ask("reset", lambda rows: (seeds[rows], options, masks[rows]), told)
         infos: list[Info | None] = []
         for worker, (objects, own) in zip(self._crew.workers, answers, strict=True):
             self._take_objects(worker, objects)
@@ -280,6 +274,18 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         told = [None if arguments is None else ("call", name, *arguments) for arguments in each]
         answers = self._ask("call", lambda rows: (name, each[rows]), told)
         return [value for answer in answers for value in answer]
+
+    def _restore(self, pasts: Sequence[Past]) -> None:
+        try:
+            self._ask("restore", lambda rows: (pasts[rows],))
+        except BaseException:
+            if not self.closed:
+                self._ask("keep", lambda rows: (False,))
+            raise
+        self._get_journal().take(pasts)  # what a worker that is lost from here on is to know
+        self._ask("keep", lambda rows: (True,))
+        if not self._layout.fixed:
+            self._objects = [past.obs for past in pasts]
 
     def _render(self) -> list[Any]:
         return [frame for frames in self._ask("render", lambda rows: ()) for frame in frames]

@@ -24,7 +24,6 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 import numpy as np
-from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
 from mtwrappers.errors import with_context
@@ -131,14 +130,19 @@ class _Server:
         self._give_way = 0
         self._poll = select.poll()
         self._poll.register(channel.fd, select.POLLIN)
-        makers, offset, mode, limit, self._journal = pickle.loads(block)
-        self.block = EnvBlock(makers, offset, AutoresetMode(mode), limit, self._journal)
+        self._arguments = block  # pickled: constructors may keep what they have made
+        self._journal = pickle.loads(block)[-1]
+        self.block = self._build()
+        self._next: EnvBlock | None = None
         self._columns: Columns | None = None
         self._dtype = b""
         self._actions: NDArray[Any] | None = None
         first = self.block.envs[0]
         spaces = [(env.observation_space, env.action_space) for env in self.block.envs]
         self._answer((spaces, first.metadata, first.render_mode))
+
+    def _build(self) -> EnvBlock:
+        return EnvBlock(*pickle.loads(self._arguments))
 
     def _answer(self, result: Any) -> None:
         self._channel.send(cloudpickle.dumps(Answer(result)))
@@ -209,7 +213,7 @@ class _Server:
         memory = mmap.mmap(fd, Buffers.nbytes(layout, action_size))
         os.close(fd)
         self._buffers = Buffers(layout, action_size, memoryview(memory))
-        self._fixed, self._action_shape = layout.fixed, action_shape
+        self._layout, self._action_shape = layout, action_shape
         self.block.write_to(layout, self._buffers)
         self._answer(None)
 
@@ -223,7 +227,7 @@ class _Server:
     ) -> None:
         block = self.block
         block.reset(seeds, options, mask)
-        objects = None if self._fixed else block.obs
+        objects = None if self._layout.fixed else block.obs
         self._answer_each((objects, block.infos), self._numbered(block.infos), "the info")
 
     def _shared_actions(self, dtype: bytes) -> NDArray[Any]:
@@ -236,7 +240,7 @@ class _Server:
     def _step(self, actions: Sequence[Any] | NDArray[Any]) -> None:
         block = self.block
         block.step(actions)
-        objects = None if self._fixed else block.obs
+        objects = None if self._layout.fixed else block.obs
         infos = None
         if self._columns is None or not self._columns.write(block.rows.start, block.infos):
             infos = block.checked_infos()
@@ -249,6 +253,22 @@ class _Server:
     def _replay(self, pasts: Sequence[Past]) -> None:
         """Takes the place of another worker's environments."""
         self.block.replay(pasts)
+        self._answer(None)
+
+    def _restore(self, pasts: Sequence[Past]) -> None:
+        """Builds environments with these pasts, to be put in the place of the present ones."""
+        self._next = self._build()
+        self._next.write_to(self._layout, self._buffers)
+        self._next.replay(pasts)
+        self._answer(None)
+
+    def _keep(self, good: bool) -> None:
+        """Puts them there, or not."""
+        old, self._next = self._next, None
+        if good and old is not None:
+            old, self.block = self.block, old
+        if old is not None:
+            old.close()
         self._answer(None)
 
     def _call(self, name: Any, each: EachCall) -> None:

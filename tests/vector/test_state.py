@@ -1,0 +1,134 @@
+"""The state of a vector environment goes to another one, in mid-episode too."""
+
+import pickle
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from mtwrappers import MetaIterativeEnvExecutor
+from mtwrappers.errors import NotDeterministicError
+from tests.fakes import equal
+from tests.vector.fakes import NestedEnv, WordEnv, all_modes, both_executors
+from tests.vector.faults import (
+    FragileEnv,
+    break_a_leg,
+    build_once,
+    fragile_makers,
+    kill,
+    parallel,
+)
+from tests.vector.processes import needs_proc
+
+pytestmark = needs_proc
+
+KINDS = {
+    "cartpole": [
+        partial(gymnasium.make, "CartPole-v1", max_episode_steps=n) for n in (9, 30, 12, 50)
+    ],
+    "pendulum": [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0, 11.0)],
+    "nested": [partial(NestedEnv, n) for n in (2, 3, 7, 4)],
+    "text": [partial(WordEnv, n) for n in (2, 3, 5, 4)],
+}
+iterative = partial(MetaIterativeEnvExecutor, meta_batch_size=2, envs_per_task=2, journal=True)
+
+
+def play(envs, actions):
+    results = []
+    for action in actions:
+        results.append(envs.step(action))
+        over = results[-1][2] | results[-1][3]
+        if envs.autoreset_mode is AutoresetMode.DISABLED and over.any():
+            results.append(envs.reset(options={"reset_mask": over}))
+    return results
+
+
+@all_modes
+@pytest.mark.parametrize("kind", KINDS)
+def test_another_executor_goes_on_where_the_first_one_was(kind, mode):
+    with closing(iterative(KINDS[kind], autoreset_mode=mode)) as first:
+        first.action_space.seed(0)
+        actions = [first.action_space.sample() for _ in range(40)]
+        first.reset()
+        play(first, actions[:22])
+        state = pickle.loads(pickle.dumps(first.get_state()))
+        expected = play(first, actions[22:])
+    with closing(parallel(KINDS[kind], journal=True, workers=3, autoreset_mode=mode)) as other:
+        other.set_state(state)
+        assert equal(play(other, actions[22:]), expected)
+        # And again, in environments that have been played.
+        other.set_state(state)
+        state_of_other = other.get_state()
+        assert equal(play(other, actions[22:]), expected)
+    with closing(iterative(KINDS[kind], autoreset_mode=mode)) as third:
+        third.reset(seed=9)
+        third.set_state(state_of_other)
+        assert equal(play(third, actions[22:]), expected)
+
+
+def test_a_state_is_small_and_holds_its_actions_as_one_array():
+    with closing(iterative(KINDS["pendulum"])) as envs:
+        envs.reset(seed=0)
+        play(envs, np.zeros((100, 4, 1), np.float32))
+        state = envs.get_state()
+    reset, steps = state["pasts"][2]["entries"]
+    assert reset == ["reset", 2, None]
+    assert steps[0] == "steps"
+    assert (steps[1].shape, steps[1].dtype) == ((100, 1), np.float32)
+    assert len(pickle.dumps(state)) < 5000
+
+
+@both_executors
+def test_a_state_needs_a_journal(executor):
+    with closing(executor(fragile_makers(), 2, 2)) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(RuntimeError, match=r"needs its journal: pass journal=True, or on_work"):
+            envs.get_state()
+
+
+def test_the_state_of_other_environments_is_refused_and_changes_nothing():
+    with (
+        closing(iterative(fragile_makers())) as first,
+        closing(parallel(journal=True)) as other,
+        closing(iterative(fragile_makers(), max_path_length=7)) as shorter,
+    ):
+        for envs in (first, other, shorter):
+            envs.reset(seed=1)
+            envs.step([0] * 4)
+        state = first.get_state()
+        with pytest.raises(ValueError, match=r"expected .*'max_path_length': 7.*, got .*None"):
+            shorter.set_state(state)
+        state["pasts"][3]["obs"] = [np.array([5.0, 5.0])]
+        for envs in (other, first):
+            before = envs.get_state()
+            with pytest.raises(NotDeterministicError, match=r"environment 3.* is not determ"):
+                envs.set_state(state)
+            assert equal(envs.get_state(), before)
+            assert envs.step([0] * 4)[1].tolist() == [2.0] * 4
+
+
+@pytest.mark.filterwarnings("ignore:.*another one takes its place")
+def test_a_worker_that_is_lost_after_a_state_was_set_is_recovered_from_it(tmp_path):
+    with (
+        closing(iterative(fragile_makers())) as first,
+        closing(parallel(on_worker_failure="recover")) as other,
+    ):
+        first.reset(seed=1)
+        first.step([0] * 4)
+        other.reset(seed=2)
+        other.set_state(first.get_state())
+        kill(other, 1)
+        assert equal(other.step([0] * 4), first.step([0] * 4))
+        assert other.recoveries == 1
+
+
+def test_environments_that_cannot_be_built_again_leave_the_present_ones(tmp_path):
+    makers = [FragileEnv, partial(build_once, tmp_path / "built", break_a_leg)]
+    with closing(parallel(makers, 2, 1, journal=True)) as envs:
+        envs.reset(seed=1)
+        with pytest.raises(ZeroDivisionError, match="the constructor of environment 1 failed"):
+            envs.set_state(envs.get_state())
+        assert envs.step([0, 0])[1].tolist() == [1.0, 1.0]
