@@ -3,6 +3,9 @@
 from mtwrappers import testing as testing
 from mtwrappers.adapters.sb3 import as_sb3_vec_env as as_sb3_vec_env
 from mtwrappers.adapters.torchrl import as_torchrl_env as as_torchrl_env
+from mtwrappers.checkpoint import CheckpointError as CheckpointError
+from mtwrappers.checkpoint import load_checkpoint as load_checkpoint
+from mtwrappers.checkpoint import save_checkpoint as save_checkpoint
 from mtwrappers.core import MTEnv as MTEnv
 from mtwrappers.envs.point_goal import PointGoalEnv as PointGoalEnv
 from mtwrappers.errors import SeedNotSetError as SeedNotSetError

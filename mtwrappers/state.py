@@ -22,8 +22,8 @@ def get_state(env: Any) -> Layers:
         env: An environment or a vector environment, in any wrappers.
     """
     return [
-        (type(layer).__name__, layer.get_state() if own else _generator_state(layer))
-        for layer, own in _layers(env)
+        (name, layer.get_state() if own else dict(layer.np_random.bit_generator.state))
+        for name, layer, own in _layers(env)
     ]
 
 
@@ -38,29 +38,25 @@ def set_state(env: Any, state: Layers) -> None:
         ValueError: If it is the state of other layers.
     """
     layers = list(_layers(env))
-    expected, found = [type(layer).__name__ for layer, _ in layers], [name for name, _ in state]
+    expected, found = [name for name, _, _ in layers], [name for name, _ in state]
     if found != expected:
         raise ValueError(f"expected the state of {expected}, got one of {found}")
     # The environment at the bottom first: a wrapper may ask it what it is.
-    for (layer, own), (_, kept) in reversed(list(zip(layers, state, strict=True))):
+    for (_, layer, own), (_, kept) in reversed(list(zip(layers, state, strict=True))):
         if own:
             layer.set_state(kept)
-        elif kept is not None:
+        else:
             layer.np_random.bit_generator.state = kept
 
 
-def _layers(env: Any) -> Iterator[tuple[Any, bool]]:
-    """Each layer that has a state, and whether by methods of its own."""
-    while True:
+def _layers(env: Any) -> Iterator[tuple[str, Any, bool]]:
+    """The class of each layer that has a state, the layer, and whether by methods of its own."""
+    bottom = False
+    while not bottom:
         own = hasattr(type(env), "get_state") and hasattr(type(env), "set_state")
         bottom = env.unwrapped is env
-        if own or bottom:
-            yield env, own
-        if bottom:
-            return
-        env = env.env
-
-
-def _generator_state(env: Any) -> Any:
-    """The state of an environment's generator, made from entropy if it was never seeded."""
-    return dict(env.np_random.bit_generator.state)
+        if bottom and own:
+            yield "environment", env, own  # which itself says whose state it takes
+        elif bottom or own:
+            yield type(env).__name__, env, own
+        env = None if bottom else env.env

@@ -137,7 +137,7 @@ FLOORS = (
     {"vector"},
     {"wrappers"},
     {"envs", "metaworld"},
-    {"tasks"},
+    {"checkpoint", "tasks"},
     {"samplers"},
     {"processors"},
     {"evaluation"},

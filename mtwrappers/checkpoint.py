@@ -1,0 +1,203 @@
+"""Checkpoints: the states of the objects of a run, in one file of JSON and arrays."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorEnv
+
+from mtwrappers import state as layers
+from mtwrappers.metaworld import plain_task
+
+VERSION = 1
+_MAGIC = b"mtwrappers checkpoint"
+
+
+class CheckpointError(ValueError):
+    """A file is no checkpoint, is damaged, or is of other objects."""
+
+
+def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
+    """Writes the states of objects into one file, or leaves the file that is there as it was.
+
+    The file holds JSON and arrays alone, with a checksum. What is written goes to a temporary file
+    beside it first.
+
+    Args:
+        path: The file.
+        **objects: What the run is made of, by names of your choice: anything with ``get_state()``
+            and ``set_state(state)``, environments and vector environments in any wrappers
+            (vector environments need a journal, and are saved in mid-episode; single environments
+            go on with a reset), `numpy.random.Generator`, and dicts of JSON values and arrays.
+
+    Raises:
+        TypeError: If an object has no state, or a state holds anything else than JSON values,
+            arrays and Meta-World tasks; the message says where.
+        OSError: If the file cannot be written.
+    """
+    encoder = _Encoder()
+    states = {name: encoder.encode(_get(name, obj), name) for name, obj in objects.items()}
+    payload = io.BytesIO()
+    text = np.frombuffer(json.dumps(states).encode(), np.uint8)
+    np.savez(payload, states=text, **encoder.arrays)
+    data = payload.getvalue()
+    header = b"%s %d %s %d\n" % (
+        _MAGIC,
+        VERSION,
+        hashlib.sha256(data).hexdigest().encode(),
+        len(data),
+    )
+    target = Path(path)
+    descriptor, temporary = tempfile.mkstemp(prefix=target.name, dir=target.parent)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(header + data)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(temporary, target)
+    except BaseException:
+        os.unlink(temporary)
+        raise
+
+
+def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
+    """Gives objects the states that `save_checkpoint` wrote; nothing in the file is run.
+
+    Args:
+        path: The file.
+        **objects: Objects like those that were saved, by the same names. Vector environments may
+            have another number of workers, or another executor. A dict is emptied and filled.
+
+    Raises:
+        CheckpointError: If the file is no checkpoint, of a later version, cut or damaged, or if the
+            names or an object do not go with it. No object is changed then.
+        TypeError: If an object has no state.
+        OSError: If the file cannot be read.
+    """
+    states = _read(Path(path))
+    if set(states) != set(objects):
+        raise CheckpointError(
+            f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
+        )
+    before = {name: copy.deepcopy(_get(name, obj)) for name, obj in objects.items()}
+    changed = []
+    for name, obj in objects.items():
+        changed.append(name)
+        try:
+            _set(obj, states[name])
+        except Exception as exc:
+            for done in changed:
+                _set(objects[done], before[done])
+            raise CheckpointError(f"{path}: {name} does not go with it: {exc}") from exc
+
+
+def _get(name: str, obj: Any) -> Any:
+    if isinstance(obj, (gymnasium.Env, VectorEnv)):
+        return layers.get_state(obj)
+    if isinstance(obj, np.random.Generator):
+        return obj.bit_generator.state
+    if isinstance(obj, dict):
+        return obj
+    if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
+        return obj.get_state()
+    raise TypeError(
+        f"{name} must have get_state() and set_state(), or be an environment, a "
+        f"numpy.random.Generator or a dict, got {obj!r}"
+    )
+
+
+def _set(obj: Any, state: Any) -> None:
+    if isinstance(obj, (gymnasium.Env, VectorEnv)):
+        layers.set_state(obj, state)
+    elif isinstance(obj, np.random.Generator):
+        obj.bit_generator.state = state
+    elif isinstance(obj, dict):
+        obj.clear()
+        obj.update(state)
+    else:
+        obj.set_state(state)
+
+
+def _read(path: Path) -> dict[str, Any]:
+    header, _, data = path.read_bytes().partition(b"\n")
+    if not header.startswith(_MAGIC + b" "):
+        raise CheckpointError(
+            f"{path}: expected a file that begins with {_MAGIC.decode()!r}, got {header[:40]!r}"
+        )
+    try:
+        version, digest, length = header[len(_MAGIC) :].split()
+        number, expected = int(version), int(length)
+    except ValueError:
+        raise CheckpointError(f"{path}: damaged, its first line is {header[:120]!r}") from None
+    if number != VERSION:
+        raise CheckpointError(
+            f"{path}: expected a checkpoint of version {VERSION}, got version {number}; "
+            "a later mtwrappers reads it"
+        )
+    if len(data) != expected:
+        raise CheckpointError(f"{path}: cut, expected {expected} bytes, got {len(data)}")
+    found = hashlib.sha256(data).hexdigest().encode()
+    if found != digest:
+        raise CheckpointError(
+            f"{path}: damaged, expected the checksum {digest.decode(errors='replace')}, got "
+            f"{found.decode()}"
+        )
+    try:
+        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
+            states = json.loads(arrays["states"].tobytes())
+            return {name: _decode(value, arrays) for name, value in states.items()}
+    except Exception as exc:  # whoever wrote the checksum wrote something else than we do
+        raise CheckpointError(f"{path}: its content cannot be read: {exc}") from exc
+
+
+class _Encoder:
+    """Turns states into what JSON knows, and collects their arrays."""
+
+    def __init__(self) -> None:
+        self.arrays: dict[str, Any] = {}
+
+    def encode(self, value: Any, where: str) -> Any:
+        if value is None or type(value) in (bool, int, float, str):
+            return value
+        if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
+            self.arrays[f"a{len(self.arrays)}"] = np.asarray(value)
+            return {"#array": f"a{len(self.arrays) - 1}", "scalar": isinstance(value, np.generic)}
+        if plain_task.is_task(value):
+            return {"#task": self.encode(plain_task.to_plain(value), where)}
+        if type(value) in (list, tuple):
+            items = [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
+            return items if type(value) is list else {"#tuple": items}
+        if isinstance(value, dict):
+            return {
+                "#dict": [
+                    [self.encode(key, where), self.encode(item, f"{where}[{key!r}]")]
+                    for key, item in value.items()
+                ]
+            }
+        raise TypeError(
+            f"a checkpoint holds JSON values, arrays and Meta-World tasks; {where} is {value!r}"
+        )
+
+
+def _decode(value: Any, arrays: Any) -> Any:
+    if isinstance(value, list):
+        return [_decode(item, arrays) for item in value]
+    if not isinstance(value, dict):
+        return value
+    if "#array" in value:
+        array = arrays[value["#array"]]
+        return array[()] if value["scalar"] else array
+    if "#tuple" in value:
+        return tuple(_decode(item, arrays) for item in value["#tuple"])
+    if "#task" in value:
+        return plain_task.from_plain(_decode(value["#task"], arrays))
+    return {_decode(key, arrays): _decode(item, arrays) for key, item in value["#dict"]}
