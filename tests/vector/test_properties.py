@@ -1,0 +1,107 @@
+"""Whatever is done to executors, in whatever order, they return what `SyncVectorEnv` returns."""
+
+import pickle
+from contextlib import ExitStack
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Discrete
+from gymnasium.vector import SyncVectorEnv
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from mtwrappers import MetaIterativeEnvExecutor
+from tests.fakes import equal
+from tests.vector.fakes import all_modes
+from tests.vector.faults import kill, parallel
+from tests.vector.processes import needs_proc
+
+pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
+N = 3
+
+
+class DriftEnv(gymnasium.Env):
+    """Drifts at random from where its task says, for a random time, and has an attribute."""
+
+    observation_space = Box(-np.inf, np.inf, (2,), np.float64)
+    action_space = Discrete(3)
+    start, slope = 0.0, 1.0
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.left = int(self.np_random.integers(1, 6))
+        self.x = np.array([self.start, self.np_random.random()])
+        return self.x.copy(), {"left": self.left}
+
+    def step(self, action):
+        self.left -= 1
+        self.x = self.x + self.slope * (action + self.np_random.normal(size=2))
+        return self.x.copy(), float(self.x[0]), self.left == 0, False, {"left": self.left}
+
+    def set_task(self, task):
+        self.start = float(task)
+
+
+small = st.integers(0, 99)
+rows = st.lists(small, min_size=N, max_size=N)
+OPERATIONS = st.one_of(
+    st.tuples(st.just("step"), rows),
+    st.tuples(st.just("step"), rows),
+    st.tuples(st.just("reset"), st.none() | small),
+    st.tuples(st.just("mask"), st.lists(st.booleans(), min_size=N, max_size=N).filter(any)),
+    st.tuples(st.just("set_tasks"), rows),
+    st.tuples(st.just("set_attr"), rows),
+    st.tuples(st.just("kill"), st.integers(0, 1)),
+    st.tuples(st.just("move"), st.sampled_from(["iterative", "one worker", "three workers"])),
+)
+MAKE = {
+    "iterative": partial(MetaIterativeEnvExecutor, journal=True),
+    "one worker": partial(parallel, workers=1, on_worker_failure="recover"),
+    "two workers": partial(parallel, workers=2, on_worker_failure="recover"),
+    "three workers": partial(parallel, workers=3, on_worker_failure="recover"),
+}
+
+
+@all_modes
+@given(operations=st.lists(OPERATIONS, max_size=25), first=st.sampled_from(["two workers", *MAKE]))
+@settings(max_examples=25, deadline=None)
+def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode, operations, first):
+    with ExitStack() as stack:
+        oracle = SyncVectorEnv([DriftEnv] * N, autoreset_mode=mode)
+        stack.callback(oracle.close)
+        envs = MAKE[first](DriftEnv, N, 1, autoreset_mode=mode)
+        over = np.ones(N, bool)
+        reset_due, disabled = True, oracle.metadata["autoreset_mode"].value == "Disabled"
+        # Hypothesis finds shorter examples where a run always begins with a seed.
+        for what, value in [("reset", 1), *operations]:
+            if what == "step" and not reset_due and not (disabled and over.any()):
+                actions = np.array(value) % 3
+                expected = oracle.step(actions)
+                assert equal(envs.step(actions), expected)
+                over = expected[2] | expected[3]
+            elif what == "reset":
+                assert equal(envs.reset(seed=value), oracle.reset(seed=value))
+                reset_due, over = False, np.zeros(N, bool)
+            elif what == "mask" and disabled and not reset_due:
+                options = {"reset_mask": np.array(value)}
+                assert equal(envs.reset(options=options), oracle.reset(options=options))
+                over &= ~np.array(value)
+            elif what == "set_tasks":
+                envs.set_tasks(value)
+                for env, task in zip(oracle.envs, value, strict=True):
+                    env.unwrapped.set_task(task)
+                reset_due = True
+            elif what == "set_attr":
+                envs.set_attr("slope", [float(v) for v in value])
+                oracle.set_attr("slope", [float(v) for v in value])
+            elif what == "kill" and hasattr(envs, "worker_pids"):
+                kill(envs, value % envs.num_workers)
+            elif what == "move":
+                state = pickle.loads(pickle.dumps(envs.get_state()))
+                envs.close()
+                envs = MAKE[value](DriftEnv, N, 1, autoreset_mode=mode)
+                envs.set_state(state)
+        assert equal(envs.get_attr("slope"), oracle.get_attr("slope"))
+        envs.close()
