@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+from collections.abc import Mapping
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -166,6 +167,40 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     def assert_task_seed_is_set(self) -> None:
         """Raises `SeedNotSetError` unless the task stream was seeded."""
         _ = self.np_random_task
+
+    # The state between two episodes.
+
+    def get_state(self) -> dict[str, Any]:
+        """The state between two episodes: the task and both random streams.
+
+        It is made of what JSON knows, and arrays where task states are arrays. An environment
+        stream that was not seeded is seeded first, from entropy, as reading ``np_random`` does.
+        """
+        if self._env_seed is None:
+            self.seed()
+        return {
+            "task_state": self.get_task_state(),
+            "env_stream": seeding.stream_state(self._env_seed, self._np_random),
+            "task_stream": seeding.stream_state(self._task_seed, self._np_random_task),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned, with the next `reset`.
+
+        Args:
+            state: The state of such an environment.
+
+        Raises:
+            TypeError: If it is no dict.
+            ValueError: If it is of other tasks.
+        """
+        self.set_task_state(check_mapping(state, "a state")["task_state"])
+        if state["env_stream"] is not None:
+            self.seed(state["env_stream"]["seed"])
+            self.np_random.bit_generator.state = state["env_stream"]["state"]
+        if state["task_stream"] is not None:
+            self.seed_task(state["task_stream"]["seed"])
+            self.np_random_task.bit_generator.state = state["task_stream"]["state"]
 
     # Episodes.
 

@@ -14,6 +14,7 @@ from mtwrappers import seeding
 from mtwrappers.checks import check_flag, check_index, check_mapping, check_task_names
 from mtwrappers.core import TASK_OPTIONS, MTEnv, Observation
 from mtwrappers.selection import SelectName, Strategy, TaskSelector
+from mtwrappers.state import get_state, set_state
 
 # "new": nothing was played yet. "set": a task was set, and stays. "copied": this is a copy, whose
 # task stays unless a seed is given. "between": an episode is over. "playing": `step` may be called.
@@ -179,11 +180,8 @@ class TaskListMTEnv(MTEnv):
         if self._history is not None:
             self._history.end()  # an episode that was cut counts too, and before the next draw
         draws = self._draws_task(seed)
-        if seed is None and (self.sample_tasks_on_reset or self._draws_first):
-            if self._env_seed is None:
-                self.seed(self._first_seed)
-            if self._task_seed is None:
-                self.seed_task(self._first_seed)
+        if seed is None:
+            self._seed_itself()
         super().reset(seed=seed, options=options)
         if draws and self._phase != "set":
             self.reset_task_state()
@@ -220,6 +218,14 @@ class TaskListMTEnv(MTEnv):
         self._require_reset()
         return self._env.render()
 
+    def _seed_itself(self) -> None:
+        """Seeds what nobody seeded, in an environment that moves between tasks by itself."""
+        if self.sample_tasks_on_reset or self._draws_first:
+            if self._env_seed is None:
+                self.seed(self._first_seed)
+            if self._task_seed is None:
+                self.seed_task(self._first_seed)
+
     def _draws_task(self, seed: int | None) -> bool:
         """Whether this reset draws a task, if none is set by its options."""
         if self.sample_tasks_on_reset:
@@ -234,19 +240,16 @@ class TaskListMTEnv(MTEnv):
             )
 
     def get_state(self) -> dict[str, Any]:
-        """The state between two episodes, ready for JSON: the task, streams and settings."""
+        """The state between two episodes: the task, streams, settings and what is remembered."""
+        self._seed_itself()
         return {
+            **super().get_state(),
             "tasks": self._tasks_identity(),
-            "task_state": self._task_state,
             "phase": "between" if self._phase == "playing" else self._phase,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
-            "env_stream": seeding.stream_state(self._env_seed, self._np_random),
-            "task_stream": seeding.stream_state(self._task_seed, self._np_random_task),
             "selection": self._selector.get_state(),
             "seeded": sorted(self._seeded),
-            "envs": {
-                str(i): dict(env.np_random.bit_generator.state) for i, env in self._built().items()
-            },
+            "envs": {str(i): get_state(env) for i, env in self._built().items()},
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -260,17 +263,11 @@ class TaskListMTEnv(MTEnv):
             raise ValueError(
                 f"expected the state of an environment on the tasks {expected}, got one on {found}"
             )
-        self.set_task_state(state["task_state"])
-        if state["env_stream"] is not None:
-            self.seed(state["env_stream"]["seed"])
-            self.np_random.bit_generator.state = state["env_stream"]["state"]
-        if state["task_stream"] is not None:
-            self.seed_task(state["task_stream"]["seed"])
-            self.np_random_task.bit_generator.state = state["task_stream"]["state"]
+        super().set_state(state)
         self._selector.set_state(state["selection"])
         self._seeded = set(state["seeded"])
-        for branch, env_state in state["envs"].items():
-            self._build(int(branch)).np_random.bit_generator.state = env_state
+        for branch, kept in state["envs"].items():
+            set_state(self._build(int(branch)), kept)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
         self._phase = state["phase"]
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -113,6 +114,15 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         self._position = np.clip(moved, -BOUND, BOUND)
         info = self._info(self._position)
         return self._position.copy(), -info["distance"], False, False, info
+
+    def get_state(self) -> dict[str, Any]:
+        """The state between two episodes: the task, and what `sample_tasks` draws next."""
+        return {"task": self.get_task(), "order": dict(self._order.bit_generator.state)}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned, with the next `reset`."""
+        self.set_task(state["task"])
+        self._order.bit_generator.state = state["order"]
 
     def _info(self, position: NDArray[np.float64]) -> dict[str, float]:
         distance = math.dist(position.tolist(), self._task["goal"])

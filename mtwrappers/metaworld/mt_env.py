@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -183,6 +184,10 @@ class MetaWorldMTEnv(TaskListMTEnv):
     def _activate(self, task_state: int) -> None:
         self._env = self.env.turn_to(self._places[task_state])
 
-    def _tasks_identity(self) -> dict[str, Any]:
+    @functools.cached_property
+    def _identity(self) -> dict[str, Any]:
         classes = sorted({task.env_name for task in self.tasks})
         return {"num_tasks": self.num_tasks, "classes": classes, "goals": digest(self.tasks)}
+
+    def _tasks_identity(self) -> dict[str, Any]:
+        return self._identity

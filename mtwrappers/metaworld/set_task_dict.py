@@ -151,6 +151,27 @@ class BenchmarkTasks:
         self._sweeps: dict[str, list[int]] = {}
         self._next_class = 0
 
+    def get_state(self) -> dict[str, Any]:
+        """What `sample` goes on from, and what tells these tasks from others."""
+        return {
+            "tasks": digest(self.tasks),
+            "order": dict(self._order.bit_generator.state),
+            "sweeps": {name: list(sweep) for name, sweep in self._sweeps.items()},
+            "next_class": self._next_class,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned.
+
+        Raises:
+            ValueError: If it is of other tasks.
+        """
+        if state.get("tasks") != digest(self.tasks):
+            raise ValueError(f"expected the state of this {self.name}'s own tasks, got others'")
+        self._order.bit_generator.state = state["order"]
+        self._sweeps = {name: list(sweep) for name, sweep in state["sweeps"].items()}
+        self._next_class = state["next_class"]
+
     def sample(self, n: int) -> list[SetTaskDict]:
         """Draws ``n`` tasks class by class, each class's own without replacement."""
         names = list(self._by_class)

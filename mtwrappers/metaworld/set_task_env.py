@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -106,8 +106,6 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             _, env = self._class_env(self.tasks[0], self._layout)
             self.observation_space = env.observation_space
 
-    # The tasks.
-
     @property
     def tasks(self) -> list[Any]:
         """The benchmark's `metaworld.Task`s in its order; none without a benchmark."""
@@ -196,8 +194,6 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._task = self._source.describe(place)
         return env
 
-    # Episodes.
-
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
@@ -244,6 +240,18 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         if self._reset_needed or self._env is None:
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
+
+    def get_state(self) -> dict[str, Any]:
+        """The state between two episodes: the present task, and the order of `sample_tasks`."""
+        source = self._source and self._source.get_state()
+        return {"task": self.get_task(), "source": source}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
+        if self._source is not None:
+            self._source.set_state(state["source"] or {})
+        if state["task"] is not None:
+            self.set_task(state["task"])
 
     def close(self) -> None:
         """Closes every class that was built."""

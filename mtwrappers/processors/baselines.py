@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -34,6 +34,14 @@ class Baseline(abc.ABC):
 
     def set_params(self, value: Any) -> None:  # noqa: B027 (a baseline may have none)
         """Sets the parameters to what `get_param_values` returned."""
+
+    def get_state(self) -> dict[str, Any]:
+        """What `set_state` and `save_checkpoint` need: the parameters."""
+        return {"params": self.get_param_values()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned."""
+        self.set_params(state["params"])
 
     def log_diagnostics(self, paths: Sequence[Path], prefix: str = "") -> None:  # noqa: B027
         """Logs nothing; ProMP's trainers call it with the paths of all tasks."""

@@ -5,13 +5,14 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers import state as layers
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import LogSink, check_env, check_flag, check_log_sink, positive
 from mtwrappers.samplers.path import Path
@@ -169,6 +170,31 @@ class MetaSampler:
             for key, value in figures.items():
                 self._sink(f"{log_prefix}{key}", value)
         return paths
+
+    def get_state(self) -> dict[str, Any]:
+        """What the next `update_tasks` and `obtain_samples` follow from, for `save_checkpoint`."""
+        return {
+            "env": layers.get_state(self.env),
+            "envs": self.envs.get_states(),
+            "seed": self._seed,
+            "total_timesteps_sampled": self.total_timesteps_sampled,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned.
+
+        Args:
+            state: The state of a sampler of as many tasks and environments, on any executor. Tasks
+                must be set anew, with `update_tasks`, where environments do not have them in
+                their state.
+
+        Raises:
+            ValueError: If it is of other environments.
+        """
+        self.envs.set_states(state["envs"])
+        layers.set_state(self.env, state["env"])
+        self._seed = state["seed"]
+        self.total_timesteps_sampled = state["total_timesteps_sampled"]
 
     def close(self) -> None:
         """Closes the environments that the sampler made."""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.random import Generator
 
 from mtwrappers import seeding
+from mtwrappers import state as layers
 from mtwrappers.checks import check_callable, check_env, check_list, positive
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.tasks.updates import (
@@ -40,10 +41,20 @@ def _draw(n: int, available: int, with_replacement: bool, rng: Generator) -> lis
 class TaskSampler(abc.ABC):
     """Draws batches of tasks, as environment updates."""
 
+    _rng: Generator
+
     @property
     def n_tasks(self) -> int | None:
         """How many tasks there are, or ``None`` if that is unknown or unbounded."""
         return None
+
+    def get_state(self) -> dict[str, Any]:
+        """What the next `sample` follows from, for `save_checkpoint`."""
+        return {"rng": dict(self._rng.bit_generator.state)}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` of such a sampler returned."""
+        self._rng.bit_generator.state = state["rng"]
 
     @abc.abstractmethod
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
@@ -172,6 +183,15 @@ class SetTaskSampler(TaskSampler):
         if seed is not None:
             # The task stream of an environment begins with reset(seed=...).
             self._env.reset(seed=seed)
+
+    def get_state(self) -> dict[str, Any]:
+        """What the next `sample` follows from, for `save_checkpoint`."""
+        return {**super().get_state(), "env": layers.get_state(self._env)}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` of such a sampler returned."""
+        super().set_state(state)
+        layers.set_state(self._env, state["env"])
 
     @property
     def n_tasks(self) -> int | None:

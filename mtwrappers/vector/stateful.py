@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
+from mtwrappers import state as layers
+from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.exclusive import ExclusiveVectorEnv, exclusive
 from mtwrappers.vector.journal import Journal, Past
@@ -76,6 +78,26 @@ class StatefulVectorEnv(ExclusiveVectorEnv):
         self._was_reset, self._first_seeds = state["was_reset"], state["first_seeds"]
         self._over[:] = state["over"]
 
+    @exclusive
+    def get_states(self) -> dict[str, Any]:
+        """The state between two episodes of each environment, which needs no journal."""
+        each = self._call_each(layers.get_state, [((), {})] * self.num_envs)
+        return {"first_seeds": self._first_seeds, "envs": each}
+
+    @exclusive
+    def set_states(self, states: Mapping[str, Any]) -> None:
+        """Takes what `get_states` returned; a `reset` of all environments is then due.
+
+        Raises:
+            ValueError: If they are the states of other environments.
+        """
+        each = states["envs"]
+        if len(each) != self.num_envs:
+            raise ValueError(f"expected states of {self.num_envs} environments, got {len(each)}")
+        self._was_reset = False
+        self._call_each(layers.set_state, [((state,), {}) for state in each])
+        self._first_seeds = states["first_seeds"]
+
     def _identity(self) -> dict[str, Any]:
         return {
             "num_envs": self.num_envs,
@@ -91,6 +113,9 @@ class StatefulVectorEnv(ExclusiveVectorEnv):
                 "on_worker_failure='recover'"
             )
         return self._journal
+
+    @abc.abstractmethod
+    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]: ...
 
     @abc.abstractmethod
     def _restore(self, pasts: Sequence[Past]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -153,3 +154,10 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
                 infos["final_info"] = {**infos["final_info"], **final}
                 self._take_tasks(infos, over)
         return obs, scaled, terminated, truncated, infos
+
+    def _episodes(self) -> dict[str, Any]:
+        return {**super()._episodes(), "returns": self._returns.tolist()}
+
+    def _set_episodes(self, state: Mapping[str, Any]) -> None:
+        super()._set_episodes(state)
+        self._returns = np.array(state["returns"])

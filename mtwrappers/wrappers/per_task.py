@@ -109,8 +109,34 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
                 f"expected tasks in [0, {n - 1}], got {int(self._tasks[i])} from environment {i}; "
                 "pass num_tasks= for more"
             )
+        self._keep_tasks(self._tasks)
+
+    def _keep_tasks(self, tasks: NDArray[np.int64]) -> None:
+        self._tasks, n = tasks, self._statistics.num_tasks
         one_each = np.array_equal(self._tasks, np.arange(n))
         self._which = slice(None) if one_each else self._tasks
+
+    def get_state(self) -> dict[str, Any]:
+        """The statistics of every task, and of each environment what its episode goes on with."""
+        return {**super().get_state(), "episodes": self._episodes()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned, here or in the other form of this wrapper.
+
+        Raises:
+            TypeError: If it is no dict.
+            ValueError: If it is of other tasks, of another size, or of something else.
+        """
+        super().set_state(state)
+        if "episodes" in state:
+            self._set_episodes(state["episodes"])
+
+    def _episodes(self) -> dict[str, Any]:
+        return {"tasks": self._tasks.tolist(), "due": self._due_rows()}
+
+    def _set_episodes(self, state: Mapping[str, Any]) -> None:
+        self._keep_tasks(np.array(state["tasks"]))
+        self._set_due(state["due"])
 
     def _count(self, x: NDArray[Any], rows: Any) -> None:
         """Counts the samples of some environments; ``rows`` is a mask, or a slice for all."""

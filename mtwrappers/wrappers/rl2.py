@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from typing import Any
 
 import gymnasium
@@ -96,6 +97,14 @@ class RL2Observation(
         memory.record(0, memory.code.encode(action), reward, terminated or truncated)
         return memory.append(obs, 0), reward, terminated, truncated, info
 
+    def get_state(self) -> dict[str, Any]:
+        """What is appended to the next observation, and which trial goes on."""
+        return self._memory.get_state()
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned."""
+        self._memory.set_state(state)
+
 
 class VectorRL2Observation(EpisodeVectorWrapper):
     """`RL2Observation` for vector environments, in every autoreset mode.
@@ -172,6 +181,17 @@ class VectorRL2Observation(EpisodeVectorWrapper):
             self._begin(infos, began, np.zeros_like(began))
         return self._memory.append(obs), rewards, terminated, truncated, infos
 
+    def get_state(self) -> dict[str, Any]:
+        """What is appended to each next observation, and which trials go on."""
+        own = {"set": self._set.tolist(), "due": self._due_rows()}
+        return {**self._memory.get_state(), **own}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned."""
+        self._memory.set_state(state)
+        self._set = np.array(state["set"])
+        self._set_due(state["due"])
+
     def _begin(self, infos: dict[str, Any], rows: NDArray[Any], new: NDArray[Any]) -> None:
         """Begins episodes in ``rows``: trials where ``new`` or where the task is another."""
         tasks: Any = infos.get("task_id", [None] * self.num_envs)
@@ -202,6 +222,18 @@ class _Memory:
         self._tails = np.zeros((n, len(low)), dtype=self._dtype)
         self._tasks: list[Any] = [None] * n
         self._played = np.zeros(n, dtype=np.bool_)
+
+    def get_state(self) -> dict[str, Any]:
+        return {
+            "tails": self._tails.copy(),
+            "tasks": copy.deepcopy(self._tasks),
+            "played": self._played.tolist(),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        self._tails[:] = state["tails"]
+        self._tasks = copy.deepcopy(list(state["tasks"]))
+        self._played = np.array(state["played"])
 
     def begin(self, i: int, task: Any, new: bool) -> None:
         """Begins an episode of environment ``i``; a trial if ``new`` or if the task is another."""

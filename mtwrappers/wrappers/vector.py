@@ -132,6 +132,12 @@ class EpisodeVectorWrapper(MetaVectorWrapper):
         self._due = ended if self._next_step else None
         return ended
 
+    def _due_rows(self) -> list[int]:
+        return [] if self._due is None else np.flatnonzero(self._due).tolist()
+
+    def _set_due(self, rows: list[int]) -> None:
+        self._due = _some(np.isin(np.arange(self.num_envs), rows))
+
     def _envs_have(self, name: str) -> bool:
         return all(self._inner.call("has_wrapper_attr", name))
 
