@@ -79,27 +79,29 @@ class Left:
 
     def __init__(self, env: Any, names: Iterable[str]) -> None:
         self._kept: dict[str, Any] = {}
-        self._copied: dict[str, Any] = {}
+        self._copies: dict[str, Callable[[], Any]] = {}
         self._of_task: dict[str, slice] = {}
         vector = env._last_rand_vec
         for name in names:
             value = env.__dict__[name]
             if not isinstance(value, np.ndarray):
-                atom = isinstance(value, (bool, int, float, str, type(None)))
-                (self._kept if atom else self._copied)[name] = copy.deepcopy(value)
+                if isinstance(value, (bool, int, float, str, type(None))):
+                    self._kept[name] = value
+                else:
+                    self._copies[name] = functools.partial(copy.deepcopy, copy.deepcopy(value))
             elif is_part_of(env.data, value):
                 self._kept[name] = value
             elif np.shares_memory(value, vector):
                 start = offset(value, vector)
                 self._of_task[name] = slice(start, start + value.size)
             else:
-                self._copied[name] = value.copy()
+                self._copies[name] = value.copy().copy
 
     def assign(self, env: Any) -> None:
         """Gives the attributes to ``env``, which is on the same task."""
         attributes = env.__dict__
         attributes.update(self._kept)
-        for name, value in self._copied.items():
-            attributes[name] = copy.deepcopy(value)
+        for name, copied in self._copies.items():
+            attributes[name] = copied()
         for name, part in self._of_task.items():
             attributes[name] = env._last_rand_vec[part]

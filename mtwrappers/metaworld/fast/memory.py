@@ -74,15 +74,15 @@ class Memory:
         return found
 
 
-def words(run: Words | bytearray) -> Words:
-    """A run, or a copy of one, as an array through which it can be read and written."""
-    return np.frombuffer(run, np.uint64)
+def words(saved: bytearray) -> Words:
+    """A copy of a run as an array."""
+    return np.frombuffer(saved, np.uint64)
 
 
-def write(changes: Changes, runs: list[Words] | list[bytearray]) -> None:
-    """Makes the changes that `Memory.changes` found, in the runs or in a copy of them."""
+def write(changes: Changes, runs: list[Words]) -> None:
+    """Makes the changes that `Memory.changes` found."""
     for k, where, new in changes:
-        words(runs[k])[where] = new
+        runs[k][where] = new
 
 
 def parts(model: Any) -> list[tuple[int, int]]:

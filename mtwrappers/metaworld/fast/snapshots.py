@@ -117,7 +117,8 @@ class Snapshots:
             back = [(k, where, words(self._before[k])[where]) for k, where, _ in self._moved]
             for changes in (back, snapshot.model):
                 write(changes, self._memory.runs)
-                write(changes, self._expected)
+                for k, *_ in changes:
+                    self._expected[k] = bytearray(self._memory.runs[k])
             self._moved = snapshot.model
         _compute(self.model, self.data, snapshot.state)
         write(snapshot.rest, self._data_memory.runs)
