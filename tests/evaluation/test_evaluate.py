@@ -311,7 +311,9 @@ def statistics_of(env):
     found = []
     while isinstance(env, (gymnasium.Wrapper, gymnasium.vector.VectorWrapper)):
         if hasattr(env, "get_state"):
-            found.append((env.get_state(), env.update_running_mean))
+            # Which episodes there are is another matter: an evaluation begins new ones.
+            state = {key: value for key, value in env.get_state().items() if key != "episodes"}
+            found.append((state, env.update_running_mean))
         elif hasattr(env, "update_running_mean"):
             rms = getattr(env, "return_rms", None) or env.obs_rms
             found.append((rms.count, np.sum(rms.mean), env.update_running_mean))
