@@ -28,3 +28,9 @@ def test_the_readme_names_every_example_and_a_test_runs_each():
     assert set(re.findall(r"examples/(\w+\.py)", README.read_text())) == examples
     tests = "".join(path.read_text() for path in (root / "tests").rglob("test_*.py"))
     assert {name for name in examples if f'"{name}"' not in tests} == set()
+
+
+def test_every_file_that_the_readme_links_is_there():
+    links = re.findall(r"\]\((?!https?:)([^)]+)\)", README.read_text())
+    assert len(links) > 10
+    assert [link for link in links if not (ROOT / link).exists()] == []
