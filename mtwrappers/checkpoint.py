@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import copy
 import hashlib
+import importlib
+import inspect
 import io
 import json
 import os
@@ -20,6 +22,7 @@ from mtwrappers.metaworld import plain_task
 
 VERSION = 1
 _MAGIC = b"mtwrappers checkpoint"
+_PACKAGE = "mtwrappers."  # whose functions environments may have been called with
 
 
 class CheckpointError(ValueError):
@@ -173,6 +176,8 @@ class _Encoder:
             return {"#array": f"a{len(self.arrays) - 1}", "scalar": isinstance(value, np.generic)}
         if plain_task.is_task(value):
             return {"#task": self.encode(plain_task.to_plain(value), where)}
+        if inspect.isfunction(value) and value.__module__.startswith(_PACKAGE):
+            return {"#function": [value.__module__, value.__qualname__]}
         if type(value) in (list, tuple):
             items = [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
             return items if type(value) is list else {"#tuple": items}
@@ -200,4 +205,9 @@ def _decode(value: Any, arrays: Any) -> Any:
         return tuple(_decode(item, arrays) for item in value["#tuple"])
     if "#task" in value:
         return plain_task.from_plain(_decode(value["#task"], arrays))
+    if "#function" in value:
+        module, name = value["#function"]
+        if not module.startswith(_PACKAGE):
+            raise ValueError(f"expected a function of this package, got {module}.{name}")
+        return getattr(importlib.import_module(module), name)
     return {_decode(key, arrays): _decode(item, arrays) for key, item in value["#dict"]}

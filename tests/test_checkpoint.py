@@ -212,6 +212,18 @@ def test_other_names_and_other_objects_are_refused_and_change_nothing(tmp_path):
         assert equal(other.get_state(), before)
 
 
+def test_environments_that_were_evaluated_are_saved(tmp_path):
+    with closing(make_vec()) as envs, closing(make_vec()) as other:
+        mtwrappers.evaluate(lambda obs: np.zeros((len(obs), 1), np.float32), envs, 1)
+        envs.reset(seed=1)
+        save_checkpoint(tmp_path / "x", envs=envs)
+        load_checkpoint(tmp_path / "x", envs=other)
+        assert equal(step(other, 3), step(envs, 3))
+        envs.call(lambda env: env.unwrapped.g)
+        with pytest.raises(TypeError, match=r"\['entries'\]\[2\]\[1\] is <function .*<lambda>"):
+            save_checkpoint(tmp_path / "x", envs=envs)
+
+
 def test_a_baseline_is_saved(tmp_path):
     baseline = LinearFeatureBaseline()
     baseline.set_params(np.arange(4.0))

@@ -18,6 +18,8 @@ from mtwrappers.vector.buffers import Buffers
 
 # ("reset", seed, options), ("step", action) or ("call", name, args, kwargs).
 Entry = tuple[Any, ...]
+# Calls that change nothing, and may cost much.
+READS = ("render", "has_wrapper_attr", "get_wrapper_attr")
 
 
 class Past(NamedTuple):
@@ -100,7 +102,7 @@ class Journal:
                 self._begin(i, states[i])
                 if entry is None or entry[0] != "reset":  # an autoreset
                     entry = ("reset", None, None)
-            if entry is not None:
+            if entry is not None and not (entry[0] == "call" and entry[1] in READS):
                 self._entries[i].append(entry)
         for mine, theirs in zip(self._arrays, self._buffers.obs, strict=True):
             mine[rows] = theirs[rows]
