@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 import gymnasium
 from gymnasium.vector import AutoresetMode
@@ -16,6 +16,8 @@ from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
 from mtwrappers.vector.journal import Entry, Journal, Past
+
+T = TypeVar("T")
 
 
 class MetaIterativeEnvExecutor(MetaVectorEnv):
@@ -93,9 +95,12 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         options: dict[str, Any] | None,
         masks: list[bool],
     ) -> tuple[Any, Info]:
-        told = [("reset", s, options) if m else None for s, m in zip(seeds, masks, strict=True)]
-        with self._noted("reset", told):
-            self._block.reset(seeds, options, masks)
+        both = list(zip(seeds, masks, strict=True))
+        self._noted(
+            "reset",
+            lambda: [("reset", seed, options) if mask else None for seed, mask in both],
+            lambda: self._block.reset(seeds, options, masks),
+        )
         infos = join_infos(self._block.infos, self._add_info)
         return self._layout.batch(self._buffers.obs, self._block.obs), infos
 
@@ -104,8 +109,8 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
 
     def _end_step(self) -> StepResult:
         block = self._block
-        with self._noted("step", [("step", action) for action in self._actions]):
-            block.step(self._actions)
+        actions = self._actions
+        self._noted("step", lambda: [("step", a) for a in actions], lambda: block.step(actions))
         if self._first_step:
             self._first_step = False
             layout = layout_of(block.checked_infos(), self._buffers)
@@ -119,24 +124,27 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         return (obs, *self._buffers.outcome(), infos)
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        told = [None if arguments is None else ("call", name, *arguments) for arguments in each]
-        with self._noted("call", told):
-            return self._block.call(name, each)
+        return self._noted(
+            "call",
+            lambda: [None if given is None else ("call", name, *given) for given in each],
+            lambda: self._block.call(name, each),
+        )
 
-    @contextlib.contextmanager
-    def _noted(self, what: str, told: Sequence[Entry | None]) -> Iterator[None]:
-        """Lets the journal know what the environments are told here, whether or not they raise."""
+    def _noted(self, what: str, told: Callable[[], list[Entry | None]], do: Callable[[], T]) -> T:
+        """Does it, and lets the journal know what environments were told, even if they raise."""
         block, journal = self._block, self._journal
+        if journal is None:
+            return do()
         try:
-            yield
+            result = do()
         except BaseException:
-            if journal is not None and what == "call":
-                journal.note(slice(0, block.called), told, {})
-            elif journal is not None:
+            if what == "call":
+                journal.note(slice(0, block.called), told(), {})
+            else:
                 journal.note_failure(block.rows, block.all_states())
             raise
-        if journal is not None:
-            journal.note(block.rows, told, block.states, block.obs)
+        journal.note(block.rows, told(), block.states, block.obs)
+        return result
 
     def _restore(self, pasts: Sequence[Past]) -> None:
         block = self._build()
