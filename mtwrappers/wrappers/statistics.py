@@ -49,11 +49,14 @@ class TaskStatistics:
         if isinstance(tasks, np.ndarray):
             self._update_repeated(tasks, x)
             return
-        self.count[tasks] = count = self.count[tasks] + 1.0
-        before = self.mean[tasks]
-        delta = x - before
-        self.mean[tasks] = after = before + delta / count
-        self.m2[tasks] += delta * (x - after)
+        mean, m2, count = self.mean[tasks], self.m2[tasks], self.count[tasks]
+        # In place, which changes the arrays that these are views of; numbers are no views.
+        count += 1.0
+        delta = x - mean
+        mean += delta / count
+        m2 += delta * (x - mean)
+        if mean.ndim == 0:
+            self.mean[tasks], self.m2[tasks], self.count[tasks] = mean, m2, count
 
     def _update_repeated(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
         """Counts samples of which some may be of the same task."""
