@@ -1,9 +1,9 @@
-"""Environments that fail on purpose, nested ones, and ways to look at processes."""
+"""Executors, and environments whose observations, actions and infos have odd forms."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -135,30 +135,6 @@ class BagEnv(gymnasium.Env):
 
     def _obs(self):
         return tuple(np.full(2, i, np.float32) for i in range(self.steps + 1))
-
-
-# Infos, row by row.
-
-
-def rows_of(batch: Any, rows: Sequence[int]) -> Any:
-    """What a batched observation, flag or info says of some environments.
-
-    Info keys that none of them reports are left out.
-    """
-    if isinstance(batch, np.ndarray):
-        return batch[list(rows)]
-    if isinstance(batch, dict):
-        reported = {
-            key
-            for key in batch
-            if f"_{key}" in batch and np.any(np.asarray(batch[f"_{key}"])[list(rows)])
-        }
-        return {
-            key: rows_of(value, rows)
-            for key, value in batch.items()
-            if key in reported or key.removeprefix("_") in reported
-        }
-    return tuple(rows_of(part, rows) for part in batch)
 
 
 def short_episodes(env_id: str, steps: int) -> gymnasium.Env:

@@ -84,7 +84,7 @@ def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode,
             elif what == "reset":
                 assert equal(envs.reset(seed=value), oracle.reset(seed=value))
                 reset_due, over = False, np.zeros(N, bool)
-            elif what == "mask" and disabled and not reset_due:
+            elif what == "mask" and not reset_due:
                 options = {"reset_mask": np.array(value)}
                 assert equal(envs.reset(options=options), oracle.reset(options=options))
                 over &= ~np.array(value)
