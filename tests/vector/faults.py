@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -152,14 +152,6 @@ class TwoPartError(Exception):
         super().__init__(f"{what} at {where}")
 
 
-def raise_locked() -> None:
-    raise LockedError("stuck")
-
-
-def raise_two_parts() -> None:
-    raise TwoPartError("stuck", "home")
-
-
 # What may end a worker, and how the error says so.
 DEATHS = [
     (kill_itself, "was killed by SIGKILL"),
@@ -168,11 +160,9 @@ DEATHS = [
     (segfault, "was killed by SIGSEGV"),
 ]
 
-# Constructors.
 
-
-def fail_to_build(error: type[Exception] = ValueError, *args: Any) -> gymnasium.Env:
-    raise error(*(args or ("no bricks",)))
+def fail(error: type[Exception], *args: Any) -> NoReturn:
+    raise error(*args)
 
 
 def build_once(path: Path, fault: Callable[[], Any]) -> gymnasium.Env:

@@ -67,6 +67,7 @@ TASKS = "expected 2 tasks, one for each group of 2 environments, got "
 )
 def test_tasks_that_do_not_fit_are_refused(executor, tasks, message):
     with closing(executor(CountingSetTaskEnv, 2, 2)) as envs:
+        envs.set_tasks([{"first": 10}, {"first": 20}])
         with pytest.raises(ValueError, match=exact(message)):
             envs.set_tasks(tasks)
 

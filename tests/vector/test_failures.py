@@ -17,12 +17,10 @@ from tests.vector.faults import (
     LockedError,
     TwoPartError,
     break_a_leg,
-    fail_to_build,
+    fail,
     fragile_makers,
     parallel,
     play_along,
-    raise_locked,
-    raise_two_parts,
 )
 from tests.vector.processes import needs_proc, nothing_left_behind
 
@@ -30,6 +28,7 @@ pytestmark = needs_proc
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
+SOME = {"reset_mask": np.array([True, False, False, False])}
 
 
 def shown(cause):
@@ -48,7 +47,7 @@ def shown(cause):
 @pytest.mark.parametrize(
     ("args", "message"),
     [
-        ((ValueError,), "no bricks"),
+        ((ValueError, "no bricks"), "no bricks"),
         ((KeyError, "door"), "'door'"),
         ((FileNotFoundError, 2, "No such file", "brick"), r"\[Errno 2\] No such file: 'brick'"),
         ((TwoPartError, "a", "b"), "a at b"),
@@ -56,27 +55,30 @@ def shown(cause):
     ],
     ids=["ValueError", "KeyError", "OSError", "two parts", "unpicklable"],
 )
-def test_any_exception_of_a_constructor_arrives_with_its_environment(executor, args, message):
-    makers = [*fragile_makers(3), partial(fail_to_build, *args)]
+def test_any_exception_arrives_with_its_environment(executor, args, message):
+    fault = partial(fail, *args)
     with nothing_left_behind():
         where = "^the constructor of environment 3 failed: "
         with pytest.raises(args[0], match=where + message + "$") as info:
-            executor(makers, 2, 2)
-        assert "fail_to_build" in shown(info.value.__cause__)
+            executor([*fragile_makers(3), fault], 2, 2)
+        assert "fail" in shown(info.value.__cause__)
         assert getattr(info.value, "filename", "brick") == "brick"
         del info
-
-
-SOME = {"reset_mask": np.array([True, False, False, False])}
+    with closing(executor(fragile_makers(fault=fault), 2, 2)) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(args[0], match=f"^environment 2, task 'b': {message}$"):
+            envs.step(FAULT)
 
 
 @both_executors
 @all_modes
-@pytest.mark.parametrize("steps_before", [0, 1, 3])
+@pytest.mark.parametrize("steps_before", [0, 3])
 def test_a_step_that_raises_is_named_and_the_executor_goes_on(executor, mode, steps_before):
     makers = fragile_makers(fault=break_a_leg)
-    oracle = SyncVectorEnv(makers, autoreset_mode=mode)
-    with closing(executor(makers, 2, 2, autoreset_mode=mode)) as envs:
+    with (
+        closing(executor(makers, 2, 2, autoreset_mode=mode)) as envs,
+        closing(SyncVectorEnv(makers, autoreset_mode=mode)) as oracle,
+    ):
         envs.reset(seed=9)
         for _ in range(steps_before):
             envs.step(NO_ACTIONS)
@@ -90,44 +92,17 @@ def test_a_step_that_raises_is_named_and_the_executor_goes_on(executor, mode, st
             with pytest.raises(ResetNeeded, match="reset"):
                 use()
         play_along(envs, oracle)
-    oracle.close()
-
-
-@both_executors
-def test_a_task_without_a_name_is_left_out_of_the_message(executor):
-    with closing(executor(fragile_makers(name=None, fault=break_a_leg), 2, 2)) as envs:
-        envs.reset(seed=0)
-        with pytest.raises(ZeroDivisionError, match=r"^environment 2: a leg$"):
-            envs.step(FAULT)
-
-
-@both_executors
-@pytest.mark.parametrize(
-    ("fault", "error", "message"),
-    [
-        (raise_two_parts, TwoPartError, "environment 2, task 'b': stuck at home"),
-        (raise_locked, LockedError, "environment 2, task 'b': stuck"),
-    ],
-)
-def test_exceptions_that_do_not_pickle_arrive(executor, fault, error, message):
-    makers = fragile_makers(fault=fault)
-    oracle = SyncVectorEnv(makers, autoreset_mode="SameStep")
-    with closing(executor(makers, 2, 2)) as envs:
-        envs.reset(seed=0)
-        envs.step(NO_ACTIONS)
-        with pytest.raises(error, match=message):
-            envs.step(FAULT)
-        play_along(envs, oracle)
-    oracle.close()
 
 
 @both_executors
 def test_of_several_exceptions_that_of_the_first_environment_is_raised(executor):
+    """A task without a name is left out of the message."""
     slowly = partial(raise_after, 0.05)
-    makers = [partial(FragileEnv, fault=fault) for fault in (slowly, break_a_leg, break_a_leg)]
+    faults = (slowly, break_a_leg, break_a_leg)
+    makers = [partial(FragileEnv, name=None, fault=fault) for fault in faults]
     with closing(executor(makers, 3)) as envs:
         envs.reset(seed=0)
-        with pytest.raises(ZeroDivisionError, match="environment 0"):
+        with pytest.raises(ZeroDivisionError, match=r"^environment 0: a leg$"):
             envs.step([1, 0, 1])
 
 
@@ -138,23 +113,27 @@ def raise_after(seconds):
 
 @both_executors
 def test_a_reset_or_call_that_raises_is_named_and_the_executor_goes_on(executor):
-    makers = fragile_makers(fault=None)
+    makers = fragile_makers()
     makers[3] = partial(makers[3], fault=break_a_leg)
-    oracle = SyncVectorEnv(makers, autoreset_mode="SameStep")
-    with closing(executor(makers, 2, 2)) as envs:
+    with (
+        closing(executor(makers, 2, 2)) as envs,
+        closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle,
+    ):
         envs.reset(seed=1)
         envs.step(NO_ACTIONS)
-        with pytest.raises(ZeroDivisionError, match=r"^environment 3, task 'b': a leg$"):
-            envs.reset(options={"fault": True})
-        play_along(envs, oracle)
-        with pytest.raises(ZeroDivisionError, match=r"^environment 3, task 'b': a leg$"):
-            envs.call("run_fault")
-        play_along(envs, oracle)
-    oracle.close()
+        for use in (
+            lambda: envs.reset(options={"fault": True}),
+            lambda: envs.call("run_fault"),
+        ):
+            with pytest.raises(ZeroDivisionError, match=r"^environment 3, task 'b': a leg$"):
+                use()
+            play_along(envs, oracle)
 
 
 class OddInfoEnv(FragileEnv):
-    """Action 1 puts ``odd`` into the info."""
+    """Action 1 puts ``odd`` into the info, and so does an attribute at the end of an episode."""
+
+    last = False
 
     def __init__(self, odd, **kwargs):
         super().__init__(**kwargs)
@@ -165,30 +144,43 @@ class OddInfoEnv(FragileEnv):
 
     def step(self, action):
         *result, info = super().step(0)
-        return *result, {**info, "odd": self.odd()} if action else info
+        is_odd = action or (self.last and self.steps == self.length)
+        return *result, {**info, "odd": self.odd()} if is_odd else info
 
 
 def odd_makers(odd):
-    return [partial(OddInfoEnv, odd, first=100 * i) for i in range(4)]
+    return [partial(OddInfoEnv, odd, first=100 * i, length=2) for i in range(4)]
 
 
 @both_executors
 def test_an_int_beyond_64_bits_is_refused_as_gymnasium_does_and_the_executor_goes_on(executor):
     makers = odd_makers(partial(pow, 2, 70))
-    oracle = SyncVectorEnv(makers, autoreset_mode="SameStep")
-    with closing(executor(makers, 2, 2)) as envs:
+    with (
+        closing(executor(makers, 2, 2)) as envs,
+        closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle,
+    ):
         for actions in (FAULT, np.ones(4, int)):
             for one in (envs, oracle):
                 one.reset(seed=0)
                 with pytest.raises(OverflowError, match="int too large to convert to C long"):
                     one.step(actions)
             play_along(envs, oracle)
-    oracle.close()
 
 
-@pytest.mark.parametrize("what", ["an info", "a result"])
-def test_what_does_not_pickle_says_whose_it_is(what):
-    with closing(parallel(odd_makers(threading.Lock))) as envs:
+@pytest.mark.parametrize("what", ["an info", "the last info of an episode", "a result"])
+def test_what_does_not_pickle_is_one_error_that_says_whose_it_is(what):
+    makers = odd_makers(threading.Lock)
+    with (
+        closing(parallel(makers)) as envs,
+        closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle,
+    ):
         envs.reset(seed=0)
-        with pytest.raises(TypeError, match=r"of environment 2: cannot pickle"):
-            envs.step(FAULT) if what == "an info" else envs.call("make_odd_at", 200)
+        if what == "the last info of an episode":
+            envs.step(NO_ACTIONS)
+            envs.set_attr("last", [False, False, True, False])
+        with pytest.raises(TypeError, match=r"^(the info|'make_odd_at') of environment 2: cannot"):
+            envs.call("make_odd_at", 200) if what == "a result" else envs.step(
+                FAULT if what == "an info" else NO_ACTIONS
+            )
+        envs.set_attr("last", False)
+        play_along(envs, oracle)

@@ -2,6 +2,7 @@
 
 import copy
 import random
+from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
 
@@ -26,12 +27,12 @@ def arrays_in(value):
     """Every array in a result, however deep."""
     if isinstance(value, np.ndarray):
         yield value
-    if isinstance(value, dict):
+        value = value.tolist() if value.dtype == object else ()
+    elif isinstance(value, dict):
         value = value.values()
-    if not isinstance(value, (str, float, int, np.generic, type(None))):
-        if not isinstance(value, np.ndarray) or value.dtype == object:
-            for item in value:
-                yield from arrays_in(item)
+    if not isinstance(value, str) and isinstance(value, Iterable):
+        for item in value:
+            yield from arrays_in(item)
 
 
 @both_executors
