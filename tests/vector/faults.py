@@ -85,6 +85,13 @@ class FragileEnv(gymnasium.Env):
         return info if self.name is None else {**info, "task_name": self.name}
 
 
+class BulkyEnv(FragileEnv):
+    """Reports much."""
+
+    def _info(self):
+        return {"bulk": np.zeros(500_000), "draw": self.draw}
+
+
 def fragile_makers(n: int = 4, **kwargs: Any) -> list[partial[FragileEnv]]:
     """Constructors of environments that count from 0, 100, ..., tasks "a" and "b" by turns of 2."""
     return [
