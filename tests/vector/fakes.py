@@ -140,3 +140,17 @@ class BagEnv(gymnasium.Env):
 def short_episodes(env_id: str, steps: int) -> gymnasium.Env:
     """A registered environment whose infos carry episode statistics."""
     return RecordEpisodeStatistics(gymnasium.make(env_id, max_episode_steps=steps))
+
+
+# Environments of four tasks: registered ones, and some whose observations and infos are odd.
+KINDS = {
+    "cartpole": [
+        partial(gymnasium.make, "CartPole-v1", max_episode_steps=n) for n in (9, 30, 12, 500)
+    ],
+    "pendulum": [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0, 11.0)],
+    "nested": [partial(NestedEnv, n) for n in (2, 3, 7, 4)],
+    "text": [partial(WordEnv, n) for n in (2, 3, 5, 4)],
+}
+kinds_and_modes = pytest.mark.parametrize(
+    ("kind", "mode"), [*zip(KINDS, [*AutoresetMode, AutoresetMode.SAME_STEP], strict=True)]
+)

@@ -190,14 +190,20 @@ def kill(envs: MetaParallelEnvExecutor, worker: int) -> None:
     os.kill(envs.worker_pids[worker], signal.SIGKILL)
 
 
+def play(envs: Any, actions: Any, before_step: Callable[[int], Any] = lambda t: None) -> list[Any]:
+    """What these steps return, and the resets of what is over where the mode asks for them."""
+    results = []
+    for t, action in enumerate(actions):
+        before_step(t)
+        results.append(envs.step(action))
+        over = results[-1][2] | results[-1][3]
+        if envs.metadata["autoreset_mode"] is AutoresetMode.DISABLED and over.any():
+            results.append(envs.reset(options={"reset_mask": over}))
+    return results
+
+
 def play_along(envs: Any, oracle: Any, steps: int = 6, seed: int = 5) -> None:
     """Requires that both return the same from a reset on."""
-    actions = np.zeros(envs.num_envs, dtype=np.int64)
+    actions = np.zeros((steps, envs.num_envs), dtype=np.int64)
     assert equal(envs.reset(seed=seed), oracle.reset(seed=seed))
-    for _ in range(steps):
-        expected = oracle.step(actions)
-        assert equal(envs.step(actions), expected)
-        over = expected[2] | expected[3]
-        if envs.autoreset_mode is AutoresetMode.DISABLED and over.any():
-            expected = oracle.reset(options={"reset_mask": over})
-            assert equal(envs.reset(options={"reset_mask": over}), expected)
+    assert equal(play(envs, actions), play(oracle, actions))

@@ -4,15 +4,13 @@ import pickle
 from contextlib import closing
 from functools import partial
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MetaIterativeEnvExecutor
 from mtwrappers.errors import NotDeterministicError
 from tests.fakes import equal
-from tests.vector.fakes import NestedEnv, WordEnv, all_modes, both_executors
+from tests.vector.fakes import KINDS, both_executors, kinds_and_modes
 from tests.vector.faults import (
     FragileEnv,
     break_a_leg,
@@ -20,34 +18,16 @@ from tests.vector.faults import (
     fragile_makers,
     kill,
     parallel,
+    play,
 )
 from tests.vector.processes import needs_proc
 
 pytestmark = needs_proc
 
-KINDS = {
-    "cartpole": [
-        partial(gymnasium.make, "CartPole-v1", max_episode_steps=n) for n in (9, 30, 12, 50)
-    ],
-    "pendulum": [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0, 11.0)],
-    "nested": [partial(NestedEnv, n) for n in (2, 3, 7, 4)],
-    "text": [partial(WordEnv, n) for n in (2, 3, 5, 4)],
-}
 iterative = partial(MetaIterativeEnvExecutor, meta_batch_size=2, envs_per_task=2, journal=True)
 
 
-def play(envs, actions):
-    results = []
-    for action in actions:
-        results.append(envs.step(action))
-        over = results[-1][2] | results[-1][3]
-        if envs.autoreset_mode is AutoresetMode.DISABLED and over.any():
-            results.append(envs.reset(options={"reset_mask": over}))
-    return results
-
-
-@all_modes
-@pytest.mark.parametrize("kind", KINDS)
+@kinds_and_modes
 def test_another_executor_goes_on_where_the_first_one_was(kind, mode):
     with closing(iterative(KINDS[kind], autoreset_mode=mode)) as first:
         first.action_space.seed(0)
@@ -111,7 +91,7 @@ def test_the_state_of_other_environments_is_refused_and_changes_nothing():
 
 
 @pytest.mark.filterwarnings("ignore:.*another one takes its place")
-def test_a_worker_that_is_lost_after_a_state_was_set_is_recovered_from_it(tmp_path):
+def test_a_worker_that_is_lost_after_a_state_was_set_is_recovered_from_it():
     with (
         closing(iterative(fragile_makers())) as first,
         closing(parallel(on_worker_failure="recover")) as other,
