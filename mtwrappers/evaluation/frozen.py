@@ -39,15 +39,20 @@ def frozen_statistics(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     scales = np.array(
         [own if told and not raw else own * scale for _, own, told in within], dtype=np.float64
     )
-    try:
-        yield scales, np.array([raw or own for _, _, own in within], dtype=np.bool_)
-    finally:
+
+    def unfreeze() -> None:
         _restore(envs, switches)
         for i, (own, _, _) in enumerate(within):
-            # Interrupted or failed environments may not answer any more.
-            with contextlib.suppress(Exception):
-                if own:
-                    inner.call_some([i], _restore, own)
+            if own:
+                inner.call_some([i], _restore, own)
+
+    try:
+        yield scales, np.array([raw or own for _, _, own in within], dtype=np.bool_)
+    except BaseException:
+        with contextlib.suppress(Exception):  # interrupted or failed environments may not answer
+            unfreeze()
+        raise
+    unfreeze()
 
 
 def _normalizers(env: Any) -> Iterator[Any]:
