@@ -70,7 +70,7 @@ class Crew:
             message: The command that says how it is laid out.
         """
         self._fd, self._memory, self._buffers = fd, message, buffers
-        self._share(self.workers)
+        self._certain(self._share(self.workers))
         for worker in self.workers:
             worker.ready = True
 
