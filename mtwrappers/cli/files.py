@@ -15,6 +15,7 @@ from mtwrappers.cli.observers import Videos
 from mtwrappers.evaluation.result import EvaluationResult
 
 VERSIONS = ("gymnasium", "metaworld", "mujoco", "numpy")
+RESULTS = "results.json"
 CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
 
 
@@ -63,7 +64,7 @@ def write_files(
     """
     with tempfile.TemporaryDirectory(dir=directory, prefix=".unfinished-") as beside:
         place = Path(beside)
-        (place / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+        (place / RESULTS).write_text(json.dumps(results, indent=2) + "\n")
         with (place / "results.csv").open("w", newline="") as file:
             writer = csv.DictWriter(file, CSV_COLUMNS, extrasaction="ignore")
             writer.writeheader()

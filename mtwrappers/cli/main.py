@@ -41,19 +41,35 @@ def main(argv: Sequence[str] | None = None) -> int:
     )
     commands.add_parser("list", help="every id with its tasks, spaces and sizes")
     rollout = commands.add_parser("rollout", help="play a benchmark and report success rates")
-    rollout.add_argument("benchmark", help=f"one of {', '.join(BENCHMARKS)}; ML10 is ML10-train")
     rollout.add_argument(
-        "--task", action="append", default=[], metavar="CLASS", help="only this class; repeatable"
+        "benchmark", nargs="?", help=f"one of {', '.join(BENCHMARKS)}; ML10 is ML10-train"
     )
-    rollout.add_argument("--policy", default="expert", choices=("expert", "random"))
-    rollout.add_argument("--episodes", type=_positive, default=5, help="episodes per class (5)")
-    rollout.add_argument("--seed", type=_seed, default=0, help="goals, their order, actions (0)")
+    rollout.add_argument(
+        "--task", action="append", metavar="CLASS", help="only this class; repeatable"
+    )
+    rollout.add_argument("--policy", choices=("expert", "random"), help="who acts (expert)")
+    rollout.add_argument("--episodes", type=_positive, help="episodes per class (5)")
+    rollout.add_argument("--seed", type=_seed, help="goals, their order, actions (0)")
     rollout.add_argument("--workers", type=_positive, default=None, help="processes (all cores)")
-    rollout.add_argument("--out", type=Path, default=Path("results"), help="directory (results)")
     rollout.add_argument(
-        "--video", action="store_true", help="an mp4 of the first episode of each class"
+        "--out", type=Path, help="directory (results); files of an earlier rollout are replaced"
     )
-    rollout.add_argument("--no-fast", action="store_true", help="Meta-World's own classes")
+    rollout.add_argument(
+        "--video",
+        action="store_true",
+        help="an mp4 of the first episode of each class; not with --resume, which does not play "
+        "finished episodes again",
+    )
+    rollout.add_argument(
+        "--no-fast", action="store_true", default=None, help="Meta-World's own classes"
+    )
+    rollout.add_argument(
+        "--resume",
+        type=Path,
+        metavar="DIR",
+        help="go on with the interrupted or killed rollout into DIR, with its settings; only "
+        "--workers may differ. The results are those of a rollout that was never stopped",
+    )
     verify = commands.add_parser(
         "verify-fast", help="compare the fast classes with Meta-World's own, bit for bit"
     )

@@ -56,12 +56,21 @@ def _stay(obs: NDArray[Any]) -> NDArray[np.float32]:
 
 
 class Finished(Observer):
-    """Keeps the finished episodes for an interruption, and shows how many there are."""
+    """Keeps the finished episodes for an interruption, and shows how many there are.
 
-    def __init__(self, progress: Any) -> None:
+    Args:
+        progress: The progress bar.
+        before: Those that were finished before the rollout went on.
+
+    Attributes:
+        own: Those that were finished since.
+    """
+
+    def __init__(self, progress: Any, before: Sequence[Episode]) -> None:
         self._progress, self._bar = progress, progress.add_task("episodes", total=None, rate="")
         self._order: dict[tuple[str, int], int] = {}
-        self._found: list[Episode] = []
+        self._before = before
+        self.own: list[Episode] = []
 
     @property
     def planned(self) -> int:
@@ -71,7 +80,7 @@ class Finished(Observer):
     @property
     def episodes(self) -> list[Episode]:
         """The finished episodes, in the order of the plan."""
-        return sorted(self._found, key=lambda e: self._order[e.task, e.number])
+        return sorted([*self._before, *self.own], key=lambda e: self._order[e.task, e.number])
 
     def plan(self, slots: Sequence[Slot]) -> None:
         """Notes the order of the episodes."""
@@ -80,9 +89,9 @@ class Finished(Observer):
 
     def end(self, i: int, episode: Episode) -> None:
         """Keeps an episode."""
-        self._found.append(episode)
-        rate = sum(e.length for e in self._found) / (time.perf_counter() - self._start)
-        done = {"total": self.planned, "completed": len(self._found)}
+        self.own.append(episode)
+        rate = sum(e.length for e in self.own) / (time.perf_counter() - self._start)
+        done = {"total": self.planned, "completed": len(self._before) + len(self.own)}
         self._progress.update(self._bar, rate=f"{rate:,.0f} steps/s", **done)
 
 

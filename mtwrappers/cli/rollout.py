@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import functools
 import os
 import signal
@@ -16,6 +17,8 @@ from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
 from mtwrappers.cli.files import results_of, write_files
 from mtwrappers.cli.observers import Finished, Interruption, ScriptedPolicy, Videos
+from mtwrappers.cli.progress import cannot_write, how_to_resume
+from mtwrappers.cli.resume import begun, resumed
 from mtwrappers.evaluation import EvaluationResult, evaluate
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
@@ -26,6 +29,11 @@ from mtwrappers.vector.process import cores
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
+    kept = begun(args) if args.resume is None else resumed(args)
+    if kept is None:
+        print(f"The rollout into {args.resume} is complete.")
+        return 0
+    vars(args).update(kept.settings, out=kept.directory)
     env_id, kwargs = _environments(args)
     try:  # before minutes of playing
         args.out.mkdir(parents=True, exist_ok=True)
@@ -49,31 +57,34 @@ def run(args: argparse.Namespace) -> int:
     interrupted, videos = False, None
     start = time.perf_counter()
     with progress(console) as shown:
-        finished = Finished(shown)
+        finished = Finished(shown, kept.episodes)
         try:
-            envs = _make(env_id, bool(args.task), **kwargs)
-            try:
+            with (
+                kept,
+                contextlib.closing(_make(env_id, bool(args.task), **kwargs)) as envs,
+                Interruption() as interruption,
+            ):
                 policy = ScriptedPolicy(args.policy == "expert", envs, args.seed)
                 videos = Videos(envs) if films else None
-                with Interruption() as interruption:
-                    observers = [policy, *([videos] if videos else []), finished, interruption]
-                    start = time.perf_counter()
-                    evaluate(
-                        policy,
-                        envs,
-                        args.episodes,
-                        tasks=args.task or None,
-                        seed=args.seed,
-                        observers=observers,
-                    )
-            finally:
-                envs.close()
+                observers = [policy, *([videos] if videos else []), kept, finished, interruption]
+                start = time.perf_counter()
+                evaluate(
+                    policy,
+                    envs,
+                    args.episodes,
+                    tasks=args.task or None,
+                    seed=args.seed,
+                    observers=observers,
+                    finished=kept.episodes,
+                )
         except KeyboardInterrupt:
             interrupted = True
-    seconds = time.perf_counter() - start
+    seconds = kept.seconds + time.perf_counter() - start
     # What is finished is written, however often Ctrl-C comes.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    if not finished.episodes:
+    if interrupted and not finished.own:
+        if not kept.episodes:
+            kept.remove()
         console.print("Interrupted before an episode was finished; nothing was written.")
         return 130
     result = EvaluationResult(finished.episodes, args.seed)
@@ -94,14 +105,15 @@ def run(args: argparse.Namespace) -> int:
     try:
         paths = write_files(args.out, results, result, (title, note), videos)
     except OSError as exc:
-        raise UsageError(
-            f"cannot write to {args.out}: {exc.strerror or exc}; nothing of this rollout is kept"
-        ) from None
+        raise cannot_write(args.out, exc) from None
     for path in paths:
         console.print(f"wrote {path}", highlight=False)
     if interrupted:
-        console.print("Interrupted: these are the episodes that were finished.")
-    return 130 if interrupted else 0
+        console.print("Interrupted: these are the episodes that were finished. Go on with:")
+        console.print(how_to_resume(args.out), soft_wrap=True, markup=False, highlight=False)
+        return 130
+    kept.remove()
+    return 0
 
 
 def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:

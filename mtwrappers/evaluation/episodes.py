@@ -54,7 +54,7 @@ class Observer:
     """
 
     def plan(self, slots: Sequence[Slot]) -> None:
-        """Called once, before the first episode, with all that are to be played."""
+        """Called once, before the first episode, with all that count, ``finished`` ones too."""
 
     def begin(self, i: int, slot: Slot) -> None:
         """Called when environment ``i`` was reset for an episode, before the policy is asked."""

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.checks import positive
-from mtwrappers.evaluation.episodes import Observer, Tally
+from mtwrappers.evaluation.episodes import Episode, Observer, Tally
 from mtwrappers.evaluation.frozen import frozen_statistics
 from mtwrappers.evaluation.plan import (
     Slot,
@@ -36,6 +36,7 @@ def evaluate(
     seed: int = 0,
     max_episode_steps: int | None = None,
     observers: Sequence[Observer] = (),
+    finished: Sequence[Episode] = (),
     confidence: float = 0.95,
     resamples: int = 2000,
 ) -> EvaluationResult:
@@ -76,7 +77,9 @@ def evaluate(
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
         observers: Told of each episode and step. After an interruption (``KeyboardInterrupt``),
             an observer that kept the episodes it was told of can make an `EvaluationResult` of
-            them.
+            them, and give them as ``finished``.
+        finished: Episodes of an evaluation with these arguments that was cut short. They count, and
+            are not played again: the result is that of an evaluation that was not.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
 
@@ -87,7 +90,8 @@ def evaluate(
         TypeError: If the policy is not callable, the environments are not ours, observations or
             actions are no arrays, or an argument is of another kind.
         ValueError: If a number is out of range, there is no such task, the policy's actions have
-            another shape or are NaN, ``success`` in infos is neither a bool nor 0 or 1, a return
+            another shape or are NaN, a finished episode is none of those to be played or comes
+            twice, ``success`` in infos is neither a bool nor 0 or 1, a return
             is not finite, or an environment that is not told its task moves to another.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
@@ -117,6 +121,8 @@ def evaluate(
         plan = [[slot for slot in own if slot.task in order] for own in plan]
         slots = [slot for own in plan for slot in own]
         slots.sort(key=lambda slot: (order[slot.task], slot.number))
+        known = _by_place(finished, slots)
+        plan = [[slot for slot in own if _place(slot) not in known] for own in plan]
         for observer in observers:
             observer.plan(slots)
         tally = Tally(plan, scale, raw, observers)
@@ -133,8 +139,31 @@ def evaluate(
         quotas = np.array([len(own) for own in plan], dtype=np.int64)
         limit = max_episode_steps
         rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
-    tally.episodes.sort(key=lambda episode: (order[episode.task], episode.number))
-    return EvaluationResult(tally.episodes, seed, confidence, resamples)
+    episodes = [*known.values(), *tally.episodes]
+    episodes.sort(key=lambda episode: (order[episode.task], episode.number))
+    return EvaluationResult(episodes, seed, confidence, resamples)
+
+
+def _place(of: Slot | Episode) -> tuple[Any, ...]:
+    """What an episode has in common with its slot."""
+    return of.task, of.number, of.task_state, of.trial
+
+
+def _by_place(finished: Sequence[Episode], slots: Sequence[Slot]) -> dict[Any, Episode]:
+    """Finished episodes by their place; each must be one of those that are to be played."""
+    free = {_place(slot) for slot in slots}
+    known = {}
+    for episode in finished:
+        if not isinstance(episode, Episode):
+            raise TypeError(f"finished must be a list of Episode, got {episode!r}")
+        if _place(episode) not in free:
+            raise ValueError(
+                "finished must be episodes of this evaluation, with its seed and tasks, each once; "
+                f"got {episode}"
+            )
+        free.remove(_place(episode))
+        known[_place(episode)] = episode
+    return known
 
 
 def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[Slot]]) -> list[str]:
