@@ -1,11 +1,13 @@
 """A learner that proves the data: first-order MAML on point goals, in NumPy.
 
-    python -m benchmarks.meta_learning [--iterations 60] [--seeds 3]
+    python -m benchmarks.meta_learning [--iterations 60] [--seeds 3] [--resume]
 
 A linear-Gaussian policy learns an initialisation from which one policy-gradient step on a task's
 own paths finds the hidden goal (Finn et al. 2017, arXiv:1703.03400, first order). Everything comes
 through `MetaSampler` and `MetaSampleProcessor`: paths, returns, baselines and advantages. Prints
 returns before and after the step, writes ``results/meta_learning.json`` and ``meta_learning.png``.
+A checkpoint is written after every iteration; with ``--resume`` a run that was killed goes on from
+it, to the same files, bit for bit.
 """
 
 from __future__ import annotations
@@ -20,7 +22,14 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from mtwrappers import LinearTimeBaseline, MetaSampleProcessor, MetaSampler, PointGoalEnv
+from mtwrappers import (
+    LinearTimeBaseline,
+    MetaSampleProcessor,
+    MetaSampler,
+    PointGoalEnv,
+    load_checkpoint,
+    save_checkpoint,
+)
 
 HERE = Path(__file__).parent
 TASKS, PATHS, STEPS = 20, 20, 30
@@ -55,32 +64,77 @@ def policy_gradient(data: dict[str, Any]) -> Floats:
     return gradient
 
 
-def learn(seed: int, iterations: int) -> tuple[list[float], list[float]]:
-    """Mean returns before and after the adaptation step, an iteration each."""
-    policy = LinearGaussian(seed)
-    sampler = MetaSampler(PointGoalEnv(), policy, PATHS, TASKS, STEPS, seed=seed)
-    processor = MetaSampleProcessor(LinearTimeBaseline(), discount=0.99, normalize_adv=True)
-    meta = np.zeros((2, 3))
-    moment, square = np.zeros_like(meta), np.zeros_like(meta)
-    before, after = [], []
-    for iteration in range(1, iterations + 1):
-        sampler.update_tasks()
-        policy.weights[:] = meta
-        first = sampler.obtain_samples()
-        adapted = [meta + INNER * policy_gradient(d) for d in processor.process_samples(first)]
-        policy.weights[:] = adapted
-        second = sampler.obtain_samples()
-        gradients = [policy_gradient(d) for d in processor.process_samples(second)]
+class Learner:
+    """First-order MAML on `TASKS` goals at a time.
+
+    Args:
+        seed: Of the tasks, the environments and the policy's noise.
+    """
+
+    def __init__(self, seed: int) -> None:
+        self.policy = LinearGaussian(seed)
+        self.sampler = MetaSampler(PointGoalEnv(), self.policy, PATHS, TASKS, STEPS, seed=seed)
+        self.baseline = LinearTimeBaseline()
+        self.processor = MetaSampleProcessor(self.baseline, discount=0.99, normalize_adv=True)
+        zeros = np.zeros((2, 3))
+        self.weights: dict[str, Floats] = {"meta": zeros, "moment": zeros, "square": zeros}
+
+    def parts(self) -> dict[str, Any]:
+        """All that the next iteration follows from, for a checkpoint."""
+        own = {"weights": self.weights, "noise": self.policy.rng}
+        return {**own, "sampler": self.sampler, "baseline": self.baseline}
+
+    def iterate(self, iteration: int) -> tuple[float, float]:
+        """Takes a step, number ``iteration`` from 1; mean returns before and after adaptation."""
+        meta, moment, square = (self.weights[name] for name in ("meta", "moment", "square"))
+        self.sampler.update_tasks()
+        self.policy.weights[:] = meta
+        first = self.sampler.obtain_samples()
+        data = self.processor.process_samples(first)
+        self.policy.weights[:] = [meta + INNER * policy_gradient(own) for own in data]
+        second = self.sampler.obtain_samples()
+        gradients = [policy_gradient(own) for own in self.processor.process_samples(second)]
         # Adam (Kingma & Ba 2015, arXiv:1412.6980) on the mean of the adapted gradients.
         gradient = np.mean(gradients, axis=0)
         moment = 0.9 * moment + 0.1 * gradient
         square = 0.999 * square + 0.001 * gradient**2
         step = moment / (1 - 0.9**iteration)
         meta = meta + OUTER * step / (np.sqrt(square / (1 - 0.999**iteration)) + 1e-8)
-        before.append(mean_return(first))
-        after.append(mean_return(second))
-    sampler.close()
-    return before, after
+        self.weights.update(meta=meta, moment=moment, square=square)
+        return mean_return(first), mean_return(second)
+
+
+def learn(path: Path, iterations: int, seeds: int, resume: bool) -> list[list[list[float]]]:
+    """Mean returns before and after adaptation, per seed and iteration.
+
+    Args:
+        path: The checkpoint, written after every iteration.
+        iterations: How many per seed.
+        seeds: How many learners, one after another.
+        resume: Whether to go on from the checkpoint.
+    """
+    run: dict[str, Any] = {"iterations": iterations, "seeds": seeds, "curves": [[[], []]]}
+    learner = Learner(0)
+    if resume:
+        load_checkpoint(path, run=run, **learner.parts())
+        if (run["iterations"], run["seeds"]) != (iterations, seeds):
+            raise SystemExit(
+                f"{path} is of --iterations {run['iterations']} --seeds {run['seeds']}, got "
+                f"--iterations {iterations} --seeds {seeds}"
+            )
+    curves = run["curves"]
+    while True:
+        before, after = curves[-1]
+        while len(before) < iterations:
+            returns = learner.iterate(len(before) + 1)
+            before.append(returns[0])
+            after.append(returns[1])
+            save_checkpoint(path, run=run, **learner.parts())
+        learner.sampler.close()
+        if len(curves) == seeds:
+            return curves
+        learner = Learner(len(curves))
+        curves.append([[], []])
 
 
 def mean_return(paths: dict[int, list[dict[str, Any]]]) -> float:
@@ -91,9 +145,16 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--iterations", type=int, default=60)
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--out", type=Path, default=HERE, help="directory (that of the script)")
+    parser.add_argument("--resume", action="store_true", help="go on with a run that was killed")
     args = parser.parse_args()
+    results = args.out / "results"
+    results.mkdir(parents=True, exist_ok=True)
+    checkpoint = results / "meta_learning.checkpoint"
+    if args.resume and not checkpoint.exists():
+        parser.error(f"no run to resume: there is no {checkpoint}")
     start = time.perf_counter()
-    curves = [learn(seed, args.iterations) for seed in range(args.seeds)]
+    curves = learn(checkpoint, args.iterations, args.seeds, args.resume)
     seconds = time.perf_counter() - start
     figure = Figure(figsize=(7, 3.6), layout="constrained", dpi=120)
     axes = figure.subplots()
@@ -113,10 +174,9 @@ def main() -> None:
     )
     axes.legend(frameon=False, fontsize=9)
     axes.spines[["top", "right"]].set_visible(False)
-    figure.savefig(HERE / "meta_learning.png")
-    (HERE / "results").mkdir(exist_ok=True)
-    text = json.dumps({"curves": curves, "seconds": seconds}, indent=2)
-    (HERE / "results" / "meta_learning.json").write_text(text + "\n")
+    figure.savefig(args.out / "meta_learning.png")
+    (results / "meta_learning.json").write_text(json.dumps({"curves": curves}, indent=2) + "\n")
+    checkpoint.unlink()
     for seed, (before, after) in enumerate(curves):
         first, last = np.mean(after[:5]), np.mean(after[-5:])
         print(

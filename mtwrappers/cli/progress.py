@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import json
 import os
 import shlex
@@ -145,5 +146,6 @@ def _whole_lines(text: bytes) -> Iterator[dict[str, Any]]:
         yield value
 
 
+@functools.cache
 def _versions() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}
