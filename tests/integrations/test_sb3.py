@@ -9,6 +9,8 @@ import pytest
 
 import mtwrappers
 from tests.integrations.examples import load_example
+from tests.vector.kills import RECOVER, play_until_killed
+from tests.vector.processes import needs_proc
 
 pytest.importorskip("stable_baselines3")
 
@@ -122,3 +124,28 @@ def test_the_example_learns(capsys):
     assert len(rows) == 11
     before, after, _ = rows["mean"]
     assert float(after) > 1.5 * float(before) > 0
+
+
+@needs_proc
+@pytest.mark.filterwarnings("ignore:.*another one takes its place")
+def test_a_learner_learns_the_same_through_kills():
+    def train(model, _):
+        model.learn(300, reset_num_timesteps=False)
+        weights = {key: value.clone() for key, value in model.policy.state_dict().items()}
+        return weights, [{"r": info["r"], "l": info["l"]} for info in model.ep_info_buffer]
+
+    def learner(execute, **kwargs):
+        envs = execute(partial(gymnasium.make, "Pendulum-v1"), 3, 1, 25, **kwargs)
+        venv = mtwrappers.as_sb3_vec_env(envs)
+        model = PPO("MlpPolicy", venv, n_steps=100, batch_size=60, n_epochs=2, seed=1, device="cpu")
+        return envs, model
+
+    envs, model = learner(mtwrappers.MetaParallelEnvExecutor, **RECOVER)
+    results = play_until_killed(envs, 10, partial(train, model))
+    envs.close()
+    envs, model = learner(mtwrappers.MetaIterativeEnvExecutor)
+    for weights, episodes in results:
+        expected = train(model, None)
+        assert all(torch.equal(weights[key], expected[0][key]) for key in weights)
+        assert episodes == expected[1]
+    envs.close()

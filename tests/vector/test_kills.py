@@ -1,0 +1,134 @@
+"""Workers killed at random moments change nothing that anybody sees."""
+
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+
+from mtwrappers import (
+    MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
+    MetaSampler,
+    evaluate,
+)
+from tests.fakes import CountingSetTaskEnv, equal
+from tests.vector.fakes import all_modes
+from tests.vector.kills import MANY, RECOVER, play_until_killed
+from tests.vector.processes import needs_proc, nothing_left_behind
+
+pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
+
+KINDS = {
+    "cartpole": [
+        partial(gymnasium.make, "CartPole-v1", max_episode_steps=n) for n in (9, 30, 12, 500)
+    ],
+    "pendulum": [
+        partial(gymnasium.make, "Pendulum-v1", g=g, max_episode_steps=25) for g in (8.0, 9.0, 10.0)
+    ],
+}
+
+
+def play(envs, t, steps=40):
+    """All that a reset and some steps return; episodes that nobody else resets are reset.
+
+    Some of the time environments are also built anew in mid-episode, which changes nothing either.
+    """
+    envs.action_space.seed(t)
+    results = [envs.reset(seed=None if t % 3 else t)]
+    for step in range(steps):
+        if step == 15 and t % 4 == 3 and hasattr(envs, "recoveries"):
+            envs.set_state(envs.get_state())
+        results.append(envs.step(envs.action_space.sample()))
+        over = results[-1][2] | results[-1][3]
+        if envs.autoreset_mode is AutoresetMode.DISABLED and over.any():
+            results.append(envs.reset(options={"reset_mask": over}))
+    return results
+
+
+@all_modes
+@pytest.mark.parametrize("kind", KINDS)
+def test_fifty_kills_at_random_moments_change_nothing(kind, mode):
+    makers = KINDS[kind]
+    with nothing_left_behind():
+        envs = MetaParallelEnvExecutor(makers, len(makers), autoreset_mode=mode, **RECOVER)
+        results = play_until_killed(envs, 50, partial(play, envs))
+        envs.close()
+        del envs
+    with closing(MetaIterativeEnvExecutor(makers, len(makers), autoreset_mode=mode)) as oracle:
+        for t, result in enumerate(results):
+            assert equal(result, play(oracle, t)), t
+
+
+def play_mt10(envs, t):
+    """Other tasks, some of them drawn at every reset, and their episodes."""
+    rng = np.random.default_rng(t)
+    envs.call("toggle_sample_tasks_on_reset", t % 2 == 0)
+    envs.set_tasks([5 * i + int(goal) for i, goal in enumerate(rng.integers(5, size=10))])
+    return [play(envs, t), envs.call("get_task_state")]
+
+
+@all_modes
+def test_kills_in_mt10_change_nothing(mode):
+    make = partial(
+        gymnasium.make_vec,
+        "mtwrappers/MT10-v0",
+        num_goals=5,
+        max_episode_steps=30,
+        record_episode_statistics=False,  # they hold the time
+        autoreset_mode=mode,
+    )
+    with closing(make(**RECOVER)) as envs:
+        results = play_until_killed(envs, MANY, partial(play_mt10, envs), seconds=2.0)
+    with closing(make()) as oracle:
+        for t, result in enumerate(results):
+            assert equal(result, play_mt10(oracle, t)), t
+
+
+class ChanceEnv(CountingSetTaskEnv):
+    """Counts from where its task says, for a random number of steps."""
+
+    def reset(self, *, seed=None, options=None):
+        result = super().reset(seed=seed, options=options)
+        self.length = int(self.np_random.integers(1, 30))
+        return result
+
+
+class Coins:
+    """A random policy with a stream of its own."""
+
+    def __init__(self):
+        self.rng = np.random.default_rng(0)
+
+    def get_actions(self, observations):
+        return self.rng.integers(2, size=observations.shape[:2]), {}
+
+
+def test_a_meta_sampler_collects_the_same_paths_through_kills():
+    def sample(sampler, _):
+        return sampler.update_tasks(), sampler.obtain_samples()
+
+    make = partial(MetaSampler, ChanceEnv, rollouts_per_meta_task=3, meta_batch_size=4)
+    make = partial(make, max_path_length=20, envs_per_task=2, seed=1)
+    with closing(make(policy=Coins(), parallel=True, **RECOVER)) as sampler:
+        results = play_until_killed(sampler.envs, 10, partial(sample, sampler))
+    with closing(make(policy=Coins())) as sampler:
+        for t, result in enumerate(results):
+            assert equal(result, sample(sampler, t)), t
+
+
+@all_modes
+def test_an_evaluation_finds_the_same_through_kills(mode):
+    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode=mode)
+
+    def assess(envs, t):
+        policy = partial(np.multiply, -0.1)
+        return evaluate(policy, envs, episodes_per_task=2, seed=t, resamples=10).to_dict()
+
+    with closing(make(**RECOVER)) as envs:
+        results = play_until_killed(envs, 10, partial(assess, envs))
+    with closing(make()) as oracle:
+        for t, result in enumerate(results):
+            assert result == assess(oracle, t), t
