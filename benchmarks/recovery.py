@@ -1,0 +1,150 @@
+"""What it costs to be able to recover workers, what a recovery takes, and what a checkpoint.
+
+    python -m benchmarks.recovery [--quick]
+
+Prints a table and writes ``results/recovery.json``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import pickle
+import signal
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any
+from unittest import mock
+
+import gymnasium
+
+from benchmarks.common import limit_row, machine, rates, ratio, save, table
+from benchmarks.vector import player
+from mtwrappers import load_checkpoint, save_checkpoint
+from mtwrappers.vector.crew import Crew
+from mtwrappers.vector.exchange import Exchange
+
+make_vec = partial(gymnasium.make_vec, workers=2)
+
+
+def seconds_of(do: Callable[[], Any]) -> float:
+    start = time.perf_counter()
+    do()
+    return time.perf_counter() - start
+
+
+def journal_cost(steps: int, rounds: int) -> tuple[float, dict[str, list[float]]]:
+    """The share of MT10's steps per second that the journal takes, and the rates."""
+    envs = {
+        how: make_vec("mtwrappers/MT10-v0", on_worker_failure=how) for how in ("raise", "recover")
+    }
+    found = rates({how: player(one, steps) for how, one in envs.items()}, rounds)
+    for one in envs.values():
+        one.close()
+    return 1 - ratio(found, "recover", "raise"), found
+
+
+@contextmanager
+def timed_recovery() -> Iterator[Counter[str]]:
+    """The seconds that each part of a recovery takes."""
+    seconds: Counter[str] = Counter()
+    start, say = Crew._start, Exchange.say
+
+    def timed_start(self: Any, workers: Any) -> Any:
+        begin = time.perf_counter()
+        answers = start(self, workers)
+        seconds["start"] += time.perf_counter() - begin
+        return answers
+
+    def timed_say(self: Any, workers: Any, message: Any) -> Any:
+        said = message(workers[0])
+        part = "build" if said is workers[0].block else str(pickle.loads(said)[0])
+        begin = time.perf_counter()
+        answers = say(self, workers, message)
+        seconds[part] += time.perf_counter() - begin
+        return answers
+
+    with (
+        mock.patch.object(Crew, "_start", timed_start),
+        mock.patch.object(Exchange, "say", timed_say),
+    ):
+        yield seconds
+
+
+def recovery(rounds: int) -> dict[str, float]:
+    """Seconds from the kill of a worker of MT10, in step 400 of 500, until that step returns.
+
+    Environments build their simulations when they are reset, so the replay of a step that follows
+    a reset is all building.
+    """
+    found: dict[int, list[Counter[str]]] = {0: [], 400: []}
+    with closing(make_vec("mtwrappers/MT10-v0", on_worker_failure="recover")) as envs:
+        for i in range(rounds):
+            for steps, times in found.items():
+                player(envs, steps)()
+                with timed_recovery() as parts:
+                    os.kill(envs.worker_pids[i % 2], signal.SIGKILL)
+                    total = seconds_of(partial(envs.step, envs.action_space.sample()))
+                times.append(parts + Counter(total=total))
+        assert envs.recoveries == 2 * rounds
+    early, late = ({k: median(t[k] for t in times) for k in times[0]} for times in found.values())
+    simulations = early["replay"]
+    build, replay = late["build"] + simulations, late["replay"] - simulations
+    return {"total": late["total"], "start": late["start"], "build": build, "replay": replay}
+
+
+def checkpoint(name: str, steps: int, rounds: int) -> dict[str, float]:
+    """Bytes and seconds of a checkpoint in mid-episode, and of going on from it."""
+    make = partial(make_vec, name, journal=True)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "checkpoint"
+        with closing(make()) as envs:
+            player(envs, steps)()
+            write = partial(save_checkpoint, path, envs=envs)
+            written = median(seconds_of(write) for _ in range(rounds))
+        size = path.stat().st_size
+        starts, loads = [], []
+        for _ in range(rounds):
+            begin = time.perf_counter()
+            with closing(make()) as envs:
+                made = time.perf_counter() - begin
+                loads.append(seconds_of(partial(load_checkpoint, path, envs=envs)) + made)
+            begin = time.perf_counter()
+            with closing(make()) as envs:
+                envs.reset(seed=0)
+                starts.append(time.perf_counter() - begin)
+    keys = ("bytes", "write", "start", "resume")
+    return dict(zip(keys, (size, written, median(starts), median(loads)), strict=True))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--quick", action="store_true", help="fewer steps and rounds")
+    quick = parser.parse_args().quick
+    gymnasium.logger.min_level = gymnasium.logger.ERROR  # recoveries warn
+    cost, found = journal_cost(*((200, 3) if quick else (1000, 15)))
+    parts = recovery(2 if quick else 9)
+    saved = checkpoint("mtwrappers/MT50-v0", 250, 1 if quick else 5)
+    rows = [
+        limit_row("MT10: share of the steps per second that the journal takes", cost, 0.02),
+        limit_row("MT10: recovery of a worker in step 400 of 500", parts["total"], 3, " s"),
+        limit_row("MT10: of which replay", parts["replay"], 0.5, " s"),
+        limit_row("MT50: checkpoint in step 250 of 500", saved["bytes"] / 1e6, 1, " MB"),
+        limit_row("MT50: writing it", saved["write"], 0.2, " s"),
+        limit_row("MT50: resuming, more than a start", saved["resume"] - saved["start"], 3, " s"),
+    ]
+    save("recovery", {"rates": found, "recovery": parts, "checkpoint": saved, "targets": rows})
+    print(machine()["cpu"], machine()["cores"], "cores")
+    print({how: f"{median(values):,.0f} steps/s" for how, values in found.items()})
+    print({part: f"{seconds:.2f} s" for part, seconds in parts.items()}, saved)
+    print(table(rows))
+
+
+if __name__ == "__main__":
+    main()
