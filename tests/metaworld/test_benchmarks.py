@@ -95,12 +95,11 @@ def test_chosen_classes_and_those_of_a_user_have_the_tasks_that_meta_world_makes
 @pytest.mark.parametrize("name", ["MT10", "MT25", "ML25", "ML45"])
 def test_benchmarks_have_the_classes_of_meta_world_in_its_order(name):
     table = getattr(metaworld._env_dict, f"{name}_V3")
+    splits_of = table if is_meta_learning(name) else {"train": table, "test": {}}
     ours = make_benchmark(name, num_goals=1)
-    hidden = is_meta_learning(name)
-    assert list(ours.train_classes.items()) == list((table["train"] if hidden else table).items())
-    assert list(ours.test_classes.items()) == (list(table["test"].items()) if hidden else [])
-    assert [task.env_name for task in ours.train_tasks] == list(ours.train_classes)
-    assert [task.env_name for task in ours.test_tasks] == list(ours.test_classes)
+    for kind, classes in splits_of.items():
+        assert list(getattr(ours, f"{kind}_classes").items()) == list(classes.items())
+        assert [task.env_name for task in getattr(ours, f"{kind}_tasks")] == list(classes)
 
 
 def test_ml1_tests_on_other_goals_than_it_trains_on_up_to_the_largest_seed():
@@ -139,25 +138,16 @@ def test_changing_a_benchmark_changes_no_other():
     assert splits(make_benchmark("ML1", seed=11, num_goals=2)) == expected
 
 
-@pytest.fixture
-def global_random_state():
-    """Reads the global random state, which is put back after the test."""
-    before = random.getstate(), np.random.get_state()
-    yield lambda: (random.getstate(), *np.random.get_state(legacy=False)["state"].values())
-    random.setstate(before[0])
-    np.random.set_state(before[1])
-
-
-def test_the_global_random_state_is_neither_read_nor_changed(global_random_state):
+def test_the_global_random_state_is_neither_read_nor_changed():
     made, fresh = [], []
     for global_seed in (1, 2, 1):
         benchmarks._tasks.cache_clear()
         random.seed(global_seed)
         np.random.seed(global_seed)
-        before = global_random_state()
+        before = random.getstate(), np.random.get_state(legacy=False)
         made.append(make_benchmark("MT10", seed=1, num_goals=2).train_tasks)
         fresh.append(make_benchmark("MT10", seed=None, num_goals=2).train_tasks)
-        assert equal(global_random_state(), before)
+        assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
     assert made[0] == made[1] == made[2]
     assert fresh[0] != fresh[2]
 
@@ -173,6 +163,7 @@ def test_no_model_is_compiled(monkeypatch):
     assert len(make_benchmark("MT50", seed=2001, num_goals=1).train_tasks) == 50
 
 
+BOTH = {"train_classes": PAIR, "test_classes": PAIR[1:]}
 REFUSED = [
     ("mt10", {}, r"unknown benchmark 'mt10'; expected one of \['MT1', 'MT10'"),
     ("MT1", {"num_goals": 2.5}, "num_goals must be a positive integer, got 2.5"),
@@ -180,22 +171,10 @@ REFUSED = [
     ("CustomMT", CUSTOM["CustomML"], r"CustomMT takes no test_classes, got \['door-open-v3'\]"),
     ("CustomMT", {}, "CustomMT needs train_classes, a list of class names"),
     ("CustomML", {"train_classes": PAIR}, "CustomML needs test_classes, a list of class names"),
-    (
-        "MT1",
-        {"env_name": "reach-v2"},
-        r"class 'reach-v2' \(did you mean 'reach-v3'\?\); .* \['assem",
-    ),
-    (
-        "CustomMT",
-        {"train_classes": PAIR * 2},
-        r"one or more different class names, got \['reach-v3",
-    ),
+    ("MT1", {"env_name": "reach-v2"}, r"'reach-v2' \(did you mean 'reach-v3'\?\); .* \['assem"),
+    ("CustomMT", {"train_classes": PAIR * 2}, r"more different class names, got \['reach-v3"),
     ("CustomMT", {"train_classes": []}, r"one or more different class names, got \[\]"),
-    (
-        "CustomML",
-        {"train_classes": PAIR, "test_classes": PAIR[1:]},
-        r"not be .* \['push-v3'\] in both",
-    ),
+    ("CustomML", BOTH, r"not be .* \['push-v3'\] in both"),
     ("MT1", {"seed": 2**32 - 1}, r"seed must be below 2\*\*32 - 1, got 4294967295"),
 ]
 

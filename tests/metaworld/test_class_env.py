@@ -1,7 +1,5 @@
 """One Sawyer class under Gymnasium's contract; every class plays once beside Meta-World's own."""
 
-from types import SimpleNamespace
-
 import metaworld
 import numpy as np
 import pytest
@@ -46,56 +44,35 @@ def play(env, task, played, policy=None):
     return returned
 
 
-@pytest.fixture(scope="module", params=CLASSES)
-def played(request):
-    """One class, ours and Meta-World's, on two visible goals and on a hidden one."""
-    name = request.param
-    env = build(name)
-    shown, hidden = (
+@pytest.mark.parametrize("name", CLASSES)
+def test_a_class_plays_as_the_bare_one_bit_for_bit_in_its_space_and_in_plain_python(name):
+    env, stock = build(name), CLASSES[name]()
+    visible, hidden = (
+        observation_box({name: CLASSES[name]}, goals_visible=shown) for shown in (True, False)
+    )
+    (first, second), (_, last) = (
         make_benchmark(b, env_name=name, num_goals=2).train_tasks for b in ("MT1", "ML1")
     )
-    ours, theirs = [], []
-    for one, episodes in ((env, ours), (CLASSES[name](), theirs)):
-        episodes.append(play(one, shown[0], actions(10)))
-        episodes.append(play(one, hidden[1], actions(10)))
-        episodes.append(play(one, shown[1], range(60), ENV_POLICY_MAP[name]()))
-    return SimpleNamespace(
-        name=name,
-        ours=ours,
-        theirs=theirs,
-        visible_box=env.observation_space,
-        hidden_box=observation_box({name: CLASSES[name]}, goals_visible=False),
-    )
-
-
-def test_observations_and_rewards_are_those_of_the_bare_class_bit_for_bit(played):
-    for ours, theirs in zip(played.ours, played.theirs, strict=True):
-        for our, their in zip(ours, theirs, strict=True):
-            assert np.array_equal(our[0], their[0])
-        for our, their in zip(ours[1:], theirs[1:], strict=True):
-            assert our[1] == their[1]
-            numbers = {key: float(value) for key, value in their[4].items()}
-            assert our[4] == {**numbers, "task_name": played.name}
-
-
-def test_observations_lie_in_the_tightest_space_and_show_the_goal_as_the_task_says(played):
-    boxes = (played.visible_box, played.hidden_box, played.visible_box)
-    for box, episode in zip(boxes, played.ours, strict=True):
-        for returned in episode:
-            assert returned[0].dtype == box.dtype == np.float64
-            assert box.contains(returned[0])
-            assert np.any(returned[0][-3:] != 0) == (box is played.visible_box)
-
-
-def test_scalars_are_plain_and_infos_have_the_same_keys_on_reset_and_step(played):
-    for (_, first_info), *steps in played.ours:
-        assert [k for k, v in first_info.items() if type(v) is not float] == ["task_name"]
-        for _, reward, terminated, truncated, info in steps:
-            assert type(reward) is float
-            assert terminated is False
-            assert truncated is False
-            assert info.keys() == first_info.keys()
+    expert = ENV_POLICY_MAP[name]()
+    for box, task, *how in (
+        (visible, first, actions(10)),
+        (hidden, last, actions(10)),
+        (visible, second, range(60), expert),
+    ):
+        ours, theirs = (play(one, task, *how) for one in (env, stock))
+        keys = ours[0][1].keys()
+        for (obs, *rest, info), (expected, *expected_rest, _) in zip(ours, theirs, strict=True):
+            assert np.array_equal(obs, expected)
+            assert obs.dtype == box.dtype == np.float64
+            assert box.contains(obs)
+            assert np.any(obs[-3:] != 0) == (box is visible)
+            assert rest[:1] == expected_rest[:1]
+            assert info.keys() == keys
             assert [k for k, v in info.items() if type(v) is not float] == ["task_name"]
+        for (_, reward, *flags, info), (*_, numbers) in zip(ours[1:], theirs[1:], strict=True):
+            assert type(reward) is float
+            assert flags[0] is flags[1] is False
+            assert info == {**{k: float(v) for k, v in numbers.items()}, "task_name": name}
 
 
 def test_the_observation_box_has_the_bounds_of_hand_gripper_objects_and_goal():
@@ -159,20 +136,17 @@ def test_without_a_time_limit_an_episode_outlasts_that_of_meta_world():
 def test_the_reward_function_version_reaches_the_class():
     rewards = []
     for version in ("v1", "v2"):
-        stock = bare("reach-v3", reward_function_version=version)
-        stock.reset()
-        env = reach(reward_function_version=version)
-        rewards.append([env.step(action)[1] for action in actions(3)])
-        assert rewards[-1] == [stock.step(action)[1] for action in actions(3)]
+        env, stock = (make("reach-v3", reward_function_version=version) for make in (build, bare))
+        [task] = make_benchmark("MT1", num_goals=1).train_tasks
+        played = [[step[1] for step in play(each, task, actions(3))[1:]] for each in (env, stock)]
+        assert played[0] == played[1]
+        rewards += played[:1]
     assert rewards[0] != rewards[1]
 
 
 REFUSED = [
     ({"reward_function_version": "v3"}, "version must be 'v1' or 'v2', got 'v3'"),
-    (
-        {"render_mode": "ansi"},
-        "must be 'rgb_array', 'depth_array', 'rgbd_tuple' or None, got 'ansi",
-    ),
+    ({"render_mode": "ansi"}, "'rgb_array', 'depth_array', 'rgbd_tuple' or None, got 'ansi"),
     ({"camera_name": "a", "camera_id": 1}, "camera_name or camera_id, not both; got 'a' and 1"),
     ({"width": 0}, "width must be a positive integer, got 0"),
     ({"height": 2.5}, r"height must be a positive integer, got 2\.5"),

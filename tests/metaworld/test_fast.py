@@ -66,12 +66,9 @@ def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
     assert first_difference("reach-v3", EXTENT) is None
 
 
-@pytest.mark.parametrize("version", ["v1", "v2"])
-@pytest.mark.parametrize("visible", [True, False])
-def test_both_reward_functions_give_their_own_bits(version, visible):
-    extent = Extent(tasks=1, steps=25, reward_versions=(version,), goals_visible=(visible,))
-    for name in (NAME, "hand-insert-v3"):
-        assert first_difference(name, extent) is None
+@pytest.mark.parametrize("name", [NAME, "hand-insert-v3"])
+def test_both_reward_functions_give_their_own_bits(name):
+    assert first_difference(name, Extent(tasks=1, steps=25)) is None
 
 
 def test_actions_beyond_the_bounds_of_any_kind_are_those_of_stock(task):
@@ -96,10 +93,9 @@ def test_every_fast_class_is_a_subclass_with_the_names_of_its_own():
 def test_an_environment_has_the_type_the_task_name_and_the_spaces_of_its_class():
     fast, stock = fast_class("reach-v3")(), SawyerReachEnvV3()
     assert isinstance(fast, SawyerReachEnvV3)
-    assert fast.task_name == stock.task_name == "SawyerReachEnvV3"
-    for name in ("spec", "metadata", "action_space", "goal_space", "model_name"):
+    assert fast.task_name == "SawyerReachEnvV3"
+    for name in ("task_name", "spec", "metadata", "action_space", "goal_space", "model_name", "dt"):
         assert getattr(fast, name) == getattr(stock, name)
-    assert fast.dt == stock.dt == 0.0125
     assert str(fast).replace(hex(id(fast)), "") == str(stock).replace(hex(id(stock)), "")
 
 
@@ -112,14 +108,13 @@ def test_tasks_pickle_and_serve_fast_and_stock_classes(task, stock_played):
 
 def test_what_stock_refuses_is_refused_and_pickling_says_what_to_pickle():
     other = make_benchmark("MT1", num_goals=1).train_tasks[0]
-    for env in (SawyerPushEnvV3(), fast_class(NAME)()):
+    for make in (SawyerPushEnvV3, fast_class(NAME)):
         with pytest.raises(AssertionError):
-            env.set_task(other)
-    for env in (SawyerPushEnvV3(), fast_class(NAME)()):
+            make().set_task(other)
         with pytest.raises(RuntimeError, match=r"You must call env\.set_task before using env\.st"):
-            env.step(ACTIONS[0])
+            make().step(ACTIONS[0])
     with pytest.raises(TypeError, match="pickle a MetaWorldSetTaskEnv, or its task"):
-        pickle.dumps(env)
+        pickle.dumps(make())
 
 
 class OwnReward(SawyerPushEnvV3):

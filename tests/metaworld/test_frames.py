@@ -14,7 +14,6 @@ from mtwrappers.metaworld import opengl
 
 # The second is drawn before its last move by Meta-World.
 PAIR = ["reach-v3", "window-close-v3"]
-ID = "mtwrappers/CustomMT-v0"
 LOOK = {"render_mode": "rgb_array", "camera_name": "corner2", "width": 64, "height": 48}
 
 PRELUDE = f"""
@@ -23,7 +22,7 @@ import gymnasium, mujoco, numpy as np
 import mtwrappers
 from mtwrappers.metaworld import make_benchmark
 from metaworld import ALL_V3_ENVIRONMENTS as CLASSES
-ID, PAIR, LOOK = {ID!r}, {PAIR!r}, {LOOK!r}
+ID, PAIR, LOOK = "mtwrappers/CustomMT-v0", {PAIR!r}, {LOOK!r}
 MADE = dict(train_classes=PAIR, num_goals=1, **LOOK)
 saved = {{}}
 def make(state=0, **look):
@@ -59,88 +58,69 @@ def gl(request):
     return request.param
 
 
-@pytest.fixture(scope="module")
-def upstream(gl, tmp_path_factory):
-    """Frames of Meta-World's own classes, each alone in its process: fixed camera, free camera."""
-    code = """
-tasks = make_benchmark("CustomMT", train_classes=PAIR, num_goals=1).train_tasks
-for camera in ("corner2", None):
-    env = CLASSES[{name!r}](**{{**LOOK, "camera_name": camera}})
-    env.set_task(next(task for task in tasks if task.env_name == {name!r}))
-    env.reset()
-    mujoco.mj_forward(env.model, env.data)
-    saved[str(camera)] = env.render()
+# Meta-World's own classes, each alone in its process: by a fixed camera and by the free one.
+UPSTREAM = """
+made = make_benchmark("CustomMT", train_classes=PAIR, num_goals=1).train_tasks
+def draw(name, task):
+    for camera in ("corner2", None):
+        env = CLASSES[name](**{**LOOK, "camera_name": camera})
+        env.set_task(task)
+        env.reset()
+        mujoco.mj_forward(env.model, env.data)
+        yield env.render()
+for name, task in zip(PAIR, made):
+    read, write = os.pipe()
+    if os.fork() == 0:
+        with os.fdopen(write, "wb") as file:
+            file.write(np.stack(list(draw(name, task))).tobytes())
+        os._exit(0)
+    os.close(write)
+    with os.fdopen(read, "rb") as file:
+        saved[name] = np.frombuffer(file.read(), np.uint8).reshape(2, 48, 64, 3)
+    os.wait()
 """
-    found = {}
-    for name in PAIR:
-        found[name] = run(gl, code.format(name=name), tmp_path_factory.mktemp(name), False)
-        assert len(np.unique(found[name]["corner2"])) > 50
-    return found
 
+# In any order, in vectors; after closing, forgetting, threads and renderers of others; in a fork.
+OURS = """
+def note(expected, frame):
+    saved[f"{len(saved)} {expected}"] = frame
 
-def upright(upstream, *classes):
-    return [upstream[PAIR[c]]["corner2"][::-1, ::-1] for c in classes]
-
-
-def test_frames_are_upstreams_in_any_order_and_in_vectors(gl, upstream, tmp_path):
-    saved = run(
-        gl,
-        """
-env = make(upright=False)
-free = make(camera_name=None)
-for i, state in enumerate((0, 1, 0, 1)):
+env, free = make(upright=False), make(camera_name=None)
+for state in (0, 1, 0, 1):
     begin(env, state)
-    saved[f"fixed {i}"] = env.render()
+    note(f"fixed{state}", env.render())
     begin(free, state)
-    saved[f"free {i}"] = free.render()
+    note(f"free{state}", free.render())
 for workers in (1, 2):
     envs = gymnasium.make_vec(ID, workers=workers, **MADE)
     envs.reset(seed=0)
-    saved[f"workers {workers}"] = envs.render()
+    note("ab", np.stack(envs.render()))
     envs.close()
 forkserver = {"vector_kwargs": {"context": "forkserver"}}
 for mode, options in (("sync", {}), ("async", forkserver)):
     envs = gymnasium.make_vec(ID, num_envs=2, vectorization_mode=mode, **options, **MADE)
     for state in (1, 0):
         begin(envs, state)
-        saved[f"{mode} {state}"] = envs.render()
+        note("aabb"[2 * state:][:2], np.stack(envs.render()))
     envs.close()
-saved["after"] = env.render()
-""",
-        tmp_path,
-    )
-    a, b = upright(upstream, 0, 1)
-    for i, name in enumerate((*PAIR, *PAIR)):
-        assert np.array_equal(saved[f"fixed {i}"], upstream[name]["corner2"])
-        assert np.array_equal(saved[f"free {i}"], upstream[name]["None"])
-    assert np.array_equal(saved["after"], upstream[PAIR[1]]["corner2"])
-    for key in ("workers 1", "workers 2"):
-        assert np.array_equal(saved[key], [a, b])
-    for mode in ("sync", "async"):
-        assert np.array_equal(saved[f"{mode} 0"], [a, a])
-        assert np.array_equal(saved[f"{mode} 1"], [b, b])
+note("fixed1", env.render())
 
-
-def test_closing_forgetting_and_threads_leave_the_frames_of_others(gl, upstream, tmp_path):
-    saved = run(
-        gl,
-        """
 envs = [make(state) for state in (0, 1, 1)]
 for env in envs:
     env.render()
 envs[1].close()
-saved["closed"] = envs[0].render()
+note("a", envs[0].render())
 del envs[2]
 gc.collect()
-saved["forgotten"] = envs[0].render()
+note("a", envs[0].render())
 make(1).render()
-saved["another"] = envs[0].render()
+note("a", envs[0].render())
 foreign = mujoco.Renderer(mujoco.MjModel.from_xml_string("<mujoco/>"), 48, 64)
-saved["beside MuJoCo's renderer"] = envs[0].render()
+note("a", envs[0].render())
 foreign.close()
-saved["and after it"] = envs[0].render()
+note("a", envs[0].render())
 begin(envs[1], 1)
-used_again = envs[1].render()
+note("b", envs[1].render())
 
 envs.append(make())
 frames = [[], [], []]
@@ -155,29 +135,14 @@ for thread in (*threads, threading.Thread(target=draw_and_wait, daemon=True)):
     thread.start()
 for thread in threads:
     thread.join()
-for i, frame in enumerate([*frames[0], envs[0].render()]):
-    saved[f"of a thread {i}"] = frame
+note("aaa", np.stack([*frames[0], envs[0].render()]))
 envs[0].close()
 del envs[0]
-saved["b"] = [used_again, *frames[1], envs[0].render()]
+note("bbb", np.stack([*frames[1], envs[0].render()]))
 while len(frames[2]) < 2:
     time.sleep(0.01)
-""",
-        tmp_path,
-    )
-    a, b = upright(upstream, 0, 1)
-    assert np.array_equal(saved.pop("b"), [b] * 4)
-    assert len(saved) == 8
-    for frame in saved.values():
-        assert np.array_equal(frame, a)
 
-
-def test_a_process_forked_after_a_frame_says_so_instead_of_hanging(gl, tmp_path):
-    saved = run(
-        gl,
-        """
 env = make()
-before = env.render()
 read, write = os.pipe()
 if os.fork() == 0:
     try:
@@ -187,13 +152,28 @@ if os.fork() == 0:
         os.write(write, str(error).encode())
     os._exit(0)
 saved["error"] = os.read(read, 1000).decode()
-saved["same"] = np.array_equal(before, env.render())
-""",
-        tmp_path,
-    )
-    assert "forked from one that had drawn some" in str(saved["error"])
-    assert "vector_kwargs={'context': 'forkserver'}" in str(saved["error"])
-    assert saved["same"]
+note("a", env.render())
+"""
+
+
+def test_frames_are_upstreams_whatever_else_is_drawn_or_closed_or_forked(gl, tmp_path):
+    upstream = run(gl, UPSTREAM, tmp_path, silent=False)
+    expected = {}
+    for i, name in enumerate(PAIR):
+        fixed, expected[f"free{i}"] = upstream[name]
+        assert len(np.unique(fixed)) > 50
+        expected[f"fixed{i}"], expected["ab"[i]] = fixed, fixed[::-1, ::-1]
+    saved = run(gl, OURS, tmp_path)
+    error = str(saved.pop("error"))
+    assert "forked from one that had drawn some" in error
+    assert "vector_kwargs={'context': 'forkserver'}" in error
+    assert len(saved) == 24
+    for key, frames in saved.items():
+        what = key.split()[1]
+        if what not in expected:
+            assert np.array_equal(frames, [expected[letter] for letter in what]), key
+        else:
+            assert np.array_equal(frames, expected[what]), key
 
 
 def test_memory_comes_back_from_what_is_closed_or_forgotten_and_no_display_is_needed(tmp_path):
@@ -235,18 +215,12 @@ def test_without_a_working_opengl_the_error_says_what_to_set_and_to_install(
 ):
     if os.environ.get("DISPLAY"):
         pytest.skip("there is a display")
-    saved = run(
-        name,
-        """
+    code = """
 try:
     make().render()
 except gymnasium.error.DependencyNotInstalled as error:
     saved["error"] = str(error)
-""",
-        tmp_path,
-        silent=False,
-        **environ,
-    )
-    said = str(saved["error"])
+"""
+    said = str(run(name, code, tmp_path, silent=False, **environ)["error"])
     assert f"cannot draw frames with MUJOCO_GL={name}" in said
     assert "MUJOCO_GL to egl (Debian: apt install libegl1) or osmesa (apt install libos" in said

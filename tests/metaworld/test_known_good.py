@@ -1,17 +1,17 @@
 """The fast classes serve where they are verified, and the stock ones elsewhere."""
 
-import gymnasium
 import pytest
 
 from mtwrappers import MetaWorldSetTaskEnv
-from mtwrappers.metaworld import fast_class, known_good, make_benchmark
-from mtwrappers.metaworld.fast.sawyer import FastSawyer
+from mtwrappers.metaworld import fast_class, known_good
 from mtwrappers.metaworld.known_good import class_to_build, why_not_verified
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import equal
-from tests.metaworld.fakes import play
+from tests.metaworld.fakes import make, make_vec, play
 
 REACH = all_classes()["reach-v3"]
+FAST = fast_class(REACH)
+HERE = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
 
 
 @pytest.fixture(autouse=True)
@@ -22,89 +22,56 @@ def _asks_again():
 
 
 @pytest.fixture
-def other_versions(monkeypatch):
-    def install(**versions):
-        installed = {"metaworld": "3.1.1", "mujoco": "3.3.0", **versions}
-        monkeypatch.setattr(known_good, "version", installed.__getitem__)
-
-    return install
-
-
-def make(fast):
-    return gymnasium.make("mtwrappers/MT1-v0", num_goals=1, fast=fast)
-
-
-def make_vec(fast):
-    return gymnasium.make_vec(
-        "mtwrappers/MT1-v0", num_envs=2, num_goals=2, fast=fast, vectorization_mode="sync"
-    )
-
-
-def make_registered_vec(fast):
-    return gymnasium.make_vec("mtwrappers/ML1-train-v0", num_goals=1, fast=fast)
-
-
-def make_set_task_env(fast):
-    benchmark = make_benchmark("MT1", num_goals=1)
-    return MetaWorldSetTaskEnv(benchmark, "train", fast=fast)
-
-
-MAKERS = [make, make_vec, make_registered_vec, make_set_task_env]
-
-
-@pytest.fixture
-def built(monkeypatch):
-    """The classes that were built."""
-    classes = []
-    original = class_to_build
+def played(monkeypatch):
+    """Plays what the three ways to make environments make; the results, and the classes built."""
+    built = []
 
     def remember(cls, fast):
-        classes.append(original(cls, fast))
-        return classes[-1]
+        built.append(class_to_build(cls, fast))
+        return built[-1]
+
+    def play_all(**fast):
+        built.clear()
+        kwargs = {"num_goals": 1, **fast}
+        with make_vec("ML1-train", **kwargs) as envs:
+            made = (make("MT1", **kwargs), envs, MetaWorldSetTaskEnv("MT1", "train", **kwargs))
+            return [play(env, 2, seed=1) for env in made], set(built)
 
     monkeypatch.setattr("mtwrappers.metaworld.class_env.class_to_build", remember)
-    return classes
+    return play_all
 
 
-def test_the_versions_here_are_verified():
+def test_here_the_fast_classes_serve_unless_told_otherwise(played):
     assert why_not_verified() is None
-    assert issubclass(class_to_build(REACH, "auto"), FastSawyer)
+    expected, classes = played()
+    assert classes == {FAST}
+    for fast, cls in ((True, FAST), (False, REACH)):
+        results, classes = played(fast=fast)
+        assert classes == {cls}
+        assert equal(results[0], expected[0])
+        assert equal(results[2], expected[2])
 
 
-def test_other_versions_give_the_stock_classes_and_one_warning_unless_told(other_versions, built):
-    expected = [play(make_env(True), seed=1) for make_env in MAKERS]
-    assert set(built) == {fast_class(REACH)}
-    for versions in ({"metaworld": "3.1.2"}, {"mujoco": "3.4.0"}):
-        built.clear()
-        known_good._is_verified.cache_clear()
-        other_versions(**versions)
-        with pytest.warns(UserWarning, match="stock Meta-World classes serve") as caught:
-            results = [play(make_env("auto"), seed=1) for make_env in MAKERS]
-        assert equal(results, expected)
-        installed = {"metaworld": "3.1.1", "mujoco": "3.3.0", **versions}
-        found = "metaworld {metaworld} with mujoco {mujoco} was not verified".format(**installed)
-        assert [str(warning.message) for warning in caught] == [str(caught[0].message)]
-        assert f"stock Meta-World classes serve instead of the fast ones: {found}, only " in str(
-            caught[0].message
-        )
-        assert "only metaworld 3.1.1 with mujoco 3.3.0" in str(caught[0].message)
-        assert set(built) == {REACH}
+@pytest.mark.parametrize("versions", [{"metaworld": "3.1.2"}, {"mujoco": "3.4.0"}])
+def test_other_versions_give_the_stock_classes_and_one_warning_unless_told(
+    played, monkeypatch, versions
+):
+    installed = {**HERE, **versions}
+    monkeypatch.setattr(known_good, "version", installed.__getitem__)
+    with pytest.warns(UserWarning, match="was not verified") as caught:
+        assert played()[1] == {REACH}
+    found = "metaworld {metaworld} with mujoco {mujoco}"
+    (message,) = {str(warning.message) for warning in caught}
+    assert (
+        "stock Meta-World classes serve instead of the fast ones: "
+        f"{found.format(**installed)} was not verified, only {found.format(**HERE)}"
+    ) in message
     # Neither True nor False warns, which would be an error.
-    for fast, cls in ((True, fast_class(REACH)), (False, REACH)):
-        built.clear()
-        results = [play(make_env(fast), seed=1) for make_env in MAKERS]
-        assert set(built) == {cls}
-        assert equal(results, expected)
-
-
-def test_by_default_the_fast_classes_serve_here(built):
-    for make_env in MAKERS:
-        play(make_env("auto"), seed=1)
-    assert set(built) == {fast_class(REACH)}
+    assert [played(fast=fast)[1] for fast in (True, False)] == [{FAST}, {REACH}]
 
 
 def test_helpers_that_differ_on_this_machine_give_the_stock_classes(monkeypatch):
     monkeypatch.setattr("mtwrappers.metaworld.fast.helpers.exact", lambda: ["norm", "hstack"])
     with pytest.warns(UserWarning, match="norm, hstack differ from NumPy's and SciPy's own here"):
         assert class_to_build(REACH, "auto") is REACH
-    assert class_to_build(REACH, True) is fast_class(REACH)
+    assert class_to_build(REACH, True) is FAST

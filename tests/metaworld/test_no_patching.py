@@ -100,52 +100,45 @@ def compare(before, after):
 
 
 # What fast classes change in the packages' modules, and what bare Meta-World returns beside them.
-MIXED = (
-    PLAY
-    + FAST
-    + WALK
-    + """
+COMPARE = """
 play()  # imports and caches what the packages import and cache when they are first used
 before = walk()
 use_fast()
 after = walk()
-digests = play()
-print(json.dumps({
-    "digests": digests,
+found = {
+    "digests": play(),
     "changed": compare(before, after),
     "added": sorted({p[0] + "." + str(p[1]) for p in after.keys() - before.keys()
                      if p[0] in {q[0] for q in before}}),
     "size": len(before),
-}))
+}
 """
-)
+# Such changes would be found.
+PATCH = """
+import scipy.spatial.transform, metaworld.utils.reward_utils
+before = walk()
+np.linalg.norm = lambda x: 0
+metaworld.sawyer_xyz_env.SawyerXYZEnv.step = None
+metaworld.utils.reward_utils.tolerance.__code__ = (lambda x: 0).__code__
+scipy.spatial.transform.Rotation = None
+print(json.dumps({**found, "patched": compare(before, walk())}))
+"""
+PATCHED = {
+    "numpy.linalg.norm",
+    "metaworld.sawyer_xyz_env.SawyerXYZEnv.step",
+    "metaworld.utils.reward_utils.tolerance.code",
+    "scipy.spatial.transform.Rotation",
+}
 
 
 def test_bare_meta_world_gives_the_bits_of_a_fresh_process_and_nothing_is_replaced_or_added():
     """The latter of all attributes of the packages' modules and of their classes."""
     code = PLAY + FAST.partition("def use_fast")[0] + "\nprint(json.dumps(play()))"
-    fresh, mixed = json.loads(run_python(code)), json.loads(run_python(MIXED))
+    fresh, mixed = (
+        json.loads(run_python(each)) for each in (code, PLAY + FAST + WALK + COMPARE + PATCH)
+    )
     assert len(set(fresh.values())) == 4
     assert mixed["digests"] == fresh
     assert mixed["size"] > 20_000
-    assert mixed["changed"] == []
-    assert mixed["added"] == []
-
-
-PATCHES = {
-    "numpy.linalg.norm": "np.linalg.norm = lambda x: 0",
-    "metaworld.sawyer_xyz_env.SawyerXYZEnv.step": (
-        "metaworld.sawyer_xyz_env.SawyerXYZEnv.step = None"
-    ),
-    "metaworld.utils.reward_utils.tolerance.code": (
-        "metaworld.utils.reward_utils.tolerance.__code__ = (lambda x: 0).__code__"
-    ),
-    "scipy.spatial.transform.Rotation": "scipy.spatial.transform.Rotation = None",
-}
-
-
-def test_a_patch_would_be_found():
-    code = PLAY + WALK + "import scipy.spatial.transform, metaworld.utils.reward_utils\n"
-    code += "before = walk()\n" + "\n".join(PATCHES.values())
-    code += "\nprint(json.dumps(compare(before, walk())))"
-    assert set(PATCHES) <= set(json.loads(run_python(code)))
+    assert mixed["changed"] == mixed["added"] == []
+    assert set(mixed["patched"]) >= PATCHED

@@ -22,9 +22,8 @@ def classes_of(envs):
 
 @pytest.mark.parametrize("strategy", ["sync", "async"])
 def test_the_calls_of_multi_task_benchmarks(strategy):
-    with make_vec(
-        "MT10", vector_strategy=strategy, seed=42, use_one_hot=True, max_episode_steps=3
-    ) as envs:
+    kwargs = {"seed": 42, "use_one_hot": True, "max_episode_steps": 3}
+    with make_vec("MT10", vector_strategy=strategy, **kwargs) as envs:
         assert type(envs) is EXECUTORS[strategy]
         assert classes_of(envs) == list(metaworld._env_dict.MT10_V3)
         assert [len(tasks) for tasks in envs.get_attr("tasks")] == [50] * 10
@@ -70,48 +69,39 @@ def test_the_calls_of_custom_benchmarks():
     with make_vec("CustomMT", vector_strategy="sync", envs_list=names, use_one_hot=True) as envs:
         assert classes_of(envs) == names
         assert envs.single_observation_space.shape == (42,)
+    kwargs = {"train_envs": names[:2], "test_envs": names[2:], "meta_batch_size": 2, "seed": 3}
     for kind, expected in (("train", names[:2]), ("test", names[2:])):
-        with make_vec(
-            f"CustomML-{kind}",
-            vector_strategy="sync",
-            train_envs=names[:2],
-            test_envs=names[2:],
-            meta_batch_size=2,
-            seed=3,
-        ) as envs:
+        with make_vec(f"CustomML-{kind}", vector_strategy="sync", **kwargs) as envs:
             assert sorted(set(classes_of(envs))) == sorted(expected)
 
 
 # The environment configurations of metaworld-algorithms.
 
 
+CONFIGURATION = {
+    "seed": 1,
+    "terminate_on_success": False,
+    "max_episode_steps": 500,
+    "vector_strategy": "async",
+    "reward_function_version": "v2",
+    "num_goals": 2,
+}
+
+
 @pytest.mark.parametrize(
-    ("name", "method", "use_one_hot"),
-    [
-        ("MT10", "exponential", True),
-        ("CustomMT", "gymnasium", False),
-        ("CustomMT", None, True),
-        ("CustomMT", None, False),
-    ],
+    ("method", "use_one_hot"), [("exponential", True), ("gymnasium", False), (None, True)]
 )
-def test_the_configuration_of_multi_task_training(name, method, use_one_hot):
+def test_the_configuration_of_multi_task_training(method, use_one_hot):
     with make_vec(
-        name,
-        seed=1,
+        "CustomMT",
+        **CONFIGURATION,
         use_one_hot=use_one_hot,
-        terminate_on_success=False,
-        max_episode_steps=500,
-        vector_strategy="async",
-        reward_function_version="v2",
-        num_goals=2,
         reward_normalization_method=method,
         normalize_observations=True,
     ) as envs:
-        n = 10 if name == "MT10" else 2
         obs, _ = envs.reset()
-        assert obs.shape == (n, 39 + n * use_one_hot)
-        if use_one_hot:
-            assert obs[:, 39:].tolist() == np.eye(n).tolist()  # not normalized
+        assert obs.shape == (2, 39 + 2 * use_one_hot)
+        assert obs[:, 39:].tolist() == np.eye(2)[:, : 2 * use_one_hot].tolist()  # not normalized
         _, rewards, *_, infos = envs.step(envs.action_space.sample())
         assert np.isfinite(rewards).all()
         assert np.array_equal(rewards, infos["unscaled_reward"]) is (method is None)
@@ -120,19 +110,15 @@ def test_the_configuration_of_multi_task_training(name, method, use_one_hot):
 
 @pytest.mark.parametrize(("split", "terminate"), [("train", False), ("test", True)])
 def test_the_configuration_of_recurrent_meta_learning(split, terminate):
+    changed = {"num_goals": 4, "max_episode_steps": 2, "terminate_on_success": terminate}
     with make_vec(
         f"CustomML-{split}",
+        **{**CONFIGURATION, **changed},
         train_envs=PAIR,
         test_envs=["drawer-open-v3"],
-        seed=1,
-        terminate_on_success=terminate,
         task_select="pseudorandom",
-        vector_strategy="async",
         meta_batch_size=4,
         total_tasks_per_cls=2 if split == "train" else 4,
-        num_goals=4,
-        max_episode_steps=2,
-        reward_function_version="v2",
         recurrent_info_in_obs=True,
     ) as envs:
         assert envs.get_attr("terminate_on_success") == (terminate,) * 4

@@ -20,28 +20,21 @@ def showing(space, task, dtype="float64"):
     )
 
 
-def test_the_task_becomes_a_onehot_behind_the_observation():
-    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3)))
-    low, high = np.zeros(5), np.array([1000.0, 1000, 1, 1, 1])
-    assert env.observation_space == Box(low, high, dtype=np.float64)
-    obs, info = env.reset(options={"task_state": 1})
-    assert obs.tolist() == [100, 100, 0, 1, 0]
-    assert info["task_id"] == 1
-    obs, reward, terminated, truncated, info = env.step(0)
-    assert obs.tolist() == [101, 101, 0, 1, 0]
-    assert (reward, terminated, truncated, info["task_id"]) == (1.0, False, False, 1)
-    assert env.reset(options={"task_state": 2})[0].tolist() == [200, 200, 0, 0, 1]
+def test_the_task_becomes_a_onehot_behind_the_observation_or_is_left_out():
+    env, plain = (FlattenMTEnv(MultiEnvWrapper(counting_makers(3)), e) for e in ("onehot", "none"))
     onehot = TaskOnehotWrapper(CountingEnv(first=200), 2, 3)
-    assert env.observation_space == onehot.observation_space
-    assert np.array_equal(env.step(0)[0], play(onehot, [0])[1][0])
-
-
-def test_without_an_encoding_the_task_is_left_out():
-    env = FlattenMTEnv(MultiEnvWrapper(counting_makers(3)), "none")
-    assert env.observation_space == Box(0, 1000, (2,), np.float64)
-    obs, info = env.reset(options={"task_state": 1})
-    assert (obs.tolist(), info["task_id"]) == ([100, 100], 1)
-    assert env.step(0)[0].tolist() == [101, 101]
+    low, high = np.zeros(5), np.array([1000.0, 1000, 1, 1, 1])
+    assert env.observation_space == onehot.observation_space == Box(low, high, dtype=np.float64)
+    assert plain.observation_space == Box(0, 1000, (2,), np.float64)
+    for state, tail in ((1, [0, 1, 0]), (2, [0, 0, 1])):
+        runs = [play(each, [0], seed=0, options={"task_state": state}) for each in (env, plain)]
+        for count, (shown, hidden) in enumerate(zip(*runs, strict=True)):
+            assert hidden[0].tolist() == [100 * state + count] * 2
+            assert shown[0].tolist() == [*hidden[0], *tail]
+            assert equal(shown[1:], hidden[1:])
+            assert shown[-1]["task_id"] == state
+    assert shown[1:4] == (1.0, False, False)
+    assert np.array_equal(shown[0], play(onehot, [0])[1][0])
 
 
 FLOAT_TASK = (Box(np.array([-1.0, 0]), np.array([2.0, 9]), dtype=np.float64), np.array([0.5, 7]))
@@ -82,32 +75,21 @@ def test_nothing_is_handed_out_twice(task, encoding):
     assert np.array_equal(second, expected)
 
 
-@pytest.mark.parametrize(
-    ("env", "encoding", "message"),
-    [
-        (CountingEnv(), "none", r"expected an MTEnv with observations {env_obs, task_obs}"),
-        (
-            showing(Box(0, 1, (2, 2)), 0),
-            "onehot",
-            "space of task_obs must be Discrete or a 1-D Box, got Box",
-        ),
-        (
-            showing(Dict({"a": Discrete(2)}), 0),
-            "onehot",
-            "space of task_obs must be Discrete or a 1-D Box, got Dict",
-        ),
-        (
-            showing(Box(0, 1, (1,), np.float64), np.array([0.5]), "uint8"),
-            "onehot",
-            "task_obs of dtype float64 .* without loss",
-        ),
-        (
-            MultiEnvWrapper([lambda: showing(Discrete(2), 0)]),
-            "none",
-            "space of env_obs must be a 1-D Box, got Dict",
-        ),
-    ],
-)
+SHORT_BOX = Box(0, 1, (1,), np.float64)
+REFUSED = [
+    (CountingEnv(), "none", r"expected an MTEnv with observations {env_obs, task_obs}"),
+    (showing(Box(0, 1, (2, 2)), 0), "onehot", "task_obs must be Discrete or a 1-D Box, got Box"),
+    (showing(Dict({"a": SHORT_BOX}), 0), "onehot", "must be Discrete or a 1-D Box, got Dict"),
+    (showing(SHORT_BOX, np.ones(1), "uint8"), "onehot", "dtype float64 .* without loss"),
+    (
+        MultiEnvWrapper([lambda: showing(Discrete(2), 0)]),
+        "none",
+        "space of env_obs must be a 1-D Box, got Dict",
+    ),
+]
+
+
+@pytest.mark.parametrize(("env", "encoding", "message"), REFUSED)
 def test_what_cannot_be_flattened_is_refused(env, encoding, message):
     with pytest.raises(TypeError, match=message):
         FlattenMTEnv(env, encoding)

@@ -11,87 +11,53 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 
-from mtwrappers import MultiEnvWrapper, TaskNameWrapper, seeding
+from mtwrappers import MultiEnvWrapper, seeding
 from tests.fakes import Constructors, CountingEnv, counting_makers, equal, play
 
-
-@pytest.fixture
-def made():
-    return Constructors(3)
+BOX = Box(0, 1000, (2,), np.float64)
 
 
-@pytest.fixture
-def env(made):
-    return MultiEnvWrapper(made.makers)
+def env_obs(env, state):
+    """What the environment of a task observes when it is reset."""
+    return env.reset(options={"task_state": state})[0]["env_obs"].tolist()
 
 
-def env_obs(env):
-    """The first number that the environment observes when it is reset."""
-    return env.reset()[0]["env_obs"][0]
+class OddEnv(CountingEnv):
+    """Empties its options, returns NumPy's scalars, and speaks of tasks itself."""
 
-
-def test_an_episode_is_that_of_the_active_environment(env):
-    box = Box(0, 1000, (2,), np.float64)
-    assert env.observation_space == Dict({"env_obs": box, "task_obs": Discrete(3)})
-    assert env.action_space == Discrete(2)
-    reset, *steps = play(env, [0, 1, 0], seed=0, options={"task_state": 2})
-    draw = reset[1]["draw"]
-    for count, obs in enumerate([reset[0], *(step[0] for step in steps)]):
-        assert equal(obs, {"env_obs": np.full(2, 200.0 + count), "task_obs": np.int64(2)})
-    assert reset[1] == {"steps": 0, "draw": draw, "task_id": 2}
-    assert [step[1:] for step in steps] == [
-        (1.0, False, False, {"steps": 1, "draw": draw, "task_id": 2}),
-        (2.0, False, False, {"steps": 2, "draw": draw, "task_id": 2}),
-        (3.0, True, False, {"steps": 3, "draw": draw, "task_id": 2}),
-    ]
-    assert env.task_names is None
-
-
-class NumpyScalarsEnv(CountingEnv):
-    def step(self, action):
-        obs, reward, terminated, truncated, info = super().step(action)
-        return obs, np.float32(reward), np.bool_(terminated), np.bool_(truncated), info
-
-
-def test_rewards_and_flags_become_plain_python():
-    env = MultiEnvWrapper([partial(NumpyScalarsEnv, 1)])
-    env.reset()
-    _, reward, terminated, truncated, _ = env.step(0)
-    assert (reward, terminated, truncated) == (1.0, True, False)
-    assert [type(x) for x in (reward, terminated, truncated)] == [float, bool, bool]
-
-
-def test_its_word_on_the_task_wins_over_the_environments_own():
-    makers = [partial(name_it, maker) for maker in counting_makers(2)]
-    env = MultiEnvWrapper(makers, task_names=["a", "b"])
-    _, info = env.reset(options={"task_state": 1})
-    assert (info["task_id"], info["task_name"]) == (1, "b")
-
-
-def name_it(maker):
-    return TaskNameWrapper(maker(), task_name="inner", task_id=77)
-
-
-class GreedyEnv(CountingEnv):
     def reset(self, *, seed=None, options=None):
-        result = super().reset(seed=seed, options=dict(options) if options else options)
+        result = super().reset(seed=seed, options=options and dict(options))
         if options:
             options.clear()
         return result
 
+    def step(self, action):
+        obs, reward, terminated, truncated, info = super().step(action)
+        return obs, np.float32(reward), np.bool_(terminated), np.bool_(truncated), info
 
-def test_other_options_reach_the_active_environment_in_a_dict_of_its_own():
-    inner = GreedyEnv()
-    env = MultiEnvWrapper([CountingEnv, lambda: inner])
-    options = {"task_state": 1, "start": 5}
-    env.reset(options=options)
-    assert options == {"task_state": 1, "start": 5}
+    def _info(self):
+        return {**super()._info(), "task_id": 77, "task_name": "inner"}
+
+
+def test_an_episode_is_that_of_the_active_environment_in_plain_python():
+    made = [OddEnv(first=100 * i) for i in range(3)]
+    env = MultiEnvWrapper([lambda e=e: e for e in made], task_names=["a", "b", "c"])
+    assert env.observation_space == Dict({"env_obs": BOX, "task_obs": Discrete(3)})
+    assert env.action_space == Discrete(2)
+    options = {"task_state": 2, "start": 5}
+    (obs, info), *steps = play(env, [0, 1, 0], seed=0, options=options)
+    assert options == {"task_state": 2, "start": 5}
+    for count, each in enumerate([obs, *(step[0] for step in steps)]):
+        assert equal(each, {"env_obs": np.full(2, 200.0 + count), "task_obs": np.int64(2)})
+    info = {**info, "task_id": 2, "task_name": "c"}
+    assert equal(
+        [step[1:] for step in steps],
+        [(float(n), n == 3, False, {**info, "steps": n}) for n in (1, 2, 3)],
+    )
     env.reset(options={"resample_task": False})
     env.reset()
-    assert inner.options == [{"start": 5}, None, None]
-
-
-# Environments are built on first use.
+    assert made[2].options == [{"start": 5}, None, None]
+    assert MultiEnvWrapper(counting_makers(3)).task_names is None
 
 
 class LenEnv(CountingEnv):
@@ -112,24 +78,23 @@ def test_only_the_initial_environment_is_built_at_once_and_every_other_on_first_
     assert made.built == [1]
     for state, built in ((2, [1, 2]), (1, [1, 2]), (0, [1, 2, 0]), (2, [1, 2, 0])):
         env.set_task_state(state)
-        assert made.built == built
-        assert env.envs_built == len(built)
-        assert env_obs(env) == 100 * state
+        assert (made.built, env.envs_built) == (built, len(built))
+        assert env.reset()[0]["env_obs"][0] == 100 * state
     env.close()
-    assert all(e.closed for e in made.envs.values())
+    assert [e.closed for e in made.envs.values()] == [True] * 3
     assert made.built == built
 
 
 # What does not work out leaves the previous task.
 
-BOX = r"Box\(0.0, 1000.0, \(2,\), float64\)"
+IN_BOX = r"Box\(0.0, 1000.0, \(2,\), float64\)"
 # What the environment of task 2 is given instead, and what is said of it.
 MISFITS = [
     ({"num_actions": 3}, r"{} has action space Discrete\(3\), expected Discrete\(2\)"),
-    ({"obs_size": 3}, rf"{{}} has observation space .*\(3,\).* within {BOX}; pass unify='pad'"),
-    ({"high": 1001}, rf"{{}} .*1001.0, .* within {BOX}; .* env_observation_space="),
-    ({"low": -1}, rf"{{}} .*Box\(-1.0, .* within {BOX}; .* env_observation_"),
-    ({"dtype": "float32"}, rf"{{}} .*float32\), expected one within {BOX}"),
+    ({"obs_size": 3}, rf"{{}} has .*\(3,\).* within {IN_BOX}; pass unify='pad'"),
+    ({"high": 1001}, rf"{{}} .*1001.0, .* within {IN_BOX}; .* env_observation_space="),
+    ({"low": -1}, rf"{{}} .*Box\(-1.0, .* within {IN_BOX}; .* env_observation_"),
+    ({"dtype": "float32"}, rf"{{}} .*float32\), expected one within {IN_BOX}"),
     (OSError("busy"), "the constructor of {} failed: busy"),
     ({"no": 1}, "the constructor of {} failed: .* unexpected keyword"),
 ]
@@ -142,10 +107,9 @@ def test_an_environment_that_cannot_serve_names_its_task_and_leaves_the_previous
 ):
     made = Constructors(3, {2: change})
     env = MultiEnvWrapper(made.makers, 1, task_names=names)
-    env.reset(seed=0)
-    env.step(0)
+    play(env, [0], seed=0)
     pattern = message.format(r"task 2 \('c'\)" if names else "task 2")
-    for use in (env.set_task_state, lambda s: env.reset(options={"task_state": s})):
+    for use in (env.set_task_state, partial(env_obs, env)):
         with pytest.raises((ValueError, TypeError, OSError), match=pattern) as caught:
             use(2)
         if "constructor" in message:
@@ -156,10 +120,8 @@ def test_an_environment_that_cannot_serve_names_its_task_and_leaves_the_previous
     assert (env.get_task_state(), env.envs_built) == (1, 1)
     obs, *_, info = env.step(0)
     assert (obs["env_obs"][0], obs["task_obs"], info["task_id"]) == (102, 1, 1)
-    assert env.reset(options={"task_state": 0})[0]["env_obs"][0] == 0
     made.changes.clear()  # it is tried again
-    env.set_task_state(2)
-    assert env_obs(env) == 200
+    assert [env_obs(env, 0), env_obs(env, 2)] == [[0, 0], [200, 200]]
 
 
 def test_a_failed_draw_leaves_the_previous_task():
@@ -186,23 +148,17 @@ def test_other_spaces_that_differ_give_no_hint_that_would_not_help():
         MultiEnvWrapper([CountingEnv, partial(DiscreteEnv, 3)], unify="pad")
 
 
+SMALL = Box(0, 10, (2,), np.float64)
+PAD = {"unify": "pad"}
+
+
 @pytest.mark.parametrize(
     ("changes", "kwargs", "error", "message"),
     [
         ({}, {"select": "best"}, ValueError, r"select must be one of .*, got 'best'"),
-        (
-            {},
-            {"env_observation_space": Box(0, 10, (2,), np.float64)},
-            ValueError,
-            "task 0 has observation space .*, expected one within",
-        ),
-        (
-            {1: {"dtype": "float32"}},
-            {"unify": "pad"},
-            ValueError,
-            "padding needs one dtype, .*'float32', 'float64'",
-        ),
-        ({2: OSError("busy")}, {"unify": "pad"}, OSError, "constructor of task 2 failed: busy"),
+        ({}, {"env_observation_space": SMALL}, ValueError, "task 0 has .*, expected one within"),
+        ({1: {"dtype": "float32"}}, PAD, ValueError, "needs one dtype, .*'float32', 'float64'"),
+        ({2: OSError("busy")}, PAD, OSError, "constructor of task 2 failed: busy"),
     ],
 )
 def test_a_construction_that_fails_closes_what_was_built(changes, kwargs, error, message):
@@ -221,65 +177,45 @@ def test_a_named_observation_space_holds_environments_that_differ():
     made = Constructors(2, {1: {"low": -5, "high": 2000}})
     env = MultiEnvWrapper(made.makers, env_observation_space=space)
     assert env.observation_space["env_obs"] == space
-    env.set_task_state(1)
-    assert env_obs(env) == 100
+    assert env_obs(env, 1) == [100, 100]
 
 
 SIZES = {0: {"obs_size": 1}, 1: {"obs_size": 3, "high": 2000}, 2: {"obs_size": 2, "low": -5}}
+PADDED = Box(np.array([-5.0, -5, 0]), np.full(3, 2000.0), dtype=np.float64)
 
 
-def test_padding_appends_zeros_to_the_shorter_observations():
+@pytest.mark.parametrize(
+    ("kwargs", "built"), [({}, [0, 1, 2]), ({"env_observation_space": PADDED}, [1])]
+)
+def test_padding_appends_zeros_and_builds_everything_unless_the_space_is_named(kwargs, built):
     made = Constructors(3, SIZES)
-    env = MultiEnvWrapper(made.makers, unify="pad")
-    low = np.array([-5.0, -5, 0])
-    assert env.env_observation_space == Box(low, np.full(3, 2000.0), dtype=np.float64)
-    observed = []
-    for state in (0, 1, 2):
+    env = MultiEnvWrapper(made.makers, 1, unify="pad", **kwargs)
+    assert sorted(made.built) == built
+    assert env.env_observation_space == PADDED
+    for state, first, second in (
+        (0, [0, 0, 0], [1, 0, 0]),
+        (1, [100, 100, 100], [101, 101, 101]),
+        (2, [200, 200, 0], [201, 201, 0]),
+    ):
         obs, _ = env.reset(options={"task_state": state})
-        observed += [obs["env_obs"].tolist(), env.step(0)[0]["env_obs"].tolist()]
+        assert obs["env_obs"].tolist() == first
         obs["env_obs"][:] = 77  # which is the caller's own
-    assert observed == [
-        [0, 0, 0],
-        [1, 0, 0],
-        [100, 100, 100],
-        [101, 101, 101],
-        [200, 200, 0],
-        [201, 201, 0],
-    ]
+        assert env.step(0)[0]["env_obs"].tolist() == second
 
 
-def test_padding_builds_everything_at_once_unless_the_space_is_named():
-    made = Constructors(3, SIZES)
-    space = MultiEnvWrapper(made.makers, 1, unify="pad").env_observation_space
-    assert sorted(made.built) == [0, 1, 2]
-    made = Constructors(3, SIZES)
-    env = MultiEnvWrapper(made.makers, 1, unify="pad", env_observation_space=space)
-    assert made.built == [1]
-    assert env.reset(options={"task_state": 2})[0]["env_obs"].tolist() == [200, 200, 0]
-
-
-@pytest.mark.parametrize("dtype", ["float32", "uint8", "int64"])
-def test_padding_keeps_the_dtype(dtype):
-    made = Constructors(2, {1: {"obs_size": 3}}, dtype=dtype, high=250)
+@pytest.mark.parametrize("dtype", ["float32", "uint8", "float64"])
+def test_padding_keeps_the_dtype_and_adds_zero_to_bounds_that_exclude_it(dtype):
+    made = Constructors(2, {0: {"obs_size": 3}}, first=5, low=1, high=9, dtype=dtype)
     env = MultiEnvWrapper(made.makers, unify="pad")
-    obs, _ = env.reset(seed=0)
-    assert obs["env_obs"].dtype == np.dtype(dtype)
-    assert obs in env.observation_space
-
-
-def test_padding_holds_environments_whose_bounds_exclude_zero():
-    made = Constructors(2, {0: {"obs_size": 3}}, first=5, low=1, high=9)
-    env = MultiEnvWrapper(made.makers, unify="pad")
-    assert env.observation_space["env_obs"] == Box(
-        np.array([1.0, 1, 0]), np.full(3, 9.0), dtype=np.float64
-    )
-    assert env.reset(options={"task_state": 1})[0]["env_obs"].tolist() == [5, 5, 0]
+    low, high = np.array([1, 1, 0], dtype), np.full(3, 9, dtype)
+    assert env.env_observation_space == Box(low, high, dtype=low.dtype.type)
+    obs, _ = env.reset(options={"task_state": 1})
+    assert equal(obs["env_obs"], np.array([5, 5, 0], dtype))
 
 
 def test_padding_to_a_space_that_is_too_short_names_the_task():
     made = Constructors(2, {1: {"obs_size": 3}})
-    space = Box(0, 1000, (2,), np.float64)
-    env = MultiEnvWrapper(made.makers, unify="pad", env_observation_space=space)
+    env = MultiEnvWrapper(made.makers, unify="pad", env_observation_space=BOX)
     message = r"task 1 has observation space .*\(3,\).*, expected .* when padded with zeros"
     with pytest.raises(ValueError, match=message):
         env.set_task_state(1)
@@ -289,37 +225,32 @@ def test_padding_to_a_space_that_is_too_short_names_the_task():
 # Seeds.
 
 
-def test_each_environment_gets_its_own_branch_of_each_seed_once(env, made):
+def test_each_environment_gets_its_own_branch_of_each_seed_once():
+    made = Constructors(3)
+    env = MultiEnvWrapper(made.makers)
     env.reset()
-    assert made.envs[0].seeds == [None]
     for seed in (0, 7):
         env.reset(seed=seed, options={"task_state": 0})
         for state in (2, 0, 2):
             env.reset(options={"task_state": state})
-    assert made.envs[0].seeds[1:] == [
-        seeding.child_seed(0, 0),
-        None,
-        seeding.child_seed(7, 0),
-        None,
-    ]
-    assert made.envs[2].seeds == [seeding.child_seed(0, 2), None, seeding.child_seed(7, 2), None]
     with pytest.raises(TypeError, match="a seed must be an integer, got 'x'"):
         env.reset(seed="x")
     env.reset()
-    assert made.envs[2].seeds[-1] is None
+    branches = {i: [seeding.child_seed(0, i), None, seeding.child_seed(7, i), None] for i in (0, 2)}
+    assert made.envs[0].seeds == [None, *branches[0]]
+    assert made.envs[2].seeds == [*branches[2], None]
 
 
-@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0], [1, 0, 2]])
-def test_the_episodes_of_a_task_do_not_depend_on_when_its_turn_comes(order):
+def test_the_episodes_of_a_task_do_not_depend_on_when_its_turn_comes():
     expected = {}
-    for state in order:
+    for state in range(3):
         alone = MultiEnvWrapper(counting_makers(3), state)
         expected[state] = [play(alone, [0], seed=5), play(alone, [0])]
-    env = MultiEnvWrapper(counting_makers(3))
-    env.seed(5)
-    first = {state: play(env, [0], options={"task_state": state}) for state in order}
-    second = {state: play(env, [0], options={"task_state": state}) for state in order}
-    assert all(equal([first[s], second[s]], expected[s]) for s in order)
+    for order in ([2, 1, 0], [1, 0, 2]):
+        env = MultiEnvWrapper(counting_makers(3))
+        env.seed(5)
+        runs = [{s: play(env, [0], options={"task_state": s}) for s in order} for _ in range(2)]
+        assert all(equal([run[s] for run in runs], expected[s]) for s in order)
 
 
 def test_a_refused_task_seed_does_not_disturb_the_selection():
@@ -336,10 +267,8 @@ def test_a_refused_task_seed_does_not_disturb_the_selection():
 
 def test_render_shows_the_active_environment():
     env = MultiEnvWrapper(counting_makers(3, render_mode="rgb_array"))
-    assert env.render_mode == "rgb_array"
-    assert env.metadata["render_fps"] == 10
-    env.reset(options={"task_state": 1})
-    env.step(0)
+    assert (env.render_mode, env.metadata["render_fps"]) == ("rgb_array", 10)
+    play(env, [0], options={"task_state": 1})
     assert np.array_equal(env.render(), np.full((2, 2, 3), 101, np.uint8))
 
 
@@ -360,8 +289,7 @@ def test_close_closes_the_others_when_one_of_them_fails():
 @pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_a_copy_goes_on_in_the_middle_of_the_episode(duplicate):
     env = MultiEnvWrapper(counting_makers(3), unify="pad", sample_tasks_on_reset=True)
-    env.reset(seed=5, options={"task_state": 1})
-    env.step(0)
+    play(env, [0], seed=5, options={"task_state": 1})
     other = duplicate(env)
     mine = [env.step(1), *play(env, [0, 1]), *play(env, [0])]
     assert equal([other.step(1), *play(other, [0, 1]), *play(other, [0])], mine)

@@ -57,24 +57,6 @@ def test_a_seed_or_asking_for_a_task_begins_a_trial_whichever_it_is(reset):
     assert env.reset()[0][2:].tolist() == [0] * 4  # nothing was done since
 
 
-def test_a_task_that_was_set_meanwhile_begins_a_trial():
-    env = RL2Observation(multi())
-    tails(env, [1], seed=0)
-    env.get_wrapper_attr("set_task_state")(1)
-    assert env.reset()[0].tolist() == [100, 100, 0, 0, 0, 0]
-    env.step(1)
-    env.get_wrapper_attr("set_task_state")(1)
-    assert env.reset()[0].tolist() == [100, 100, 0, 1, 1, 1]
-
-
-def test_the_task_of_an_environment_with_set_task_is_its_own():
-    env = RL2Observation(CountingSetTaskEnv())
-    for task, tail in ((10, [0] * 4), (10, [0, 1, 1, 1]), (20, [0] * 4)):
-        env.unwrapped.set_task({"first": task})
-        assert env.reset()[0].tolist() == [task, task, *tail]
-        env.step(1)
-
-
 class IdentifiedEnv(CountingEnv):
     task_id = 0
 
@@ -82,12 +64,23 @@ class IdentifiedEnv(CountingEnv):
         return {**super()._info(), "task_id": self.task_id}
 
 
-def test_a_task_id_tells_tasks_apart_where_nothing_else_does():
-    env = RL2Observation(IdentifiedEnv())
-    tails(env, [1])
-    assert env.reset()[0][2:].tolist() == [0, 1, 1, 1]
-    env.unwrapped.task_id = 1
-    assert env.reset()[0][2:].tolist() == [0] * 4
+@pytest.mark.parametrize(
+    ("make", "turn"),
+    [
+        (multi, lambda env, task: env.get_wrapper_attr("set_task_state")(task)),
+        (CountingSetTaskEnv, lambda env, task: env.unwrapped.set_task({"first": task})),
+        (IdentifiedEnv, lambda env, task: setattr(env.unwrapped, "task_id", task)),
+    ],
+    ids=["state", "task", "id"],
+)
+def test_another_task_begins_a_trial_and_the_same_one_again_does_not(make, turn):
+    env = RL2Observation(make())
+    turn(env, 0)
+    tails(env, [1], seed=0)
+    for task, tail in ((0, [0, 1, 1, 1]), (1, [0] * 4), (1, [0, 1, 1, 1])):
+        turn(env, task)
+        assert env.reset()[0][2:].tolist() == tail
+        env.step(1)
 
 
 # How actions are written.
@@ -135,19 +128,20 @@ def test_a_box_action_is_clipped_to_its_bounds_and_the_space_holds_everything():
     assert obs in space
 
 
-def test_other_spaces_and_numbers_are_refused():
-    with pytest.raises(TypeError, match="expected a Box, Discrete, MultiDiscrete or MultiBinary"):
-        RL2Observation(ActionEnv(Dict({"a": Discrete(2)})))
-    with pytest.raises(TypeError, match="dtype int64 cannot be given rewards without loss"):
-        RL2Observation(CountingEnv(dtype=np.int64))
-    with pytest.raises(TypeError, match="must be a 1-D Box"):
-        RL2Observation(MultiEnvWrapper(counting_makers(2)))
-    for wrap, env in (
-        (RL2Observation, CountingEnv()),
-        (VectorRL2Observation, MetaIterativeEnvExecutor(CountingEnv, 2)),
-    ):
-        with pytest.raises(ValueError, match="reward_divisor must be above zero and finite, got 0"):
-            wrap(env, reward_divisor=0)
+@pytest.mark.parametrize(
+    ("make", "kwargs", "error", "message"),
+    [
+        (lambda: ActionEnv(Dict({"a": Discrete(2)})), {}, TypeError, "expected a Box, Discrete, M"),
+        (lambda: CountingEnv(dtype=np.int64), {}, TypeError, "int64 cannot be given rewards with"),
+        (lambda: MultiEnvWrapper(counting_makers(2)), {}, TypeError, "must be a 1-D Box"),
+        (CountingEnv, {"reward_divisor": 0}, ValueError, "must be above zero and finite, got 0"),
+    ],
+)
+def test_other_spaces_and_numbers_are_refused(make, kwargs, error, message):
+    with pytest.raises(error, match=message):
+        RL2Observation(make(), **kwargs)
+    with pytest.raises(error, match=message):
+        VectorRL2Observation(MetaIterativeEnvExecutor(make, 2), **kwargs)
 
 
 # With others.
@@ -180,9 +174,7 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
 @both_executors
 @all_modes
 @pytest.mark.parametrize(
-    ("moves", "kwargs"),
-    [(False, {}), (True, {}), (False, {"reward_divisor": 10, "across_episodes": False})],
-    ids=["one task", "moving", "arguments"],
+    ("moves", "kwargs"), [(True, {}), (False, {"reward_divisor": 10, "across_episodes": False})]
 )
 def test_the_vector_form_is_the_single_form(executor, mode, moves, kwargs):
     made = makers(moves, dtype=np.float32)
@@ -196,16 +188,6 @@ def test_the_vector_form_is_the_single_form(executor, mode, moves, kwargs):
             assert shown["obs"] in envs.single_observation_space
     assert envs.observation_space.shape == (3, 6)
     envs.close()
-
-
-def test_a_same_step_reset_within_a_trial_carries_on_and_the_final_observation_has_its_own():
-    envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(CountingEnv, 2), 1))
-    envs.reset(seed=0)
-    envs.step([0])
-    obs, *_, infos = envs.step([1])
-    assert infos["final_obs"][0].tolist() == [2, 2, 0, 1, 2, 1]
-    assert obs.tolist() == [[0, 0, 0, 1, 2, 1]]
-    assert infos["final_info"]["steps"].tolist() == [2]
 
 
 class MovingGoalEnv(CountingEnv):

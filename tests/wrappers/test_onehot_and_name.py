@@ -1,0 +1,96 @@
+"""What `TaskOnehotWrapper` and `TaskNameWrapper` add; see also ``test_single.py``."""
+
+import pickle
+
+import numpy as np
+import pytest
+from gymnasium.spaces import Box
+
+from mtwrappers import TaskNameWrapper, TaskOnehotWrapper
+from tests.fakes import CountingEnv, counting_makers, equal, play, run_python
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64", "uint8"])
+def test_the_onehot_follows_the_observation_in_its_dtype_and_all_else_stays(dtype):
+    plain = CountingEnv(low=2, high=9, first=5, dtype=dtype)
+    env = TaskOnehotWrapper(CountingEnv(low=2, high=9, first=5, dtype=dtype), 1, 3)
+    low, high = np.array([2, 2, 0, 0, 0], dtype), np.array([9, 9, 1, 1, 1], dtype)
+    assert env.observation_space == Box(low, high, dtype=low.dtype.type)
+    assert env.action_space == plain.action_space
+    returned = [play(each, [0, 1, 0], seed=0) for each in (env, plain)]
+    for count, (ours, theirs) in enumerate(zip(*returned, strict=True)):
+        assert equal(ours[0], np.array([5 + count, 5 + count, 0, 1, 0], dtype))
+        assert equal(ours[1:], (*theirs[1:-1], {**theirs[-1], "task_id": 1}))
+
+
+@pytest.mark.parametrize(
+    "added", [{"task_name": "reach"}, {"task_id": 0}, {"task_id": 3, "task_name": ""}]
+)
+def test_what_is_given_is_in_the_info_of_every_call_and_all_else_stays(added):
+    env, plain = TaskNameWrapper(CountingEnv(2), **added), CountingEnv(2)
+    assert (env.observation_space, env.action_space) == (
+        plain.observation_space,
+        plain.action_space,
+    )
+    returned = [play(each, [0, 1], seed=0) for each in (env, plain)]
+    for ours, theirs in zip(*returned, strict=True):
+        assert equal(ours, (*theirs[:-1], {**theirs[-1], **added}))
+
+
+class BufferedEnv(CountingEnv):
+    """Hands out one buffer and one dict again and again."""
+
+    def reset(self, **kwargs):
+        self.buffer, self.shared = np.zeros(2), {}
+        return super().reset(**kwargs)
+
+    def _obs(self):
+        self.buffer[:] = self.steps
+        return self.buffer
+
+    def _info(self):
+        return self.shared
+
+
+def test_nothing_is_handed_out_twice_even_if_the_environment_does():
+    env = TaskOnehotWrapper(BufferedEnv(), 0, 2)
+    (first, first_info), (second, *_, second_info) = play(env, [0])
+    assert [first.tolist(), second.tolist()] == [[0, 0, 1, 0], [1, 1, 1, 0]]
+    (*_, third_info), (*_, fourth_info) = play(TaskNameWrapper(env.unwrapped, task_id=0), [0])
+    for mine, others in ((first_info, second_info), (third_info, fourth_info)):
+        mine["task_id"] = 7
+        assert others == {"task_id": 0}
+    assert env.unwrapped.shared == {}
+
+
+# Lists of environments and of constructors.
+
+FIRST = [[0, 0, 1, 0, 0], [100, 100, 0, 1, 0], [200, 200, 0, 0, 1]]
+
+
+class LoudOnehotWrapper(TaskOnehotWrapper):
+    pass
+
+
+@pytest.mark.parametrize("wrapper", [TaskOnehotWrapper, LoudOnehotWrapper])
+def test_lists_get_the_onehot_of_their_places_by_the_class_that_was_asked(wrapper):
+    envs = [make() for make in counting_makers(3)]
+    wrapped = wrapper.wrap_env_list(envs)
+    makers = wrapper.wrap_env_cons_list(counting_makers(3))
+    copies = [pickle.loads(pickle.dumps(makers, p)) for p in (2, pickle.HIGHEST_PROTOCOL)]
+    assert [env.env for env in wrapped] == envs
+    for built in (wrapped, *([make() for make in each] for each in (makers, *copies))):
+        assert [type(env) for env in built] == [wrapper] * 3
+        assert [env.reset()[0].tolist() for env in built] == FIRST
+    code = f"import pickle; print(pickle.loads({pickle.dumps(makers[2])!r})().reset()[0].tolist())"
+    if wrapper is TaskOnehotWrapper:
+        assert run_python(code) == "[200.0, 200.0, 0.0, 0.0, 1.0]"
+
+
+def test_wrapping_constructors_calls_none_of_them():
+    def fail():
+        raise OSError("it was called")
+
+    (make,) = TaskOnehotWrapper.wrap_env_cons_list([fail])
+    with pytest.raises(OSError, match="it was called"):
+        make()
