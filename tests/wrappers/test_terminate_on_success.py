@@ -2,7 +2,7 @@ import pickle
 
 import pytest
 
-from mtwrappers import TerminateOnSuccess
+from mtwrappers import MetaVectorWrapper, TerminateOnSuccess
 from tests.fakes import CountingEnv, equal, play
 from tests.vector.fakes import all_modes, both_executors
 
@@ -48,7 +48,7 @@ def never():
 @all_modes
 def test_wrapped_constructors_end_episodes_in_vector_environments(executor, mode):
     makers = pickle.loads(pickle.dumps(TerminateOnSuccess.wrap_env_cons_list([SuccessEnv, never])))
-    envs = executor(makers, 2, autoreset_mode=mode)
+    envs = MetaVectorWrapper(executor(makers, 2, autoreset_mode=mode))
     envs.reset(seed=0)
     assert [envs.step([0, 0])[2].tolist() for _ in range(2)] == [[False, False], [True, False]]
     envs.close()
