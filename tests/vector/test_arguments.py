@@ -13,23 +13,14 @@ from tests.fakes import Constructors, CountingEnv, counting_makers
 from tests.vector.fakes import all_modes, both_executors, exact
 
 
-def counting(n=4, **kwargs):
-    return counting_makers(n, **{"obs_size": 1, **kwargs})
-
-
-def firsts(envs):
-    """What each environment of one number observes first."""
-    return envs.reset(seed=0)[0][:, 0].tolist()
-
-
 @both_executors
 @pytest.mark.parametrize(
     ("given", "sizes", "expected"),
     [
-        (partial(CountingEnv, first=7, obs_size=1), (2, 3), [7] * 6),
-        (counting(2), (2, 3), [0, 0, 0, 100, 100, 100]),
-        (counting(6), (2, 3), [0, 100, 200, 300, 400, 500]),
-        (tuple(counting(3)), (3,), [0, 100, 200]),
+        (partial(CountingEnv, first=7), (2, 3), [7] * 6),
+        (counting_makers(2), (2, 3), [0, 0, 0, 100, 100, 100]),
+        (counting_makers(6), (2, 3), [0, 100, 200, 300, 400, 500]),
+        (tuple(counting_makers(3)), (3,), [0, 100, 200]),
         ([lambda: CountingEnv(first=5), lambda: CountingEnv(first=6)], (2,), [5, 6]),
     ],
     ids=["a constructor", "one per task", "one per environment", "a tuple", "lambdas"],
@@ -39,32 +30,25 @@ def test_constructors_become_environments_task_by_task(executor, given, sizes, e
         assert isinstance(envs, VectorEnv)
         assert (envs.meta_batch_size, envs.envs_per_task) == (*sizes, 1)[:2]
         assert envs.num_envs == len(expected)
-        assert firsts(envs) == expected
-
-
-@both_executors
-def test_an_environment_is_copied_and_left_alone(executor):
-    env = CountingEnv(first=30)
-    with closing(executor(env, 2, 2)) as envs:
-        obs, infos = envs.reset(seed=[1, 2, 3, 4])
-        assert obs[:, 0].tolist() == [30] * 4
-        assert len(set(infos["draw"].tolist())) == 4
-        envs.step([0] * 4)
-    assert (env.seeds, env.actions, env.closed) == ([], [], False)
+        assert envs.reset()[0][:, 0].tolist() == expected
 
 
 @both_executors
 @pytest.mark.parametrize("seed", [None, 5])
-def test_copies_of_an_environment_have_streams_of_their_own(executor, seed):
+def test_copies_of_an_environment_have_streams_of_their_own_and_leave_it_alone(executor, seed):
     draws = []
     for _ in range(2):
-        env = CountingEnv()
+        env = CountingEnv(first=30)
         if seed is not None:
             env.reset(seed=seed)
         state = env.np_random.bit_generator.state if seed is not None else None
         with closing(executor(env, 4, 3)) as envs:
-            draws.append([envs.reset()[1]["draw"].tolist() for _ in range(2)])
+            obs, infos = envs.reset()
+            draws.append([infos["draw"].tolist(), envs.reset()[1]["draw"].tolist()])
+            assert obs[:, 0].tolist() == [30] * 12
+            envs.step([0] * 12)
         assert seed is None or env.np_random.bit_generator.state == state
+        assert (len(env.seeds), env.actions, env.closed) == (int(seed is not None), [], False)
     assert all(len(set(row)) == 12 for run in draws for row in run)
     # They repeat where the environment was seeded.
     assert (draws[0] == draws[1]) is (seed is not None)
@@ -77,10 +61,10 @@ def test_seeds_of_a_first_reset_go_before_those_of_copies(executor):
     with closing(executor(env, 2)) as envs, closing(executor(CountingEnv, 2)) as others:
         given = [8, None]
         assert envs.reset(seed=given)[1]["draw"][0] == others.reset(seed=given)[1]["draw"][0]
-        assert len(envs.call("seeds")[1]) == 2
-        assert envs.call("seeds")[1][1] is not None
         envs.reset()
-        assert [seeds[-1] for seeds in envs.call("seeds")] == [None, None]
+        seeds = [own[-2:] for own in envs.call("seeds")]
+        assert (seeds[0], seeds[1][1]) == ([8, None], None)
+        assert seeds[1][0] is not None
 
 
 def test_the_environments_are_closed_when_one_cannot_be_built():
@@ -94,10 +78,8 @@ def test_the_environments_are_closed_when_one_cannot_be_built():
 def test_the_path_length_truncates_episodes(executor):
     with closing(executor(partial(CountingEnv, 9), 2, 1, 2)) as envs:
         envs.reset(seed=0)
-        flags = [envs.step([0, 0])[2:4] for _ in range(4)]
-        assert [terminated.tolist() for terminated, _ in flags] == [[False] * 2] * 4
-        assert [truncated.any() for _, truncated in flags] == [False, True, False, True]
-        assert [truncated.all() for _, truncated in flags] == [False, True, False, True]
+        flags = [[flag.tolist() for flag in envs.step([0, 0])[2:4]] for _ in range(4)]
+        assert flags == [[[False] * 2, [False] * 2], [[False] * 2, [True] * 2]] * 2
 
 
 @both_executors
@@ -129,17 +111,12 @@ def test_a_daemonic_process_is_told_what_to_use_instead():
 @both_executors
 @all_modes
 def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value(executor, mode):
-    for given in (mode, mode.name, mode.value):
-        with closing(executor(CountingEnv, 2, autoreset_mode=given)) as envs:
+    same_step = {} if mode is AutoresetMode.SAME_STEP else {"autoreset_mode": mode}  # the default
+    for given in ({"autoreset_mode": mode.name}, {"autoreset_mode": mode.value}, same_step):
+        with closing(executor(CountingEnv, 2, **given)) as envs:
             assert envs.autoreset_mode is mode
-            assert envs.metadata["autoreset_mode"] is mode
-            assert envs.metadata["render_fps"] == 10
+            assert envs.metadata == {**CountingEnv.metadata, "autoreset_mode": mode}
     assert "autoreset_mode" not in CountingEnv.metadata
-
-
-def test_the_same_step_is_the_default_mode():
-    with closing(MetaIterativeEnvExecutor(CountingEnv, 2)) as envs:
-        assert envs.autoreset_mode is AutoresetMode.SAME_STEP
 
 
 # What registered ids ask for.
