@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import run_python
+from tests.vector.fakes import EXECUTORS
 from tests.vector.processes import needs_proc, resident_bytes
 
 pytestmark = needs_proc
@@ -57,14 +57,9 @@ class ForgetfulEnv(gymnasium.Env):
 
 def play(executor, kind, leak=0):
     """By how many bytes this process, and each worker, grows after the first tenth of the steps."""
-    makers = [lambda: ForgetfulEnv(kind, leak)] * 4
-    if executor == "iterative":
-        envs = MetaIterativeEnvExecutor(makers, 2, 2)
-    else:
-        envs = MetaParallelEnvExecutor(makers, 2, 2, workers=2, context="fork")
+    envs = EXECUTORS[executor]([lambda: ForgetfulEnv(kind, leak)] * 4, 2, 2)
     pids = [os.getpid(), *getattr(envs, "worker_pids", ())]
     actions = np.zeros(4, np.int64)
-    before = None
     for t in range(STEPS):
         if t % LENGTH == 0:
             envs.set_tasks([t % 7, t % 11])
@@ -86,7 +81,7 @@ def growth(*arguments):
 
 
 @pytest.mark.parametrize("kind", ["scalars", "changing"])
-@pytest.mark.parametrize("executor", ["iterative", "parallel"])
+@pytest.mark.parametrize("executor", EXECUTORS)
 def test_memory_does_not_grow(executor, kind):
     grown = growth(executor, kind)
     assert max(grown) < ALLOWED, grown

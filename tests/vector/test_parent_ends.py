@@ -42,7 +42,7 @@ if __name__ == "__main__":
 """
 
 
-def run(arguments, stdin=None):
+def run(arguments, stdin=subprocess.PIPE):
     """Another Python."""
     return subprocess.Popen(
         [sys.executable, *arguments],
@@ -57,14 +57,20 @@ def run(arguments, stdin=None):
 
 @contextmanager
 def script(tmp_path, code):
-    """A process of its own that has printed the ids of its workers, and these."""
+    """A process of its own that has printed the ids of its workers, and these.
+
+    Its workers must be gone soon after the block.
+    """
     path = tmp_path / "script.py"
     path.write_text(PROLOGUE + textwrap.indent(textwrap.dedent(code), "    "))
     with run([str(path)]) as process:
         pids = [int(pid) for pid in process.stdout.readline().split()]
         try:
             assert len(pids) == 2, process.stderr.read()
-            yield process, pids
+            assert all(map(is_alive, pids))
+            yield process
+            process.wait()
+            assert all_gone(pids, 3)
         finally:
             for pid in (process.pid, *pids):
                 if is_alive(pid):
@@ -72,44 +78,43 @@ def script(tmp_path, code):
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
-@pytest.mark.parametrize("doing", ["nothing", "a step that hangs", "a fork that stays"])
-@pytest.mark.parametrize("end", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize(
+    ("end", "doing"),
+    [
+        (signal.SIGTERM, ""),
+        (signal.SIGKILL, "envs.step_async([1, 0, 1])"),  # it hangs
+        (signal.SIGKILL, "if os.fork() == 0: time.sleep(4); os._exit(0)"),
+    ],
+    ids=["nothing", "a step that hangs", "a fork that stays"],
+)
 def test_workers_end_with_a_parent_that_was_killed(context, doing, end, tmp_path):
     code = f"""
         envs = main([partial(FragileEnv, fault=hang)] * 3, {context!r})
-        if {doing!r} == "a step that hangs":
-            envs.step_async([1, 0, 1])
-        if {doing!r} == "a fork that stays" and os.fork() == 0:
-            time.sleep(4)
-            os._exit(0)
+        {doing}
         print("ready", flush=True)
         time.sleep(60)
     """
-    with script(tmp_path, code) as (process, pids):
+    with script(tmp_path, code) as process:
         assert process.stdout.readline() == "ready\n"
-        assert all(map(is_alive, pids))
         process.send_signal(end)
-        process.wait()
-        assert all_gone(pids, 3)
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 def test_workers_end_with_a_parent_that_was_killed_while_they_build(context, tmp_path):
     code = f"""
-        def build():
-            open(f"{tmp_path}/pid {{os.getpid()}}", "w").close()
-            time.sleep(60)
+    def build():
+        open(f"{tmp_path}/pid {{os.getpid()}}", "w").close()
+        time.sleep(60)
 
-        MetaParallelEnvExecutor(build, 2, workers=2, context={context!r})
+    MetaParallelEnvExecutor(build, 2, workers=2, context={context!r})
     """
     path = tmp_path / "script.py"
-    path.write_text(PROLOGUE + textwrap.indent(textwrap.dedent(code), "    "))
+    path.write_text(PROLOGUE + code)
     with run([str(path)]) as process:
         assert wait_until(lambda: len([*tmp_path.glob("pid *")]) == 2, 30)
-        pids = [int(note.name[4:]) for note in tmp_path.glob("pid *")]
         process.kill()
         process.wait()
-        assert all_gone(pids, 3)
+        assert all_gone([int(note.name[4:]) for note in tmp_path.glob("pid *")], 3)
 
 
 NO_GUARD = """
@@ -135,78 +140,78 @@ def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, 
     ) in last
 
 
+SLOW = """
+envs = main([partial(FragileEnv, fault=partial(time.sleep, 0.6))] * 3)
+print("ready", flush=True)
+"""
+CAUGHT = """
+try:
+    envs.step([1, 0, 1])
+    print("not interrupted")
+except KeyboardInterrupt:
+    envs.close()
+    print("closed", flush=True)
+"""
+
+
+def interrupt(process):
+    """Presses Ctrl-C as a terminal does: for every process of the group."""
+    assert process.stdout.readline() == "ready\n"
+    time.sleep(0.2)
+    os.killpg(process.pid, signal.SIGINT)
+    return process.communicate(timeout=10)
+
+
 def test_ctrl_c_in_a_step_leaves_an_executor_that_can_be_closed(tmp_path):
-    code = """
-        envs = main([partial(FragileEnv, fault=partial(time.sleep, 0.6))] * 3)
-        try:
-            print("ready", flush=True)
-            envs.step([1, 0, 1])
-            print("not interrupted")
-        except KeyboardInterrupt:
-            envs.close()
-            print("closed", flush=True)
-    """
-    with script(tmp_path, code) as (process, pids):
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.2)
-        # As a terminal does: to every process of the group.
-        os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=10)
-        assert (out, err, process.returncode) == ("closed\n", "", 0)
-        assert all_gone(pids)
+    with script(tmp_path, SLOW + CAUGHT) as process:
+        assert interrupt(process) == ("closed\n", "")
+        assert process.returncode == 0
 
 
 def test_ctrl_c_that_nobody_catches_ends_the_process_and_its_workers(tmp_path):
-    code = """
-        envs = main([partial(FragileEnv, fault=partial(time.sleep, 0.6))] * 3)
-        print("ready", flush=True)
-        envs.step([1, 0, 1])
-    """
-    with script(tmp_path, code) as (process, pids):
-        assert process.stdout.readline() == "ready\n"
-        time.sleep(0.2)
-        os.killpg(process.pid, signal.SIGINT)
-        out, err = process.communicate(timeout=10)
+    with script(tmp_path, SLOW + "envs.step([1, 0, 1])") as process:
+        out, err = interrupt(process)
         assert out == ""
         # One traceback, of the parent; the workers say nothing.
         assert err.count("Traceback (most recent call last)") == 1
         assert err.splitlines()[-1] == "KeyboardInterrupt"
         assert process.returncode in (-signal.SIGINT, 130)
-        assert all_gone(pids)
 
 
 @pytest.mark.parametrize("leave", ["pass", "sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"])
 def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
-    with script(tmp_path, f"envs = main([FragileEnv] * 3)\n{leave}") as (process, pids):
-        out, err = process.communicate(timeout=10)
-        assert (out, err, process.returncode) == ("", "", 0)
-        assert all_gone(pids)
+    with script(tmp_path, f"envs = main([FragileEnv] * 3)\ninput()\n{leave}") as process:
+        assert process.communicate("\n", timeout=10) == ("", "")
+        assert process.returncode == 0
+
+
+DROPPED = """
+import gc
+
+class CollectingEnv(FragileEnv):
+    def collect(self):
+        return gc.collect() > 0
+
+gc.disable()
+envs = main([FragileEnv] * 3)
+input()
+envs.cycle = envs
+pids = envs.worker_pids
+del envs
+# Its workers are forked with the dropped executor, and collect it.
+others = MetaParallelEnvExecutor(CollectingEnv, 2, workers=2, context="fork")
+print(*others.call("collect"), *map(is_alive, pids), flush=True)
+others.close()
+"""
 
 
 def test_workers_do_not_close_a_dropped_executor_that_they_inherit(tmp_path):
-    code = """
-        import gc
-
-        class CollectingEnv(FragileEnv):
-            def collect(self):
-                return gc.collect() > 0
-
-        gc.disable()
-        envs = main([FragileEnv] * 3)
-        envs.cycle = envs
-        pids = envs.worker_pids
-        del envs
-        # Its workers are forked with the dropped executor, and collect it.
-        others = MetaParallelEnvExecutor(CollectingEnv, 2, workers=2, context="fork")
-        print(*others.call("collect"), *map(is_alive, pids), flush=True)
-        others.close()
-    """
-    with script(tmp_path, code) as (process, pids):
-        out, err = process.communicate(timeout=10)
-        assert err == ""
-        assert out == "True True True True\n"
+    with script(tmp_path, DROPPED) as process:
+        assert process.communicate("\n", timeout=10) == ("True True True True\n", "")
         assert process.returncode == 0
-        assert all_gone(pids)
+
+
+# Executors that nobody refers to any more.
 
 
 def test_the_last_reference_to_an_executor_keeps_its_workers_alive_and_nothing_else_does():
@@ -224,23 +229,16 @@ def test_the_last_reference_to_an_executor_keeps_its_workers_alive_and_nothing_e
         gc.enable()
 
 
-def test_collecting_an_executor_that_was_not_closed_ends_its_workers():
+@pytest.mark.parametrize("how", ["in a cycle", "in a step"])
+def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
     with nothing_left_behind():
         envs = parallel()
         envs.reset(seed=0)
         pids = envs.worker_pids
-        envs.cycle = envs
-        del envs
-        gc.collect()
-        assert all_gone(pids)
-
-
-def test_dropping_an_executor_in_the_middle_of_a_step_ends_its_workers():
-    with nothing_left_behind():
-        envs = parallel()
-        envs.reset(seed=0)
-        envs.step_async(NO_ACTIONS)
-        pids = envs.worker_pids
+        if how == "in a cycle":
+            envs.cycle = envs
+        else:
+            envs.step_async(NO_ACTIONS)
         del envs
         gc.collect()
         assert all_gone(pids)
