@@ -15,7 +15,7 @@ from gymnasium.spaces import Sequence as SequenceSpace
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, MetaVectorWrapper
 from tests.fakes import CountingEnv
 
 EXECUTORS: dict[str, Callable[..., Any]] = {
@@ -135,6 +135,12 @@ class BagEnv(gymnasium.Env):
 
     def _obs(self):
         return tuple(np.full(2, i, np.float32) for i in range(self.steps + 1))
+
+
+class HalfReward(MetaVectorWrapper):
+    def step_wait(self):
+        obs, rewards, terminated, truncated, infos = self.env.step_wait()
+        return obs, rewards / 2, terminated, truncated, infos
 
 
 def short_episodes(env_id: str, steps: int) -> gymnasium.Env:

@@ -9,9 +9,8 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.vector import AutoresetMode
 from gymnasium.wrappers import TimeLimit
 
-from mtwrappers import MetaVectorWrapper
 from tests.fakes import CountingEnv, CountingMTEnv, CountingSetTaskEnv, counting_makers
-from tests.vector.fakes import both_executors, exact
+from tests.vector.fakes import HalfReward, both_executors, exact
 from tests.vector.faults import fragile_makers
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
@@ -211,12 +210,6 @@ def test_render_returns_a_frame_of_each_environment(executor):
 
 
 # Wrappers of ours, and the end.
-
-
-class HalfReward(MetaVectorWrapper):
-    def step_wait(self):
-        obs, rewards, terminated, truncated, infos = self.env.step_wait()
-        return obs, rewards / 2, terminated, truncated, infos
 
 
 @both_executors
