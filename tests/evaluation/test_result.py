@@ -9,18 +9,11 @@ from mtwrappers.evaluation.episodes import Episode
 
 
 def episodes(task, returns, successes=None, trials=None):
-    n = len(returns)
+    nothing = [None] * len(returns)
+    rows = zip(returns, successes or nothing, trials or nothing, strict=True)
     return [
-        Episode(
-            task,
-            i,
-            float(returns[i]),
-            10 + i,
-            None if successes is None else successes[i],
-            None if successes is None else False,
-            trial=None if trials is None else trials[i],
-        )
-        for i in range(n)
+        Episode(task, i, float(paid), 10 + i, once, None if once is None else False, trial=trial)
+        for i, (paid, once, trial) in enumerate(rows)
     ]
 
 
@@ -75,6 +68,10 @@ def test_the_table():
         "once, final: success rates at any and at the last step",
         "below: 95% intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)",
     ]
+    # One episode has an interval of its success alone.
+    one = str(EvaluationResult(episodes("a", [2], [True]))).splitlines()[1:3]
+    assert one[0].split() == ["a", "1", "1.00", "0.00", "2.0", "10.0"]
+    assert one[1].split() == ["0.21-1.00", "0.00-0.79"]
     several = str(result(confidence=0.9)).splitlines()
     assert [line.split()[:2] for line in several[1:4:2]] == [["reach-v3", "4"], ["push-v3", "4"]]
     assert set(several[5]) == {"-"}
@@ -90,12 +87,6 @@ def test_the_table_fits_80_columns_with_the_longest_names_and_large_returns():
         *episodes("b", [-123.0 + i for i in range(n)], [False] * n),
     ]
     assert max(map(len, str(EvaluationResult(several)).splitlines())) <= 80
-
-
-def test_one_episode_has_an_interval_of_its_success_alone():
-    first, second = str(EvaluationResult(episodes("a", [2], [True]))).splitlines()[1:3]
-    assert first.split() == ["a", "1", "1.00", "0.00", "2.0", "10.0"]
-    assert second.split() == ["0.21-1.00", "0.00-0.79"]
 
 
 def test_a_file_brings_everything_back(tmp_path):

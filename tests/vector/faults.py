@@ -17,19 +17,17 @@ from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MetaParallelEnvExecutor
-from tests.fakes import equal
+from tests.fakes import CountingEnv, equal
 
 
-class FragileEnv(gymnasium.Env):
-    """Counts steps from ``first``, and does something terrible when it is asked to.
+class FragileEnv(CountingEnv):
+    """Does something terrible when it is asked to.
 
     Action 1, ``reset(options={"fault": ...})`` and `run_fault` run ``fault``. `set_task` says where
-    to count from, and `toggle_double` doubles the rewards. Infos carry a number drawn at the last
-    reset and the name of the task.
+    to count from, `toggle_double` doubles the rewards, and infos carry the name of the task.
 
     Args:
         first: Where to count from.
@@ -45,28 +43,19 @@ class FragileEnv(gymnasium.Env):
         name: str | None = "a",
         fault: Callable[[], Any] | None = None,
     ) -> None:
-        self.observation_space = Box(-1, 10_000, (2,), np.float64)
-        self.action_space = Discrete(2)
-        self.first, self.length, self.name, self.fault = first, length, name, fault
-        self.double = False
-        self.steps = 0
-        self.resets = 0
+        super().__init__(length, first=first)
+        self.name, self.fault, self.double = name, fault, False
 
     def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
         if options and "fault" in options:
             self.run_fault()
-        self.steps = 0
-        self.resets += 1
-        self.draw = int(self.np_random.integers(2**31))
-        return self._obs(), self._info()
+        return super().reset(seed=seed, options=options)
 
     def step(self, action):
         if action == 1:
             self.run_fault()
-        self.steps += 1
-        reward = float(self.steps) * (2 if self.double else 1)
-        return self._obs(), reward, self.steps >= self.length, False, self._info()
+        obs, reward, *rest = super().step(action)
+        return obs, reward * (2 if self.double else 1), *rest
 
     def run_fault(self):
         return self.fault() if self.fault is not None else "no fault"
@@ -77,12 +66,8 @@ class FragileEnv(gymnasium.Env):
     def toggle_double(self, on):
         self.double = on
 
-    def _obs(self):
-        return np.array([self.first + self.steps, self.steps], dtype=np.float64)
-
     def _info(self):
-        info = {"steps": self.steps, "draw": self.draw}
-        return info if self.name is None else {**info, "task_name": self.name}
+        return super()._info() if self.name is None else {**super()._info(), "task_name": self.name}
 
 
 class BulkyEnv(FragileEnv):
@@ -125,7 +110,8 @@ def hang() -> None:
     time.sleep(100)
 
 
-def break_a_leg() -> None:
+def break_a_leg(after: float = 0) -> None:
+    time.sleep(after)
     raise ZeroDivisionError("a leg")
 
 

@@ -27,22 +27,15 @@ from tests.vector.processes import (
     children,
     is_alive,
     needs_proc,
-    nothing_left_behind,
     open_files,
     wait_until,
 )
 
-pytestmark = needs_proc
+pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
 KILLED = r"^worker 1 was killed by SIGKILL, with environments 2 to 3 of tasks \[1\]"
-
-
-@pytest.fixture(autouse=True)
-def _leaves_nothing_behind():
-    with nothing_left_behind():
-        yield
 
 
 def begun(*args, **kwargs):
@@ -83,7 +76,7 @@ def test_a_worker_that_dies_while_it_builds_is_named(fault, how, on_worker_failu
     ("maker", "error", "message"),
     [
         (hang, WorkerDiedError, r"worker 1 .* environments 1 to 1 of"),
-        (CountingEnv, ValueError, "environment 1 has observation space"),
+        (partial(CountingEnv, obs_size=3), ValueError, "environment 1 has observation space"),
     ],
 )
 def test_a_worker_that_builds_for_ever_or_something_else_is_given_up(maker, error, message):

@@ -1,7 +1,6 @@
 """Environments that raise: every error names the environment, and the executor goes on."""
 
 import threading
-import time
 from contextlib import closing
 from functools import partial
 
@@ -22,7 +21,7 @@ from tests.vector.faults import (
     parallel,
     play_along,
 )
-from tests.vector.processes import needs_proc, nothing_left_behind
+from tests.vector.processes import needs_proc
 
 pytestmark = needs_proc
 
@@ -43,6 +42,7 @@ def shown(cause):
     return " ".join(frames)
 
 
+@pytest.mark.usefixtures("leaves_nothing_behind")
 @both_executors
 @pytest.mark.parametrize(
     ("args", "message"),
@@ -57,13 +57,11 @@ def shown(cause):
 )
 def test_any_exception_arrives_with_its_environment(executor, args, message):
     fault = partial(fail, *args)
-    with nothing_left_behind():
-        where = "^the constructor of environment 3 failed: "
-        with pytest.raises(args[0], match=where + message + "$") as info:
-            executor([*fragile_makers(3), fault], 2, 2)
-        assert "fail" in shown(info.value.__cause__)
-        assert getattr(info.value, "filename", "brick") == "brick"
-        del info
+    where = "^the constructor of environment 3 failed: "
+    with pytest.raises(args[0], match=where + message + "$") as info:
+        executor([*fragile_makers(3), fault], 2, 2)
+    assert "fail" in shown(info.value.__cause__)
+    assert getattr(info.value, "filename", "brick") == "brick"
     with closing(executor(fragile_makers(fault=fault), 2, 2)) as envs:
         envs.reset(seed=0)
         with pytest.raises(args[0], match=f"^environment 2, task 'b': {message}$"):
@@ -97,18 +95,12 @@ def test_a_step_that_raises_is_named_and_the_executor_goes_on(executor, mode, st
 @both_executors
 def test_of_several_exceptions_that_of_the_first_environment_is_raised(executor):
     """A task without a name is left out of the message."""
-    slowly = partial(raise_after, 0.05)
-    faults = (slowly, break_a_leg, break_a_leg)
+    faults = (partial(break_a_leg, 0.05), break_a_leg, break_a_leg)
     makers = [partial(FragileEnv, name=None, fault=fault) for fault in faults]
     with closing(executor(makers, 3)) as envs:
         envs.reset(seed=0)
         with pytest.raises(ZeroDivisionError, match=r"^environment 0: a leg$"):
             envs.step([1, 0, 1])
-
-
-def raise_after(seconds):
-    time.sleep(seconds)
-    break_a_leg()
 
 
 @both_executors

@@ -24,9 +24,9 @@ from tests.vector.faults import (
     parallel,
     play_along,
 )
-from tests.vector.processes import all_gone, needs_proc, nothing_left_behind
+from tests.vector.processes import all_gone, needs_proc
 
-pytestmark = needs_proc
+pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 INTERRUPT = np.array([0, 0, 0, 1])
@@ -88,21 +88,9 @@ def test_after_an_interrupted_recovery_the_executor_goes_on(tmp_path):
         assert envs.recoveries == 2  # one that was interrupted, and another
 
 
-def test_an_interrupted_executor_can_be_closed():
-    with nothing_left_behind():
-        envs = parallel(interrupting_makers())
-        envs.reset(seed=2)
-        with pytest.raises(KeyboardInterrupt):
-            envs.step(INTERRUPT)
-        begin = time.monotonic()
-        envs.close()
-        assert time.monotonic() - begin < 2
-        del envs
-
-
 def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
     makers = interrupting_makers()
-    makers[0] = partial(makers[0], fault=partial(raise_after, 0.3))
+    makers[0] = partial(makers[0], fault=partial(break_a_leg, 0.3))
     with closing(parallel(makers)) as envs:
         envs.reset(seed=2)
         envs.step(NO_ACTIONS)
@@ -111,11 +99,6 @@ def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
         with pytest.warns(UserWarning, match="an interrupted call had failed: environment 0"):
             envs.reset(seed=2)
         assert envs.step(NO_ACTIONS)[1].tolist() == [1] * 4
-
-
-def raise_after(seconds):
-    time.sleep(seconds)
-    break_a_leg()
 
 
 # Threads and forks.

@@ -14,7 +14,7 @@ import pytest
 
 from tests.fakes import ROOT
 from tests.vector.faults import parallel
-from tests.vector.processes import all_gone, is_alive, needs_proc, nothing_left_behind, wait_until
+from tests.vector.processes import all_gone, is_alive, needs_proc, wait_until
 
 pytestmark = needs_proc
 
@@ -230,15 +230,15 @@ def test_the_last_reference_to_an_executor_keeps_its_workers_alive_and_nothing_e
 
 
 @pytest.mark.parametrize("how", ["in a cycle", "in a step"])
+@pytest.mark.usefixtures("leaves_nothing_behind")
 def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
-    with nothing_left_behind():
-        envs = parallel()
-        envs.reset(seed=0)
-        pids = envs.worker_pids
-        if how == "in a cycle":
-            envs.cycle = envs
-        else:
-            envs.step_async(NO_ACTIONS)
-        del envs
-        gc.collect()
-        assert all_gone(pids)
+    envs = parallel()
+    envs.reset(seed=0)
+    pids = envs.worker_pids
+    if how == "in a cycle":
+        envs.cycle = envs
+    else:
+        envs.step_async(NO_ACTIONS)
+    del envs
+    gc.collect()
+    assert all_gone(pids)

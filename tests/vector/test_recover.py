@@ -28,20 +28,18 @@ from tests.vector.faults import (
     play,
     play_along,
 )
-from tests.vector.processes import needs_proc, nothing_left_behind
+from tests.vector.processes import needs_proc
 
-pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
+pytestmark = [
+    needs_proc,
+    pytest.mark.usefixtures("leaves_nothing_behind"),
+    pytest.mark.filterwarnings("ignore:.*another one takes its place"),
+]
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 # Environment 2 is the first of worker 1 and of task 1.
 FAULT = np.array([0, 0, 1, 0])
 recovering = partial(parallel, on_worker_failure="recover")
-
-
-@pytest.fixture(autouse=True)
-def _leaves_nothing_behind():
-    with nothing_left_behind():
-        yield
 
 
 @contextmanager
