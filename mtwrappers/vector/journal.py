@@ -134,7 +134,8 @@ class Journal:
             self._told[i], self._entries[i] = {}, [*past.told]
             self._begin(i, past.state)
             self._entries[i] = [*past.entries]
-            self._rewards[i] = past.reward
+            # The next call or reset of others is noted together with what the buffers hold.
+            self._rewards[i] = self._buffers.rewards[i] = past.reward
             if not self._arrays:
                 self._objects[i] = past.obs
             for array, obs in zip(self._arrays, past.obs if self._arrays else [], strict=True):

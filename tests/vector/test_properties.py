@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import SyncVectorEnv
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from mtwrappers import MetaIterativeEnvExecutor
@@ -67,6 +67,11 @@ MAKE = {
 @all_modes
 @given(operations=st.lists(OPERATIONS, max_size=25), first=st.sampled_from(["two workers", *MAKE]))
 @settings(max_examples=25, deadline=None)
+# The reward before a move is known after a call or a reset of others, too.
+@example(
+    [("step", [0] * N), ("move", "one worker"), ("set_attr", [5] * N), ("kill", 0)], "iterative"
+)
+@example([("step", [0] * N), ("move", "iterative"), ("set_attr", [5] * N)] * 2, "two workers")
 def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode, operations, first):
     with ExitStack() as stack:
         oracle = SyncVectorEnv([DriftEnv] * N, autoreset_mode=mode)
