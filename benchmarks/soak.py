@@ -92,8 +92,7 @@ class Run:
         left = iter(range(self.rng.randrange(50), -10_000, -1))
 
         def policy(obs: Any) -> Any:
-            if next(left) == 0:
-                self.kill()
+            _ = next(left) or self.kill()
             return np.tanh(obs[:, :4])
 
         result = mtwrappers.evaluate(policy, self.envs, 1, seed=seed, max_episode_steps=50)
@@ -112,14 +111,11 @@ class Run:
         self.recoveries += getattr(self.envs, "recoveries", 0)
         self.envs.close()
         self.envs = None
-        gc.collect()
 
     def row(self) -> dict[str, Any]:
-        def part(begin: float, end: float) -> list[float]:
-            found = np.array([m[1:] for m in self.memory if begin < m[0] <= end] or [(np.nan,) * 2])
-            return np.median(found, axis=0).tolist()
-
-        early, late = part(0.1, 0.5), part(0.5, 2)
+        found = np.array(self.memory)
+        early = np.median(found[(found[:, 0] > 0.1) & (found[:, 0] <= 0.5), 1:], axis=0)
+        late = np.median(found[found[:, 0] > 0.5, 1:], axis=0)
         names = ("steps", "kills", "recoveries", "checkpoints")
         return {
             "run": "killed" if self.disturbed else "left alone",
@@ -127,13 +123,14 @@ class Run:
             "minutes": f"{self.minutes:.1f}",
             "parent, MB": f"{early[0]:.0f} / {late[0]:.0f}",
             "2 workers, MB": f"{early[1]:.0f} / {late[1]:.0f}",
-            "flat": all(b <= 1.05 * a for a, b in zip(early, late, strict=True)),
+            "flat": bool((late <= 1.05 * early).all()),
             "sha256": self.digest.hexdigest()[:16],
         }
 
 
 def left_over() -> dict[str, int]:
     """What this process holds of the system."""
+    gc.collect()
     return {
         "descriptors": len(os.listdir("/proc/self/fd")),
         "processes": len(psutil.Process().children(recursive=True)),
@@ -149,8 +146,7 @@ def main() -> None:
     gymnasium.logger.min_level = gymnasium.logger.ERROR  # recoveries warn
     before = left_over()
     rows = [Run(disturbed, steps).row() for disturbed in (True, False)]
-    after = left_over()
-    equal = rows[0]["sha256"] == rows[1]["sha256"]
+    after, equal = left_over(), rows[0]["sha256"] == rows[1]["sha256"]
     report = f"""# MT10 on 2 workers of {cpu_name()}
 
 `python -m benchmarks.soak --steps {steps}`
