@@ -160,7 +160,9 @@ Memory: the median from a tenth to half of the run / in its second half.
     print(report)
     if out:
         out.write_text(report)
-    sys.exit(not (equal and after == before and all(row["flat"] for row in rows)))
+    # Before, the simulations that are built on first use are still to come.
+    flat = steps < 200_000 or all(row["flat"] for row in rows)
+    sys.exit(not (equal and after == before and flat))
 
 
 if __name__ == "__main__":

@@ -207,7 +207,9 @@ def _decode(value: Any, arrays: Any) -> Any:
         return plain_task.from_plain(_decode(value["#task"], arrays))
     if "#function" in value:
         module, name = value["#function"]
-        if not module.startswith(_PACKAGE):
+        own = module.startswith(_PACKAGE)
+        found = getattr(importlib.import_module(module), name) if own else None
+        if not (inspect.isfunction(found) and found.__module__ == module):
             raise ValueError(f"expected a function of this package, got {module}.{name}")
-        return getattr(importlib.import_module(module), name)
+        return found
     return {_decode(key, arrays): _decode(item, arrays) for key, item in value["#dict"]}
