@@ -10,7 +10,6 @@ from tests.fakes import equal
 from tests.metaworld.fakes import make, make_vec, play
 
 REACH = all_classes()["reach-v3"]
-FAST = fast_class(REACH)
 HERE = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
 
 
@@ -44,8 +43,8 @@ def played(monkeypatch):
 def test_here_the_fast_classes_serve_unless_told_otherwise(played):
     assert why_not_verified() is None
     expected, classes = played()
-    assert classes == {FAST}
-    for fast, cls in ((True, FAST), (False, REACH)):
+    assert classes == {fast_class(REACH)}
+    for fast, cls in ((True, fast_class(REACH)), (False, REACH)):
         results, classes = played(fast=fast)
         assert classes == {cls}
         assert equal(results[0], expected[0])
@@ -67,11 +66,11 @@ def test_other_versions_give_the_stock_classes_and_one_warning_unless_told(
         f"{found.format(**installed)} was not verified, only {found.format(**HERE)}"
     ) in message
     # Neither True nor False warns, which would be an error.
-    assert [played(fast=fast)[1] for fast in (True, False)] == [{FAST}, {REACH}]
+    assert [played(fast=fast)[1] for fast in (True, False)] == [{fast_class(REACH)}, {REACH}]
 
 
 def test_helpers_that_differ_on_this_machine_give_the_stock_classes(monkeypatch):
     monkeypatch.setattr("mtwrappers.metaworld.fast.helpers.exact", lambda: ["norm", "hstack"])
     with pytest.warns(UserWarning, match="norm, hstack differ from NumPy's and SciPy's own here"):
         assert class_to_build(REACH, "auto") is REACH
-    assert class_to_build(REACH, True) is FAST
+    assert class_to_build(REACH, True) is fast_class(REACH)
