@@ -17,3 +17,11 @@ def _memory_given_back():
     gc.collect()
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)
+
+
+@pytest.fixture(autouse=True)
+def _ctrl_c_stays():
+    """The command line ignores Ctrl-C at its end; the tests after it press it."""
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)
