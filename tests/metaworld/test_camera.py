@@ -53,10 +53,7 @@ def class_env():
 # What is drawn.
 
 
-# Of these the last four are drawn before their last move by Meta-World.
-@pytest.mark.parametrize(
-    "name", ["reach-v3", "box-close-v3", "window-close-v3", "dial-turn-v3", "faucet-open-v3"]
-)
+@pytest.mark.parametrize("name", CLASSES)
 def test_the_first_frame_of_a_class_shows_where_everything_is(class_env, name):
     env = class_env(name)
     first, model = env.render(), env.sawyer.model
