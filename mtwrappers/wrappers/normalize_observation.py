@@ -16,7 +16,6 @@ from mtwrappers.checks import positive
 from mtwrappers.spaces import require_floating_box
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
-from mtwrappers.wrappers.statistics import TaskStatistics
 
 
 class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
@@ -56,6 +55,8 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         super().__init__(env)
         own = self._ask("env_observation_space")
         self.observation_space, n = _normalized_space(env.observation_space, own, num_leading)
+        self._size, space = n, self.observation_space
+        self._is_all = space.shape == (n,) and space.dtype == np.float64
         self._keep("observation", num_tasks, epsilon, (n,))
 
     def reset(
@@ -71,10 +72,15 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         return self._normalize(obs, info), reward, terminated, truncated, info
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
-        task = self._task_of(info)
-        if self.update_running_mean:
-            self._statistics.update(task, obs[: self._statistics.mean.shape[1]])
-        return _normalized(obs, task, self._statistics)
+        moments = self._moments(info)
+        own = obs if self._is_all else obs[: self._size]
+        centered = moments.update(own) if self.update_running_mean else own - moments.mean
+        normalized: NDArray[Any] = centered / moments.deviation()
+        if self._is_all:
+            return normalized
+        out = obs.copy()
+        out[: self._size] = normalized
+        return out
 
 
 class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
@@ -114,6 +120,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         space, n = _normalized_space(env.single_observation_space, own, num_leading)
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
+        self._size = n
         self._keep("observation", num_tasks, epsilon, (n,))
 
     def reset(
@@ -123,8 +130,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         self._take_tasks(infos, rows)
-        self._count(self._leading(obs), rows)
-        return _normalized(obs, self._which, self._statistics), infos
+        return self._normalize(obs, rows), infos
 
     def step_wait(self) -> StepResult:
         """Ends a step and normalizes the observations."""
@@ -132,34 +138,25 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         self._take_tasks(infos, self._due)
         over = self._note_ends(terminated | truncated)
         if over is None or not self._same_step:
-            return self._normalize(obs), rewards, terminated, truncated, infos
+            return self._normalize(obs, slice(None)), rewards, terminated, truncated, infos
         last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(over):
             last[i] = infos["final_obs"][i]
-        shown = self._normalize(last)
+        shown = self._normalize(last, slice(None))
         for i in np.flatnonzero(over):
             finals[i] = shown[i].copy()
         infos["final_obs"] = finals
         self._take_tasks(infos, over)
-        self._count(self._leading(obs), over)
-        shown[over] = _normalized(obs[over], self._tasks[over], self._statistics)
+        shown[over] = self._normalize(obs, over)[over]
         return shown, rewards, terminated, truncated, infos
 
-    def _normalize(self, obs: NDArray[Any]) -> NDArray[Any]:
-        """Counts the observations of all environments and normalizes them."""
-        self._count(self._leading(obs), slice(None))
-        return _normalized(obs, self._which, self._statistics)
-
-    def _leading(self, obs: NDArray[Any]) -> NDArray[Any]:
-        return obs[:, : self._statistics.mean.shape[1]]
-
-
-def _normalized(obs: NDArray[Any], tasks: Any, statistics: TaskStatistics) -> NDArray[Any]:
-    """A copy of ``obs``, ``(O,)`` or ``(n, O)``, with its leading entries normalized."""
-    size = statistics.mean.shape[1]
-    out = obs.copy()
-    out[..., :size] = statistics.normalize(tasks, obs[..., :size])
-    return out
+    def _normalize(self, obs: NDArray[Any], counted: Any) -> NDArray[Any]:
+        """The normalized observations of all, after those of some were counted."""
+        own, out = obs[:, : self._size], obs.copy()
+        self._count(own, counted)
+        deviation = self._each(self._moments.deviation())
+        out[:, : self._size] = (own - self._each(self._moments.mean)) / deviation
+        return out
 
 
 def _normalized_space(

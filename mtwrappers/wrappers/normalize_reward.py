@@ -74,12 +74,12 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         """Steps the environment and scales its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
-        task = self._task_of(info)
+        moments = self._moments(info)
         value = self._return * self._gamma + raw
         if self.update_running_mean:
-            self._statistics.update(task, value)
+            moments.update(value)
         self._return = 0.0 if terminated or truncated else value
-        scaled = float(raw / self._statistics.deviation(task))
+        scaled = raw / moments.deviation()
         return obs, scaled, terminated, truncated, {**info, "raw_reward": raw}
 
 
@@ -143,7 +143,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         self._take_tasks(infos, self._due)
         self._returns = self._returns * self._gamma + rewards
         self._count(self._returns, self._played())
-        scaled = rewards / self._statistics.deviation(self._which)
+        scaled = rewards / self._each(self._moments.deviation())
         infos["raw_reward"] = rewards
         infos["_raw_reward"] = self._everyone.copy()
         over = self._note_ends(terminated | truncated)

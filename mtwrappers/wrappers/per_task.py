@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.wrappers.statistics import TaskStatistics
+from mtwrappers.wrappers.statistics import Moments, TaskStatistics
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
 
@@ -23,23 +23,20 @@ class _KeepsStatistics:
 
     _statistics: TaskStatistics
     _ask: Callable[[str], Any]  # reads an attribute of the environment, None if it has none
-    _num_groups: int  # the number of tasks where the environment says nothing
+    _num_groups: int | None = None  # where given, the number of task groups of a vector
     update_running_mean: bool = True
 
     def _keep(
-        self,
-        kind: str,
-        num_tasks: int | None,
-        epsilon: float,
-        shape: tuple[int, ...] = (),
+        self, kind: str, num_tasks: int | None, epsilon: float, shape: tuple[int, ...] = ()
     ) -> None:
         """Begins statistics of samples of a shape; the caller's own ``num_tasks`` wins."""
         names = self._ask("task_names")
         if num_tasks is None:
             ids = self._ask("task_ids")
             own = len(names) if names is not None else self._ask("n_total_tasks")
-            num_tasks = own or (self._num_groups if ids is None else max(ids) + 1)
-        self._statistics = TaskStatistics(kind, num_tasks, names, epsilon, shape)
+            num_tasks = own or (self._num_groups or 1 if ids is None else max(ids) + 1)
+        together = self._num_groups is not None
+        self._statistics = TaskStatistics(kind, num_tasks, names, epsilon, shape, together)
 
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, ready for JSON."""
@@ -58,23 +55,21 @@ class _KeepsStatistics:
 class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
     """Keeps statistics of each task of an environment; the task is ``info["task_id"]``."""
 
-    _num_groups = 1
-
     def _ask(self, name: str) -> Any:
         return self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None
 
-    def _task_of(self, info: Mapping[str, Any]) -> int:
-        """The task id of ``info``; 0 where there is but one task."""
-        n = self._statistics.num_tasks
-        task: Any = info.get("task_id", 0 if n == 1 else None)
-        if task is None or not 0 <= task < n:
+    def _moments(self, info: Mapping[str, Any]) -> Moments:
+        """Those of the task id of ``info``, or of task 0 where there is but one."""
+        moments = self._statistics.moments
+        task: Any = info.get("task_id", 0 if len(moments) == 1 else None)
+        if task is None or not 0 <= task < len(moments):
             found = "no task_id" if task is None else f"task_id {task!r}"
             raise ValueError(
-                f"expected info['task_id'] in [0, {n - 1}], got an info with {found}; pass "
+                f"expected info['task_id'] in [0, {len(moments) - 1}], got an info with {found}; pass "
                 "num_tasks= for more tasks, and add a TaskNameWrapper where an environment does "
                 "not say which task it plays"
             )
-        return int(task)
+        return moments[task]
 
 
 class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
@@ -88,8 +83,12 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         super().__init__(env)
         self._num_groups = self.meta_batch_size
         self._tasks = np.arange(self.num_envs) // self.envs_per_task
-        # The tasks as the statistics take them fastest.
-        self._which: Any = self._tasks
+        self._one_each = False  # environment i plays task i, which is faster to compute
+
+    @property
+    def _moments(self) -> Moments:
+        """Those of all tasks."""
+        return self._statistics.moments[0]
 
     def _ask(self, name: str) -> Any:
         return self._inner.call(name)[0] if self._envs_have(name) else None
@@ -112,9 +111,8 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         self._keep_tasks(self._tasks)
 
     def _keep_tasks(self, tasks: NDArray[np.int64]) -> None:
-        self._tasks, n = tasks, self._statistics.num_tasks
-        one_each = np.array_equal(self._tasks, np.arange(n))
-        self._which = slice(None) if one_each else self._tasks
+        self._tasks = tasks
+        self._one_each = np.array_equal(tasks, np.arange(self._statistics.num_tasks))
 
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, and of each environment what its episode goes on with."""
@@ -140,6 +138,13 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
 
     def _count(self, x: NDArray[Any], rows: Any) -> None:
         """Counts the samples of some environments; ``rows`` is a mask, or a slice for all."""
-        if self.update_running_mean:
-            which = self._which if isinstance(rows, slice) else self._tasks[rows]
-            self._statistics.update(which, x[rows])
+        if not self.update_running_mean:
+            return
+        if self._one_each and isinstance(rows, slice):
+            self._moments.update(x)
+        else:
+            self._moments.update_some(self._tasks[rows], x[rows])
+
+    def _each(self, of_tasks: NDArray[Any]) -> NDArray[Any]:
+        """Of every environment what an array ``(num_tasks, ...)`` has for its task."""
+        return of_tasks if self._one_each else of_tasks.take(self._tasks, axis=0)

@@ -15,58 +15,38 @@ from mtwrappers.checks import above_zero, check_mapping, positive
 PRIOR_COUNT = 1e-4
 
 
-class TaskStatistics:
-    """The mean and variance of what was seen of each task, in samples of ``shape``.
+class Moments:
+    """The mean and variance of samples of a shape; floats where it is ``()``, else arrays.
 
-    ``mean``, ``m2`` (the sums of squared deviations from it) and ``count`` are float64 of shape
-    ``(num_tasks, *shape)``: arrays of one shape are divided fastest. ``epsilon`` is added to the
-    variances. A state of another kind, or of tasks with other names, is refused.
+    ``m2`` is the sum of squared deviations from ``mean``. Every number has the shape, ``count`` and
+    the ``epsilon`` that is added to the variance too: arrays of one shape are computed fastest.
     """
 
-    def __init__(
-        self,
-        kind: str,
-        num_tasks: int,
-        task_names: Sequence[str] | None,
-        epsilon: float,
-        shape: tuple[int, ...] = (),
-    ) -> None:
-        self.kind = kind
-        self.num_tasks = positive(num_tasks, "num_tasks")
-        named = task_names is not None and len(task_names) == self.num_tasks
-        self.task_names = list(task_names) if named and task_names is not None else None
-        self.epsilon = above_zero(epsilon, "epsilon")
-        self.mean = np.zeros((self.num_tasks, *shape))
-        self.m2 = np.full_like(self.mean, PRIOR_COUNT)
-        self.count = np.full_like(self.mean, PRIOR_COUNT)
+    def __init__(self, shape: tuple[int, ...], epsilon: float) -> None:
+        self.shape = shape
+        self.mean: Any = np.zeros(shape) if shape else 0.0
+        self.m2, self.count = self.mean + PRIOR_COUNT, self.mean + PRIOR_COUNT
+        self._one, self._epsilon = self.mean + 1.0, self.mean + epsilon
+        self._sqrt: Any = np.sqrt if shape else math.sqrt  # which is much faster on a float
 
-    def update(self, tasks: Any, x: Any) -> None:
-        """Counts samples ``x``, ``(n, *shape)`` (Welford 1962; Chan, Golub and LeVeque 1983).
+    def update(self, x: Any) -> Any:
+        """Counts a sample and returns it less the new mean (Welford 1962)."""
+        self.count += self._one
+        delta = x - self.mean
+        self.mean += delta / self.count
+        centered = x - self.mean
+        self.m2 += delta * centered
+        return centered
 
-        ``tasks`` is the task of each, ``(n,)`` int; or, with the same result and faster,
-        ``slice(None)`` for one sample of every task, or an ``int`` for one of shape ``shape``.
-        """
-        if isinstance(tasks, np.ndarray):
-            self._update_repeated(tasks, x)
-            return
-        mean, m2, count = self.mean[tasks], self.m2[tasks], self.count[tasks]
-        # In place, which changes the arrays that these are views of; numbers are no views.
-        count += 1.0
-        delta = x - mean
-        mean += delta / count
-        m2 += delta * (x - mean)
-        if mean.ndim == 0:
-            self.mean[tasks], self.m2[tasks], self.count[tasks] = mean, m2, count
-
-    def _update_repeated(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
-        """Counts samples of which some may be of the same task."""
+    def update_some(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
+        """Counts samples of some rows, ``tasks`` ``(n,)``, which may repeat (Chan et al. 1983)."""
         width = math.prod(x.shape[1:])
         cells = tasks if x.ndim == 1 else (tasks[:, None] * width + np.arange(width)).ravel()
 
         def sums(values: NDArray[Any]) -> NDArray[Any]:
-            return np.bincount(cells, values.ravel(), self.mean.size).reshape(self.mean.shape)
+            return np.bincount(cells, values.ravel(), self.mean.size).reshape(self.shape)
 
-        n = np.bincount(tasks, np.ones(len(tasks)), self.num_tasks)
+        n = np.bincount(tasks, np.ones(len(tasks)), self.shape[0])
         n = n if x.ndim == 1 else n[:, None]
         mean = sums(x) / np.maximum(n, 1.0)
         deviation = x - mean.take(tasks, axis=0)
@@ -76,28 +56,49 @@ class TaskStatistics:
         self.mean += delta / self.count
         self.m2 += sums(deviation * deviation) + delta * (mean - self.mean)
 
-    def deviation(self, tasks: Any) -> Any:
-        r""":math:`\sqrt{\mathrm{Var} + \epsilon}` of tasks as in `update`."""
-        if isinstance(tasks, np.ndarray):
-            return self.deviation(slice(None)).take(tasks, axis=0)
-        return np.sqrt(self.m2[tasks] / self.count[tasks] + self.epsilon)
+    def deviation(self) -> Any:
+        r""":math:`\sqrt{\mathrm{Var} + \epsilon}`."""
+        return self._sqrt(self.m2 / self.count + self._epsilon)
 
-    def normalize(self, tasks: Any, x: NDArray[Any]) -> NDArray[np.float64]:
-        """Samples of tasks as in `update`, less the mean, divided by the deviation."""
-        several = isinstance(tasks, np.ndarray)
-        mean = self.mean.take(tasks, axis=0) if several else self.mean[tasks]
-        normalized: NDArray[np.float64] = (x - mean) / self.deviation(tasks)
-        return normalized
+
+class TaskStatistics:
+    """The moments of what was seen of each task, in samples of ``shape``.
+
+    They are ``moments[task]``; or, if ``together``, the rows of ``moments[0]``. A state of another
+    kind, or of tasks with other names, is refused.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        num_tasks: int,
+        task_names: Sequence[str] | None,
+        epsilon: float,
+        shape: tuple[int, ...] = (),
+        together: bool = False,
+    ) -> None:
+        self.kind = kind
+        self.num_tasks = n = positive(num_tasks, "num_tasks")
+        named = task_names is not None and len(task_names) == n
+        self.task_names = list(task_names) if named and task_names is not None else None
+        self._shape = (n, *shape)
+        above_zero(epsilon, "epsilon")
+        shapes = [self._shape] if together else [shape] * n
+        self.moments = [Moments(each, float(epsilon)) for each in shapes]
 
     def get_state(self) -> dict[str, Any]:
         """All of it, ready for JSON."""
+        count, mean, m2 = (
+            np.reshape([getattr(each, name) for each in self.moments], self._shape)
+            for name in ("count", "mean", "m2")
+        )
         return {
             "kind": self.kind,
             "num_tasks": self.num_tasks,
             "task_names": None if self.task_names is None else list(self.task_names),
-            "count": self.count.reshape(self.num_tasks, -1)[:, 0].tolist(),
-            "mean": self.mean.tolist(),
-            "m2": self.m2.tolist(),
+            "count": count.reshape(self.num_tasks, -1)[:, 0].tolist(),
+            "mean": mean.tolist(),
+            "m2": m2.tolist(),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -113,7 +114,7 @@ class TaskStatistics:
             raise ValueError(
                 f"expected statistics of the tasks {self.task_names}, got those of {list(names)}"
             )
-        shapes = {"mean": self.mean.shape, "m2": self.mean.shape, "count": (self.num_tasks,)}
+        shapes = {"mean": self._shape, "m2": self._shape, "count": (self.num_tasks,)}
         arrays = {}
         for key, shape in shapes.items():
             try:
@@ -125,5 +126,9 @@ class TaskStatistics:
                     f"expected {key} of shape {shape} in the statistics, got one of shape "
                     f"{arrays[key].shape}"
                 )
-        self.mean, self.m2, count = arrays.values()
-        self.count[...] = count if self.count.ndim == 1 else count[:, None]
+        count = arrays["count"].reshape(self.num_tasks, *[1] * (len(self._shape) - 1))
+        arrays["count"] = np.array(np.broadcast_to(count, self._shape))
+        for name, array in arrays.items():
+            rows = array.reshape(len(self.moments), *self.moments[0].shape)
+            for each, row in zip(self.moments, rows, strict=True):
+                setattr(each, name, row if each.shape else float(row))
