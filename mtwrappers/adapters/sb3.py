@@ -108,7 +108,6 @@ class _ExecutorVecEnv:
         self._options = deepcopy(each)
 
     def reset(self) -> Any:
-        """Resets every environment; seeds and options are used once."""
         obs, infos = self.vec_env.reset(seed=self._seeds, options=self._options[0] or None)
         self.reset_infos = split_infos(infos, self.num_envs)
         self._seeds = [None] * self.num_envs
@@ -117,13 +116,9 @@ class _ExecutorVecEnv:
         return obs
 
     def step_async(self, actions: NDArray[Any]) -> None:
-        """Begins a step, so that other work can be done meanwhile."""
         self.vec_env.step_async(actions)
 
-    def step_wait(
-        self,
-    ) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        """Ends the step that `step_async` began."""
+    def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
         obs, rewards, terminated, truncated, infos = self.vec_env.step_wait()
         dones = terminated | truncated
         self._returns += rewards
@@ -155,17 +150,14 @@ class _ExecutorVecEnv:
         return each
 
     def close(self) -> None:
-        """Closes the vector environment."""
         self.vec_env.close()
 
     # Attributes and methods of the environments, looked up through their wrappers.
 
     def get_attr(self, attr_name: str, indices: Indices = None) -> list[Any]:
-        """An attribute of environments."""
         return self._call("get_wrapper_attr", indices, attr_name)
 
     def set_attr(self, attr_name: str, value: Any, indices: Indices = None) -> None:
-        """Sets an attribute where an environment's wrappers have it, else on the outermost."""
         self._call("set_wrapper_attr", indices, attr_name, value)
 
     def env_method(

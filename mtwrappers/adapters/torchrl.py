@@ -53,12 +53,10 @@ class NumericInfos(MetaVectorWrapper):
             self.observation_space = batch_space(self.single_observation_space, self.num_envs)
 
     def reset(self, *, seed: Any = None, options: Any = None) -> tuple[Any, dict[str, Any]]:
-        """Resets the environments."""
         obs, infos = self.env.reset(seed=seed, options=options)
         return obs, _numeric(infos)
 
     def step_wait(self) -> tuple[Any, Any, Any, Any, dict[str, Any]]:
-        """Ends the step that `step_async` began."""
         obs, rewards, terminated, truncated, infos = super().step_wait()
         return obs, rewards, terminated, truncated, _numeric(infos)
 

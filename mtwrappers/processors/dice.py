@@ -38,9 +38,7 @@ class DiceSampleProcessor(SampleProcessor):
         log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 
     Raises:
-        ValueError: If a fraction is outside [0, 1], ``max_path_length`` is not positive, or there
-            is no return baseline that can be fitted as ``bootstrap_truncated`` needs it.
-        TypeError: If a baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither kind.
+        ValueError, TypeError: As in `SampleProcessor`; or if ``max_path_length`` is not positive.
     """
 
     def __init__(
@@ -71,11 +69,7 @@ class DiceSampleProcessor(SampleProcessor):
     def process_samples(  # type: ignore[override]
         self, paths: Sequence[Path], log: Log = False, log_prefix: str = ""
     ) -> DiceSamplesData:
-        """Makes the padded batch of one task's paths; see `SampleProcessor.process_samples`.
-
-        Raises:
-            ValueError: As there, or if a path is longer than ``max_path_length``.
-        """
+        """Makes the padded batch; as `SampleProcessor.process_samples`, for paths that fit."""
         data: DiceSamplesData = self._batches([self._steps(paths, "paths")], log, log_prefix)[0]
         return data
 
@@ -121,20 +115,7 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
 
     # Takes the paths of all tasks, as ProMP's does.
     def process_samples(  # type: ignore[override]
-        self,
-        paths_meta_batch: Mapping[Any, Sequence[Path]],
-        log: Log = False,
-        log_prefix: str = "",
+        self, paths_meta_batch: Mapping[Any, Sequence[Path]], log: Log = False, log_prefix: str = ""
     ) -> list[DiceMetaSamplesData]:
-        """Makes the padded batches, in the order of the tasks.
-
-        Args:
-            paths_meta_batch: The paths of each task, by its index.
-            log: As in `SampleProcessor.process_samples`, over the paths of all tasks.
-            log_prefix: Put before every key.
-
-        Raises:
-            ValueError: As in `DiceSampleProcessor.process_samples`, or if there are no tasks; the
-                message names the task.
-        """
+        """Makes the padded batches; see `MetaSampleProcessor.process_samples`."""
         return self._meta_batches(paths_meta_batch, log, log_prefix)

@@ -163,16 +163,13 @@ class MetaSampleProcessor(SampleProcessor):
 
     # Takes the paths of all tasks, as ProMP's does.
     def process_samples(  # type: ignore[override]
-        self,
-        paths_meta_batch: Mapping[Any, Sequence[Path]],
-        log: Log = False,
-        log_prefix: str = "",
+        self, paths_meta_batch: Mapping[Any, Sequence[Path]], log: Log = False, log_prefix: str = ""
     ) -> list[MetaSamplesData]:
-        """Makes the batches, in the order of the tasks.
+        """Makes the batches, in the order of the tasks, and logs over the paths of all.
 
         Args:
             paths_meta_batch: The paths of each task, by its index.
-            log: As in `SampleProcessor.process_samples`, over the paths of all tasks.
+            log: As in `SampleProcessor.process_samples`.
             log_prefix: Put before every key.
 
         Raises:

@@ -90,11 +90,9 @@ class ConstructEnvsSampler(TaskSampler):
 
     @property
     def n_tasks(self) -> int:
-        """How many constructors there are."""
         return len(self._updates)
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
-        """Draws updates that construct new environments."""
         indices = _draw(positive(n_tasks, "n_tasks"), self.n_tasks, with_replacement, self._rng)
         return [self._updates[i] for i in indices]
 
@@ -119,7 +117,6 @@ class EnvPoolSampler(TaskSampler):
 
     @property
     def n_tasks(self) -> int:
-        """How many environments the pool holds."""
         return len(self._envs)
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
@@ -185,11 +182,9 @@ class SetTaskSampler(TaskSampler):
             self._env.reset(seed=seed)
 
     def get_state(self) -> dict[str, Any]:
-        """What the next `sample` follows from, for `save_checkpoint`."""
         return {**super().get_state(), "env": layers.get_state(self._env)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` of such a sampler returned."""
         super().set_state(state)
         layers.set_state(self._env, state["env"])
 
@@ -200,7 +195,6 @@ class SetTaskSampler(TaskSampler):
         return int(self._env.get_wrapper_attr("num_tasks")) if has else None
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
-        """Draws updates that set tasks."""
         n = positive(n_tasks, "n_tasks")
         sample: Any = self._env.get_wrapper_attr("sample_tasks")
         available = self.n_tasks

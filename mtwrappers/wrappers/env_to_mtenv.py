@@ -145,7 +145,6 @@ class EnvToMTEnv(TaskListMTEnv):
         return self._space.sample()
 
     def close(self) -> None:
-        """Closes the environment."""
         self.env.close()
 
     def _task_of(self, task_state: Any) -> Any:

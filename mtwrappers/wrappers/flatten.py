@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mtwrappers.spaces import append_box, append_onehot, require_flat_box
 
 
-class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
     """An `MTEnv` whose observation is one array: ``env_obs``, then ``task_obs``.
 
     A `Discrete` ``task_obs`` becomes a one-hot, a 1-D Box is appended as it is. The numbers are
@@ -33,9 +33,7 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
     _first: int | None = None
 
     def __init__(
-        self,
-        env: gymnasium.Env[Any, Any],
-        task_encoding: Literal["onehot", "none"] = "onehot",
+        self, env: gymnasium.Env[Any, Any], task_encoding: Literal["onehot", "none"] = "onehot"
     ) -> None:
         RecordConstructorArgs.__init__(self, task_encoding=task_encoding)
         super().__init__(env)
@@ -66,19 +64,7 @@ class FlattenMTEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
             raise TypeError(f"the space of task_obs must be Discrete or a 1-D Box, got {task}")
         self._zeros = np.zeros_like(self.observation_space.low)
 
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Resets the environment; the options are those of `MTEnv.reset`."""
-        obs, info = self.env.reset(seed=seed, options=options)
-        return self._flatten(obs), info
-
-    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
-        """Steps the environment."""
-        obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._flatten(obs), reward, terminated, truncated, info
-
-    def _flatten(self, obs: dict[str, Any]) -> NDArray[Any]:
+    def observation(self, obs: dict[str, Any]) -> NDArray[Any]:
         if not self._shows_task:
             env_obs: NDArray[Any] = obs["env_obs"]
             return env_obs

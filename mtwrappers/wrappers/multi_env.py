@@ -129,7 +129,6 @@ class MultiEnvWrapper(TaskListMTEnv):
         return {"env_obs": env_obs, "task_obs": self._task_obs}
 
     def close(self) -> None:
-        """Closes every environment that was built."""
         with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
             for env in self._envs.values():
                 stack.callback(env.close)

@@ -62,12 +62,10 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Resets the environment and normalizes its observation."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self._normalize(obs, info), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
-        """Steps the environment and normalizes its observation."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._normalize(obs, info), reward, terminated, truncated, info
 
@@ -93,18 +91,10 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     The task of an episode is its ``infos["task_id"]``, or the index of the task group where infos
     do not have it.
 
-    Args:
-        env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
-            1-D Box observations; a batch has the shape ``(N, O)``.
-        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
-            number of task groups.
-        num_leading: How many entries to normalize, from the first on. By default those of the
-            environment below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
-        epsilon: Added to the variance, which keeps the division away from zero.
-
-    Raises:
-        TypeError: If ``env`` is another environment, or its observations are of another kind.
-        ValueError: If a number is out of range; on a reset, if ``task_id`` is no task.
+    The arguments are those of the single form, but that ``env`` is one of our vector environments,
+    or a `MetaVectorWrapper` of one, with observations ``(N, O)``, and ``num_tasks`` the number of
+    task groups where the environments do not say it. A ``task_id`` that is no task is refused by
+    the reset.
     """
 
     def __init__(
@@ -126,14 +116,12 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Resets the environments and normalizes their observations."""
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         self._take_tasks(infos, rows)
         return self._normalize(obs, rows), infos
 
     def step_wait(self) -> StepResult:
-        """Ends a step and normalizes the observations."""
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         self._take_tasks(infos, self._due)
         over = self._note_ends(terminated | truncated)
@@ -162,10 +150,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 def _normalized_space(
     space: Space[Any], own: Space[Any] | None, num_leading: int | None
 ) -> tuple[Box, int]:
-    """The space without bounds on its leading entries, and how many of these there are.
-
-    ``own`` is what the environment says that its own observations are, if anything.
-    """
+    """The space without bounds on its leading entries, and their number: by default ``own``'s."""
     box = require_floating_box(space, "normalized")
     size = box.shape[0]
     if num_leading is not None:

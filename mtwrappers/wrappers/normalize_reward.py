@@ -65,13 +65,11 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Resets the environment and begins a return."""
         obs, info = self.env.reset(seed=seed, options=options)
         self._return = 0.0
         return obs, {**info, "raw_reward": 0.0}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Steps the environment and scales its reward."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
         moments = self._moments(info)
@@ -93,16 +91,9 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     have it. ``infos["raw_reward"]``, shape ``(N,)`` float64, is the environments' own reward, and
     SAME_STEP's ``final_info`` has it too.
 
-    Args:
-        env: One of our vector environments, or a `MetaVectorWrapper` of one.
-        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
-            number of task groups.
-        gamma: The discount.
-        epsilon: Added to the variance, which keeps the division away from zero.
-
-    Raises:
-        TypeError: If ``env`` is another environment.
-        ValueError: If a number is out of range; on a reset, if ``task_id`` is no task.
+    The arguments are those of the single form, but that ``env`` is one of our vector environments,
+    or a `MetaVectorWrapper` of one, and ``num_tasks`` the number of task groups where the
+    environments do not say it. A ``task_id`` that is no task is refused by the reset.
 
     >>> import gymnasium
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
@@ -130,7 +121,6 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Resets the environments and begins their returns."""
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         self._take_tasks(infos, rows)
@@ -138,7 +128,6 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         return obs, {**infos, "raw_reward": np.zeros(self.num_envs), "_raw_reward": rows}
 
     def step_wait(self) -> StepResult:
-        """Ends a step and scales its rewards."""
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         self._take_tasks(infos, self._due)
         self._returns = self._returns * self._gamma + rewards

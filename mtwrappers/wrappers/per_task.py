@@ -63,13 +63,12 @@ class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
         moments = self._statistics.moments
         task: Any = info.get("task_id", 0 if len(moments) == 1 else None)
         if task is None or not 0 <= task < len(moments):
-            found = "no task_id" if task is None else f"task_id {task!r}"
             raise ValueError(
-                f"expected info['task_id'] in [0, {len(moments) - 1}], got an info with {found}; pass "
-                "num_tasks= for more tasks, and add a TaskNameWrapper where an environment does "
-                "not say which task it plays"
+                f"expected info['task_id'] in [0, {len(moments) - 1}], got an info with task_id "
+                f"{task!r}; pass num_tasks= for more tasks, and add a TaskNameWrapper where an "
+                "environment does not say which task it plays"
             )
-        return moments[task]
+        return moments[int(task)]
 
 
 class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
@@ -115,16 +114,9 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         self._one_each = np.array_equal(tasks, np.arange(self._statistics.num_tasks))
 
     def get_state(self) -> dict[str, Any]:
-        """The statistics of every task, and of each environment what its episode goes on with."""
         return {**super().get_state(), "episodes": self._episodes()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned, here or in the other form of this wrapper.
-
-        Raises:
-            TypeError: If it is no dict.
-            ValueError: If it is of other tasks, of another size, or of something else.
-        """
         super().set_state(state)
         if "episodes" in state:
             self._set_episodes(state["episodes"])

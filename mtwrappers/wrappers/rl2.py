@@ -82,7 +82,6 @@ class RL2Observation(
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Resets the environment, and begins a trial where the task is another."""
         obs, info = self.env.reset(seed=seed, options=options)
         task = info.get("task_id")
         if self._reader is not None:
@@ -91,7 +90,6 @@ class RL2Observation(
         return self._memory.append(obs, 0), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
-        """Steps the environment and appends what was done."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         memory = self._memory
         memory.record(0, memory.code.encode(action), reward, terminated or truncated)
@@ -114,16 +112,8 @@ class VectorRL2Observation(EpisodeVectorWrapper):
     ended the episode; the observation that begins the next one has the same numbers if the trial
     goes on, and zeros if not.
 
-    Args:
-        env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
-            1-D Box observations; a batch has the shape ``(N, O)``.
-        reward_divisor: The appended rewards are the environments' divided by this.
-        across_episodes: Whether the appended numbers stay after a reset on the same task. If not,
-            every episode begins with zeros.
-
-    Raises:
-        TypeError: If ``env``, its observations or its actions are of another kind.
-        ValueError: If ``reward_divisor`` is not above zero.
+    The arguments are those of the single form, but that ``env`` is one of our vector environments,
+    or a `MetaVectorWrapper` of one, with observations ``(N, O)``.
     """
 
     def __init__(
@@ -149,7 +139,6 @@ class VectorRL2Observation(EpisodeVectorWrapper):
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Resets the environments, and begins trials where tasks are others."""
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         seeds = [seed] * self.num_envs if np.ndim(seed) == 0 else seed
@@ -159,13 +148,11 @@ class VectorRL2Observation(EpisodeVectorWrapper):
         return self._memory.append(obs), infos
 
     def step_async(self, actions: Any) -> None:
-        """Begins a step."""
         self._inner.step_async(actions)
         # Now: the caller may change the array before the step ends.
         self._encoded = self._memory.code.encode(actions)
 
     def step_wait(self) -> StepResult:
-        """Ends a step and appends what was done."""
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         began, played = self._due, self._played()
         over = terminated | truncated

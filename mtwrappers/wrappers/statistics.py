@@ -25,7 +25,8 @@ class Moments:
     def __init__(self, shape: tuple[int, ...], epsilon: float) -> None:
         self.shape = shape
         self.mean: Any = np.zeros(shape) if shape else 0.0
-        self.m2, self.count = self.mean + PRIOR_COUNT, self.mean + PRIOR_COUNT
+        self.m2: Any = self.mean + PRIOR_COUNT
+        self.count: Any = self.mean + PRIOR_COUNT
         self._one, self._epsilon = self.mean + 1.0, self.mean + epsilon
         self._sqrt: Any = np.sqrt if shape else math.sqrt  # which is much faster on a float
 
@@ -48,7 +49,7 @@ class Moments:
 
         n = np.bincount(tasks, np.ones(len(tasks)), self.shape[0])
         n = n if x.ndim == 1 else n[:, None]
-        mean = sums(x) / np.maximum(n, 1.0)
+        mean: NDArray[Any] = sums(x) / np.maximum(n, 1.0)
         deviation = x - mean.take(tasks, axis=0)
         # Where n is zero nothing changes.
         delta = (mean - self.mean) * n

@@ -42,11 +42,9 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
-        """Resets the environment."""
         obs, info = self.env.reset(seed=seed, options=options)
         return obs, {**info, **self._added}
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Steps the environment."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         return obs, reward, terminated, truncated, {**info, **self._added}

@@ -64,12 +64,10 @@ class TaskOnehotWrapper(
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Resets the environment."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self._append(obs), {**info, "task_id": self._task_index}
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
-        """Steps the environment."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         info = {**info, "task_id": self._task_index}
         return self._append(obs), reward, terminated, truncated, info

@@ -39,7 +39,6 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
         self._key = key
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
-        """Steps the environment."""
         obs, reward, terminated, truncated, info = self.env.step(action)
         try:
             success = info[self._key]

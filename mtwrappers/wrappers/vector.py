@@ -74,16 +74,13 @@ class MetaVectorWrapper(_Base):
         return self._inner.envs_per_task
 
     def step(self, actions: Any) -> StepResult:
-        """Steps every environment."""
         self.step_async(actions)
         return self.step_wait()
 
     def step_async(self, actions: Any) -> None:
-        """Begins a step."""
         self._inner.step_async(actions)
 
     def step_wait(self) -> StepResult:
-        """Ends the step that `step_async` began."""
         return self._inner.step_wait()
 
     def set_tasks(self, tasks: Any) -> None:
@@ -91,15 +88,12 @@ class MetaVectorWrapper(_Base):
         self._inner.set_tasks(tasks)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Calls a method, or reads an attribute, of each environment."""
         return self._inner.call(name, *args, **kwargs)
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of each environment."""
         return self._inner.get_attr(name)
 
     def set_attr(self, name: str, values: Any) -> None:
-        """Sets an attribute of each environment."""
         self._inner.set_attr(name, values)
 
 

@@ -287,7 +287,7 @@ def test_the_number_of_tasks_and_their_names_are_the_environments():
 UNKNOWN_TASKS = [
     (TaskNameWrapper(CountingEnv(), task_id=1), None, r"in \[0, 0\].* with task_id 1; pass"),
     (TaskNameWrapper(CountingEnv(), task_id=-1), None, r"in \[0, 0\].* with task_id -1; pass"),
-    (CountingEnv(), 2, r"in \[0, 1\].* with no task_id; .*TaskNameWrapper"),
+    (CountingEnv(), 2, r"in \[0, 1\].* with task_id None; .*TaskNameWrapper"),
 ]
 
 
