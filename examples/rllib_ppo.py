@@ -6,7 +6,10 @@
 RLlib's env runners need a vector environment of exactly ``num_envs_per_env_runner`` environments in
 the autoreset mode NEXT_STEP; other sizes and modes are refused. Without ``gym_env_vectorize_mode``
 each environment moves between the ten classes, and any number of them will do. The module in front
-of the id registers it where RLlib makes the environment, which may be another process.
+of the id registers it where RLlib makes the environment, which is another process here.
+
+The lines marked "scale" are all that a cluster needs: where Ray is, how many env runners there are,
+and that one that dies is started again while training goes on with the others.
 
 What to expect of three iterations of 20 episodes: returns that differ between the classes by a
 factor of a hundred. The policy has learnt nothing yet; that takes hundreds of iterations.
@@ -26,6 +29,7 @@ def log_return(episode, metrics_logger, **_):
 
 def main() -> None:
     """Trains, and prints what RLlib reports of each iteration and of each class."""
+    # Scale: ray.init(address="auto") joins a running cluster.
     ray.init(num_cpus=2, include_dashboard=False, logging_level="error")
     config = (
         PPOConfig()
@@ -34,12 +38,13 @@ def main() -> None:
             env_config={"autoreset_mode": "NextStep", "max_episode_steps": EPISODE_STEPS},
         )
         .env_runners(
-            num_env_runners=0,
+            num_env_runners=2,  # scale: one CPU each
             num_envs_per_env_runner=10,
             gym_env_vectorize_mode="vector_entry_point",
             batch_mode="complete_episodes",
         )
         .training(train_batch_size_per_learner=20 * EPISODE_STEPS, num_epochs=2, minibatch_size=250)
+        .fault_tolerance(restart_failed_env_runners=True)  # scale
         .callbacks(on_episode_end=log_return)
         .debugging(seed=0, log_level="ERROR")
     )

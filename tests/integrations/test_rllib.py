@@ -1,6 +1,12 @@
-"""RLlib, on its new API stack, over registered ids."""
+"""RLlib, on its new API stack, over registered ids: in one process, and on a cluster."""
 
 from __future__ import annotations
+
+import os
+import signal
+import tempfile
+import time
+from pathlib import Path
 
 import gymnasium
 import numpy as np
@@ -9,7 +15,9 @@ import pytest
 from mtwrappers import MetaIterativeEnvExecutor
 from tests.fakes import counting_makers
 from tests.integrations.examples import run_example
+from tests.vector.processes import all_gone, children, needs_proc
 
+ray = pytest.importorskip("ray")
 PPOConfig = pytest.importorskip("ray.rllib.algorithms.ppo").PPOConfig
 Runner = pytest.importorskip("ray.rllib.env.single_agent_env_runner").SingleAgentEnvRunner
 
@@ -121,3 +129,129 @@ def test_the_example_trains_and_prints_the_return_of_each_class(tmp_path):
     returns = {name: float(value) for name, _, value in map(str.split, lines[-10:])}
     assert {"reach-v3", "window-close-v3"} < returns.keys()
     assert all(0 < value < 1000 for value in returns.values())
+
+
+@pytest.fixture(scope="module")
+def cluster():
+    """Ray with room for two env runners; none of its processes stays behind."""
+    before = children()
+    with tempfile.TemporaryDirectory(prefix="ray") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        patch.setattr("ray.tune.trainable.trainable.DEFAULT_STORAGE_PATH", f"{folder}/results")
+        ray.init(
+            "local",
+            num_cpus=2,
+            include_dashboard=False,
+            logging_level="error",
+            log_to_driver=False,
+            _temp_dir=f"{folder}/ray",  # short, because it holds sockets
+        )
+        started = children() - before
+        yield
+        ray.shutdown()
+        assert started
+        assert all_gone(started, 20)
+
+
+class Reports:
+    """What two env runners do, in files; the second is killed in the middle of a later episode."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def on_environment_created(self, *, env_runner, env, **_):
+        pids = {os.getpid(), *env.call(lambda env: os.getpid())}
+        self.write(f"pids-{env_runner.worker_index}", pids=sorted(pids))
+
+    def on_episode_step(self, *, env_runner, episode, **_):
+        in_the_middle = env_runner.worker_index == 2 and len(episode) == 7
+        if in_the_middle and self.read("episode-2") and not self.read("killed"):
+            self.write("killed", pids=self.read("pids-2")[0]["pids"])
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    def on_episode_end(self, *, env_runner, episode, **_):
+        self.write(
+            f"episode-{env_runner.worker_index}",
+            pid=os.getpid(),
+            observations=episode.get_observations(),
+            actions=episode.get_actions(),
+            cut=episode.is_truncated and not episode.is_terminated,
+        )
+
+    def write(self, name, **arrays):
+        path = self.folder / f"{name}-{time.monotonic_ns()}"
+        np.savez(path, **arrays)
+
+    def read(self, name):
+        """All reports of this name, in their order."""
+        return [dict(np.load(path)) for path in sorted(self.folder.glob(f"{name}-*"))]
+
+
+def moves(path):
+    """Whether the point is where its actions led; the next episode begins at (0, 0) again."""
+    steps = np.clip(path["actions"], -0.1, 0.1)
+    return np.allclose(path["observations"][1:], np.cumsum(steps, axis=0), atol=1e-6)
+
+
+def repeats(path):
+    """Whether each observation of Meta-World holds the one before it, its second half."""
+    observations = path["observations"]
+    return (observations[1:, 18:36] == observations[:-1, :18]).all()
+
+
+@needs_proc
+@pytest.mark.parametrize(
+    ("env", "num_envs", "env_config", "restart", "continues"),
+    [
+        (POINT, 4, {"workers": 2}, True, moves),
+        (POINT, 4, {}, False, moves),
+        (MT10, 10, {"num_goals": 5}, True, repeats),
+    ],
+)
+def test_training_goes_on_after_an_env_runner_is_killed(
+    cluster, tmp_path, env, num_envs, env_config, restart, continues
+):
+    reports, steps = Reports(tmp_path), 20
+    mode = {"autoreset_mode": "NextStep", "max_episode_steps": steps}
+    algorithm = (
+        PPOConfig()
+        .environment(env, env_config=mode | env_config, normalize_actions=False)
+        .env_runners(
+            num_env_runners=2,
+            num_envs_per_env_runner=num_envs,
+            gym_env_vectorize_mode=VECTOR,
+            batch_mode="complete_episodes",
+        )
+        .fault_tolerance(restart_failed_env_runners=restart, ignore_env_runner_failures=not restart)
+        .training(train_batch_size_per_learner=2 * num_envs * steps, num_epochs=1)
+        .callbacks(
+            on_environment_created=reports.on_environment_created,
+            on_episode_step=reports.on_episode_step,
+            on_episode_end=reports.on_episode_end,
+        )
+        .debugging(seed=0, log_level="ERROR")
+        .build_algo()
+    )
+    runners = algorithm.env_runner_group
+    healthy, deadline = [], time.monotonic() + 200
+    while not (1 in healthy and healthy[-2:] == [1 + restart] * 2):
+        assert time.monotonic() < deadline, healthy
+        result = algorithm.train()
+        played, learnt = result["env_runners"], result["learners"]["default_policy"]
+        assert (played["episode_len_min"], played["episode_len_max"]) == (steps, steps)
+        assert learnt["num_module_steps_trained"] >= 2 * num_envs * steps
+        healthy.append(runners.num_healthy_remote_env_runners())
+    assert runners.num_remote_worker_restarts() == restart
+    algorithm.stop()
+    episodes = [reports.read(f"episode-{runner}") for runner in (1, 2)]
+    assert all(len(path["observations"]) == steps + 1 for own in episodes for path in own)
+    assert all(path["cut"] and continues(path) for own in episodes for path in own)
+    (killed,) = reports.read("killed")
+    assert len({int(path["pid"]) for path in episodes[0]} - {*killed["pids"]}) == 1
+    assert len({int(path["pid"]) for path in episodes[1]} - {*killed["pids"]}) == restart
+    assert all_gone(killed["pids"])
+    pids = [
+        pid for runner in (1, 2) for own in reports.read(f"pids-{runner}") for pid in own["pids"]
+    ]
+    assert len(pids) == (2 + restart) * (1 + env_config.get("workers", 0))
+    assert all_gone(pids, 20)
