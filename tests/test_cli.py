@@ -78,6 +78,63 @@ def test_list_shows_every_id_whole_with_its_sizes_in_a_file_too(capsys, monkeypa
     assert rows["mtwrappers/MultiEnv-v0"] == multi
 
 
+@pytest.mark.parametrize(
+    ("columns", "left_out"),
+    [(79, ()), (78, ("action",)), (67, ("action",)), (60, ("action", "observation"))],
+)
+def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
+    columns, left_out, capsys, monkeypatch
+):
+    monkeypatch.setenv("COLUMNS", str(columns))
+    assert main(["list"]) == 0
+    head, *lines = capsys.readouterr().out.splitlines()
+    every = ["id", "tasks", "goals", "observation", "action", "encoding", "envs"]
+    assert head.split() == [name for name in every if name not in left_out]
+    assert max(map(len, [head, *lines])) <= columns
+    explained = {note.split(":")[0] for line in lines[-2:] for note in line.split("; ")}
+    assert explained == {"goals", "encoding", "envs"} <= set(head.split())
+
+
+# Help.
+
+
+def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "80")
+    commands = {"list": 2, "rollout": 5, "verify-fast": 2}
+    for command in ([], *([name] for name in commands)):
+        with pytest.raises(SystemExit, match=r"^0$"):
+            main([*command, "--help"])
+        said = capsys.readouterr().out
+        assert max(map(len, said.splitlines())) <= 80
+        examples = said.partition("examples:\n")[2].splitlines()
+        assert len(examples) == commands.get("".join(command), 3)
+        for example in examples:
+            words = re.split(r" {2}| \|", example.strip())[0].split()
+            assert words[0] == "mtwrappers"
+            # Another, wrong word is all that parsing finds.
+            with pytest.raises(SystemExit):
+                main([*words[1:], "--wrong"])
+            if "--help" not in words:
+                assert "unrecognized arguments: --wrong" in capsys.readouterr().err
+            capsys.readouterr()
+
+
+def test_the_version_is_that_of_the_package(capsys):
+    with pytest.raises(SystemExit, match=r"^0$"):
+        main(["--version"])
+    assert capsys.readouterr().out == f"mtwrappers {version('mtwrappers')}\n"
+
+
+def test_what_parsing_refuses_names_the_help_of_its_command(capsys):
+    for arguments, command in (
+        ([], "mtwrappers"),
+        (["rollout", "--episodes", "0"], "mtwrappers rollout"),
+    ):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(arguments)
+        assert capsys.readouterr().err.endswith(f"; see {command} --help\n")
+
+
 # rollout
 
 
@@ -103,8 +160,9 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
 
     said = capsys.readouterr().out
     mean, low, high = row["mean_return"], *row["intervals"]["return"]
-    assert re.search(rf"push-v3 +2 +1\.00 +1\.00 +{mean:.0f} +500\.0\n", said)
-    assert re.search(rf"\n +0\.34-1\.00 +0\.34-1\.00 +{low:.0f} to {high:.0f}\n", said)
+    rate = r"1\.00 0\.34-1\.00"
+    interval = f"{low:.0f} to {high:.0f}"
+    assert re.search(rf"push-v3 +2 +{rate} +{rate} +{mean:.0f} {interval} +500\.0\n", said)
     assert low == min(row["returns"])
     assert high == max(row["returns"])
     assert "1,000 steps in" in said
@@ -233,7 +291,7 @@ def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
         ),
         (
             ["rollout", "MT1", "--task", "reach-v3", "--task", "push-v3"],
-            "MT1 has one task, got 2",
+            "MT1 has one task, got 2; several classes are in MT10, MT50",
         ),
         (["rollout"], "the following arguments are required: benchmark, or --resume DIR"),
         (["rollout", "MT1", "--seed", str(2**32 - 1)], "[0, 2**32 - 2], got 4294967295"),
@@ -262,6 +320,7 @@ def test_a_directory_that_cannot_be_written_is_one_line(capsys, tmp_path):
             main(["rollout", "MT1", "--out", str(out)])
         said = capsys.readouterr().err
         assert said.startswith(f"mtwrappers: error: cannot write to {out}: ")
+        assert said.endswith("; choose another directory with --out DIR\n")
         assert said.count("\n") == 1
 
 
@@ -297,7 +356,7 @@ def test_an_interrupted_rollout_writes_the_episodes_that_were_finished(
     said = capsys.readouterr().out
     if n == 0:
         assert list(tmp_path.iterdir()) == []
-        assert "Interrupted before an episode was finished; nothing was written." in said
+        assert "Interrupted before an episode was finished; nothing was written. Run" in said
         return
     results = json.loads((tmp_path / "results.json").read_text())
     assert (results["interrupted"], results["steps"]) == (True, 80)
@@ -483,7 +542,8 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
     assert played == 2
     capsys.readouterr()
     assert resume(out, "--policy", "random") == (results, 0)
-    assert capsys.readouterr().out == f"The rollout into {out} is complete.\n"
+    said = capsys.readouterr().out
+    assert said == f"The rollout into {out} is complete: see {out / 'results.json'}.\n"
 
 
 @pytest.fixture

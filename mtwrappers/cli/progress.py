@@ -20,6 +20,7 @@ from mtwrappers.evaluation.plan import Slot
 
 NAME = "progress.jsonl"
 FORMAT = "mtwrappers.rollout/1"
+START = "start one with: mtwrappers rollout MT10 --out DIR"
 # Whatever takes part in an episode's numbers.
 PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
 
@@ -61,15 +62,18 @@ class Progress(Observer):
         try:
             header, *lines = [*_whole_lines(path.read_bytes())] or [{}]
         except OSError as exc:
-            raise UsageError(f"no rollout to resume: {path}: {exc.strerror}") from None
+            raise UsageError(f"no rollout to resume: {path}: {exc.strerror}; {START}") from None
         if header.get("format") != FORMAT:
             raise UsageError(
                 f"no rollout to resume: {path} must begin with a line of the format {FORMAT!r}, "
-                f"got {header.get('format')!r}"
+                f"got {header.get('format')!r}; {START}"
             )
         then, now = header["versions"], _versions()
         if changed := [f"{n} {then.get(n)}, not {now[n]}" for n in now if then.get(n) != now[n]]:
-            raise UsageError(f"the rollout into {directory} was begun with {'; '.join(changed)}")
+            raise UsageError(
+                f"the rollout into {directory} was begun with {', '.join(changed)}; install what "
+                f"it was begun with, or start again without --resume"
+            )
         episodes = [Episode(**line["episode"]) for line in lines]
         seconds = lines[-1]["seconds"] if lines else 0.0
         return cls(directory, header["settings"], episodes, seconds)
@@ -91,7 +95,10 @@ class Progress(Observer):
             os.replace(fresh, path)
             self._started = True
         except OSError as exc:
-            raise UsageError(f"cannot write to {self.directory}: {exc.strerror}") from None
+            raise UsageError(
+                f"cannot write to {self.directory}: {exc.strerror}; make room, or choose another "
+                "directory with --out DIR"
+            ) from None
         return self
 
     def __exit__(self, *exc: object) -> None:

@@ -25,7 +25,10 @@ DEFAULTS: dict[str, Any] = {
 def begun(args: argparse.Namespace) -> Progress:
     """The progress of a new rollout: none."""
     if args.benchmark is None:
-        raise UsageError("the following arguments are required: benchmark, or --resume DIR")
+        raise UsageError(
+            "the following arguments are required: benchmark, or --resume DIR; such as: mtwrappers "
+            "rollout MT10"
+        )
     given = {name: getattr(args, name) for name in DEFAULTS}
     settings = {name: DEFAULTS[name] if given[name] is None else given[name] for name in DEFAULTS}
     return Progress(args.out or Path("results"), settings)
@@ -39,16 +42,22 @@ def resumed(args: argparse.Namespace) -> Progress | None:
     """
     directory = args.resume
     if args.video:
-        raise UsageError("--video films a rollout from its start, --resume plays what is left")
+        raise UsageError(
+            "--video films a rollout from its start, --resume plays what is left; leave one out"
+        )
     if args.out is not None and args.out.resolve() != directory.resolve():
-        raise UsageError(f"--resume {directory} writes into that directory, got --out {args.out}")
+        raise UsageError(
+            f"--resume {directory} writes into that directory, got --out {args.out}; "
+            "leave --out away"
+        )
     complete = None if (directory / NAME).exists() else _settings_of_results(directory)
     progress = None if complete else Progress.load(directory)
     for name, value in (progress.settings if progress else complete or {}).items():
         given = getattr(args, name)
         if given is not None and given != value:
             raise UsageError(
-                f"the rollout into {directory} was begun with {name} {value!r}, got {given!r}"
+                f"the rollout into {directory} was begun with {name} {value!r}, got {given!r}; "
+                "leave it out, or start a rollout of its own with another --out"
             )
     return progress
 

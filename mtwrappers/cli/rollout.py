@@ -15,7 +15,7 @@ import gymnasium
 
 from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
-from mtwrappers.cli.files import results_of, write_files
+from mtwrappers.cli.files import RESULTS, results_of, write_files
 from mtwrappers.cli.observers import Finished, Interruption, ScriptedPolicy, Videos
 from mtwrappers.cli.progress import cannot_write, how_to_resume
 from mtwrappers.cli.resume import begun, resumed
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     kept = begun(args) if args.resume is None else resumed(args)
     if kept is None:
-        print(f"The rollout into {args.resume} is complete.")
+        print(f"The rollout into {args.resume} is complete: see {args.resume / RESULTS}.")
         return 0
     vars(args).update(kept.settings, out=kept.directory)
     env_id, kwargs = _environments(args)
@@ -40,7 +40,9 @@ def run(args: argparse.Namespace) -> int:
         with tempfile.TemporaryFile(dir=args.out):
             pass
     except OSError as exc:
-        raise UsageError(f"cannot write to {args.out}: {exc.strerror}") from None
+        raise UsageError(
+            f"cannot write to {args.out}: {exc.strerror}; choose another directory with --out DIR"
+        ) from None
     console = import_extra("rich.console", "cli").Console()
     import_extra("matplotlib.figure", "cli")
     films = args.video and _prepare_video(console)
@@ -56,6 +58,10 @@ def run(args: argparse.Namespace) -> int:
         )
     interrupted, videos = False, None
     start = time.perf_counter()
+    workers = f"{kwargs['workers']} worker{'s' * (kwargs['workers'] > 1)}"
+    console.print(
+        f"Playing {args.benchmark} on {workers}: {args.episodes} episodes per class into {args.out}"
+    )
     with progress(console) as shown:
         finished = Finished(shown, kept.episodes)
         try:
@@ -85,7 +91,10 @@ def run(args: argparse.Namespace) -> int:
     if interrupted and not finished.own:
         if not kept.episodes:
             kept.remove()
-        console.print("Interrupted before an episode was finished; nothing was written.")
+        console.print(
+            "Interrupted before an episode was finished; nothing was written. Run the "
+            "command again to start anew."
+        )
         return 130
     result = EvaluationResult(finished.episodes, args.seed)
     settings = {
@@ -132,7 +141,9 @@ def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     if name in ("MT1", "ML1"):
         choices, num_classes = sorted(all_classes()), 1
         if len(args.task) > 1:
-            raise UsageError(f"{name} has one task, got {len(args.task)}")
+            raise UsageError(
+                f"{name} has one task, got {len(args.task)}; several classes are in MT10, MT50, ..."
+            )
     else:
         made = make_benchmark(name, seed=args.seed)
         choices = list(made.test_classes if kind == "test" else made.train_classes)

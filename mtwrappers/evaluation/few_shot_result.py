@@ -51,7 +51,7 @@ class FewShotResult(StoredResult):
             (f"{what[i]}, episode {i + 1}", len(step.episodes), step.overall["mean"])
             for i, step in enumerate(self.by_episode)
         ]
-        steps = table("mean over tasks", rows)
+        steps = table("mean over tasks", rows, self.evaluation.confidence)
         return "\n".join(["after adaptation:", str(self.evaluation), "", *steps])
 
     def to_dict(self) -> dict[str, Any]:

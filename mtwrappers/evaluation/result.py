@@ -97,11 +97,10 @@ class EvaluationResult(StoredResult):
     >>> from mtwrappers.evaluation import Episode
     >>> result = EvaluationResult([Episode("reach", i, 2.0 * i, 5, i > 0, False) for i in range(4)])
     >>> print(result)
-    task   n       once      final      return  length
-    reach  4       0.75       0.00         3.0     5.0
-              0.30-0.95  0.00-0.49  1.0 to 5.0
+    task   n  once       95%  final       95%  return        95%  steps
+    reach  4  0.75 0.30-0.95   0.00 0.00-0.49     3.0 1.0 to 5.0    5.0
     once, final: success rates at any and at the last step
-    below: 95% intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
+    95%: intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
     """
 
     FORMAT = "mtwrappers.EvaluationResult/2"
@@ -184,11 +183,12 @@ class EvaluationResult(StoredResult):
         if len(self.tasks) > 1:
             n = len(self.episodes)
             rows += [None, *((k.replace("_", " "), n, found) for k, found in self.overall.items())]
-        lines, kinds = table("task", rows), f"bootstrap, {self.resamples} resamples"
+        lines = table("task", rows, self.confidence)
+        kinds = f"bootstrap, {self.resamples} resamples"
         if self.has_success:
             lines.append("once, final: success rates at any and at the last step")
             kinds = f"Wilson for rates, {kinds}"
-        lines.append(f"below: {self.confidence:.0%} intervals over {self.unit} ({kinds})")
+        lines.append(f"{self.confidence:.0%}: intervals over {self.unit} ({kinds})")
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

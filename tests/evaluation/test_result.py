@@ -62,31 +62,46 @@ def test_the_episodes_of_a_trial_are_one_value():
 def test_the_table():
     lines = str(EvaluationResult(episodes("a", [2, 2], [True, True]))).splitlines()
     assert lines == [
-        "task  n       once      final      return  length",
-        "a     2       1.00       0.00         2.0    10.5",
-        "         0.34-1.00  0.00-0.66  2.0 to 2.0",
+        "task  n  once       95%  final       95%  return        95%  steps",
+        "a     2  1.00 0.34-1.00   0.00 0.00-0.66     2.0 2.0 to 2.0   10.5",
         "once, final: success rates at any and at the last step",
-        "below: 95% intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)",
+        "95%: intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)",
     ]
     # One episode has an interval of its success alone.
-    one = str(EvaluationResult(episodes("a", [2], [True]))).splitlines()[1:3]
-    assert one[0].split() == ["a", "1", "1.00", "0.00", "2.0", "10.0"]
-    assert one[1].split() == ["0.21-1.00", "0.00-0.79"]
+    one = str(EvaluationResult(episodes("a", [2], [True]))).splitlines()[:2]
+    assert one == [
+        "task  n  once       95%  final       95%  return  steps",
+        "a     1  1.00 0.21-1.00   0.00 0.00-0.79     2.0   10.0",
+    ]
     several = str(result(confidence=0.9)).splitlines()
-    assert [line.split()[:2] for line in several[1:4:2]] == [["reach-v3", "4"], ["push-v3", "4"]]
-    assert set(several[5]) == {"-"}
-    assert several[6].startswith("mean                8       0.38       0.00          14.0")
-    assert several[8].startswith("interquartile mean  8       0.38")
-    assert several[11].startswith("below: 90% intervals")
+    assert [line.split()[:2] for line in several[1:3]] == [["reach-v3", "4"], ["push-v3", "4"]]
+    assert several[3] == "-" * len(several[0])
+    assert several[4].startswith("mean                8  0.38 0.18-")
+    assert several[5].startswith("interquartile mean  8  0.38 0.18-")
+    assert several[7].startswith("90%: intervals")
 
 
-def test_the_table_fits_80_columns_with_the_longest_names_and_large_returns():
-    name, n = "button-press-topdown-wall-v3", 100
+@pytest.mark.parametrize(
+    ("name", "n", "shown"),
+    [
+        ("reach-v3", 10, 2),
+        ("button-press-topdown-wall-v3", 49, 2),
+        ("button-press-topdown-wall-v3", 500, 1),
+        ("x" * 60, 10, 0),
+    ],
+)
+def test_the_table_leaves_out_intervals_that_do_not_fit_80_columns(name, n, shown):
     several = [
         *episodes(name, [-4321.0 + i for i in range(n)], [True] * n),
-        *episodes("b", [-123.0 + i for i in range(n)], [False] * n),
+        *episodes("b", [-1234.0 + i for i in range(n)], [False] * n),
     ]
-    assert max(map(len, str(EvaluationResult(several)).splitlines())) <= 80
+    lines = str(EvaluationResult(several)).splitlines()
+    assert max(map(len, lines)) <= 80 or shown == 0
+    heads = ["task", "n", "once", "95%", "final", "95%", "return", "95%", "steps"]
+    for i in (7, 5, 3)[: 3 - shown]:
+        del heads[i]
+    assert lines[0].split() == heads
+    assert [len(line) for line in lines[:6]] == [len(lines[0])] * 6
 
 
 def test_a_file_brings_everything_back(tmp_path):
