@@ -1,12 +1,10 @@
-import random
 from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Dict, Discrete
 
 from mtwrappers import MTEnv, SeedNotSetError, seeding
-from tests.fakes import CountingMTEnv, check_env_warnings, equal, play, run_python
+from tests.fakes import CountingMTEnv, equal, run_python
 
 NO_TASK_SEED = r"the task seed is not set: call seed_task\(s\) or reset\(seed=s\) first"
 NO_ENV_SEED = r"the environment seed is not set: call seed\(s\) or reset\(seed=s\) first"
@@ -24,14 +22,6 @@ def tasks_drawn(env, n=20):
 # Observations.
 
 
-def test_the_spaces_are_those_of_the_environment_and_of_the_task(env):
-    expected = {"env_obs": Box(0, 1000, (2,), np.float64), "task_obs": Discrete(3)}
-    assert env.observation_space == Dict(expected)
-    assert env.env_observation_space == expected["env_obs"]
-    assert env.task_observation_space == expected["task_obs"]
-    assert env.action_space == Discrete(2)
-
-
 def test_an_observation_holds_what_the_environment_and_the_task_show(env):
     obs, info = env.reset(seed=0, options={"task_state": 1})
     assert (obs["env_obs"][0], obs["task_obs"], info) == (0, 1, {"goal": 1})
@@ -39,10 +29,6 @@ def test_an_observation_holds_what_the_environment_and_the_task_show(env):
     assert equal(step[0], {"env_obs": np.array([1.0, 0.0]), "task_obs": 1})
     assert step[1:] == (1.0, False, False, {"goal": 1})
     assert env.step(0)[2] is True
-
-
-def test_gymnasium_has_nothing_to_say_about_it(env):
-    assert check_env_warnings(env, skip_render_check=True) == []
 
 
 # The protocol.
@@ -154,21 +140,6 @@ def test_a_seed_that_is_none_is_refused_and_changes_nothing(env, method):
     assert tasks_drawn(env) == expected
 
 
-def test_a_seed_determines_the_episode_and_the_tasks_whatever_the_global_random_state(env):
-    runs = []
-    for seed in (5, 5, 6):
-        random.seed(len(runs))
-        np.random.seed(len(runs))
-        before = random.getstate(), np.random.get_state(legacy=False)
-        episode = play(env, [0, 1], seed=seed, options={"resample_task": True})
-        runs.append((episode, tasks_drawn(env)))
-        env.seed()
-        env.seed_task()
-        assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
-    assert equal(runs[0], runs[1])
-    assert not equal(runs[0], runs[2])
-
-
 # Options.
 
 
@@ -199,10 +170,3 @@ def test_options_that_are_refused_leave_the_task(env, options, message):
     with pytest.raises(ValueError, match=message):
         env.reset(options=options)
     assert env.get_task_state() == 2
-
-
-@pytest.mark.parametrize("options", [{"task_state": 1}, {"resample_task": False, "x": [1]}])
-def test_options_are_never_changed(env, options):
-    before = {**options}
-    env.reset(seed=0, options=options)
-    assert options == before

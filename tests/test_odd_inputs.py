@@ -103,31 +103,22 @@ MultiEnvWrapper([]) -> ValueError: funcs_to_make_envs must hold at least one con
 MultiEnvWrapper(CountingEnv) -> TypeError: funcs_to_make_envs must be a list ..., got <class
 MultiEnvWrapper("ab") -> TypeError: funcs_to_make_envs must be a list ..., got 'ab'
 MultiEnvWrapper([CountingEnv, CountingEnv()]) -> TypeError: the constructor of task 1 must ...got <
-MultiEnvWrapper([lambda: None]) -> TypeError: the constructor of task 0 must return a ...got None
 multi("0") -> ValueError: initial_task_state must be an integer in [0, 1], got '0'
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
 multi(task_names="ab") -> TypeError: task_names must be a list of at least one name, got 'ab'
 multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
-multi(select="best") -> ValueError: select must be one of ['least_success', ...] or ...got 'best'
 multi(unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 multi(env_observation_space=3) -> TypeError: Dict space element is not ... key='env_obs', space=3
 multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be True or ...got 'no'
-do(multi(select=lambda *_: 9), "seed_task(0)", "reset_task_state()") -> ValueError: the ...got 9
 multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
-multi().set_task_state(5) -> ValueError: task state must be an integer in [0, 1], got 5
-multi().sample_task_state() -> SeedNotSetError: the task seed is not set: call seed_task(s)
-multi().seed_task(-1) -> ValueError: a seed must be zero or greater, got -1
 multi().reset(options="task_state") -> TypeError: options of reset must be a dict, got 'task_state'
-multi().reset(options={"task_state": 1, "resample_task": True}) -> ValueError: options must hold tas
 multi().set_state(None) -> TypeError: a state must be a dict, got None
-multi().set_state({}) -> ValueError: expected the state of an environment on the ...got one on None
 EnvToMTEnv(None, [1]) -> TypeError: env must be a gymnasium.Env, got None
 EnvToMTEnv(CountingEnv(), [1]) -> TypeError: <CountingEnv instance> has no set_task(task); pass set_
 goals(3) -> TypeError: tasks must be a list of at least one task, got 3
 goals(["x"]) -> ValueError: a task must be {'goal': (x, y)}, got 'x'
 goals([{"goal": (1, 0)}], 3) -> TypeError: set_task must be callable, got 3
 goals([{"goal": (1, 0)}], task_obs=3) -> ValueError: task_obs and ...got only one
-goals(Discrete(2), task_names=["a"]) -> ValueError: task_names and select are for a ...got a space
 TaskOnehotWrapper(CountingEnv(), 3, 3) -> ValueError: task_index must be an integer in [0, 2], got 3
 TaskOnehotWrapper(CountingEnv(), "a", 3) -> ValueError: task_index must be an integer in ...got 'a'
 TaskOnehotWrapper(CountingEnv(), 0, 0) -> ValueError: n_total_tasks must be a positive ...got 0
@@ -141,21 +132,23 @@ NormalizeRewardPerTask(CountingEnv(), 0) -> ValueError: num_tasks must be a posi
 NormalizeRewardPerTask(CountingEnv(), gamma=2) -> ValueError: gamma must be in [0, 1], got 2
 NormalizeRewardPerTask(CountingEnv(), epsilon=NAN) -> ValueError: epsilon must be above ...got nan
 NormalizeRewardPerTask(CountingEnv()).set_state(None) -> TypeError: a state must be a dict, got None
-NormalizeRewardPerTask(CountingEnv()).set_state({}) -> ValueError: expected statistics ...got None
 NormalizeObservationPerTask(CountingEnv(), num_leading=9) -> ValueError: num_leading must ...got 9
+NormalizeObservationPerTask(CountingEnv(), num_leading=True) -> ValueError: num_leading ...got True
 NormalizeObservationPerTask(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation space to b
 RL2Observation(CountingEnv(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0
 RL2Observation(CountingEnv(), across_episodes="no") -> TypeError: across_episodes must ...got 'no'
+RL2Observation(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64 cannot
 RL2Observation(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation ...got Discrete(16)
 VectorNormalizeRewardPerTask(CountingEnv()) -> TypeError: expected a MetaVectorEnv...got CountingEnv
+VectorNormalizeRewardPerTask(three(), 0) -> ValueError: num_tasks must be a positive integer, got 0
+VectorNormalizeObservationPerTask(three(), num_leading=0) -> ValueError: num_leading must ...got 0
+VectorRL2Observation(three(), reward_divisor=INF) -> ValueError: reward_divisor must be ...got inf
 """
 
 ENVIRONMENTS = """
 PointGoalEnv(radius="a") -> ValueError: radius must be in (0, 4], got 'a'
 PointGoalEnv(radius=NAN) -> ValueError: radius must be in (0, 4], got nan
 PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, got 'human'
-PointGoalEnv().set_task({"goal": (NAN, 0)}) -> ValueError: a task must be ...got {'goal': (nan, 0)}
-PointGoalEnv().set_task((1, 0)) -> ValueError: a task must be {'goal': (x, y)}, got (1, 0)
 PointGoalEnv().sample_tasks(-1) -> ValueError: n_tasks must be zero or a positive integer, got -1
 PointGoalEnv().reset(options={"tasks": 1}) -> ValueError: PointGoalEnv has none as ...got ['tasks']
 PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
@@ -171,8 +164,6 @@ make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of 
 make("MultiEnv", unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 make("MultiEnv", task_encoding="flat") -> ValueError: task_encoding must be one of ...got 'flat'
 make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
-make_vec("MultiEnv", num_envs=3) -> ValueError: MultiEnv has 2 tasks: num_envs must be a ...got 3
-make_vec("MultiEnv", num_envs=4, envs_per_task=1) -> ValueError: MultiEnv has 2 tasks: with ...got 4
 """
 
 TASKS = """
@@ -193,6 +184,7 @@ SetTaskSampler(PointGoalEnv).sample(-2) -> ValueError: n_tasks must be a positiv
 NewEnvUpdate(lambda: None)() -> TypeError: what env_constructor makes must be a ...got None
 SetTaskUpdate(3, 1) -> TypeError: env_type must be callable, got 3
 SetTaskUpdate(CountingEnv, 1)() -> TypeError: <CountingEnv instance> has no set_task(task)
+SetTaskUpdate(PointGoalEnv, 1, 3) -> TypeError: wrapper_constructor must be callable, got 3
 ExistingEnvUpdate(None) -> TypeError: env must be a gymnasium.Env, got None
 """
 
@@ -223,35 +215,21 @@ PROCESSORS = """
 SampleProcessor(None) -> TypeError: a baseline must have fit and predict, got None
 SampleProcessor(LinearFeatureBaseline) -> TypeError: a baseline must have fit and ...got <class
 DiceSampleProcessor(ZeroBaseline(), "a") -> ValueError: max_path_length must be a ...got 'a'
-DiceSampleProcessor(ZeroBaseline(), 2).process_samples([PATH]) -> ValueError: path 0 of paths has 3
+DiceSampleProcessor(ZeroBaseline(), 2, return_baseline=4) -> TypeError: a baseline must ...got 4
+DiceSampleProcessor(ZeroBaseline(), 2, bootstrap_truncated=True) -> ValueError: ...a return_baseline
 SampleProcessor(ZeroBaseline(), discount="0.5") -> ValueError: discount must be in [0, 1], got '0.5'
 SampleProcessor(ZeroBaseline(), gae_lambda=-0.1) -> ValueError: gae_lambda must be in ...got -0.1
 SampleProcessor(ZeroBaseline(), normalize_adv="no") -> TypeError: normalize_adv must be ...got 'no'
 SampleProcessor(ZeroBaseline(), positive_adv=0) -> TypeError: positive_adv must be True or ...got 0
-SampleProcessor(ZeroBaseline(), bootstrap_truncated=True) -> ValueError: ...got <
 SampleProcessor(ZeroBaseline(), log_sink="stdout") -> TypeError: a log sink must be ...got 'stdout'
 SampleProcessor(ZeroBaseline()).process_samples([PATH], log="al") -> ValueError: log ...got 'al'
-SampleProcessor(ZeroBaseline()).process_samples(None) -> ValueError: paths must be a ...got None
-SampleProcessor(ZeroBaseline()).process_samples([3]) -> ValueError: path 0 of paths must be ...got 3
-processed({"rewards": np.ones(2)}) -> ValueError: observations of path 0 of paths must ...got (3, 2)
-processed({"rewards": np.ones((3, 1))}) -> ValueError: rewards of path 0 of paths must ...got (3, 1)
-processed({"rewards": ["a", "b", "c"]}) -> ValueError: each reward of paths must be ...got dtype <U1
-processed({}, {"rewards": np.array([1, NAN, 1])}) -> ValueError: reward of path 1 of paths is NaN at
-processed({"observations": np.full((3, 2), NAN)}) -> ValueError: observation of path 0 of paths is N
 processed({"observations": np.full(3, None)}) -> ValueError: each observation of ...got dtype object
-processed({"actions": np.full((3, 1), NAN)}) -> ValueError: action of path 0 of paths is NaN at step
-processed({"terminated": np.zeros(2, bool)}) -> ValueError: terminated of path 0 of ...got (2,)
-processed({"env_infos": 3}) -> ValueError: env_infos of path 0 of paths must be a dict, got 3
-processed({"agent_infos": {"a": np.zeros(2)}}) -> ValueError: agent_infos['a'] of path 0 ...got (2,)
-processed({}, {"observations": np.zeros((3, 5))}) -> ValueError: observations of path ...got (3, 5)
-processed({}, {"extra": 1}) -> ValueError: path 1 of paths has the keys [...], expected [...] as in
 MetaSampleProcessor(ZeroBaseline()).process_samples([PATH]) -> ValueError: expected a ...got list
 MetaSampleProcessor(ZeroBaseline()).process_samples({}) -> ValueError: expected a dict ...got none
 MetaSampleProcessor(ZeroBaseline()).process_samples({0: []}) -> ValueError: paths of ...got none
 DiceMetaSampleProcessor(ZeroBaseline(), 5).process_samples(None) -> ValueError: expected a dict of t
 LinearFeatureBaseline(-1) -> ValueError: reg_coeff must be zero or greater, got -1
 LinearFeatureBaseline("a") -> ValueError: reg_coeff must be zero or greater, got 'a'
-LinearFeatureBaseline().fit([PATH], "nope") -> ValueError: path 0 of paths lacks ['nope']; it has ['
 LinearTimeBaseline().predict({}) -> ValueError: path 0 of those to predict lacks ['observations']; i
 ZeroBaseline().predict(None) -> ValueError: path 0 of those to predict must be a dict, got None
 discounted_sums([1, 2, 3], 0.9, [2]) -> ValueError: lengths must add up to 3 steps, got [2]
@@ -331,6 +309,8 @@ do(mt, "reset()", "step(np.full(4, INF))") -> ValueError: ...expected a ...got [
 MetaWorldTaskSampler("MT10", "validation") -> ValueError: kind must be 'train' ...got 'validation'
 MetaWorldTaskSampler("MT11", "train") -> ValueError: unknown benchmark 'MT11'; expected one of
 MetaWorldTaskSampler(None, "train") -> TypeError: benchmark must be a ...got None
+MetaWorldTaskSampler("MT10", "test") -> ValueError: MT10 has no test tasks
+MetaWorldTaskSampler("ML10", "train", add_env_onehot=True) -> ValueError: add_env_onehot is for the
 MetaWorldSetTaskEnv("MT10", "both") -> ValueError: kind must be 'train', 'test' or None, got 'both'
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name ...got 3
 MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark

@@ -6,7 +6,6 @@ import pytest
 from mtwrappers import (
     DiceMetaSampleProcessor,
     DiceSampleProcessor,
-    LinearFeatureBaseline,
     ZeroBaseline,
 )
 from tests.processors.fakes import ObservedValue, make_path, unchanged
@@ -39,20 +38,6 @@ def test_rows_are_padded_with_zeros_behind_the_paths():
     assert data["env_infos"]["step"].tolist() == [[1, 2, 0], [1, 0, 0]]
     assert data["agent_infos"]["mean"].shape == (2, 3, 3)
     assert data["agent_infos"]["deep"]["x"].tolist() == [[1, 1, 0], [1, 0, 0]]
-
-
-@pytest.mark.parametrize(
-    ("rewards", "discount", "expected"),
-    [
-        ([[3, 2, 8], [5]], 0, [[3, 0, 0], [5, 0, 0]]),
-        ([[3, 2, 8], [5]], 0.5, [[3, 1, 2], [5, 0, 0]]),
-        ([[3, 2, 8], [5]], 1, [[3, 2, 8], [5, 0, 0]]),
-        ([[3]], 0.5, [[3]]),
-    ],
-)
-def test_adjusted_rewards_without_a_baseline_are_discounted_rewards(rewards, discount, expected):
-    data = process([make_path(own) for own in rewards], len(expected[0]), discount=discount)
-    assert data["adjusted_rewards"].tolist() == expected
 
 
 def test_adjusted_rewards_are_discounted_rewards_less_the_baseline():
@@ -94,13 +79,3 @@ def test_a_path_that_is_too_long_is_named():
         process(paths, 3)
     with pytest.raises(ValueError, match="path 1 of paths of task 'b' has 4 steps, at most"):
         DiceMetaSampleProcessor(ZeroBaseline(), 3).process_samples({"a": paths[:1], "b": paths})
-
-
-def test_return_baselines_must_fit_and_predict():
-    with pytest.raises(TypeError, match="a baseline must have fit and predict, got 4"):
-        DiceSampleProcessor(ZeroBaseline(), 5, return_baseline=4)
-
-
-def test_bootstrapping_needs_a_return_baseline():
-    with pytest.raises(ValueError, match="concerns advantages: it needs a return_baseline"):
-        DiceSampleProcessor(LinearFeatureBaseline(), 5, bootstrap_truncated=True)

@@ -21,7 +21,6 @@ from tests.processors.fakes import (
     every_meta,
     every_type,
     loop_gae,
-    loop_returns,
     make,
     make_path,
     process,
@@ -83,22 +82,6 @@ def test_a_baseline_needs_fit_and_predict_alone(processor_type):
     assert baseline.fitted == [("returns", [[1.75, 1.5, 1], [2]])]
     # Deltas of the first path: 1 + 0.5 * 2 - 1, 1 + 0.5 * 3 - 2 and 1 - 3.
     assert data["advantages"].tolist() == [1, 0, -2, -3]
-
-
-@every_type
-@pytest.mark.parametrize("bootstrap", [False, True])
-def test_random_paths_equal_a_loop_bit_for_bit(processor_type, bootstrap):
-    paths = random_paths(1, n=9, longest=30)
-    options = {"discount": 0.97, "gae_lambda": 0.9, "bootstrap_truncated": bootstrap}
-    data = process(processor_type, paths, ObservedValue(), **options)
-    returns, advantages = [], []
-    for path in paths:
-        after = path["next_observation"][0] if bootstrap and path["truncated"][-1] else 0.0
-        values = path["observations"][:, 0].tolist()
-        returns += loop_returns(path["rewards"].tolist(), 0.97)
-        advantages += loop_gae(path["rewards"].tolist(), values, after, 0.97, 0.9)
-    assert data["returns"].tolist() == returns
-    assert data["advantages"].tolist() == advantages
 
 
 @every_type

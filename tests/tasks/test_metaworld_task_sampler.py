@@ -110,18 +110,3 @@ def test_the_wrapper_is_given_the_environment_and_the_task_dict_once_per_class(m
         assert type(env) is TimeLimit
         assert env.env is env.unwrapped
     assert seen == [(MetaWorldSetTaskEnv, update.task, update.task) for update in updates]
-
-
-@pytest.mark.parametrize(
-    ("benchmark", "kind", "onehot", "error", "message"),
-    [
-        ("ML10", None, False, ValueError, "kind must be 'train' or 'test', got None"),
-        ("MT10", "test", False, ValueError, "MT10 has no test tasks"),
-        ("ML10", "train", True, ValueError, "add_env_onehot is for the train tasks of multi-task"),
-        (3, "train", False, ValueError, r"benchmark must be a metaworld\.Benchmark or the name"),
-        (None, "train", False, TypeError, r"benchmark must be a metaworld\.Benchmark or its name"),
-    ],
-)
-def test_arguments_that_do_not_fit_are_refused(benchmark, kind, onehot, error, message):
-    with pytest.raises(error, match=message):
-        MetaWorldTaskSampler(benchmark, kind, add_env_onehot=onehot)

@@ -37,11 +37,6 @@ def test_a_new_env_update_makes_an_environment_and_closes_the_old_one():
     assert (env.first, old.closed, env.closed) == (7, True, False)
 
 
-def test_a_wrapper_must_be_callable():
-    with pytest.raises(TypeError, match="wrapper_constructor must be callable, got 3"):
-        SetTaskUpdate(PointGoalEnv, TASK, 3)
-
-
 class Special(PointGoalEnv):
     pass
 

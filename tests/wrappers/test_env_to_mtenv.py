@@ -1,8 +1,6 @@
 """What is particular to `EnvToMTEnv`; the rest of a list of tasks is in ``test_task_list.py``."""
 
-import copy
 import json
-import pickle
 
 import gymnasium
 import numpy as np
@@ -85,22 +83,6 @@ def test_a_task_that_cannot_be_set_leaves_the_previous_one():
     assert (env.get_task_state(), env.get_task_obs()) == (0, 0)
     obs, *_, info = env.step(0)
     assert (obs["env_obs"][0], obs["task_obs"], info["task_name"]) == (1, 0, "a")
-
-
-def test_it_renders_and_closes_the_environment(env, counting):
-    play(env, [0], options={"task_state": 1})
-    assert (env.render_mode, env.metadata["render_fps"]) == ("rgb_array", 10)
-    assert np.array_equal(env.render(), np.full((2, 2, 3), 11, np.uint8))
-    env.close()
-    assert counting.closed
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_goes_on_in_the_middle_of_the_episode(env, duplicate):
-    env.reset(seed=5, options={"task_state": 1})
-    other = duplicate(env)
-    mine = [env.step(0), *play(env, [0], options={"task_state": 2})]
-    assert equal([other.step(0), *play(other, [0], options={"task_state": 2})], mine)
 
 
 # A space of tasks.

@@ -3,8 +3,6 @@
 What it shares with other environments over a list of tasks is in ``test_task_list.py``.
 """
 
-import copy
-import pickle
 from functools import partial
 
 import numpy as np
@@ -253,23 +251,7 @@ def test_the_episodes_of_a_task_do_not_depend_on_when_its_turn_comes():
         assert all(equal([run[s] for run in runs], expected[s]) for s in order)
 
 
-def test_a_refused_task_seed_does_not_disturb_the_selection():
-    env = MultiEnvWrapper(counting_makers(3), select="round_robin")
-    env.seed_task(0)
-    drawn = [env.sample_task_state(), env.sample_task_state()]
-    with pytest.raises(ValueError, match="a seed must be zero or greater, got -1"):
-        env.seed_task(-1)
-    assert [*drawn, env.sample_task_state()] == [0, 1, 2]
-
-
 # Rendering, closing and copying.
-
-
-def test_render_shows_the_active_environment():
-    env = MultiEnvWrapper(counting_makers(3, render_mode="rgb_array"))
-    assert (env.render_mode, env.metadata["render_fps"]) == ("rgb_array", 10)
-    play(env, [0], options={"task_state": 1})
-    assert np.array_equal(env.render(), np.full((2, 2, 3), 101, np.uint8))
 
 
 class SulkingEnv(CountingEnv):
@@ -284,12 +266,3 @@ def test_close_closes_the_others_when_one_of_them_fails():
     with pytest.raises(OSError, match="no"):
         env.close()
     assert [e.closed for e in envs] == [True, True]
-
-
-@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-def test_a_copy_goes_on_in_the_middle_of_the_episode(duplicate):
-    env = MultiEnvWrapper(counting_makers(3), unify="pad", sample_tasks_on_reset=True)
-    play(env, [0], seed=5, options={"task_state": 1})
-    other = duplicate(env)
-    mine = [env.step(1), *play(env, [0, 1]), *play(env, [0])]
-    assert equal([other.step(1), *play(other, [0, 1]), *play(other, [0])], mine)

@@ -368,24 +368,6 @@ def test_statistics_of_something_else_are_refused_and_change_nothing(change, mes
 
 
 @pytest.mark.parametrize(
-    ("wraps", "kwargs", "message"),
-    [
-        (SINGLE + VECTOR, {"num_tasks": 0}, "num_tasks must be a positive integer, got 0"),
-        (SINGLE + VECTOR, {"epsilon": 0.0}, "epsilon must be above zero and finite, got 0.0"),
-        ((SINGLE[0], VECTOR[0]), {"gamma": 1.1}, "gamma must be in"),
-        ((SINGLE[1], VECTOR[1]), {"num_leading": 0}, "num_leading must be a positive integer"),
-        ((SINGLE[1], VECTOR[1]), {"num_leading": 3}, r"num_leading must be in \[1, 2\], got 3"),
-        ((SINGLE[1], VECTOR[1]), {"num_leading": True}, "num_leading must be a positive integer"),
-    ],
-)
-def test_a_number_out_of_range_is_refused(wraps, kwargs, message):
-    for wrap in wraps:
-        env = CountingEnv() if wrap in SINGLE else MetaIterativeEnvExecutor(CountingEnv, 2)
-        with pytest.raises(ValueError, match=message):
-            wrap(env, **kwargs)
-
-
-@pytest.mark.parametrize(
     ("make", "message"),
     [
         (lambda: MultiEnvWrapper(counting_makers(2)), "must be a 1-D Box"),

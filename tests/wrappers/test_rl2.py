@@ -117,6 +117,11 @@ def test_how_actions_are_written_one_by_one_and_many_at_once(space, action, code
     assert envs.step(np.array([action, action]))[0][:, 2:-2].tolist() == [code, code]
 
 
+def test_an_action_that_is_no_list_of_numbers_is_refused():
+    with pytest.raises(TypeError, match="expected a Box, Discrete, MultiDiscrete or MultiBinary"):
+        RL2Observation(ActionEnv(Dict({"a": Discrete(2)})))
+
+
 def test_a_box_action_is_clipped_to_its_bounds_and_the_space_holds_everything():
     env = RL2Observation(PointGoalEnv())
     env.reset(seed=0)
@@ -126,22 +131,6 @@ def test_a_box_action_is_clipped_to_its_bounds_and_the_space_holds_everything():
     assert space.low.tolist() == [-5, -5, -0.1, -0.1, -np.inf, 0]
     assert space.high.tolist() == [5, 5, 0.1, 0.1, np.inf, 1]
     assert obs in space
-
-
-@pytest.mark.parametrize(
-    ("make", "kwargs", "error", "message"),
-    [
-        (lambda: ActionEnv(Dict({"a": Discrete(2)})), {}, TypeError, "expected a Box, Discrete, M"),
-        (lambda: CountingEnv(dtype=np.int64), {}, TypeError, "int64 cannot be given rewards with"),
-        (lambda: MultiEnvWrapper(counting_makers(2)), {}, TypeError, "must be a 1-D Box"),
-        (CountingEnv, {"reward_divisor": 0}, ValueError, "must be above zero and finite, got 0"),
-    ],
-)
-def test_other_spaces_and_numbers_are_refused(make, kwargs, error, message):
-    with pytest.raises(error, match=message):
-        RL2Observation(make(), **kwargs)
-    with pytest.raises(error, match=message):
-        VectorRL2Observation(MetaIterativeEnvExecutor(make, 2), **kwargs)
 
 
 # With others.

@@ -15,7 +15,7 @@ from gymnasium.spaces import Discrete
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper
 from mtwrappers.metaworld import MetaWorldMTEnv
 from mtwrappers.testing import check_mtenv
-from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal, play
+from tests.fakes import CountingEnv, check_env_warnings, equal, play
 
 NAMES = ["a", "b", "c", "d", "e", "f"]
 
@@ -27,8 +27,9 @@ def start_at(env, task):
 # Each makes an environment of six tasks that stays with its task unless told otherwise.
 
 
-def many(n=6, **kwargs):
-    return MultiEnvWrapper(counting_makers(n), task_names=NAMES[:n], **kwargs)
+def many(n=6, render_mode=None, **kwargs):
+    makers = [partial(CountingEnv, first=10 * i, render_mode=render_mode) for i in range(n)]
+    return MultiEnvWrapper(makers, task_names=NAMES[:n], **kwargs)
 
 
 def padded(n=6, **kwargs):
@@ -36,9 +37,9 @@ def padded(n=6, **kwargs):
     return MultiEnvWrapper(makers, task_names=NAMES[:n], unify="pad", **kwargs)
 
 
-def one(n=6, **kwargs):
-    tasks = [10 * i for i in range(n)]
-    return EnvToMTEnv(CountingEnv(), tasks, start_at, task_names=NAMES[:n], **kwargs)
+def one(n=6, render_mode=None, **kwargs):
+    env, tasks = CountingEnv(render_mode=render_mode), [10 * i for i in range(n)]
+    return EnvToMTEnv(env, tasks, start_at, task_names=NAMES[:n], **kwargs)
 
 
 def metaworld(n=6, **kwargs):
@@ -246,6 +247,27 @@ def test_a_copy_is_on_the_task_of_the_original_and_leaves_it_in_its_episode(make
     [action] = actions(env, 1)
     assert equal(env.step(action), undisturbed.step(action))
     assert equal([played(env, seed=6), *(played(env) for _ in range(4))], run)
+
+
+@pytest.mark.parametrize("make", [padded, one])
+@copies
+def test_a_copy_goes_on_in_the_middle_of_the_episode(make, copy_of):
+    env = make(sample_tasks_on_reset=True)
+    played(env, seed=5, options={"task_state": 1})
+    other = copy_of(env)
+    runs = [[each.step(1), played(each), played(each)] for each in (env, other)]
+    assert equal(*runs)
+
+
+@pytest.mark.parametrize("make", [many, one])
+def test_it_renders_and_closes_the_environment_of_the_task(make):
+    env = make(render_mode="rgb_array")
+    assert (env.render_mode, env.metadata["render_fps"]) == ("rgb_array", 10)
+    play(env, [0], options={"task_state": 1})
+    assert np.array_equal(env.render(), np.full((2, 2, 3), 11, np.uint8))
+    below = env._env
+    env.close()
+    assert below.closed
 
 
 @every
