@@ -62,13 +62,10 @@ def make_vec_env(
 ) -> MetaVectorEnv:
     """Sub-environments that each stay with one of the registered environments.
 
+    The arguments that are not listed are those of `make_env`.
+
     Args:
         num_envs: A multiple of the number of ids; 1 (Gymnasium's default) means one per id.
-        env_ids: Registered ids; two of classic control, padded, by default.
-        unify: ``"pad"`` appends zeros to the shorter observations.
-        task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
-        render_mode: Passed to every environment.
-        env_kwargs: Passed to every environment.
         envs_per_task: How many environments per id.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
         **executor: The arguments of `mtwrappers.vector.make.make_executor`.

@@ -100,15 +100,9 @@ class LinearBaseline(Baseline):
     def fit_steps(
         self, observations: NDArray[Any], targets: Floats, lengths: Sequence[int]
     ) -> Floats:
-        """Fits the coefficients to the steps of all paths, one path after another.
+        """Fits the coefficients to all steps at once and returns their predictions, ``(S,)``.
 
-        Args:
-            observations: Of all steps, ``(S, O)``.
-            targets: Of all steps, ``(S,)``.
-            lengths: Steps of each path, ``(P,)``.
-
-        Returns:
-            The predictions for the same steps, ``(S,)``.
+        Observations are ``(S, O)``, targets ``(S,)``, one path after another, of ``lengths``.
         """
         features = self._features(observations, steps_before(lengths))
         self._coeffs = self._solved(features.T @ features, features.T @ targets)
@@ -133,9 +127,6 @@ class LinearFeatureBaseline(LinearBaseline):
 
     Features: the observation clipped to [-10, 10], its square, ``t/100``, ``(t/100)^2``,
     ``(t/100)^3`` and 1 (Duan et al. 2016, arXiv:1604.06778, supplement).
-
-    Args:
-        reg_coeff: The regularisation, zero or greater.
     """
 
     def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:
@@ -193,11 +184,7 @@ class LinearFeatureBaseline(LinearBaseline):
 
 
 class LinearTimeBaseline(LinearBaseline):
-    """Linear in ``t/100``, ``(t/100)^2``, ``(t/100)^3`` and 1.
-
-    Args:
-        reg_coeff: The regularisation, zero or greater.
-    """
+    """Linear in ``t/100``, ``(t/100)^2``, ``(t/100)^3`` and 1."""
 
     def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:
         return _time_features(times)
