@@ -12,7 +12,7 @@ import pytest
 
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper
 from mtwrappers.history import TaskHistory
-from mtwrappers.selection import TaskSelector, least_success
+from mtwrappers.selection import least_success
 from tests.fakes import CountingEnv
 
 
@@ -165,19 +165,6 @@ def test_a_copy_has_a_history_of_its_own():
 
 
 # Curricula.
-
-
-def test_a_selector_with_a_history_goes_on_from_its_state():
-    rng = np.random.default_rng(0)
-    selector, other = TaskSelector("least_success", 3), TaskSelector("least_success", 3)
-    selector(rng)
-    record(selector.history, 1, True)
-    other.set_state(json.loads(json.dumps(selector.get_state())))
-    assert other.history.successes(1) == (True,)
-    bits = rng.bit_generator.state
-    expected = [selector(rng) for _ in range(20)]
-    rng.bit_generator.state = bits
-    assert [other(rng) for _ in range(20)] == expected
 
 
 SOLVED, HALF, FAILS = (True, True), (True, False), (False, False)

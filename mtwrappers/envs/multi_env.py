@@ -62,13 +62,10 @@ def make_vec_env(
 ) -> MetaVectorEnv:
     """Sub-environments that each stay with one of the registered environments.
 
-    The arguments that are not listed are those of `make_env`.
-
-    Args:
-        num_envs: A multiple of the number of ids; 1 (Gymnasium's default) means one per id.
-        envs_per_task: How many environments per id.
-        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
-        **executor: The arguments of `mtwrappers.vector.make.make_executor`.
+    The arguments are those of `make_env` and of `mtwrappers.vector.make.make_executor`;
+    ``num_envs``, a multiple of the number of ids, where 1 (Gymnasium's default) means one per id;
+    ``envs_per_task``, how many per id; and ``record_episode_statistics``, whether infos carry
+    ``episode`` at an episode's end.
 
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.
