@@ -1,10 +1,9 @@
 from typing import Any
 
-import numpy as np
 import pytest
 
 from mtwrappers import MTEnv, SeedNotSetError, seeding
-from tests.fakes import CountingMTEnv, equal, run_python
+from tests.fakes import CountingMTEnv, run_python
 
 NO_TASK_SEED = r"the task seed is not set: call seed_task\(s\) or reset\(seed=s\) first"
 NO_ENV_SEED = r"the environment seed is not set: call seed\(s\) or reset\(seed=s\) first"
@@ -17,18 +16,6 @@ def env():
 
 def tasks_drawn(env, n=20):
     return [env.sample_task_state() for _ in range(n)]
-
-
-# Observations.
-
-
-def test_an_observation_holds_what_the_environment_and_the_task_show(env):
-    obs, info = env.reset(seed=0, options={"task_state": 1})
-    assert (obs["env_obs"][0], obs["task_obs"], info) == (0, 1, {"goal": 1})
-    step = env.step(0)
-    assert equal(step[0], {"env_obs": np.array([1.0, 0.0]), "task_obs": 1})
-    assert step[1:] == (1.0, False, False, {"goal": 1})
-    assert env.step(0)[2] is True
 
 
 # The protocol.

@@ -135,6 +135,7 @@ NormalizeRewardPerTask(CountingEnv()).set_state(None) -> TypeError: a state must
 NormalizeObservationPerTask(CountingEnv(), num_leading=9) -> ValueError: num_leading must ...got 9
 NormalizeObservationPerTask(CountingEnv(), num_leading=True) -> ValueError: num_leading ...got True
 NormalizeObservationPerTask(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation space to b
+NormalizeObservationPerTask(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64
 RL2Observation(CountingEnv(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0
 RL2Observation(CountingEnv(), across_episodes="no") -> TypeError: across_episodes must ...got 'no'
 RL2Observation(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64 cannot
@@ -164,6 +165,8 @@ make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of 
 make("MultiEnv", unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 make("MultiEnv", task_encoding="flat") -> ValueError: task_encoding must be one of ...got 'flat'
 make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
+make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
+make_vec("MultiEnv", num_envs=2, envs_per_task=2) -> ValueError: ...num_envs must be 4 ..., got 2
 """
 
 TASKS = """

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics, TimeLimit
 
 from mtwrappers import (
@@ -18,6 +19,7 @@ from mtwrappers import (
     MetaVectorWrapper,
     as_sb3_vec_env,
 )
+from mtwrappers.adapters.sb3 import split_infos
 from tests.fakes import CountingEnv, counting_makers, run_python
 from tests.vector.fakes import BoxCountingEnv, both_executors
 
@@ -174,6 +176,24 @@ def test_an_episode_as_it_is_reported(sb3):
     assert 0 <= infos[0]["episode"]["t"] <= time.time() - before
     assert (infos[0]["steps"], venv.reset_infos[0]["steps"]) == (2, 0)
     assert sorted(infos[1]) == ["TimeLimit.truncated", "draw", "steps"]
+
+
+def test_infos_of_every_kind_come_back_one_by_one_and_belong_to_the_caller():
+    envs, batch = VectorEnv(), {}
+    envs.num_envs = 3
+    infos = [
+        {"a": 1, "b": 0.5, "e": {"r": 1.5, "f": {"g": 0}}, "empty": {}, "_c": 1, "o": (1, 2)},
+        {"b": 1.5, "e": {"r": 2.5, "f": {"g": 1}}, "_c": 2, "name": "x", "o": [3]},
+        {"a": 3, "b": 2.5, "e": {"r": 3.5, "f": {"g": 2}}, "_d": 3, "name": None},
+    ]
+    for i, info in enumerate(infos):
+        batch = envs._add_info(batch, {**info, "v": np.full(2, i)}, i)
+    split = split_infos(batch, 3)
+    assert [info.pop("v").tolist() for info in split] == [[0, 0], [1, 1], [2, 2]]
+    assert split == infos
+    assert [type(info["b"]) for info in split] == [float] * 3
+    split[0]["e"]["r"] = 9
+    assert split_infos(batch, 3)[0]["e"]["r"] == 1.5
 
 
 def test_success_is_reported_at_the_end_of_an_episode_for_its_log(sb3):

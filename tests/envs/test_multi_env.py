@@ -91,24 +91,6 @@ def test_the_sub_environments_are_laid_out_task_by_task(kwargs, expected):
     assert envs.reset(seed=0)[1]["task_id"].tolist() == expected
 
 
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        (
-            {"num_envs": 5},
-            r"MultiEnv has 2 tasks: num_envs must be a multiple of 2 \(2, 4, 6, \.\.\.\), or 1 .*5",
-        ),
-        (
-            {"num_envs": 2, "envs_per_task": 2},
-            r"with envs_per_task=2, num_envs must be 4 .*, got 2",
-        ),
-    ],
-)
-def test_a_number_that_does_not_fit_names_those_that_do(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        make_vec(**kwargs)
-
-
 EPISODES = {  # the first entry of the observation of each task, from the reset on
     AutoresetMode.SAME_STEP: [[0, 1, 2, 0, 1, 2, 0], [100, 101, 102, 103, 104, 100, 101]],
     AutoresetMode.NEXT_STEP: [[0, 1, 2, 3, 0, 1, 2], [100, 101, 102, 103, 104, 105, 100]],

@@ -52,19 +52,6 @@ def test_classic_control_keeps_the_contract_of_an_mtenv():
     assert padding == {0: 2, 1: 5, 2: 0}
 
 
-def test_classic_control_by_its_id_and_side_by_side():
-    ids = ["MountainCar-v0", "Acrobot-v1"]
-    envs = gymnasium.make_vec(
-        "mtwrappers/MultiEnv-v0", 4, env_ids=ids, unify="pad", autoreset_mode="Disabled"
-    )
-    obs, infos = envs.reset(seed=0)
-    assert obs.shape == (4, 8)
-    assert infos["task_name"].tolist() == [ids[0], ids[0], ids[1], ids[1]]
-    assert (obs[:2, 2:6] == 0).all()
-    assert (obs[2:, 2:6] != 0).all()
-    envs.close()
-
-
 # MuJoCo locomotion with goal velocities.
 
 

@@ -84,31 +84,16 @@ def test_the_global_random_state_is_neither_changed_nor_read(make):
     assert drawn[0] == drawn[1]
 
 
-def test_numbers_of_tasks_and_seeds_are_checked(make):
-    with pytest.raises(ValueError, match=r"n_tasks must be a positive integer, got 1\.5"):
-        make(0).sample(1.5)
-    assert len(make(0).sample(np.int64(3))) == 3
-    with pytest.raises(ValueError, match="a seed must be zero or greater, got -1"):
-        make(-1)
-
-
-# ConstructEnvsSampler.
-
-
-def test_no_constructor_repeats_before_all_have_come():
-    sampler = ConstructEnvsSampler(counting_makers(3), seed=0)
-    assert sampler.n_tasks == 3
-    drawn = firsts(sampler.sample(8))
-    assert len(drawn) == 8
-    assert sorted(drawn[:3]) == sorted(drawn[3:6]) == [0, 100, 200]
-    assert len(set(drawn[6:])) == 2
-
-
-def test_with_replacement_constructors_may_repeat_at_once():
-    sampler = ConstructEnvsSampler(counting_makers(3), seed=0)
-    draws = [firsts(sampler.sample(3, with_replacement=True)) for _ in range(20)]
-    assert any(len(set(draw)) < 3 for draw in draws)
-    assert {first for draw in draws for first in draw} == {0, 100, 200}
+@pytest.mark.parametrize("kind", ["constructors", "set-task"])
+def test_no_task_repeats_before_all_have_come_but_with_replacement(kind):
+    sampler = SAMPLERS[kind](0)
+    n = sampler.n_tasks
+    drawn = describe(sampler.sample(2 * n + 1))
+    assert (len(drawn), len(set(drawn))) == (2 * n + 1, n)
+    assert set(drawn[:n]) == set(drawn[n : 2 * n])
+    draws = [describe(sampler.sample(n, with_replacement=True)) for _ in range(20)]
+    assert any(len(set(draw)) < n for draw in draws)
+    assert {task for draw in draws for task in draw} == set(drawn)
 
 
 # EnvPoolSampler.
@@ -236,11 +221,3 @@ def test_an_unbounded_distribution_has_no_number_of_tasks():
     assert sampler.n_tasks is None
     assert len({task["goal"] for task in tasks_of(sampler.sample(20))}) == 20
     assert len(sampler.sample(20, with_replacement=True)) == 20
-
-
-def test_set_tasks_repeat_at_once_with_replacement_only():
-    sampler = SetTaskSampler(CountingSetTaskEnv, seed=0)
-    drawn = [task["first"] for task in tasks_of(sampler.sample(10))]
-    assert sorted(drawn[:5]) == sorted(drawn[5:]) == [0, 10, 20, 30, 40]
-    draws = [tasks_of(sampler.sample(5, with_replacement=True)) for _ in range(20)]
-    assert any(len({task["first"] for task in draw}) < 5 for draw in draws)

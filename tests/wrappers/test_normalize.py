@@ -365,17 +365,3 @@ def test_statistics_of_something_else_are_refused_and_change_nothing(change, mes
 
 
 # Arguments.
-
-
-@pytest.mark.parametrize(
-    ("make", "message"),
-    [
-        (lambda: MultiEnvWrapper(counting_makers(2)), "must be a 1-D Box"),
-        (lambda: CountingEnv(dtype=np.int64), "dtype int64 cannot be normalized"),
-    ],
-)
-def test_observations_that_are_no_vector_of_floats_are_refused(make, message):
-    with pytest.raises(TypeError, match=message):
-        NormalizeObservationPerTask(make())
-    with pytest.raises(TypeError, match=message):
-        VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(make, 1))
