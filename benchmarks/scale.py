@@ -1,0 +1,194 @@
+"""A model of throughput against nodes: what the measured costs let up to 1,000 of them do.
+
+    python -m benchmarks.scale [--latency 1e-4] [--bandwidth 1.25e9] [--cores 2] [--envs 5] ...
+
+Takes the costs from ``results/costs.json``, which ``python -m benchmarks.costs`` writes, or else
+those below. Prints a table and draws ``scale.png``.
+
+A cluster has ``n`` nodes of ``c`` cores, with a worker on each core that steps ``k`` environments:
+``W = n c`` workers and ``N = W k`` environments. A driver on one of the nodes sends and receives
+all messages, one after another. A step of an environment takes ``e`` seconds, a policy's answer to
+``b`` observations ``p(b) = a + d b``. Between machines there are a latency ``L`` in each direction
+(none if ``n = 1``), and a link to the driver of bandwidth ``B``, which carries the share
+``f = (n - 1) / n`` of the bytes: those of the workers that are not on the driver's own node.
+
+Step-wise, the driver asks the policy for all environments, and sends every worker a message per
+step. Nothing overlaps, so that a step of all ``N`` environments takes
+
+    p(N)         policy: one call for all of them
+    + W m        messages: the driver sends each worker its actions and takes its answer
+    + 2 L        latency: there and back
+    + f N s / B  link: the s bytes of an action, observation, reward, flags and infos, for each
+    + k e        environments: those of a worker, one after another
+    + x          rest: what one node was measured to take beyond these, such as waiting for the
+                 slower worker
+
+Path-wise, the policy goes to every worker once per iteration, and ``j`` paths of ``T`` steps come
+back from each environment, while the next are played. An iteration takes
+
+    W m                     messages: one to each worker
+    + (n - 1) w / B         link: the w bytes of the policy, to every other node
+    + 2 L                   latency: there and back
+    + P + D + F             the first path of every environment: played, sent, taken
+    + (j - 1) max(P, D, F)  the other paths: whichever of the three takes longest
+
+with ``P = T (p(k) + k e + y)`` to play them on the workers (``y`` is a rest again), ``D = f N T s /
+B`` to send them, and ``F = N q`` in which the driver takes them. Ideal are workers that step
+environments and ask a policy of their own, and nothing else: ``N`` steps in ``p(k) + k e``.
+
+Left out: that of many workers the slowest is slower than of two, and that nodes fail.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+
+from matplotlib.figure import Figure
+
+HERE = Path(__file__).parent
+RESULTS = HERE / "results"
+NODES = [round(10 ** (i / 12)) for i in range(37)]  # 1 to 1,000
+
+
+@dataclass(frozen=True)
+class Costs:
+    """What was measured, in seconds and bytes.
+
+    The defaults are those of MT10 on two Ray actors, with a policy in NumPy of two layers of 64, on
+    2 virtual cores of an AMD EPYC. They were measured side by side on a busy machine, and are
+    scaled to the 15,200 steps per second that ``metaworld.png`` shows for an idle one.
+    """
+
+    env_step: float = 100e-6  # e
+    policy_call: float = 5e-6  # a
+    policy_row: float = 0.5e-6  # d
+    message: float = 150e-6  # m
+    path: float = 100e-6  # q
+    step_bytes: float = 555.0  # s
+    policy_bytes: float = 58e3  # w
+    step_rest: float = 0.0  # x
+    path_rest: float = 0.0  # y
+
+    def policy(self, rows: int) -> float:
+        """The seconds of a policy's answer."""
+        return self.policy_call + self.policy_row * rows
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """Machines, what lies between them, and what runs on them."""
+
+    latency: float = field(default=100e-6, metadata={"help": "one way between machines, seconds"})
+    bandwidth: float = field(default=1.25e9, metadata={"help": "of the driver's link, bytes/s"})
+    cores: int = field(default=2, metadata={"help": "per node, each with a worker"})
+    envs: int = field(default=5, metadata={"help": "per worker"})
+    steps: int = field(default=500, metadata={"help": "of a path"})
+    paths: int = field(default=4, metadata={"help": "per environment and iteration"})
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if not (value > 0 or (name == "latency" and value == 0)):
+                raise ValueError(f"{name} must be positive, got {value!r}")
+
+
+def step_wise(costs: Costs, cluster: Cluster, nodes: int) -> dict[str, float]:
+    """The seconds of a step of all environments, term by term."""
+    workers = nodes * cluster.cores
+    envs = workers * cluster.envs
+    return {
+        "policy": costs.policy(envs),
+        "messages": workers * costs.message,
+        "latency": 2 * cluster.latency * (nodes > 1),
+        "link": (nodes - 1) / nodes * envs * costs.step_bytes / cluster.bandwidth,
+        "environments": cluster.envs * costs.env_step,
+        "rest": costs.step_rest,
+    }
+
+
+def path_wise(costs: Costs, cluster: Cluster, nodes: int) -> dict[str, float]:
+    """The seconds of an iteration per step of all environments, term by term."""
+    workers = nodes * cluster.cores
+    envs = workers * cluster.envs
+    path_bytes = (nodes - 1) / nodes * cluster.steps * costs.step_bytes
+    own = costs.policy(cluster.envs) + cluster.envs * costs.env_step + costs.path_rest
+    terms = {
+        "playing": cluster.steps * own,
+        "link": envs * path_bytes / cluster.bandwidth,
+        "taking paths": envs * costs.path,
+    }
+    slowest = max(terms, key=lambda name: terms[name])
+    terms[slowest] *= cluster.paths
+    terms["link"] += (nodes - 1) * costs.policy_bytes / cluster.bandwidth
+    terms["messages"] = workers * costs.message
+    terms["latency"] = 2 * cluster.latency * (nodes > 1)
+    return {name: seconds / (cluster.paths * cluster.steps) for name, seconds in terms.items()}
+
+
+def ideal(costs: Costs, cluster: Cluster, nodes: int) -> dict[str, float]:
+    """The seconds of a step of all environments where nothing is sent."""
+    return {"playing": costs.policy(cluster.envs) + cluster.envs * costs.env_step}
+
+
+MODELS = {"ideal": ideal, "path-wise": path_wise, "step-wise": step_wise}
+
+
+def rate(model: str, costs: Costs, cluster: Cluster, nodes: int) -> float:
+    """Environment steps per second on so many nodes."""
+    seconds = sum(MODELS[model](costs, cluster, nodes).values())
+    return nodes * cluster.cores * cluster.envs / seconds
+
+
+def fitted(costs: Costs, cluster: Cluster, rates: Mapping[str, float]) -> Costs:
+    """The costs with the rests by which one node has the rates that were measured on it."""
+    costs, envs = replace(costs, step_rest=0.0, path_rest=0.0), cluster.cores * cluster.envs
+    rests = {m: envs / rates[m] - envs / rate(m, costs, cluster, 1) for m in rates}
+    return replace(costs, step_rest=rests["step-wise"], path_rest=rests["path-wise"])
+
+
+def plot(path: Path, costs: Costs, cluster: Cluster) -> None:
+    """Draws the rates, and says which term is the largest on the most nodes."""
+    axes = (figure := Figure(figsize=(8, 4.4), layout="constrained", dpi=120)).subplots()
+    for model, style in zip(MODELS, ("#8a97a5 --", "#2a6fb0 -", "#c8553d -"), strict=True):
+        rates = [rate(model, costs, cluster, nodes) for nodes in NODES]
+        color, line = style.split()
+        axes.loglog(NODES, rates, color=color, lw=2, ls=line)
+        terms = MODELS[model](costs, cluster, NODES[-1])
+        limit = f"\nlimit: {max(terms, key=lambda name: terms[name])}" if len(terms) > 1 else ""
+        axes.text(NODES[-1] * 1.08, rates[-1], model + limit, color=color, va="center")
+    axes.set_xlim(1, NODES[-1])
+    axes.xaxis.set_major_formatter("{x:,.0f}")
+    axes.yaxis.set_major_formatter("{x:,.0f}")
+    axes.set_xlabel(f"nodes of {cluster.cores} cores, {cluster.envs} environments per core")
+    axes.set_ylabel("environment steps per second")
+    network = f"{cluster.latency * 1e6:g} µs, {cluster.bandwidth * 8e-9:g} Gbit/s between machines"
+    axes.set_title(f"MT10 on a cluster, modelled: {network}", fontsize=11, loc="left")
+    axes.grid(color="#e3e7eb")
+    axes.spines[["top", "right"]].set_visible(False)
+    figure.savefig(path)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    for option in fields(Cluster):
+        text = f"{option.metadata['help']} (%(default)s)"
+        kind = type(option.default)
+        parser.add_argument(f"--{option.name}", type=kind, default=option.default, help=text)
+    parser.add_argument("--costs", type=Path, default=RESULTS / "costs.json", help="%(default)s")
+    parser.add_argument("--out", type=Path, default=HERE / "scale.png", help="%(default)s")
+    args = vars(parser.parse_args())
+    path, out = args.pop("costs"), args.pop("out")
+    costs, cluster = Costs(), Cluster(**args)
+    if path.exists():
+        costs = Costs(**json.loads(path.read_text()))
+    print(f"{'nodes':>5}", *(f"{model:>12}" for model in MODELS))
+    for nodes in (1, 2, 4, 10, 30, 100, 300, 1000):
+        print(f"{nodes:5}", *(f"{rate(m, costs, cluster, nodes):12,.0f}" for m in MODELS))
+    plot(out, costs, cluster)
+
+
+if __name__ == "__main__":
+    main()

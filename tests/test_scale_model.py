@@ -1,0 +1,107 @@
+"""The model of throughput against nodes, in its limits."""
+
+import json
+import math
+
+import pytest
+
+from benchmarks.scale import NODES, Cluster, Costs, fitted, rate
+from tests.fakes import run_with_python
+
+NO_NETWORK = Cluster(latency=0, bandwidth=math.inf)
+SLOW_NETWORK = Cluster(latency=1, bandwidth=1)
+# Round numbers, in milliseconds: 3 environments per worker, paths of 10 steps, 2 per iteration.
+ROUND = Costs(
+    env_step=1e-3,
+    policy_call=0.8e-3,
+    policy_row=0.1e-3,
+    message=1e-3,
+    path=1e-3,
+    step_bytes=1000,
+    policy_bytes=6000,
+)
+SMALL = Cluster(latency=1e-3, bandwidth=1e6, cores=2, envs=3, steps=10, paths=2)
+
+
+@pytest.mark.parametrize("cluster", [Cluster(), NO_NETWORK, SLOW_NETWORK])
+@pytest.mark.parametrize(
+    "measured", [{"step-wise": 5e3, "path-wise": 1e4}, {"step-wise": 1e4, "path-wise": 3e4}]
+)
+def test_one_node_has_the_rates_that_were_measured_whatever_the_network(cluster, measured):
+    costs = fitted(Costs(), Cluster(), measured)
+    assert {model: rate(model, costs, cluster, 1) for model in measured} == pytest.approx(measured)
+
+
+@pytest.mark.parametrize(
+    ("model", "nodes", "milliseconds", "steps"),
+    [
+        ("ideal", 1, 1.1 + 3, 6),
+        ("ideal", 4, 1.1 + 3, 24),
+        # The policy for all, a message per worker, and a worker's environments.
+        ("step-wise", 1, 1.4 + 2 + 3, 6),
+        # There and back, and the 18 of 24 environments that are on other nodes.
+        ("step-wise", 4, 3.2 + 8 + 3 + 2 + 18, 24),
+        # Messages, then 41 ms to play a path and 6 to take it: the second is played meanwhile.
+        ("path-wise", 1, 2 + 41 + 6 + 41, 120),
+        # The policy to 3 nodes, and paths of 180 ms on the link, which is the slowest.
+        ("path-wise", 4, 8 + 18 + 2 + 41 + 180 + 24 + 180, 480),
+    ],
+)
+def test_a_rate_by_hand(model, nodes, milliseconds, steps):
+    assert rate(model, ROUND, SMALL, nodes) == pytest.approx(steps / milliseconds * 1e3)
+
+
+@pytest.mark.parametrize("model", ["ideal", "path-wise", "step-wise"])
+def test_without_a_network_and_a_driver_it_grows_with_the_nodes(model):
+    costs = Costs(policy_row=0, message=0, path=0)
+    one = rate(model, costs, NO_NETWORK, 1)
+    for nodes in NODES:
+        assert rate(model, costs, NO_NETWORK, nodes) == pytest.approx(nodes * one)
+
+
+@pytest.mark.parametrize(
+    ("model", "costs", "limit"),
+    [
+        # A message per worker, and a row of the policy's batch per environment.
+        ("step-wise", Costs(message=10e-6, policy_row=1e-6), 5 / (10e-6 + 5 * 1e-6)),
+        ("path-wise", Costs(path=100e-6), 500 / 100e-6),
+    ],
+)
+def test_without_a_network_the_drivers_work_binds_in_the_end(model, costs, limit):
+    many = Cluster(latency=0, bandwidth=math.inf, paths=1000)
+    rates = [rate(model, costs, many, nodes) for nodes in NODES]
+    assert rates == sorted(rates)
+    # Linear at first,
+    assert rates[NODES.index(3)] == pytest.approx(3 * rates[0], rel=0.12)
+    # and in the end what the driver can do.
+    assert max(rates) < limit
+    assert rate(model, costs, many, 10**5) == pytest.approx(limit, rel=0.01)
+
+
+@pytest.mark.parametrize("latency", [0, 1e-5, 1e-3])
+@pytest.mark.parametrize("bandwidth", [1e7, 1e9, math.inf])
+def test_paths_are_never_slower_than_steps_and_nothing_beats_the_ideal(latency, bandwidth):
+    costs, cluster = Costs(), Cluster(latency=latency, bandwidth=bandwidth)
+    for nodes in NODES:
+        ideal, paths, steps = (
+            rate(model, costs, cluster, nodes) for model in ("ideal", "path-wise", "step-wise")
+        )
+        assert steps <= paths <= ideal
+
+
+@pytest.mark.parametrize("wrong", [{"bandwidth": 0}, {"latency": -1}, {"envs": 0}])
+def test_sizes_that_make_no_sense_are_refused(wrong):
+    ((name, value),) = wrong.items()
+    with pytest.raises(ValueError, match=f"^{name} must be positive, got {value}$"):
+        Cluster(**wrong)
+
+
+def test_the_command_takes_measured_costs_and_a_network(tmp_path):
+    costs, plot = tmp_path / "costs.json", tmp_path / "scale.png"
+    costs.write_text(json.dumps({"env_step": 1e-3, "policy_call": 0, "policy_row": 0, "path": 0}))
+    options = ("--costs", costs, "--out", plot, "--latency", "0", "--bandwidth", "inf")
+    lines = run_with_python("-m", "benchmarks.scale", *map(str, options)).splitlines()
+    assert lines[0].split() == ["nodes", "ideal", "path-wise", "step-wise"]
+    assert lines[1].split() == ["1", "2,000", "2,000", "1,887"]
+    assert [line.split()[0] for line in lines[2:]] == ["2", "4", "10", "30", "100", "300", "1000"]
+    assert plot.stat().st_size > 10_000
