@@ -249,7 +249,7 @@ def test_training_goes_on_after_an_env_runner_is_killed(
     (killed,) = reports.read("killed")
     assert len({int(path["pid"]) for path in episodes[0]} - {*killed["pids"]}) == 1
     assert len({int(path["pid"]) for path in episodes[1]} - {*killed["pids"]}) == restart
-    assert all_gone(killed["pids"])
+    assert all_gone(killed["pids"], 20)
     pids = [
         pid for runner in (1, 2) for own in reports.read(f"pids-{runner}") for pid in own["pids"]
     ]
