@@ -70,7 +70,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         return self._normalize(obs, info), reward, terminated, truncated, info
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
-        moments = self._moments(info)
+        moments = self._moments_of(info)
         own = obs if self._is_all else obs[: self._size]
         centered = moments.update(own) if self.update_running_mean else own - moments.mean
         normalized: NDArray[Any] = centered / moments.deviation()
@@ -142,8 +142,8 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         """The normalized observations of all, after those of some were counted."""
         own, out = obs[:, : self._size], obs.copy()
         self._count(own, counted)
-        deviation = self._each(self._moments.deviation())
-        out[:, : self._size] = (own - self._each(self._moments.mean)) / deviation
+        deviation = self._each(self._moments[0].deviation())
+        out[:, : self._size] = (own - self._each(self._moments[0].mean)) / deviation
         return out
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -10,20 +12,20 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.wrappers.statistics import Moments, TaskStatistics
+from mtwrappers.checks import above_zero, check_mapping, positive
+from mtwrappers.wrappers.statistics import Moments
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
 
 class _KeepsStatistics:
-    """The state that the single and the vector form share.
+    """What the single and the vector form share: the moments of what was seen of each task.
 
     Attributes:
         update_running_mean: Where it is false, the statistics stay as they are.
     """
 
-    _statistics: TaskStatistics
     _ask: Callable[[str], Any]  # reads an attribute of the environment, None if it has none
-    _num_groups: int | None = None  # where given, the number of task groups of a vector
+    _num_groups: int | None = None  # of a vector environment, how many task groups it has
     update_running_mean: bool = True
 
     def _keep(
@@ -35,21 +37,56 @@ class _KeepsStatistics:
             ids = self._ask("task_ids")
             own = len(names) if names is not None else self._ask("n_total_tasks")
             num_tasks = own or (self._num_groups or 1 if ids is None else max(ids) + 1)
-        together = self._num_groups is not None
-        self._statistics = TaskStatistics(kind, num_tasks, names, epsilon, shape, together)
+        n = positive(num_tasks, "num_tasks")
+        names = None if names is None or len(names) != n else list(names)
+        self._of = {"kind": kind, "num_tasks": n, "task_names": names}
+        self._shape = (n, *shape)
+        # One for each task, or one for all where they are computed together.
+        shapes = [shape] * n if self._num_groups is None else [self._shape]
+        self._moments = [Moments(each, above_zero(epsilon, "epsilon")) for each in shapes]
 
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, ready for JSON."""
-        return self._statistics.get_state()
+        count, mean, m2 = (
+            np.reshape([getattr(each, name) for each in self._moments], self._shape)
+            for name in ("count", "mean", "m2")
+        )
+        counts = count.reshape(len(count), -1)[:, 0].tolist()
+        return copy.deepcopy(
+            {**self._of, "count": counts, "mean": mean.tolist(), "m2": m2.tolist()}
+        )
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes what `get_state` returned, here or in the other form of this wrapper.
 
         Raises:
             TypeError: If it is no dict.
-            ValueError: If it is of other tasks, of another size, or of something else.
+            ValueError: If it is of other tasks, of another size, or of something else; nothing is
+                changed then.
         """
-        self._statistics.set_state(state)
+        check_mapping(state, "a state")
+        for key, expected in self._of.items():
+            found = state.get(key)
+            unnamed = key == "task_names" and None in (found, expected)
+            if found != expected and not unnamed:
+                raise ValueError(f"expected statistics with {key} {expected!r}, got {found!r}")
+        arrays = {}
+        for key, shape in (("mean", self._shape), ("m2", self._shape), ("count", self._shape[:1])):
+            try:
+                arrays[key] = np.array(state.get(key), dtype=np.float64)
+            except (TypeError, ValueError):  # no numbers, or rows of several lengths
+                arrays[key] = np.empty(())
+            if arrays[key].shape != shape:
+                raise ValueError(
+                    f"expected {key} of shape {shape} in the statistics, got one of shape "
+                    f"{arrays[key].shape}"
+                )
+        width = math.prod(self._shape[1:])
+        arrays["count"] = np.repeat(arrays["count"], width).reshape(self._shape)
+        for name, array in arrays.items():
+            rows = array.reshape(len(self._moments), *self._moments[0].shape)
+            for each, row in zip(self._moments, rows, strict=True):
+                setattr(each, name, row if each.shape else float(row))
 
 
 class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -58,17 +95,17 @@ class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
     def _ask(self, name: str) -> Any:
         return self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None
 
-    def _moments(self, info: Mapping[str, Any]) -> Moments:
+    def _moments_of(self, info: Mapping[str, Any]) -> Moments:
         """Those of the task id of ``info``, or of task 0 where there is but one."""
-        moments = self._statistics.moments
-        task: Any = info.get("task_id", 0 if len(moments) == 1 else None)
+        moments = self._moments
+        task: int | None = info.get("task_id", 0 if len(moments) == 1 else None)
         if task is None or not 0 <= task < len(moments):
             raise ValueError(
                 f"expected info['task_id'] in [0, {len(moments) - 1}], got an info with task_id "
                 f"{task!r}; pass num_tasks= for more tasks, and add a TaskNameWrapper where an "
                 "environment does not say which task it plays"
             )
-        return moments[int(task)]
+        return moments[task]
 
 
 class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
@@ -84,11 +121,6 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         self._tasks = np.arange(self.num_envs) // self.envs_per_task
         self._one_each = False  # environment i plays task i, which is faster to compute
 
-    @property
-    def _moments(self) -> Moments:
-        """Those of all tasks."""
-        return self._statistics.moments[0]
-
     def _ask(self, name: str) -> Any:
         return self._inner.call(name)[0] if self._envs_have(name) else None
 
@@ -99,7 +131,7 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         if "task_id" in infos:
             rows = rows & infos.get("_task_id", True)
             self._tasks = np.where(rows, infos["task_id"], self._tasks).astype(np.int64)
-        n = self._statistics.num_tasks
+        n = self._shape[0]
         wrong = np.flatnonzero((self._tasks < 0) | (self._tasks >= n))
         if len(wrong):
             i = int(wrong[0])
@@ -111,7 +143,7 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
 
     def _keep_tasks(self, tasks: NDArray[np.int64]) -> None:
         self._tasks = tasks
-        self._one_each = np.array_equal(tasks, np.arange(self._statistics.num_tasks))
+        self._one_each = np.array_equal(tasks, np.arange(self._shape[0]))
 
     def get_state(self) -> dict[str, Any]:
         return {**super().get_state(), "episodes": self._episodes()}
@@ -133,9 +165,9 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         if not self.update_running_mean:
             return
         if self._one_each and isinstance(rows, slice):
-            self._moments.update(x)
+            self._moments[0].update(x)
         else:
-            self._moments.update_some(self._tasks[rows], x[rows])
+            self._moments[0].update_some(self._tasks[rows], x[rows])
 
     def _each(self, of_tasks: NDArray[Any]) -> NDArray[Any]:
         """Of every environment what an array ``(num_tasks, ...)`` has for its task."""

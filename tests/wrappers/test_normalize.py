@@ -348,7 +348,7 @@ def test_statistics_move_between_the_forms(one, many):
     [
         ({"kind": "else"}, "with kind '(reward|observation)', got 'else'"),
         ({"num_tasks": 4}, "with num_tasks 3, got 4"),
-        ({"task_names": ["a", "c"]}, r"tasks \['a', 'b', 'c'\], got those of \['a', 'c'\]"),
+        ({"task_names": ["a", "c"]}, r"task_names \['a', 'b', 'c'\], got \['a', 'c'\]"),
         ({"mean": [0.0]}, r"expected mean of shape \(3,.* in the statistics, got one of shape \(1"),
         ({"m2": None}, r"expected m2 of shape \(3,"),
         ({"count": [[1.0], "x"]}, r"expected count of shape \(3,\)"),
