@@ -8,7 +8,7 @@ import time
 
 from tests.fakes import ROOT, run_with_python
 
-SCRIPT = ("-m", "benchmarks.meta_learning", "--iterations", "3", "--seeds", "2")
+SCRIPT = ("-m", "benchmarks.meta_learning", "--iterations", "2", "--seeds", "2")
 FILES = ("meta_learning.png", "results/meta_learning.json")
 
 
@@ -39,7 +39,7 @@ def test_a_learner_killed_twice_ends_with_the_files_of_one_that_was_not(tmp_path
     """Once among the first seed's iterations, once among the second's."""
     expected, out = tmp_path / "expected", tmp_path / "out"
     run_with_python(*SCRIPT, "--out", str(expected))
-    kill_after(2, out)
+    kill_after(1, out)
     kill_after(2, out, "--resume")
     run_with_python(*SCRIPT, "--out", str(out), "--resume")
     for name in FILES:

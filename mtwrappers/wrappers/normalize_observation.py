@@ -91,10 +91,10 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     The task of an episode is its ``infos["task_id"]``, or the index of the task group where infos
     do not have it.
 
-    The arguments are those of the single form, but that ``env`` is one of our vector environments,
-    or a `MetaVectorWrapper` of one, with observations ``(N, O)``, and ``num_tasks`` the number of
-    task groups where the environments do not say it. A ``task_id`` that is no task is refused by
-    the reset.
+    The arguments are those of the single form, except that ``env`` is one of our vector
+    environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``, and that ``num_tasks`` is by default the
+    number of task groups where the environments do not say it. A ``task_id`` that is no task is
+    refused by the reset.
     """
 
     def __init__(

@@ -91,9 +91,10 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     have it. ``infos["raw_reward"]``, shape ``(N,)`` float64, is the environments' own reward, and
     SAME_STEP's ``final_info`` has it too.
 
-    The arguments are those of the single form, but that ``env`` is one of our vector environments,
-    or a `MetaVectorWrapper` of one, and ``num_tasks`` the number of task groups where the
-    environments do not say it. A ``task_id`` that is no task is refused by the reset.
+    The arguments are those of the single form, except that ``env`` is one of our vector
+    environments, or a `MetaVectorWrapper` of one, and that ``num_tasks`` is by default the
+    number of task groups where the environments do not say it. A ``task_id`` that is no task is
+    refused by the reset.
 
     >>> import gymnasium
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)

@@ -112,8 +112,8 @@ class VectorRL2Observation(EpisodeVectorWrapper):
     ended the episode; the observation that begins the next one has the same numbers if the trial
     goes on, and zeros if not.
 
-    The arguments are those of the single form, but that ``env`` is one of our vector environments,
-    or a `MetaVectorWrapper` of one, with observations ``(N, O)``.
+    The arguments are those of the single form, except that ``env`` is one of our vector
+    environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``.
     """
 
     def __init__(
