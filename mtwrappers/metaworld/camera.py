@@ -7,6 +7,7 @@ the simulation keeps its bits.
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Sequence
 from typing import Any, Literal
@@ -14,7 +15,7 @@ from typing import Any, Literal
 import mujoco
 import numpy as np
 
-from mtwrappers.metaworld.opengl import Canvas, canvas_of_this_thread
+from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
 
 # The cameras of Meta-World's own models.
 CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
@@ -70,8 +71,7 @@ class Camera:
         self._scene = mujoco.MjvScene(model, 1000)  # as many geoms as Gymnasium allows
         self._data = mujoco.MjData(model)
         self._state = np.empty(mujoco.mj_stateSize(model, _STATE))
-        self._canvas: Canvas | None = None
-        self._drawing: Any = None
+        self._drawing: Drawing | None = None
 
     def aim(self, data: Any) -> None:
         """Turns the free camera to the median of the geoms' positions; others stay.
@@ -95,7 +95,7 @@ class Camera:
             DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
             RuntimeError: If this process was forked from one that had drawn frames.
         """
-        canvas = canvas_of_this_thread()
+        thread = drawing_thread()
         self._take(data)
         mujoco.mjv_updateScene(
             self._model,
@@ -106,19 +106,7 @@ class Camera:
             mujoco.mjtCatBit.mjCAT_ALL,
             self._scene,
         )
-        if self._canvas is not canvas:
-            self.close()
-        images: list[Any] = []
-        with canvas:
-            if self._canvas is None:
-                self._canvas, self._drawing = canvas, canvas.add(self._model)
-                # Where this camera is forgotten rather than closed. It may be in any thread.
-                self._drop = weakref.finalize(self, canvas.unused.append, self._drawing)
-                self._drop.atexit = False
-            if mode != "depth_array":
-                images.append(canvas.colours(self._drawing, self._scene, self._rect))
-            if mode != "rgb_array":
-                images.append(canvas.depth(self._drawing, self._scene, self._rect))
+        images = thread.run(functools.partial(self._draw, thread, mode))
         # OpenGL's first row is the lowest.
         turned = [
             np.ascontiguousarray(image[:, ::-1] if self._turned else image[::-1])
@@ -128,10 +116,22 @@ class Camera:
 
     def close(self) -> None:
         """Frees what OpenGL holds for this camera, and nothing else. A next frame begins anew."""
-        if self._canvas is not None:
+        if self._drawing is not None:
             self._drop()
-            self._canvas.free_unused()
-            self._canvas = self._drawing = None
+            self._drawing = None
+
+    def _draw(self, thread: DrawingThread, mode: str) -> list[Any]:
+        if self._drawing is None:
+            self._drawing = thread.add(self._model)
+            # Where this camera is forgotten rather than closed.
+            self._drop = weakref.finalize(self, thread.drop, self._drawing)
+            self._drop.atexit = False
+        images: list[Any] = []
+        if mode != "depth_array":
+            images.append(self._drawing.colours(self._scene, self._rect))
+        if mode != "rgb_array":
+            images.append(self._drawing.depth(self._scene, self._rect))
+        return images
 
     def _take(self, data: Any) -> None:
         """Copies the simulation's state, and computes what follows from it."""

@@ -1,20 +1,22 @@
-"""One OpenGL context per thread, for the frames of all models.
+"""The thread that draws the frames of all models, in one OpenGL context.
 
-The context is made current for every frame, since other renderers may have made theirs current in
-between. It holds the meshes and textures of each model (15 to 45 MB), and the shadow map and the
-frame buffer (75 MB) that all models share; MuJoCo would allocate these for each model.
+OpenGL's current context belongs to a thread, so no renderer elsewhere makes another one current or
+frees this one. The context holds the meshes and textures of each model (15 to 45 MB), and the
+shadow map and the frame buffer (75 MB) that all models share; MuJoCo would allocate these for each
+model.
 """
 
 from __future__ import annotations
 
 import atexit
-import functools
 import importlib
 import os
 import subprocess
 import sys
 import threading
-from collections import deque
+from collections.abc import Callable
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import Any
 
 import mujoco
@@ -29,10 +31,6 @@ _BUFFERS = (
 )
 _FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # nothing is written
 _HEADLESS = {"darwin": ["cgl"], "win32": ["wgl"]}.get(sys.platform, ["egl", "osmesa"])
-
-_local = threading.local()
-_lock = threading.Lock()
-_drawing_process: int | None = None
 
 
 def choose_gl() -> str | None:
@@ -59,154 +57,158 @@ def gl_works(name: str) -> bool:
     return done.returncode == 0
 
 
-class Drawing:
-    """What OpenGL holds of one model. It is made and freed while its context is current."""
+class DrawingThread:
+    """Runs what it is given, one after another, where its OpenGL context is current.
 
-    def __init__(self, model: Any) -> None:
-        quality = model.vis.quality
-        self.quality = int(quality.shadowsize), int(quality.offsamples)
-        self.context = _bare_context(model)
-        self.context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
-        self._own = {name: getattr(self.context, name) for name in _BUFFERS}
-
-    def borrow(self, buffers: Any) -> None:
-        """Draws into the frame buffer and the shadow map of another `mujoco.MjrContext`."""
-        for name in _BUFFERS:
-            setattr(self.context, name, getattr(buffers, name))
-        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self.context)
-
-    def free(self) -> None:
-        """Frees what is its own."""
-        for name, value in self._own.items():
-            setattr(self.context, name, value)
-        self.context.free()
-
-
-class Canvas:
-    """The OpenGL context of a thread, and the drawings in it; current inside a ``with`` block."""
+    Raises:
+        DependencyNotInstalled: If OpenGL does not work here; the message says what to do.
+    """
 
     def __init__(self) -> None:
-        name = os.environ.get("MUJOCO_GL", "").lower().strip() or _default_gl()
-        module = name if name in ("cgl", "egl", "osmesa") else "glfw"
-        try:
-            make = importlib.import_module(f"mujoco.{module}").GLContext
-            self._gl: Any = make(1, 1)
-            # Current between frames: where others free their objects in whichever context is
-            # current, as MuJoCo's and Gymnasium's renderers do, they do not hit this one.
-            self._decoy: Any = make(1, 1)
-            self._gl.make_current()
-            _bare_context(mujoco.MjModel.from_xml_string("<mujoco/>")).free()
-        except Exception as exc:
-            raise DependencyNotInstalled(
-                f"cannot draw frames with MUJOCO_GL={name}: {type(exc).__name__}: {exc}. Without a "
-                "display, set the environment variable MUJOCO_GL to egl (Debian: apt install "
-                "libegl1) or osmesa (apt install libosmesa6) before the process starts"
-            ) from exc
-        # What was dropped, perhaps by another thread, and is to be freed here.
-        self.unused: deque[Drawing] = deque()
+        # Finalizers put into it at any moment, which this kind of queue allows.
+        self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._drawings: set[Drawing] = set()
         self._buffers: dict[tuple[int, int], Any] = {}
+        self.process: int | None = os.getpid()  # None once it has ended
+        opened: Future[None] = Future()
+        self._thread = threading.Thread(target=self._work, args=(opened,), daemon=True)
+        self._thread.start()
+        opened.result()
+        # Registered after MuJoCo's own handler, which ends EGL, and so called before it.
+        atexit.register(self._end)
 
-    def __enter__(self) -> None:
-        self._gl.make_current()
-        while self.unused:
-            drawing = self.unused.popleft()
-            self._drawings.remove(drawing)
-            drawing.free()
-
-    def __exit__(self, *args: object) -> None:
-        self._decoy.make_current()
+    def run(self, job: Callable[[], Any]) -> Any:
+        """What ``job`` returns or raises in the thread."""
+        done: Future[Any] = Future()
+        self._jobs.put((done, job))
+        return done.result()
 
     def add(self, model: Any) -> Drawing:
-        """Gives a model's meshes and textures to OpenGL."""
-        drawing = Drawing(model)
+        """Gives a model's meshes and textures to OpenGL; for the thread itself."""
+        drawing = Drawing(model, self._buffers)
         self._drawings.add(drawing)
         return drawing
 
-    def colours(self, drawing: Drawing, scene: Any, rect: Any) -> NDArray[np.uint8]:
-        """The colours of a scene, ``(height, width, 3)``, lowest row first."""
-        self._render(drawing, scene, rect)
-        image = np.empty((rect.height, rect.width, 3), np.uint8)
-        mujoco.mjr_readPixels(image, None, rect, drawing.context)
-        return image
+    def drop(self, drawing: Drawing) -> None:
+        """Takes them back, soon; for any thread."""
 
-    def depth(self, drawing: Drawing, scene: Any, rect: Any) -> NDArray[np.float32]:
-        """The distances from the camera's plane, ``(height, width)``, metres, lowest row first."""
-        # Flat colours, without a mean over several samples per pixel, which would mix distances.
-        flags = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
-        scene.flags[flags] = True
-        self._render(drawing, scene, rect)
-        scene.flags[flags] = False
-        image = np.empty((rect.height, rect.width), np.float32)
-        mujoco.mjr_readPixels(None, image, rect, drawing.context)
-        # The buffer holds 0 at the far clipping plane and 1 at the near one.
-        near, far = scene.camera[0].frustum_near, scene.camera[0].frustum_far
-        metres: NDArray[np.float64] = near * far / (image.astype(np.float64) * (far - near) + near)
-        return metres.astype(np.float32)
+        def free() -> None:
+            self._drawings.remove(drawing)
+            drawing.free()
 
-    def free_unused(self) -> None:
-        """Frees what was dropped, if this thread may."""
-        if _owns_contexts() and hasattr(_local, "owner") and _local.owner.canvas is self:
-            with self:
-                pass
+        self._jobs.put((Future(), free))
 
-    def free(self) -> None:
-        """Frees everything."""
-        with self:
-            for freed in (*self._drawings, *self._buffers.values()):
-                freed.free()
-        self._gl.free()
-        self._decoy.free()
+    def _work(self, opened: Future[None]) -> None:
+        name = os.environ.get("MUJOCO_GL", "").lower().strip() or choose_gl() or "glfw"
+        module = name if name in ("cgl", "egl", "osmesa") else "glfw"
+        try:
+            context = importlib.import_module(f"mujoco.{module}").GLContext(1, 1)
+            context.make_current()
+            _bare_context(mujoco.MjModel.from_xml_string("<mujoco/>")).free()
+        except Exception as exc:
+            error = DependencyNotInstalled(
+                f"cannot draw frames with MUJOCO_GL={name}: {type(exc).__name__}: {exc}. Without a "
+                "display, set the environment variable MUJOCO_GL to egl (Debian: apt install "
+                "libegl1) or osmesa (apt install libosmesa6) before the process starts"
+            )
+            error.__cause__ = exc
+            opened.set_exception(error)
+            return
+        opened.set_result(None)
+        while (given := self._jobs.get()) is not None:
+            done, job = given
+            try:
+                done.set_result(job())
+            except BaseException as exc:
+                done.set_exception(exc)
+            del given, done, job  # which hold the environment
+        for held in (*self._drawings, *self._buffers.values()):
+            held.free()
+        context.free()
 
-    def _render(self, drawing: Drawing, scene: Any, rect: Any) -> None:
-        buffers = self._buffers.get(drawing.quality)
-        if buffers is None:
-            model = mujoco.MjModel.from_xml_string("<mujoco/>")
-            model.vis.global_.offwidth, model.vis.global_.offheight = rect.width, rect.height
-            model.vis.quality.shadowsize, model.vis.quality.offsamples = drawing.quality
-            buffers = self._buffers[drawing.quality] = mujoco.MjrContext(model, _FONT)
-        width, height = max(rect.width, buffers.offWidth), max(rect.height, buffers.offHeight)
-        if (width, height) != (buffers.offWidth, buffers.offHeight):
-            mujoco.mjr_resizeOffscreen(width, height, buffers)
-        drawing.borrow(buffers)
-        mujoco.mjr_render(rect, scene, drawing.context)
+    def _end(self) -> None:
+        if self.process == os.getpid():  # not in a fork, where the thread is not
+            self.process = None
+            self._jobs.put(None)
+            self._thread.join()
 
 
-def canvas_of_this_thread() -> Canvas:
-    """The canvas of this thread, made on first use; not in a fork of a process that has drawn."""
-    global _drawing_process
-    if not _owns_contexts():
+_lock = threading.Lock()
+_thread: DrawingThread | None = None
+
+
+def drawing_thread() -> DrawingThread:
+    """The one of this process, made on first use; not in a fork of a process that has drawn."""
+    global _thread
+    if _thread is None:
+        with _lock:
+            _thread = _thread or DrawingThread()
+    if _thread.process != os.getpid():
         raise RuntimeError(
             "cannot draw frames in a process that was forked from one that had drawn some: OpenGL "
             "does not survive a fork. Start it with 'forkserver' or 'spawn', for example "
             "vector_kwargs={'context': 'forkserver'} in gymnasium.make_vec"
         )
-    if not hasattr(_local, "owner"):
-        with _lock:
-            _local.owner = _Owner(Canvas())
-            if _drawing_process is None:
-                _drawing_process = os.getpid()
-                # Registered after MuJoCo's own handler, which ends EGL, and so called before it.
-                atexit.register(_stop_drawing)
-    owner: _Owner = _local.owner
-    return owner.canvas
+    return _thread
 
 
-class _Owner:
-    """Frees the canvas of its thread when that ends, in it: no other thread may."""
+class Drawing:
+    """What OpenGL holds of one model, for the drawing thread.
 
-    def __init__(self, canvas: Canvas) -> None:
-        self.canvas = canvas
+    ``shared`` has the frame buffers and shadow maps of all models, by their quality.
+    """
 
-    def __del__(self) -> None:
-        if _owns_contexts():
-            self.canvas.free()
+    def __init__(self, model: Any, shared: dict[tuple[int, int], Any]) -> None:
+        quality = model.vis.quality
+        self._quality = int(quality.shadowsize), int(quality.offsamples)
+        self._shared = shared
+        self._context = _bare_context(model)
+        self._context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
+        self._own = {name: getattr(self._context, name) for name in _BUFFERS}
 
+    def colours(self, scene: Any, rect: Any) -> NDArray[np.uint8]:
+        """The colours of a scene, ``(height, width, 3)``, lowest row first."""
+        self._render(scene, rect)
+        image = np.empty((rect.height, rect.width, 3), np.uint8)
+        mujoco.mjr_readPixels(image, None, rect, self._context)
+        return image
 
-@functools.cache
-def _default_gl() -> str:
-    """What to draw with where the user does not say."""
-    return choose_gl() or "glfw"
+    def depth(self, scene: Any, rect: Any) -> NDArray[np.float32]:
+        """The distances from the camera's plane, ``(height, width)``, metres, lowest row first."""
+        # Flat colours, without a mean over several samples per pixel, which would mix distances.
+        flags = [int(mujoco.mjtRndFlag.mjRND_SEGMENT), int(mujoco.mjtRndFlag.mjRND_IDCOLOR)]
+        scene.flags[flags] = True
+        self._render(scene, rect)
+        scene.flags[flags] = False
+        image = np.empty((rect.height, rect.width), np.float32)
+        mujoco.mjr_readPixels(None, image, rect, self._context)
+        # The buffer holds 0 at the far clipping plane and 1 at the near one.
+        near, far = scene.camera[0].frustum_near, scene.camera[0].frustum_far
+        metres: NDArray[np.float64] = near * far / (image.astype(np.float64) * (far - near) + near)
+        return metres.astype(np.float32)
+
+    def free(self) -> None:
+        """Frees what is its own."""
+        self._use(self._own)
+        self._context.free()
+
+    def _render(self, scene: Any, rect: Any) -> None:
+        buffers = self._shared.get(self._quality)
+        if buffers is None:
+            model = mujoco.MjModel.from_xml_string("<mujoco/>")
+            model.vis.global_.offwidth, model.vis.global_.offheight = rect.width, rect.height
+            model.vis.quality.shadowsize, model.vis.quality.offsamples = self._quality
+            buffers = self._shared[self._quality] = mujoco.MjrContext(model, _FONT)
+        width, height = max(rect.width, buffers.offWidth), max(rect.height, buffers.offHeight)
+        if (width, height) != (buffers.offWidth, buffers.offHeight):
+            mujoco.mjr_resizeOffscreen(width, height, buffers)
+        self._use({name: getattr(buffers, name) for name in _BUFFERS})
+        mujoco.mjr_setBuffer(mujoco.mjtFramebuffer.mjFB_OFFSCREEN, self._context)
+        mujoco.mjr_render(rect, scene, self._context)
+
+    def _use(self, buffers: dict[str, Any]) -> None:
+        for name, value in buffers.items():
+            setattr(self._context, name, value)
 
 
 def _bare_context(model: Any) -> Any:
@@ -218,15 +220,3 @@ def _bare_context(model: Any) -> Any:
         return mujoco.MjrContext(model, _FONT)
     finally:
         quality.shadowsize, size.offwidth, size.offheight = before
-
-
-def _owns_contexts() -> bool:
-    """Whether this process, and not the one that it was forked from, has drawn what was drawn."""
-    return _drawing_process in (None, os.getpid())
-
-
-def _stop_drawing() -> None:
-    """Frees this thread's canvas; threads that are still drawing leave theirs to the system."""
-    global _drawing_process
-    _local.__dict__.clear()
-    _drawing_process = 0
