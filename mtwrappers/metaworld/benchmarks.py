@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import pickle
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal, TypeAlias
@@ -12,6 +11,7 @@ import numpy as np
 
 from mtwrappers import seeding
 from mtwrappers.checks import positive
+from mtwrappers.metaworld.plain_task import encode
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 
 Kind: TypeAlias = Literal["train", "test"]
@@ -101,6 +101,10 @@ def take_benchmark(benchmark: Any, seed: int | None, options: dict[str, Any]) ->
 
 def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], list[Kind]]:
     """The classes and the tasks of a benchmark's splits, and the kind of each task."""
+    if not isinstance(benchmark, metaworld().Benchmark):
+        raise ValueError(
+            f"benchmark must be a metaworld.Benchmark or the name of one, got {benchmark!r}"
+        )
     classes: dict[str, Any] = {}
     tasks: list[Any] = []
     kind_of: list[Kind] = []
@@ -169,7 +173,5 @@ def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> tuple[A
         goals = draw_goals(cls, num_goals, rng)
         if len({goal.tobytes() for goal in goals}) != num_goals:
             raise ValueError(f"{name} has fewer than {num_goals} different goals for seed {seed}")
-        for goal in goals:
-            data = {"rand_vec": goal, "env_cls": cls, "partially_observable": hidden}
-            tasks.append(metaworld().Task(env_name=name, data=pickle.dumps(data)))
+        tasks += [encode(name, cls, goal, hidden) for goal in goals]
     return tuple(tasks)

@@ -11,6 +11,7 @@ method resolution does the rest: `_NoSimulation` stands between the class and `S
 from __future__ import annotations
 
 import functools
+from types import SimpleNamespace
 from typing import Any
 
 import metaworld
@@ -73,20 +74,14 @@ class _Blank(_Element):
         return _Joint()
 
 
-class _NoMujoco:
-    """What the classes' ``reset_model`` calls of the module ``mujoco``, doing nothing."""
+def _nothing(*args: Any) -> int:
+    return 0
 
-    mjtObj = mujoco.mjtObj  # noqa: N815 (mujoco's name)
 
-    @staticmethod
-    def mj_forward(*args: Any) -> None: ...
-
-    @staticmethod
-    def mj_step(*args: Any) -> None: ...
-
-    @staticmethod
-    def mj_name2id(*args: Any) -> int:
-        return 0
+# What the classes' ``reset_model`` calls of the module ``mujoco``.
+_NO_MUJOCO = SimpleNamespace(
+    mjtObj=mujoco.mjtObj, mj_forward=_nothing, mj_step=_nothing, mj_name2id=_nothing
+)
 
 
 class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types
@@ -127,7 +122,7 @@ def _blueprint_class(cls: Any) -> Any:
     reset_model = names_of(cls, SawyerXYZEnv)["reset_model"]
     own: dict[str, Any] = {
         "_reset_hand": _NoSimulation._reset_hand,
-        "reset_model": with_globals(reset_model, {"mujoco": _NoMujoco}),
+        "reset_model": with_globals(reset_model, {"mujoco": _NO_MUJOCO}),
     }
     return type(cls.__name__, (cls, _NoSimulation), own)
 

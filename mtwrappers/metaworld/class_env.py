@@ -17,7 +17,6 @@ from numpy.typing import NDArray
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import positive
 from mtwrappers.metaworld.known_good import Fast, class_to_build
-from mtwrappers.metaworld.upstream import all_classes
 
 OBS_SIZE = 39
 # MuJoCo gives up a simulation in which a position exceeds this (mjMAXVAL), so no object goes
@@ -88,14 +87,20 @@ class SawyerSettings:
         positive(self.width, "width")
         positive(self.height, "height")
 
+    def camera(self, model: Any) -> Any:
+        """The `mtwrappers.metaworld.camera.Camera` of a model; ``None`` without a render mode."""
+        if self.render_mode is None:
+            return None
+        from mtwrappers.metaworld.camera import Camera
 
-def check_camera(settings: SawyerSettings, classes: Mapping[str, type[Any]]) -> None:
-    """Raises `ValueError` unless Meta-World's models have the camera."""
-    # Of other classes the cameras are known when they are built.
-    if set(classes.values()) <= set(all_classes().values()):
-        from mtwrappers.metaworld.camera import find_camera
-
-        find_camera(settings.camera_name, settings.camera_id)
+        return Camera(
+            model,
+            name=self.camera_name,
+            index=self.camera_id,
+            width=self.width,
+            height=self.height,
+            upright=self.upright,
+        )
 
 
 def action_box() -> Box:
@@ -151,18 +156,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self.sawyer = class_to_build(cls, settings.fast)(
             reward_function_version=settings.reward_function_version
         )
-        self._camera: Any = None
-        if settings.render_mode is not None:
-            from mtwrappers.metaworld.camera import Camera
-
-            self._camera = Camera(
-                self.sawyer.model,
-                name=settings.camera_name,
-                index=settings.camera_id,
-                width=settings.width,
-                height=settings.height,
-                upright=settings.upright,
-            )
+        self._camera = settings.camera(self.sawyer.model)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._reset_needed = True
 

@@ -23,7 +23,7 @@ def fast_class(cls: Any) -> type[Any]:
     of Meta-World, Gymnasium, NumPy or SciPy is changed by it.
 
     What a reset to a task leaves is kept as a snapshot (10 kB per task, 30 kB for a few classes;
-    the latest 1024 tasks of an environment). Once anything that resets read was edited, in the
+    at most 1024 per environment). Once anything that resets read was edited, in the
     model or among the environment's attributes, the next reset is run in full. Of the model,
     textures, meshes that touch nothing, and the tables of the others beside their vertices and
     hulls (faces, normals, polygons, bounding volumes) are not looked at: resets do not depend on

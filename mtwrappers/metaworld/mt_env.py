@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import copy
 import functools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -13,37 +11,12 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import check_index, check_options
 from mtwrappers.core import TASK_OPTIONS, Observation
-from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
+from mtwrappers.metaworld.benchmarks import Kind, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA
-from mtwrappers.metaworld.set_task_dict import digest
+from mtwrappers.metaworld.plain_task import digest
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.task_list import TaskListMTEnv
-
-
-@dataclass(frozen=True)
-class BenchmarkPart:
-    """Some of a benchmark's tasks, for an environment that plays only these."""
-
-    benchmark: Any  # a `metaworld.Benchmark` with all classes and only these tasks
-    task_states: tuple[int, ...]  # the place of each task in the whole benchmark's list
-    task_ids: tuple[int, ...]  # the class of every task of the whole benchmark, by its index
-
-
-def part_of(benchmark: Any, kind: Kind, task_states: Sequence[int] | None = None) -> BenchmarkPart:
-    """The tasks ``task_states`` of a benchmark's split, all of them by default."""
-    classes, tasks, _ = split_of(benchmark, kind)
-    index = {name: i for i, name in enumerate(classes)}
-    states = tuple(
-        check_index(i, len(tasks), "each of task_states")
-        for i in (range(len(tasks)) if task_states is None else task_states)
-    )
-    if not states:
-        raise ValueError("task_states must hold at least one task, got none")
-    part = copy.copy(benchmark)
-    part._train_tasks = part._test_tasks = []
-    setattr(part, f"_{kind}_tasks", [tasks[i] for i in states])
-    return BenchmarkPart(part, states, tuple(index[task.env_name] for task in tasks))
 
 
 class MetaWorldMTEnv(TaskListMTEnv):
@@ -98,36 +71,30 @@ class MetaWorldMTEnv(TaskListMTEnv):
         **options: Any,
     ) -> None:
         benchmark = take_benchmark(benchmark, 0 if seed is None else seed, options)
-        if not isinstance(benchmark, BenchmarkPart):
-            benchmark = part_of(benchmark, kind, task_states)
         self.env = MetaWorldSetTaskEnv(
-            benchmark.benchmark, kind, max_episode_steps=max_episode_steps, **options
+            benchmark, kind, max_episode_steps=max_episode_steps, **options
         )
-        self.tasks = self.env.tasks
+        every = self.env.tasks
+        chosen = range(len(every)) if task_states is None else task_states
+        states = [check_index(state, len(every), "each of task_states") for state in chosen]
+        if not states:
+            raise ValueError("task_states must hold at least one task, got none")
+        self.tasks = [every[state] for state in states]
+        index = {name: i for i, name in enumerate(self.env.task_names)}
         if select is None:
-            select = "uniform" if self.env.goals_visible else "without_replacement"
+            select = "uniform" if self.env.layout.goals_visible else "without_replacement"
         super().__init__(
             self.env.action_space,
             self.env.observation_space,
-            task_ids=benchmark.task_ids,
+            task_ids=[index[task.env_name] for task in every],
             task_names=self.env.task_names,
-            task_states=benchmark.task_states,
+            task_states=states,
             select=select,
             sample_tasks_on_reset=sample_tasks_on_reset,
             first_seed=seed,
         )
         self.render_mode = self.env.render_mode
         self.terminate_on_success = bool(terminate_on_success)
-
-    @property
-    def task_names(self) -> tuple[str, ...]:
-        """The benchmark's classes, in the order of ``task_id``."""
-        return self.env.task_names
-
-    @property
-    def envs_built(self) -> int:
-        """How many classes have been built so far."""
-        return self.env.envs_built
 
     @property
     def goal(self) -> NDArray[np.float64]:
@@ -166,11 +133,7 @@ class MetaWorldMTEnv(TaskListMTEnv):
         return {**super().get_state(), "terminate_on_success": self.terminate_on_success}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned, with the next `reset`.
-
-        Raises:
-            ValueError: If it is of an environment on other tasks.
-        """
+        """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
         super().set_state(state)
         self.terminate_on_success = state["terminate_on_success"]
 
@@ -182,7 +145,7 @@ class MetaWorldMTEnv(TaskListMTEnv):
         return state
 
     def _activate(self, task_state: int) -> None:
-        self._env = self.env.turn_to(self._places[task_state])
+        self._env = self.env.turn_to(task_state)
 
     @functools.cached_property
     def _identity(self) -> dict[str, Any]:

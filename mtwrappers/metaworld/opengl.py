@@ -69,11 +69,14 @@ class DrawingThread:
         self._jobs: SimpleQueue[tuple[Future[Any], Callable[[], Any]] | None] = SimpleQueue()
         self._drawings: set[Drawing] = set()
         self._buffers: dict[tuple[int, int], Any] = {}
-        self.process: int | None = os.getpid()  # None once it has ended
-        opened: Future[None] = Future()
-        self._thread = threading.Thread(target=self._work, args=(opened,), daemon=True)
+        self.process: int | None = os.getpid()  # None once the thread has ended
+        self._thread = threading.Thread(target=self._work, daemon=True)
         self._thread.start()
-        opened.result()
+        try:
+            self._context = self.run(_open_context)
+        except DependencyNotInstalled:
+            self._jobs.put(None)
+            raise
         # Registered after MuJoCo's own handler, which ends EGL, and so called before it.
         atexit.register(self._end)
 
@@ -91,30 +94,10 @@ class DrawingThread:
 
     def drop(self, drawing: Drawing) -> None:
         """Takes them back, soon; for any thread."""
+        self._drawings.discard(drawing)
+        self._jobs.put((Future(), drawing.free))
 
-        def free() -> None:
-            self._drawings.remove(drawing)
-            drawing.free()
-
-        self._jobs.put((Future(), free))
-
-    def _work(self, opened: Future[None]) -> None:
-        name = os.environ.get("MUJOCO_GL", "").lower().strip() or choose_gl() or "glfw"
-        module = name if name in ("cgl", "egl", "osmesa") else "glfw"
-        try:
-            context = importlib.import_module(f"mujoco.{module}").GLContext(1, 1)
-            context.make_current()
-            _bare_context(mujoco.MjModel.from_xml_string("<mujoco/>")).free()
-        except Exception as exc:
-            error = DependencyNotInstalled(
-                f"cannot draw frames with MUJOCO_GL={name}: {type(exc).__name__}: {exc}. Without a "
-                "display, set the environment variable MUJOCO_GL to egl (Debian: apt install "
-                "libegl1) or osmesa (apt install libosmesa6) before the process starts"
-            )
-            error.__cause__ = exc
-            opened.set_exception(error)
-            return
-        opened.set_result(None)
+    def _work(self) -> None:
         while (given := self._jobs.get()) is not None:
             done, job = given
             try:
@@ -122,15 +105,28 @@ class DrawingThread:
             except BaseException as exc:
                 done.set_exception(exc)
             del given, done, job  # which hold the environment
-        for held in (*self._drawings, *self._buffers.values()):
-            held.free()
-        context.free()
 
     def _end(self) -> None:
         if self.process == os.getpid():  # not in a fork, where the thread is not
             self.process = None
-            self._jobs.put(None)
-            self._thread.join()
+            for held in (*self._drawings, *self._buffers.values(), self._context):
+                self.run(held.free)
+
+
+def _open_context() -> Any:
+    name = os.environ.get("MUJOCO_GL", "").lower().strip() or choose_gl() or "glfw"
+    module = name if name in ("cgl", "egl", "osmesa") else "glfw"
+    try:
+        context = importlib.import_module(f"mujoco.{module}").GLContext(1, 1)
+        context.make_current()
+        _bare_context(mujoco.MjModel.from_xml_string("<mujoco/>")).free()
+    except Exception as exc:
+        raise DependencyNotInstalled(
+            f"cannot draw frames with MUJOCO_GL={name}: {type(exc).__name__}: {exc}. Without a "
+            "display, set the environment variable MUJOCO_GL to egl (Debian: apt install "
+            "libegl1) or osmesa (apt install libosmesa6) before the process starts"
+        ) from exc
+    return context
 
 
 _lock = threading.Lock()

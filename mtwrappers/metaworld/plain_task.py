@@ -1,14 +1,36 @@
-"""A `metaworld.Task`, whose data is a pickle, as what JSON knows and an array, and back."""
+"""What a `metaworld.Task` says: its class, its random vector, and whether its goal is hidden."""
 
 from __future__ import annotations
 
+import hashlib
 import pickle
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
 from mtwrappers.metaworld.upstream import all_classes, metaworld
+
+
+def encode(name: str, cls: type[Any], rand_vec: Any, hidden: bool) -> Any:
+    """The `metaworld.Task` of a class with a random vector; byte for byte Meta-World's own."""
+    data = {"rand_vec": rand_vec, "env_cls": cls, "partially_observable": hidden}
+    return metaworld().Task(env_name=name, data=pickle.dumps(data))
+
+
+def decode(task: Any) -> dict[str, Any]:
+    """The data of a task: ``rand_vec``, ``env_cls`` and ``partially_observable``."""
+    return dict(pickle.loads(task.data))
+
+
+def digest(tasks: Iterable[Any]) -> str:
+    """What tells a list of tasks from another, the same on every machine."""
+    code = hashlib.sha256()
+    for task in tasks:
+        data = decode(task)
+        code.update(f"{task.env_name} {data['partially_observable']} ".encode())
+        code.update(np.asarray(data["rand_vec"], dtype="<f8").tobytes())
+    return code.hexdigest()[:16]
 
 
 def is_task(value: Any) -> bool:
@@ -17,26 +39,20 @@ def is_task(value: Any) -> bool:
 
 
 def to_plain(task: Any) -> list[Any]:
-    """The class name, the random vector and whether the goal is hidden.
+    """A task as what JSON knows and an array.
 
     Raises:
         TypeError: If the task is of a class that is not Meta-World's own.
     """
-    data = pickle.loads(task.data)
+    data = decode(task)
     if data["env_cls"] is not all_classes().get(task.env_name):
         raise TypeError(f"{task.env_name!r} is {data['env_cls']}, no class of Meta-World's own")
     return [task.env_name, np.array(data["rand_vec"]), bool(data["partially_observable"])]
 
 
 def from_plain(plain: Sequence[Any]) -> Any:
-    """The task that `to_plain` described.
-
-    Raises:
-        ValueError: If there is no such class.
-    """
+    """The task that `to_plain` described, or a `ValueError` if there is no such class."""
     name, rand_vec, hidden = plain
     if name not in all_classes():
         raise ValueError(f"expected a class of Meta-World, got {name!r}")
-    cls = all_classes()[name]
-    data = {"rand_vec": rand_vec, "env_cls": cls, "partially_observable": hidden}
-    return metaworld().Task(env_name=name, data=pickle.dumps(data))
+    return encode(name, all_classes()[name], rand_vec, hidden)

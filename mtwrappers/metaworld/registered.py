@@ -8,7 +8,6 @@ import inspect
 from typing import Any, TypeAlias
 
 import gymnasium
-import numpy as np
 
 from mtwrappers.checks import check_keywords, positive
 from mtwrappers.metaworld.benchmarks import (
@@ -20,7 +19,7 @@ from mtwrappers.metaworld.benchmarks import (
 )
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
 from mtwrappers.metaworld.inputs import INPUTS, UPSTREAM, Inputs, take_inputs, translated
-from mtwrappers.metaworld.mt_env import BenchmarkPart, MetaWorldMTEnv, part_of
+from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.task_control import RecordingTaskControl, TaskControl
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
@@ -115,12 +114,13 @@ def make_vec_env(
     inputs = take_inputs(benchmark, rest)
     rest["num_goals"] = num_goals
     made = take_benchmark(benchmark, 0 if seed is None else seed, rest)
-    if max_episode_steps is not None:
-        positive(max_episode_steps, "max_episode_steps")
     classes = list(split_of(made, kind)[0])
-    goals = _goals_per_class(total_tasks_per_cls, num_goals)
-    meta_learning = is_meta_learning(benchmark)
-    if meta_learning:
+    goals = num_goals
+    if total_tasks_per_cls is not None:
+        goals = positive(total_tasks_per_cls, "total_tasks_per_cls")
+        if goals > num_goals:
+            raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {goals}")
+    if is_meta_learning(benchmark):
         each = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
         what = f"{benchmark}-{kind}"
         groups = _spread(meta_batch_size, num_envs, each, len(classes), goals, what)
@@ -133,20 +133,20 @@ def make_vec_env(
         each = fit_sizes(num_envs, envs_per_task, len(classes), benchmark)
         groups = [(c, range(goals)) for c in range(len(classes))]
     if sample_tasks_on_reset is None:
-        sample_tasks_on_reset = not meta_learning
+        sample_tasks_on_reset = not is_meta_learning(benchmark)
     settings = {name: rest.pop(name) for name in (*SETTINGS, "select") if name in rest}
     makers: list[functools.partial[TaskControl]] = []
     for c, own in groups:
-        part = part_of(made, kind, [c * num_goals + goal for goal in own])
         for _ in range(each):
             i = len(makers)
             make = functools.partial(
                 make_slot,
-                part,
+                made,
                 inputs,
                 checkpoint_id=f"{benchmark}-{kind}/{classes[c]}/{i}",
                 record_episode_statistics=record_episode_statistics,
                 kind=kind,
+                task_states=[c * num_goals + goal for goal in own],
                 seed=None if seed is None else seed + i,
                 sample_tasks_on_reset=sample_tasks_on_reset,
                 terminate_on_success=terminate_on_success,
@@ -164,7 +164,7 @@ def make_vec_env(
 
 
 def make_slot(
-    part: BenchmarkPart,
+    benchmark: Any,
     inputs: Inputs,
     *,
     checkpoint_id: str,
@@ -172,11 +172,13 @@ def make_slot(
     **kwargs: Any,
 ) -> TaskControl:
     """One environment of a vector: one class with its one-hot, and Meta-World's calls around it."""
-    env: Env = MetaWorldMTEnv(part, **kwargs)
+    mt_env = MetaWorldMTEnv(benchmark, **kwargs)
+    env: Env = mt_env
     if inputs.task_encoding != "dict":
         env = FlattenMTEnv(env, "none")
     if inputs.task_encoding == "onehot":
-        env = TaskOnehotWrapper(env, part.task_ids[part.task_states[0]], max(part.task_ids) + 1)
+        task_id = mt_env.task_ids[mt_env.get_task_state()]
+        env = TaskOnehotWrapper(env, task_id, len(mt_env.env.task_names))
     control = RecordingTaskControl if record_episode_statistics else TaskControl
     return control(inputs.apply(env), checkpoint_id)
 
@@ -185,16 +187,6 @@ def _names(function: Any) -> set[str]:
     """The names of the parameters of ``function`` that can be given by name."""
     parameters = inspect.signature(function).parameters.values()
     return {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
-
-
-def _goals_per_class(total: int | None, num_goals: int) -> int:
-    if total is None:
-        return num_goals
-    if not isinstance(total, (int, np.integer)) or not 1 <= total <= num_goals:
-        raise ValueError(
-            f"total_tasks_per_cls must be an integer and must be in [1, {num_goals}], got {total!r}"
-        )
-    return int(total)
 
 
 def _spread(

@@ -10,15 +10,10 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 
 from mtwrappers.checks import check_options, not_negative, positive
-from mtwrappers.metaworld.benchmarks import Kind, take_benchmark
-from mtwrappers.metaworld.class_env import (
-    METADATA,
-    SawyerClassEnv,
-    SawyerSettings,
-    action_box,
-    check_camera,
-)
-from mtwrappers.metaworld.set_task_dict import BenchmarkTasks, Layout, SetTaskDict, check_task
+from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
+from mtwrappers.metaworld.class_env import METADATA, SawyerClassEnv, SawyerSettings, action_box
+from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.metaworld.set_task_dict import ClassByClass, Layout, SetTaskDict, layout_of
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
@@ -49,6 +44,10 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
             `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
             the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
+
+    Attributes:
+        tasks: The benchmark's `metaworld.Task`s in its order; none without a benchmark.
+        layout: What the observation space depends on.
 
     Raises:
         ValueError: If an argument is none of those, or they do not go together.
@@ -88,28 +87,38 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._wrapper = wrapper
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
         self._task: SetTaskDict | None = None
-        self._env: Env | None = None
+        self._env: Any = None
         self._reset_needed = True
         self.action_space = action_box()
-        self._source: BenchmarkTasks | None = None
+        self._name = "its first"  # whose tasks this is for
+        self.tasks: list[Any] = []
+        self._order: ClassByClass | None = None
         if benchmark is not None:
-            self._source = BenchmarkTasks(benchmark, kind, bool(add_env_onehot))
-            self._source.seed(seed)
-            self._layout = self._source.layout
+            kinds = [kind] if kind else ["train", "test"]
+            classes, self.tasks, self._kinds = split_of(benchmark, *kinds)
+            self._name = type(benchmark).__name__
+            visible = not decode(self.tasks[0])["partially_observable"]
+            if add_env_onehot and (not visible or "test" in self._kinds):
+                raise ValueError(
+                    "add_env_onehot is for the train tasks of multi-task benchmarks, got "
+                    f"{self._name} with kind={kind!r}"
+                )
+            self.layout = Layout(classes, visible, bool(add_env_onehot))
+            self._order = ClassByClass(self.tasks)
+            self.seed_tasks(seed)
         elif add_env_onehot:
             raise ValueError("add_env_onehot needs a benchmark to know its classes, got None")
         else:
-            self._layout = Layout(all_classes(), goals_visible=True, onehot=False)
-        check_camera(self._settings, self._layout.classes)
-        self.observation_space = self._layout.space
-        if self._source is not None and wrapper is not None:
-            _, env = self._class_env(self.tasks[0], self._layout)
-            self.observation_space = env.observation_space
+            self.layout = Layout(all_classes(), goals_visible=True, onehot=False)
+        if not isinstance(self.layout.short_classes, dict):
+            # Of others than Meta-World's own, the cameras are known when they are built.
+            from mtwrappers.metaworld.camera import find_camera
 
-    @property
-    def tasks(self) -> list[Any]:
-        """The benchmark's `metaworld.Task`s in its order; none without a benchmark."""
-        return [] if self._source is None else self._source.tasks
+            find_camera(self._settings.camera_name, self._settings.camera_id)
+        self.observation_space = self.layout.space
+        if self.tasks and wrapper is not None:
+            _, env = self._class_env(self.tasks[0], self.layout)
+            self.observation_space = env.observation_space
 
     @property
     def num_tasks(self) -> int:
@@ -119,22 +128,12 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     @property
     def task_names(self) -> tuple[str, ...]:
         """The classes, in the order of the one-hot."""
-        return tuple(self._layout.classes)
-
-    @property
-    def classes(self) -> dict[str, type[Any]]:
-        """The Sawyer class of each name, in the order of the one-hot."""
-        return dict(self._layout.classes)
-
-    @property
-    def goals_visible(self) -> bool:
-        """Whether observations show the goal."""
-        return self._layout.goals_visible
+        return tuple(self.layout.classes)
 
     @property
     def env_observation_space(self) -> Any:
         """`observation_space` without the one-hot at its end."""
-        return self.observation_space if self._wrapper is not None else self._layout.box
+        return self.observation_space if self._wrapper is not None else self.layout.box
 
     @property
     def envs_built(self) -> int:
@@ -148,50 +147,46 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     def sample_tasks(self, n_tasks: int) -> list[SetTaskDict]:
         """Draws tasks class by class, each class's own without replacement.
 
-        Args:
-            n_tasks: How many. After a class's last task its sweep begins anew, in another order.
+        After a class's last task its sweep begins anew, in another order.
 
         Raises:
             ValueError: If there is no benchmark to draw from, or ``n_tasks`` is negative.
         """
-        if self._source is None:
+        if self._order is None:
             raise ValueError("sample_tasks needs a benchmark; this environment was made without")
-        return self._source.sample(not_negative(n_tasks, "n_tasks"))
+        draws = range(not_negative(n_tasks, "n_tasks"))
+        return [self._describe(self._order.draw()) for _ in draws]
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the order of `sample_tasks`, from entropy when ``seed`` is ``None``."""
-        if self._source is not None:
-            self._source.seed(seed)
+        if self._order is not None:
+            self._order.seed(seed)
 
     def set_task(self, task: SetTaskDict) -> None:
-        """Makes ``task`` the present one; the next `reset` begins it.
-
-        Args:
-            task: As `sample_tasks` returns it.
+        """Makes a task of `sample_tasks` the present one; the next `reset` begins it.
 
         Raises:
             ValueError: If it is malformed, of the other kind, of another benchmark, or needs
                 another observation space; the present task then stays.
         """
-        check_task(task)
+        layout = layout_of(task)
         if self._kind is not None and task["kind"] != self._kind:
             raise ValueError(
                 f"this environment is for {self._kind} tasks, got a {task['kind']} task"
             )
-        if self._source is None and self._task is None:
-            layout = Layout.of(task)
-        else:
-            self._layout.require(task, self._source.name if self._source else "its first")
-            layout = self._layout
-        self._turn(task["inner"], layout)
+        fixed, name = self._order is not None or self._task is not None, task["inner"].env_name
+        if fixed and not self.layout.plays(name, layout):
+            raise ValueError(
+                f"this environment is for tasks of {self._name} with {self.layout}, got {name!r} "
+                f"of {task['benchmark']} with {layout}: it needs another observation space"
+            )
+        self._turn(task["inner"], self.layout if fixed else layout)
         self._task = dict(task)
 
     def turn_to(self, place: int) -> Env:
         """Makes ``tasks[place]`` the present task; returns the environment that plays it."""
-        if self._source is None:
-            raise ValueError("turn_to needs a benchmark; this environment was made without")
-        env = self._turn(self._source.tasks[place], self._layout)
-        self._task = self._source.describe(place)
+        env = self._turn(self.tasks[place], self.layout)
+        self._task = self._describe(place)
         return env
 
     def reset(
@@ -199,13 +194,12 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begins an episode of the present task, the benchmark's first if none was set.
 
-        Args:
-            seed: Also seeds the order of `sample_tasks`.
-            options: ``{"task": task}`` sets a task first. Never changed.
+        ``seed`` also seeds the order of `sample_tasks`; ``options={"task": task}`` sets a task
+        first.
 
         Raises:
             ResetNeeded: If no task was set and there is no benchmark to take one from.
-            ValueError: If the task cannot be set, or there are other options.
+            ValueError: If the task cannot be set, or another option speaks of tasks.
         """
         check_options(options, ("task",), "MetaWorldSetTaskEnv")
         super().reset(seed=seed)
@@ -225,31 +219,27 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Simulates an eightieth of a second; see `SawyerClassEnv.step`.
-
-        Raises:
-            ResetNeeded: If the task was set and not reset since.
-        """
-        if self._reset_needed or self._env is None:
+        """Simulates an eightieth of a second; needs a `reset` after `set_task`."""
+        if self._reset_needed:
             raise ResetNeeded("call reset() after set_task() and before step()")
         obs, reward, terminated, truncated, info = self._env.step(action)
         return obs, float(reward), terminated, truncated, info
 
     def render(self) -> Any:
         """A frame of the present class."""
-        if self._reset_needed or self._env is None:
+        if self._reset_needed:
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
 
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes: the present task, and the order of `sample_tasks`."""
-        source = self._source and self._source.get_state()
-        return {"task": self.get_task(), "source": source}
+        order = None if self._order is None else self._order.get_state()
+        return {"task": self.get_task(), "order": order}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
-        if self._source is not None:
-            self._source.set_state(state["source"] or {})
+        if self._order is not None:
+            self._order.set_state(state["order"] or {})
         if state["task"] is not None:
             self.set_task(state["task"])
 
@@ -263,12 +253,22 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         # A copy builds its own simulations, on the same task, at its first reset.
         return {**self.__dict__, "_built": {}, "_env": None, "_reset_needed": True}
 
+    def _describe(self, place: int) -> SetTaskDict:
+        """A task as the dict that means the same in every process."""
+        return {
+            "benchmark": self._name,
+            "kind": self._kinds[place],
+            "add_env_onehot": self.layout.onehot,
+            "classes": self.layout.short_classes,
+            "inner": self.tasks[place],
+        }
+
     def _turn(self, inner: Any, layout: Layout) -> Env:
         """Turns to a task; whatever fails, it fails before anything is changed."""
         bare, env = self._class_env(inner, layout)
         bare.set_task(inner)
-        if layout is not self._layout:
-            self._layout, self.observation_space = layout, layout.space
+        if layout is not self.layout:
+            self.layout, self.observation_space = layout, layout.space
         if self._wrapper is not None:
             self.observation_space = env.observation_space
         self._env = env

@@ -28,8 +28,8 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
     def task_name(self) -> str:
         """The upstream name of the present class, such as ``"SawyerReachEnvV3"``."""
         env = self._mt_env
-        name = env.task_names[env.task_ids[env.get_task_state()]]
-        return env.env.classes[name].__name__
+        name = env.env.tasks[env.get_task_state()].env_name
+        return env.env.layout.classes[name].__name__
 
     def sample_tasks(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

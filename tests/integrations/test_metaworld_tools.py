@@ -14,12 +14,9 @@ from metaworld.policies import ENV_POLICY_MAP
 from metaworld.wrappers import AutoTerminateOnSuccessWrapper, RNNBasedMetaRLWrapper
 
 from mtwrappers import MetaVectorWrapper
+from mtwrappers.metaworld import make_benchmark
 
-EXECUTORS = {
-    "iterative": {"execution": "iterative"},
-    "parallel": {"execution": "parallel", "workers": 2},
-}
-both = pytest.mark.parametrize("execution", EXECUTORS.values(), ids=EXECUTORS)
+LIMIT = 80
 
 
 class Expert:
@@ -29,12 +26,15 @@ class Expert:
         by_class = {cls.__name__: name for name, cls in ALL_V3_ENVIRONMENTS.items()}
         self.envs = envs
         self.policies = [ENV_POLICY_MAP[by_class[n]]() for n in envs.get_attr("task_name")]
+        self.began = []
+        self.sampled = []
 
     def init(self):
-        pass
+        self.sampled.append(self.envs.call("get_task_state"))
 
     def reset(self, env_mask):
-        pass
+        if env_mask.all():
+            self.began.append(self.envs.call("get_task_state"))
 
     def adapt(self):
         pass
@@ -43,7 +43,7 @@ class Expert:
         return self.eval_action(observations), {}
 
     def step(self, timestep):
-        pass
+        assert timestep.observation.shape == (5, 39)
 
     def eval_action(self, observations):
         each = zip(self.policies, observations, self.envs.call("goal"), strict=True)
@@ -51,63 +51,73 @@ class Expert:
 
 
 def make(name, **kwargs):
-    kwargs = {"num_goals": 2, "max_episode_steps": 70, **kwargs}
-    return closing(gymnasium.make_vec(f"mtwrappers/{name}-v0", **kwargs))
+    envs = gymnasium.make_vec(f"mtwrappers/{name}-v0", max_episode_steps=LIMIT, **kwargs)
+    return closing(MetaVectorWrapper(envs))
 
 
-def evaluate(envs, num_episodes=1):
-    envs.reset(seed=4)
-    return evaluation(Expert(envs), envs, num_episodes=num_episodes)
+def bare_episode(task):
+    """Whether bare Meta-World's expert succeeds within the limit, and its return until then."""
+    env = ALL_V3_ENVIRONMENTS[task.env_name]()
+    env.set_task(task)
+    obs, _ = env.reset()
+    policy = ENV_POLICY_MAP[task.env_name]()
+    total = 0.0
+    for _ in range(LIMIT):
+        action = policy.get_action(np.concatenate([obs[:36], env._target_pos]))
+        obs, reward, *_, info = env.step(action)
+        total += float(reward)
+        if info["success"] == 1.0:
+            return True, total
+    return False, total
 
 
-@both
-def test_evaluation_goes_through_our_wrappers_with_the_same_numbers(execution):
-    with make("CustomMT", envs_per_task=2, **execution) as envs:
-        expected = evaluate(envs, num_episodes=2)
-    with make("CustomMT", envs_per_task=2, **execution) as envs:
-        wrapped = MetaVectorWrapper(MetaVectorWrapper(envs))
-        assert evaluate(wrapped, num_episodes=2) == expected
-    mean, _, rates, returns = expected
-    assert rates.keys() == {"reach-v3", "push-v3"}
-    assert {name: len(own) for name, own in returns.items()} == {"reach-v3": 2, "push-v3": 2}
-    assert 0 < mean <= 1
+def test_evaluation_runs_unchanged_through_our_wrappers_and_finds_what_bare_meta_world_does():
+    with make("MT10", num_goals=2, execution="parallel", workers=2) as envs:
+        envs.reset(seed=4)
+        agent = Expert(envs)
+        mean, mean_return, rates, returns = evaluation(agent, envs, num_episodes=1)
+    tasks = make_benchmark("MT10", num_goals=2).train_tasks
+    alone = {tasks[state].env_name: bare_episode(tasks[state]) for state in agent.began[0]}
+    assert rates == {name: float(success) for name, (success, _) in alone.items()}
+    # Within 80 steps some experts succeed and some do not.
+    assert set(rates.values()) == {0.0, 1.0}
+    assert mean == np.mean(list(rates.values()))
+    assert returns == {name: [total] for name, (_, total) in alone.items()}
+    assert mean_return == np.mean(list(returns.values()))
 
 
 def test_evaluation_can_be_repeated_and_leaves_the_environments_as_they_were():
-    with make("CustomMT") as envs:
-        envs.call("toggle_terminate_on_success", True)
-        first = evaluate(envs)
-        assert evaluate(envs) == first
-        assert envs.get_attr("terminate_on_success") == (True, True)
-        envs.call("toggle_terminate_on_success", False)
-        evaluate(envs)
-        assert envs.get_attr("terminate_on_success") == (False, False)
+    with make("CustomMT", num_goals=2) as envs:
+        found = []
+        for on in (True, True, False):
+            envs.call("toggle_terminate_on_success", on)
+            envs.reset(seed=4)
+            found.append(evaluation(Expert(envs), envs, num_episodes=1))
+            assert envs.get_attr("terminate_on_success") == (on, on)
+        assert found[0] == found[1] == found[2]
         assert envs.autoreset_mode is AutoresetMode.SAME_STEP
         assert envs.reset(seed=0)[0] in envs.observation_space
 
 
-def test_meta_learning_evaluation_goes_through_our_wrappers_with_the_same_numbers():
-    results = []
-    for wrap in (lambda envs: envs, MetaVectorWrapper):
-        with make("ML10-test", num_goals=3) as envs:
-            wrapped = wrap(envs)
-            wrapped.reset(seed=1)
-            results.append(
-                metalearning_evaluation(
-                    Expert(wrapped),
-                    wrapped,
-                    num_evals=1,
-                    adaptation_episodes=1,
-                    evaluation_episodes=1,
-                )
-            )
-    assert results[0] == results[1]
-    assert len(results[0][2]) == 5
+def test_meta_learning_evaluation_finds_what_bare_meta_world_does():
+    with make("ML10-test", num_goals=3) as envs:
+        envs.reset(seed=1)
+        agent = Expert(envs)
+        mean, _, rates = metalearning_evaluation(
+            agent, envs, num_evals=2, adaptation_episodes=1, evaluation_episodes=1
+        )
+        assert envs.get_attr("sample_tasks_on_reset") == (False,) * 5
+        assert envs.get_attr("terminate_on_success") == (False,) * 5
+    made = make_benchmark("ML10", num_goals=3)
+    assert len(agent.sampled) == 2
+    assert all(a != b for a, b in zip(*agent.sampled, strict=True))
+    alone = [[bare_episode(made.test_tasks[s])[0] for s in own] for own in agent.sampled]
+    assert rates == dict(zip(made.test_classes, np.mean(alone, axis=0).tolist(), strict=True))
+    assert 0 < mean == np.mean(alone) < 1
 
 
 def test_meta_worlds_single_wrappers_work_on_a_made_environment():
-    env = gymnasium.make("mtwrappers/MT1-v0", num_goals=2, max_episode_steps=5)
-    plain = gymnasium.make("mtwrappers/MT1-v0", num_goals=2, max_episode_steps=5)
+    env, plain = (gymnasium.make("mtwrappers/MT1-v0", num_goals=2) for _ in range(2))
     wrapped = AutoTerminateOnSuccessWrapper(RNNBasedMetaRLWrapper(env, normalize_reward=False))
     obs, _ = wrapped.reset(seed=0)
     expected, _ = plain.reset(seed=0)

@@ -5,29 +5,18 @@ import numpy as np
 import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
-from mtwrappers.metaworld import make_benchmark
-from mtwrappers.metaworld.class_env import (
-    SawyerClassEnv,
-    SawyerSettings,
-    observation_box,
-)
+from mtwrappers.metaworld import MetaWorldSetTaskEnv, make_benchmark
+from mtwrappers.metaworld.class_env import SawyerSettings, observation_box
 from tests.metaworld.fakes import actions, bare
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 REACH = {"reach-v3": CLASSES["reach-v3"]}
 
 
-def build(name, *, max_episode_steps=500, **settings):
-    cls = CLASSES[name]
-    box = observation_box({name: cls}, goals_visible=True)
-    return SawyerClassEnv(name, cls, box, SawyerSettings(**settings), max_episode_steps)
-
-
-def reach(**kwargs):
-    env = build("reach-v3", **kwargs)
-    env.set_task(make_benchmark("MT1", num_goals=1).train_tasks[0])
+def build(name, **kwargs):
+    env = MetaWorldSetTaskEnv("MT1", env_name=name, num_goals=1, **kwargs)
     env.reset()
-    return env
+    return env._env
 
 
 def play(env, task, played, policy=None):
@@ -113,7 +102,7 @@ def test_the_box_of_several_classes_is_the_union_of_theirs_and_has_width_everywh
 )
 def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on(action, message):
     before, after = actions(3, 0), actions(3, 1)
-    env, undisturbed = reach(), reach()
+    env, undisturbed = build("reach-v3"), build("reach-v3")
     for one in (env, undisturbed):
         for good in before:
             one.step(good)
@@ -129,18 +118,18 @@ def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on(action,
 
 
 def test_without_a_time_limit_an_episode_outlasts_that_of_meta_world():
-    env = reach(max_episode_steps=None)
+    env = build("reach-v3", max_episode_steps=None)
     assert [env.step(np.zeros(4, np.float32))[3] for _ in range(501)] == [False] * 501
 
 
 def test_the_reward_function_version_reaches_the_class():
+    [task] = make_benchmark("MT1", num_goals=1).train_tasks
     rewards = []
-    for version in ("v1", "v2"):
-        env, stock = (make("reach-v3", reward_function_version=version) for make in (build, bare))
-        [task] = make_benchmark("MT1", num_goals=1).train_tasks
-        played = [[step[1] for step in play(each, task, actions(3))[1:]] for each in (env, stock)]
-        assert played[0] == played[1]
-        rewards += played[:1]
+    for make in (build, bare):
+        for version in ("v1", "v2"):
+            env = make("reach-v3", reward_function_version=version)
+            rewards.append([step[1] for step in play(env, task, actions(3))[1:]])
+    assert rewards[:2] == rewards[2:]
     assert rewards[0] != rewards[1]
 
 

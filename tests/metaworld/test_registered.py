@@ -1,6 +1,5 @@
 """The registered ids, with their defaults and with their arguments."""
 
-import json
 import pickle
 
 import gymnasium
@@ -73,8 +72,7 @@ def test_a_vector_environment_of_each_id_has_an_environment_per_class(name):
 def test_a_spec_keeps_the_arguments_through_json():
     env = make("MT10", num_goals=2, seed=5, task_encoding="none", max_episode_steps=7)
     other = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
-    assert json.loads(env.spec.to_json())["kwargs"]["num_goals"] == 2
-    assert other.spec.max_episode_steps == 7
+    assert (other.get_wrapper_attr("num_tasks"), other.spec.max_episode_steps) == (20, 7)
     assert equal(play(other, seed=3), play(env, seed=3))
 
 
@@ -145,22 +143,17 @@ def test_gymnasiums_own_vectorization_gives_environments_that_move_between_tasks
 
 def test_a_success_ends_the_episode_only_where_it_is_asked_for():
     expert = ENV_POLICY_MAP["reach-v3"]()
-    kwargs = {"num_goals": 2, "terminate_on_success": True}
-    env, endless = make("MT1", **kwargs), make("MT1", num_goals=2)
-    obs, _ = env.reset(seed=0)
-    endless.reset(seed=0)
-    with make_vec("MT1", **kwargs) as envs:
-        envs.reset(seed=0)
-        for _ in range(200):
-            action = expert.get_action(obs)
-            obs, _, terminated, truncated, info = env.step(action)
-            *_, ended, _, infos = envs.step(action[None])
-            assert (terminated, truncated) == (bool(info["success"]), False)
-            assert (ended.tolist(), endless.step(action)[2]) == ([terminated], False)
-            if terminated:
+    ends = {}
+    for terminate in (False, True):
+        env = make("MT1", num_goals=2, terminate_on_success=terminate)
+        obs, _ = env.reset(seed=0)
+        for step in range(200):
+            obs, _, terminated, _, info = env.step(expert.get_action(obs))
+            assert terminated == (terminate and info["success"] == 1.0)
+            if info["success"]:
+                ends[terminate] = step
                 break
-    assert terminated is True
-    assert infos["final_info"]["success"].tolist() == [1.0]
+    assert ends[True] == ends[False]
 
 
 @pytest.mark.parametrize(
@@ -168,20 +161,10 @@ def test_a_success_ends_the_episode_only_where_it_is_asked_for():
     [
         ({"reward_function_version": "v3"}, "reward_function_version must be 'v1' or 'v2'"),
         ({"kind": "test"}, "MT10 has no test tasks"),
-        ({"kind": "validation"}, "kind must be 'train' or 'test', got 'validation'"),
+        ({"kind": "validation"}, "kind must be 'train'.* got 'validation'"),
     ],
 )
 def test_bad_arguments_are_refused_when_the_environment_is_made(kwargs, message):
     for factory in (make, make_vec):
         with pytest.raises(ValueError, match=message):
             factory("MT10", **kwargs)
-
-
-def test_a_made_environment_pickles_on_its_task_and_keeps_its_render_mode():
-    env = make("ML10-test", num_goals=3, render_mode="rgb_array", camera_name="corner2")
-    assert env.render_mode == env.unwrapped.render_mode == "rgb_array"
-    assert env.metadata["render_fps"] == 80
-    expected = play(env, seed=1, options={"task_state": 2})
-    other = pickle.loads(pickle.dumps(env))
-    assert equal(play(other), expected)
-    assert other.render_mode == "rgb_array"

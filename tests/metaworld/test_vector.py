@@ -1,23 +1,18 @@
 """Meta-World's ids through `gymnasium.make_vec`: sizes, tasks, checkpoints, and its evaluation."""
 
 import json
-import re
 
 import gymnasium
 import numpy as np
 import pytest
-from metaworld import ALL_V3_ENVIRONMENTS
-from metaworld.evaluation import evaluation, metalearning_evaluation
-from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, MetaWorldSetTaskEnv
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import equal
-from tests.metaworld.fakes import bare, make, make_vec, play
+from tests.metaworld.fakes import make, make_vec, play
 
 ITERATIVE = {"execution": "iterative"}
 PARALLEL = {"execution": "parallel", "workers": 2}
-both = pytest.mark.parametrize("execution", [ITERATIVE, PARALLEL], ids=["iterative", "parallel"])
 
 
 def actions(envs, n, seed=0):
@@ -44,29 +39,20 @@ def states_after_resets(envs, n):
 @pytest.mark.parametrize(
     ("kwargs", "executor", "workers"),
     [
-        ({}, MetaIterativeEnvExecutor, None),
         ({"workers": 1}, MetaIterativeEnvExecutor, None),
         ({"workers": 9}, MetaParallelEnvExecutor, 4),
-        (ITERATIVE | {"workers": 1}, MetaIterativeEnvExecutor, None),
         (PARALLEL | {"workers": 1}, MetaParallelEnvExecutor, 1),
     ],
 )
 def test_execution_and_workers_choose_the_executor(kwargs, executor, workers):
     with make_vec("CustomMT", envs_per_task=2, num_goals=2, **kwargs) as envs:
-        assert type(envs) is executor
-        assert envs.num_envs == 4
+        assert (type(envs), envs.num_envs) == (executor, 4)
         assert getattr(envs, "num_workers", None) == workers
 
 
-@pytest.mark.parametrize(
-    "kwargs",
-    [ITERATIVE | {"workers": 2}, {"timeout": 3.0}, {"context": "fork"}, {"on_worker_failure": "x"}],
-)
-def test_arguments_that_do_not_go_with_the_execution_are_refused(kwargs):
-    key, value = list(kwargs.items())[-1]
-    message = re.escape(f"iterative execution has no workers; got {{{key!r}: {value!r}}}")
-    with pytest.raises(ValueError, match=message):
-        make_vec("CustomMT", num_goals=2, **kwargs)
+def test_arguments_that_do_not_go_with_the_execution_are_refused():
+    with pytest.raises(ValueError, match=r"iterative execution has no workers; got {'workers': 2"):
+        make_vec("CustomMT", num_goals=2, **ITERATIVE, workers=2, timeout=3.0)
 
 
 # Sizes.
@@ -75,15 +61,14 @@ def test_arguments_that_do_not_go_with_the_execution_are_refused(kwargs):
 @pytest.mark.parametrize(
     ("name", "num_envs", "kwargs", "sizes"),
     [
-        ("MT10", 30, {}, (10, 3)),
-        ("MT10", 1, {"envs_per_task": 3}, (10, 3)),
-        ("MT10", 20, {"envs_per_task": 2}, (10, 2)),
-        ("MT1", 4, {}, (1, 4)),
+        ("CustomMT", 6, {}, (2, 3)),
+        ("CustomMT", 1, {"envs_per_task": 3}, (2, 3)),
+        ("CustomMT", 4, {"envs_per_task": 2}, (2, 2)),
         ("ML10-test", 1, {}, (5, 1)),
-        ("ML10-test", 7, {}, (7, 1)),
-        ("ML10-test", 7, {"meta_batch_size": 7}, (7, 1)),
-        ("ML10-test", 12, {"meta_batch_size": 6, "envs_per_task": 2}, (6, 2)),
-        ("ML10-test", 12, {"envs_per_task": 2}, (6, 2)),
+        ("CustomML-train", 5, {}, (5, 1)),
+        ("CustomML-train", 3, {"meta_batch_size": 3}, (3, 1)),
+        ("CustomML-train", 6, {"meta_batch_size": 3, "envs_per_task": 2}, (3, 2)),
+        ("CustomML-train", 8, {"envs_per_task": 4}, (2, 4)),
         ("ML1-train", 1, {"meta_batch_size": 50}, (50, 1)),
     ],
 )
@@ -104,32 +89,20 @@ def test_sizes_that_fit_and_classes_as_even_as_it_goes(name, num_envs, kwargs, s
         ("MT10", 15, {"envs_per_task": 2}, "with envs_per_task=2, num_envs must be 20 .*got 15"),
         ("MT10", 1, {"envs_per_task": 0}, "envs_per_task must be a positive integer, got 0"),
         ("MT10", 1, {"meta_batch_size": 10}, "is for meta-learning .* MT10: pass envs_per_task"),
-        ("MT10", 1, {"total_tasks_per_cls": 0}, r"must be in \[1, 50\], got 0"),
-        ("ML10-test", 1, {"num_goals": 3, "total_tasks_per_cls": 4}, r"must be in \[1, 3\], got 4"),
+        ("MT10", 1, {"total_tasks_per_cls": 51}, r"must be in \[1, 50\], got 51"),
+        ("ML10-test", 1, {"total_tasks_per_cls": "5"}, "must be a positive integer, got '5'"),
+        ("ML10-test", 1, {"meta_batch_size": [5]}, r"must be a positive integer, got \[5\]"),
         ("ML10-test", 1, {"meta_batch_size": 4}, r"must be in \[5, 250\], got 4"),
-        ("ML10-test", 4, {}, r"meta_batch_size must be in \[5, 250\], got 4"),
         ("ML10-test", 0, {}, r"must be in \[5, 250\], got 0"),
         ("ML10-test", 1, {"meta_batch_size": 16, "num_goals": 3}, r"of 3 tasks.* \[5, 15\], got 1"),
         ("ML10-test", 11, {"meta_batch_size": 5, "envs_per_task": 2}, "must be .* = 10 .*11"),
-        *(
-            ("ML10-test", 1, {name: size}, f"{name} must be .*got {re.escape(repr(size))}")
-            for name in ("meta_batch_size", "total_tasks_per_cls")
-            for size in (5.0, "5", [5])
-        ),
+        # The number that is named fits: see above.
+        ("CustomML-train", 7, {"envs_per_task": 4}, "a multiple of envs_per_task=4 from 8 to "),
     ],
 )
 def test_sizes_that_do_not_fit_are_refused_with_those_that_do(name, num_envs, kwargs, message):
-    with pytest.raises((TypeError, ValueError), match=message):
-        make_vec(name, num_envs, **kwargs)
-
-
-@pytest.mark.parametrize(("num_envs", "each", "fits"), [(7, 2, 10), (9, 4, 20)])
-def test_a_refusal_names_a_number_of_environments_that_fits(num_envs, each, fits):
-    message = f"must be a multiple of envs_per_task={each} from {fits} to .*, got {num_envs}"
     with pytest.raises(ValueError, match=message):
-        make_vec("ML10-test", num_envs, envs_per_task=each)
-    with make_vec("ML10-test", fits, envs_per_task=each) as envs:
-        assert envs.num_envs == fits
+        make_vec(name, num_envs, **kwargs)
 
 
 # Which environment has which tasks.
@@ -146,57 +119,50 @@ def drawn(envs, n):
     return found
 
 
-@both
-def test_the_groups_of_a_class_share_its_goals_out_among_them(execution):
-    kwargs = {"num_goals": 5, "meta_batch_size": 3, "envs_per_task": 2}
-    with make_vec("CustomML-train", **kwargs, **execution) as envs:
-        of_class = [{0, 2, 4}, {1, 3}, {5, 6, 7, 8, 9}]
-        assert drawn(envs, 5) == [own for own in of_class for _ in range(2)]
+@pytest.mark.parametrize(
+    ("name", "kwargs", "of_group"),
+    [
+        ("CustomML-train", {"envs_per_task": 2}, [{0, 2, 4}, {1, 3}, {5, 6, 7, 8, 9}]),
+        # Only the first goals of each class.
+        ("CustomML-train", {"total_tasks_per_cls": 3}, [{0, 2}, {1}, {5, 6, 7}]),
+    ],
+)
+def test_the_groups_of_a_class_share_its_goals_out_among_them(name, kwargs, of_group):
+    with make_vec(name, num_goals=5, meta_batch_size=3, **kwargs) as envs:
+        assert drawn(envs, 5) == [own for own in of_group for _ in range(envs.envs_per_task)]
 
 
-def test_a_total_leaves_only_the_first_goals_of_each_class():
-    kwargs = {"num_goals": 5, "total_tasks_per_cls": 3}
-    with make_vec("CustomML-train", meta_batch_size=3, **kwargs) as envs:
-        assert drawn(envs, 5) == [{0, 2}, {1}, {5, 6, 7}]
-    with make_vec("CustomMT", **kwargs) as envs:
-        seen = zip(*states_after_resets(envs, 40), strict=True)
-        assert [set(own) for own in seen] == [{0, 1, 2}, {5, 6, 7}]
-
-
-@pytest.mark.parametrize("seed", [7, None])
-@pytest.mark.parametrize(("name", "kwargs"), [("MT10", {}), ("ML1-train", {"num_envs": 3})])
-def test_the_tasks_of_all_environments_are_those_of_the_benchmark(name, kwargs, seed):
+@pytest.mark.parametrize(("name", "seed"), [("MT10", 7), ("ML1-train", None)])
+def test_the_tasks_of_all_environments_are_those_of_the_benchmark(name, seed):
     made = make_benchmark(name.partition("-")[0], seed=seed or 0, num_goals=3)
-    with make_vec(name, num_goals=3, seed=seed, **kwargs) as envs:
+    with make_vec(name, num_goals=3, seed=seed) as envs:
         own = zip(envs.get_attr("task_states"), envs.get_attr("tasks"), strict=True)
         held = {state: task for of_one in own for state, task in zip(*of_one, strict=True)}
         assert held == dict(enumerate(made.train_tasks))
 
 
-@both
-def test_multi_task_environments_draw_a_task_at_every_reset_until_told_not_to(execution):
-    with make_vec("CustomMT", num_goals=50, max_episode_steps=1, **execution) as envs:
+def test_multi_task_environments_draw_a_task_at_every_reset_until_told_not_to():
+    kwargs = {"num_goals": 50, "total_tasks_per_cls": 3, "max_episode_steps": 1}
+    with make_vec("CustomMT", **kwargs, **PARALLEL) as envs:
         envs.reset(seed=0)
-        for on in (True, False):
+        for on, each in ((True, [{0, 1, 2}, {50, 51, 52}]), (False, None)):
             envs.call("toggle_sample_tasks_on_reset", on)
             seen = []
-            for action in actions(envs, 5):
+            for action in actions(envs, 30):
                 envs.step(action)
                 seen.append(states(envs))
-            assert [len(set(own)) > 1 for own in zip(*seen, strict=True)] == [on, on]
+            found = [set(own) for own in zip(*seen, strict=True)]
+            assert found == (each or [{state} for state in seen[0]])
 
 
-@both
-def test_meta_learning_keeps_its_tasks_until_they_are_sampled(execution):
-    kwargs = {"num_goals": 4, "max_episode_steps": 1, **execution}
-    with make_vec("CustomML-train", **kwargs) as envs:
-        first_obs, _ = envs.reset(seed=0)
+def test_meta_learning_keeps_its_tasks_until_they_are_sampled():
+    with make_vec("CustomML-train", num_goals=4, max_episode_steps=1, **PARALLEL) as envs:
+        envs.reset(seed=0)
         # Each class's tasks come without replacement, and stay.
         sampled = [states(envs)]
         for draw in range(4):
             for action in actions(envs, 2):
-                obs, *_ = envs.step(action)
-                assert draw or np.array_equal(obs, first_obs)
+                envs.step(action)
                 assert states(envs) == sampled[-1]
             assert states_after_resets(envs, 2) == [sampled[-1]] * 2
             if draw < 3:
@@ -205,9 +171,8 @@ def test_meta_learning_keeps_its_tasks_until_they_are_sampled(execution):
         assert [set(own) for own in zip(*sampled, strict=True)] == [{0, 1, 2, 3}, {4, 5, 6, 7}]
 
 
-@both
-def test_set_tasks_turns_each_group_to_a_task_of_its_own(execution):
-    with make_vec("CustomML-train", num_goals=3, envs_per_task=2, **execution) as envs:
+def test_set_tasks_turns_each_group_to_a_task_of_its_own():
+    with make_vec("CustomML-train", num_goals=3, envs_per_task=2, **PARALLEL) as envs:
         envs.set_tasks([2, 4])
         assert states_after_resets(envs, 2) == [(2, 2, 4, 4)] * 2
         goals = np.array(envs.call("goal"))
@@ -217,9 +182,6 @@ def test_set_tasks_turns_each_group_to_a_task_of_its_own(execution):
 def test_a_slot_is_made_of_the_wrappers_that_this_package_is_known_for_and_one_class():
     with make_vec("MT10", num_goals=5) as envs:
         slot = envs.envs[3]
-        assert (
-            slot.get_wrapper_attr("tasks") == make_benchmark("MT10", num_goals=5).train_tasks[15:20]
-        )
         assert slot.get_wrapper_attr("task_states") == (15, 16, 17, 18, 19)
         assert slot.get_wrapper_attr("num_tasks") == 5
         slot.reset(options={"task_state": 17})
@@ -237,17 +199,17 @@ def test_a_slot_is_made_of_the_wrappers_that_this_package_is_known_for_and_one_c
 # What evaluation and training code calls.
 
 
-@both
-def test_toggles_and_names_reach_every_environment(execution):
-    with make_vec("CustomMT", num_goals=2, envs_per_task=2, **execution) as envs:
+def test_toggles_and_names_reach_every_environment_and_checkpoints():
+    names = ("terminate_on_success", "sample_tasks_on_reset")
+    with make_vec("CustomMT", 4, **PARALLEL) as envs, make_vec("CustomMT", 4) as other:
         assert envs.get_attr("task_name") == ("SawyerReachEnvV3",) * 2 + ("SawyerPushEnvV3",) * 2
-        assert envs.get_attr("terminate_on_success") == (False,) * 4
-        assert envs.get_attr("sample_tasks_on_reset") == (True,) * 4
-        for on in (True, False):
+        assert [envs.get_attr(name) for name in names] == [(False,) * 4, (True,) * 4]
+        for on in (False, True):
             envs.call("toggle_terminate_on_success", on)
-            envs.call("toggle_sample_tasks_on_reset", on)
-            assert envs.get_attr("terminate_on_success") == (on,) * 4
-            assert envs.get_attr("sample_tasks_on_reset") == (on,) * 4
+            envs.call("toggle_sample_tasks_on_reset", not on)
+            other.call("load_checkpoint", envs.call("get_checkpoint"))
+            for each in (envs, other):
+                assert [each.get_attr(name) for name in names] == [(on,) * 4, (not on,) * 4]
 
 
 def test_a_step_after_sampled_tasks_continues_their_first_episode():
@@ -260,102 +222,16 @@ def test_a_step_after_sampled_tasks_continues_their_first_episode():
         assert equal(envs.step(action)[:4], first[:4])
 
 
-def test_meta_worlds_evaluation_runs_unchanged_and_finds_what_bare_meta_world_does():
-    limit = 80
-    with make_vec("MT10", num_goals=2, max_episode_steps=limit, **PARALLEL) as envs:
-        envs.reset(seed=4)
-        agent = Expert(envs)
-        mean, mean_return, rates, returns = evaluation(agent, envs, num_episodes=1)
-    tasks = make_benchmark("MT10", num_goals=2).train_tasks
-    alone = {tasks[state].env_name: bare_episode(tasks[state], limit) for state in agent.began}
-    assert rates == {name: float(success) for name, (success, _) in alone.items()}
-    # Within 80 steps some experts succeed and some do not.
-    assert set(rates.values()) == {0.0, 1.0}
-    assert mean == np.mean(list(rates.values()))
-    assert returns == {name: [total] for name, (_, total) in alone.items()}
-    assert mean_return == np.mean(list(returns.values()))
-
-
-def test_meta_worlds_meta_learning_evaluation_finds_what_bare_meta_world_does():
-    limit, evals = 80, 2
-    with make_vec("ML10-test", num_goals=3, max_episode_steps=limit) as envs:
-        envs.reset(seed=1)
-        agent = Expert(envs)
-        mean, _, rates = metalearning_evaluation(
-            agent, envs, num_evals=evals, adaptation_episodes=1, evaluation_episodes=1
-        )
-        assert envs.get_attr("sample_tasks_on_reset") == (False,) * 5
-        assert envs.get_attr("terminate_on_success") == (False,) * 5
-    made, sampled = make_benchmark("ML10", num_goals=3), agent.sampled
-    assert len(sampled) == evals
-    assert all(a != b for a, b in zip(*sampled, strict=True))
-    alone = [[bare_episode(made.test_tasks[s], limit)[0] for s in own] for own in sampled]
-    assert rates == dict(zip(made.test_classes, np.mean(alone, axis=0).tolist(), strict=True))
-    assert 0 < mean == np.mean(alone) < 1
-
-
-class Expert:
-    """Meta-World's scripted experts as an agent, told the goals that observations hide."""
-
-    def __init__(self, envs):
-        by_class = {cls.__name__: name for name, cls in ALL_V3_ENVIRONMENTS.items()}
-        self.envs = envs
-        self.policies = [ENV_POLICY_MAP[by_class[n]]() for n in envs.get_attr("task_name")]
-        self.began = None
-        self.sampled = []
-
-    def reset(self, env_mask):
-        if env_mask.all() and self.began is None:
-            self.began = states(self.envs)
-
-    def init(self):
-        self.sampled.append(states(self.envs))
-
-    def eval_action(self, observations):
-        rows = zip(self.policies, observations, self.envs.call("goal"), strict=True)
-        return np.stack(
-            [policy.get_action(np.array([*obs[:36], *goal])) for policy, obs, goal in rows]
-        )
-
-    def adapt_action(self, observations):
-        return self.eval_action(observations), {}
-
-    def step(self, timestep):
-        assert timestep.observation.shape == (5, 39)
-
-    def adapt(self):
-        pass
-
-
-def bare_episode(task, limit):
-    """Whether bare Meta-World's expert succeeds within the limit, and its return until then."""
-    env = bare(task.env_name, task)
-    obs, _ = env.reset()
-    policy = ENV_POLICY_MAP[task.env_name]()
-    total = 0.0
-    for _ in range(limit):
-        action = policy.get_action(np.concatenate([obs[:36], env._target_pos]))
-        obs, reward, *_, info = env.step(action)
-        total += float(reward)
-        if info["success"] == 1.0:
-            return True, total
-    return False, total
-
-
 # Checkpoints.
 
 
-@pytest.mark.parametrize(
-    ("name", "kwargs"),
-    [("MT10", {"envs_per_task": 2}), ("ML10-test", {"meta_batch_size": 7, "envs_per_task": 2})],
-)
-def test_every_environment_has_a_checkpoint_of_its_own_in_little_json(name, kwargs):
-    with make_vec(name, **kwargs) as envs, make_vec(name, **kwargs) as other:
-        saved = envs.call("get_checkpoint")
-        ids = [checkpoint_id for checkpoint_id, _ in saved]
-        assert len(set(ids)) == envs.num_envs
-        assert [checkpoint_id for checkpoint_id, _ in other.call("get_checkpoint")] == ids
-        assert max(len(json.dumps(state)) for _, state in saved) < 1500
+def test_every_environment_has_a_checkpoint_of_its_own_in_little_json():
+    kwargs = {"meta_batch_size": 7, "envs_per_task": 2}
+    with make_vec("ML10-test", **kwargs) as envs, make_vec("ML10-test", **kwargs) as other:
+        saved, again = (dict(each.call("get_checkpoint")) for each in (envs, other))
+        assert list(saved) == list(again)
+        assert len(saved) == envs.num_envs
+        assert max(len(json.dumps(state)) for state in saved.values()) < 1500
 
 
 SHORT = {"max_episode_steps": 3}
@@ -404,20 +280,9 @@ def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(when, 
             assert equal(run(envs), expected)
 
 
-def test_a_checkpoint_keeps_what_was_toggled():
-    with make_vec("CustomMT", num_goals=3) as envs, make_vec("CustomMT", num_goals=3) as other:
-        envs.reset(seed=0)
-        envs.call("toggle_terminate_on_success", True)
-        envs.call("toggle_sample_tasks_on_reset", False)
-        other.call("load_checkpoint", envs.call("get_checkpoint"))
-        assert other.get_attr("terminate_on_success") == (True, True)
-        assert other.get_attr("sample_tasks_on_reset") == (False, False)
-
-
-@both
-def test_a_checkpoint_that_is_missing_is_named(execution):
+def test_a_checkpoint_that_is_missing_is_named():
     message = r"environment 1.*: no checkpoint of 'CustomMT-train/push-v3/1' among \['.*reach-v3/0'"
-    with make_vec("CustomMT", num_goals=3, **execution) as envs:
+    with make_vec("CustomMT", num_goals=3) as envs:
         saved = envs.call("get_checkpoint")
         with pytest.raises(ValueError, match=message):
             envs.call("load_checkpoint", saved[:1])

@@ -7,7 +7,6 @@ import pytest
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.inputs import Inputs
-from mtwrappers.metaworld.mt_env import part_of
 from mtwrappers.metaworld.registered import make_slot
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv
@@ -73,8 +72,9 @@ def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor
     makers = [
         partial(
             make_slot,
-            part_of(made, "train", [2 * i, 2 * i + 1]),
+            made,
             Inputs("onehot"),
+            task_states=[2 * i, 2 * i + 1],
             checkpoint_id=name,
             record_episode_statistics=True,
             max_episode_steps=(3, 4, 5)[i % 3],

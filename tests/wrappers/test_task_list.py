@@ -57,11 +57,12 @@ copies = pytest.mark.parametrize(
 @pytest.fixture(scope="module", autouse=True)
 def _living_models():
     """The many environments here then share the compiled models of one."""
-    env = metaworld()
-    for state in (0, 3):
-        env.reset(options={"task_state": state})
+    envs = [metaworld(), metaworld()]
+    for env in envs:
+        for state in (0, 3):
+            env.reset(options={"task_state": state})
     yield
-    env.close()
+    envs[0].close()
 
 
 def actions(env, n):

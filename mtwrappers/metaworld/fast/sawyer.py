@@ -35,7 +35,7 @@ class FastSawyer(Grasp):
 
     def _initialize_simulation(self) -> tuple[Any, Any]:
         """Replaces `MujocoEnv`'s, which compiles the model for every environment."""
-        model = compiled_model(self.fullpath, self)
+        model, self._shared_model = compiled_model(self.fullpath)
         model.vis.global_.offwidth = max(model.vis.global_.offwidth, self.width)
         model.vis.global_.offheight = max(model.vis.global_.offheight, self.height)
         data = mujoco.MjData(model)

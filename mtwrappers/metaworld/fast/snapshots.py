@@ -14,8 +14,9 @@ move their object last.
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable
+import copy
+import functools
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,11 +24,12 @@ import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.fast.attributes import Left, traced, values
 from mtwrappers.metaworld.fast.memory import (
     Changes,
     Memory,
     data_memory,
+    is_part_of,
+    offset,
     parts,
     vertices,
     words,
@@ -36,6 +38,44 @@ from mtwrappers.metaworld.fast.memory import (
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
+
+
+class Left:
+    """The attributes that a reset left, to be assigned again.
+
+    They are copied, so that what a user writes into them stays out of the next reset. Two kinds of
+    arrays are views of something else, and must stay so: of the simulation's memory, and of the
+    task's random vector.
+    """
+
+    def __init__(self, env: Any, names: Iterable[str]) -> None:
+        self._kept: dict[str, Any] = {}
+        self._copies: dict[str, Callable[[], Any]] = {}
+        self._of_task: dict[str, slice] = {}
+        vector = env._last_rand_vec
+        for name in names:
+            value = env.__dict__[name]
+            if not isinstance(value, np.ndarray):
+                if isinstance(value, (bool, int, float, str, type(None))):
+                    self._kept[name] = value
+                else:
+                    self._copies[name] = functools.partial(copy.deepcopy, copy.deepcopy(value))
+            elif is_part_of(env.data, value):
+                self._kept[name] = value
+            elif np.shares_memory(value, vector):
+                start = offset(value, vector)
+                self._of_task[name] = slice(start, start + value.size)
+            else:
+                self._copies[name] = value.copy().copy
+
+    def assign(self, env: Any) -> None:
+        """Gives the attributes to ``env``, which is on the same task."""
+        attributes = env.__dict__
+        attributes.update(self._kept)
+        for name, copied in self._copies.items():
+            attributes[name] = copied()
+        for name, part in self._of_task.items():
+            attributes[name] = env._last_rand_vec[part]
 
 
 @dataclass
@@ -52,23 +92,19 @@ class Snapshot:
 
 
 class Snapshots:
-    """The ``limit`` most recently used snapshots of the environment of a model and its simulation.
+    """The snapshots of the environment of a model and its simulation.
 
     It does not hold the environment, which holds it: a model of 21 MB should go with the last
     reference to its environment, not with the next garbage collection.
     """
 
-    def __init__(self, model: Any, data: Any, limit: int = MAX_SNAPSHOTS) -> None:
+    def __init__(self, model: Any, data: Any) -> None:
         self.model, self.data = model, data
-        self._limit = limit
-        self._kept: OrderedDict[tuple[bytes, bool], Snapshot] = OrderedDict()
+        self._kept: dict[tuple[bytes, bool], Snapshot] = {}
         self._parts, self._data_memory = parts(model), data_memory(data)
         self._names: list[str] = []  # of the attributes that resets read
         self._left: list[Any] = []  # and what they were after the last reset
         self._forget()
-
-    def __len__(self) -> int:
-        return len(self._kept)
 
     def reset(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Resets ``env`` as ``run`` does, and returns the observation."""
@@ -77,11 +113,10 @@ class Snapshots:
         key = env._last_rand_vec.tobytes(), env._partially_observable
         snapshot = self._kept.get(key)
         if snapshot is None:
+            if len(self._kept) == MAX_SNAPSHOTS:
+                self._kept.clear()
             snapshot = self._kept[key] = self._record(env, run)
-            if len(self._kept) > self._limit:
-                self._kept.popitem(last=False)
         else:
-            self._kept.move_to_end(key)
             self._restore(env, snapshot)
         self._left = snapshot.left
         return snapshot.obs.copy()
@@ -132,3 +167,60 @@ def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
     mujoco.mj_resetData(model, data)
     mujoco.mj_setState(model, data, state, _STATE)
     mujoco.mj_forward(model, data)
+
+
+def traced(env: Any, run: Callable[[], Any]) -> tuple[Any, set[str], set[str]]:
+    """What ``run`` returns, the attributes of ``env`` that it reads first, and all it assigns."""
+    cls: Any = type(env)
+    read: set[str] = set()
+    assigned: set[str] = set()
+    env.__dict__["_trace"] = read, assigned
+    env.__class__ = _tracing(cls)
+    try:
+        result = run()
+    finally:
+        object.__setattr__(env, "__class__", cls)
+        del env.__dict__["_trace"]
+    return result, {name for name in read if name[:2] != "__"}, assigned
+
+
+@functools.cache
+def _tracing(cls: Any) -> Any:
+    """A subclass of ``cls`` that notes which attributes are read and assigned."""
+
+    def get(self: Any, name: str) -> Any:
+        read, assigned = object.__getattribute__(self, "__dict__")["_trace"]
+        if name not in assigned:
+            read.add(name)
+        return object.__getattribute__(self, name)
+
+    def assign(self: Any, name: str, value: Any) -> None:
+        object.__getattribute__(self, "__dict__")["_trace"][1].add(name)
+        object.__setattr__(self, name, value)
+
+    return type(cls.__name__, (cls,), {"__getattribute__": get, "__setattr__": assign})
+
+
+def values(env: Any, names: Iterable[str]) -> list[Any]:
+    """The attributes of these names, of the instance or else of its class, to be compared."""
+    own, cls = env.__dict__, type(env)
+    return [_frozen(own[name] if name in own else getattr(cls, name, None)) for name in names]
+
+
+def _frozen(value: Any) -> Any:
+    """Something that differs as soon as ``value`` does, be it by a bit or in place."""
+    kind = type(value)
+    if kind not in _FREEZE:
+        return value
+    return kind, _FREEZE[kind](value)
+
+
+# How to freeze what changes in place, and floats, of which 0.0 equals -0.0.
+_FREEZE: dict[type[Any], Callable[[Any], Any]] = {
+    np.ndarray: lambda value: (value.dtype.char, value.shape, value.tobytes()),
+    float: float.hex,
+    np.float64: float.hex,
+    dict: lambda value: [(key, _frozen(item)) for key, item in value.items()],
+    list: lambda value: list(map(_frozen, value)),
+    tuple: lambda value: list(map(_frozen, value)),
+}
