@@ -24,7 +24,7 @@ from mtwrappers.evaluation.plan import (
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
-from mtwrappers.samplers.recorder import Recorder
+from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
@@ -144,7 +144,7 @@ def few_shot_evaluate(
                     for i, name in enumerate(task_names(inner, infos))
                 ]
                 quotas = np.array([len(row) for row in slots], dtype=np.int64)
-                tally, recorder = Tally(slots, scale, raw), Recorder(inner.envs_per_task)
+                tally, recorder = Tally(slots, scale, raw), Recorder()
                 observe: list[Callable[[Step], object]] = [tally]
                 if phase < len(phases) - 1:
                     observe.append(recorder)
@@ -163,7 +163,10 @@ def few_shot_evaluate(
 def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
     """The paths of each task: the first of every environment, then the second, and so on."""
     rounds = (itertools.zip_longest(*each[i : i + share]) for i in range(0, len(each), share))
-    return [[path for row in own for path in row if path is not None] for own in rounds]
+    return [
+        with_common_infos([path for row in own for path in row if path is not None])
+        for own in rounds
+    ]
 
 
 def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:

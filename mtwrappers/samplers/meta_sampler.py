@@ -6,20 +6,22 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers import seeding
 from mtwrappers import state as layers
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import LogSink, check_env, check_flag, check_log_sink, positive
+from mtwrappers.samplers.collect import Collection
 from mtwrappers.samplers.path import Path
-from mtwrappers.samplers.policies import PolicyCaller
-from mtwrappers.samplers.recorder import Recorder
-from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
-from mtwrappers.seeding import check_seed
+from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, check_policy_in, pickled
+from mtwrappers.samplers.recorder import with_common_infos
+from mtwrappers.samplers.rollout import check_array_spaces
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor
@@ -29,8 +31,8 @@ class MetaSampler:
     """Collects exactly ``rollouts_per_meta_task`` whole paths of each of ``meta_batch_size`` tasks.
 
     How many paths each environment gives is decided before the rollout, so short episodes are not
-    preferred: an environment that is done early waits (its further steps are thrown away) until
-    the others are. The name and the arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784).
+    preferred: an environment that is done early waits until the others are. The name and the
+    arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784).
 
     Args:
         env: An environment with ``sample_tasks`` and ``set_task``, which every environment of the
@@ -42,7 +44,13 @@ class MetaSampler:
         max_path_length: Truncate paths after this many steps.
         envs_per_task: How many environments per task; one per path by default.
         parallel: Whether to use worker processes.
-        seed: Seeds the tasks that `update_tasks` draws and the environments' first reset.
+        policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
+            ``"workers"`` sends it to the workers once per `obtain_samples`; each asks it for its
+            own environments, and whole paths come back. The paths are the same for a policy that
+            is deterministic, or draws from the ``rng`` that it is handed. What a policy remembers
+            in a worker does not come back, and a torch policy has one thread there.
+        seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
+            generators that policies are handed.
         progress: Whether to show a progress bar.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
@@ -50,7 +58,8 @@ class MetaSampler:
 
     Raises:
         ValueError: If a size is not positive, the seed is negative, ``envs_per_task`` is more than
-            ``rollouts_per_meta_task``, or ``autoreset_mode`` is not ``"SameStep"``.
+            ``rollouts_per_meta_task``, ``policy_in`` is neither of the two, or ``autoreset_mode``
+            is not ``"SameStep"``.
         TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
             observations or actions are no arrays.
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
@@ -66,6 +75,7 @@ class MetaSampler:
         envs_per_task: int | None = None,
         parallel: bool = False,
         *,
+        policy_in: PolicyIn = "parent",
         seed: int | None = None,
         progress: bool = False,
         log_sink: LogSink | logging.Logger | None = None,
@@ -81,11 +91,14 @@ class MetaSampler:
                 f"envs_per_task={self.envs_per_task} is more than rollouts_per_meta_task="
                 f"{self.rollouts_per_meta_task}: some environments would have nothing to do"
             )
-        self._seed = None if seed is None else check_seed(seed)
+        self._policy_in = check_policy_in(policy_in)
+        self._seed = None if seed is None else seeding.check_seed(seed)
+        self._policy_seed, self._iteration = seeding.chosen_seed(seed), 0
         self._sink = check_log_sink(log_sink)
         show = check_flag(progress, "progress")
         self._progress = import_extra("rich.progress", "cli").Progress if show else None
-        self._policy = PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)
+        PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)  # which checks it
+        self._policy = policy
         in_workers = check_flag(parallel, "parallel")
         make = MetaParallelEnvExecutor if in_workers else MetaIterativeEnvExecutor
         with contextlib.ExitStack() as undo:
@@ -136,22 +149,31 @@ class MetaSampler:
         m, k = self.meta_batch_size, self.envs_per_task
         each, rest = divmod(self.rollouts_per_meta_task, k)
         quotas = np.array([each + (i < rest) for i in range(k)] * m, dtype=np.int64)
-        recorder = Recorder(k)
-        observe: list[Callable[[Step], object]] = [recorder]
+        remote = self._policy_in == "workers"
+        policy = pickled(self._policy) if remote else self._policy
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None
-        with contextlib.ExitStack() as bars:
-            if self._progress:
-                bar = bars.enter_context(self._progress(transient=True))
-                paths_done = bar.add_task("paths", total=int(quotas.sum()))
-                observe.append(
-                    lambda step: bar.advance(paths_done, int((step.over & step.counted).sum()))
-                )
-            seconds = rollout(self.envs, self._policy, quotas, obs, observe=observe)
-        recorded = recorder.paths()
+        self._iteration += 1
+        collection = Collection(policy, m, k, quotas, obs, (self._policy_seed, self._iteration))
+        if remote:
+            blocks = self.envs.map_blocks(collection)
+        else:
+            with contextlib.ExitStack() as bars:
+                if self._progress:
+                    bar = bars.enter_context(self._progress(transient=True))
+                    count = bar.add_task("paths", total=int(quotas.sum()))
+                    collection = replace(
+                        collection,
+                        observe=[lambda s: bar.advance(count, int((s.over & s.counted).sum()))],
+                    )
+                blocks = [collection(self.envs, slice(0, m * k))]
+        recorded = [own for each, _ in blocks for own in each]
         paths = {
-            task: list(itertools.chain(*recorded[task * k : (task + 1) * k])) for task in range(m)
+            task: with_common_infos([*itertools.chain(*recorded[task * k : (task + 1) * k])])
+            for task in range(m)
         }
+        # Of workers, the one that took longest.
+        seconds = np.max([own for _, own in blocks], axis=0).tolist()
         steps = sum(len(path["rewards"]) for own in paths.values() for path in own)
         self.total_timesteps_sampled += steps
         if log:
@@ -177,6 +199,8 @@ class MetaSampler:
             "env": layers.get_state(self.env),
             "envs": self.envs.get_states(),
             "seed": self._seed,
+            "policy_seed": self._policy_seed,
+            "iteration": self._iteration,
             "total_timesteps_sampled": self.total_timesteps_sampled,
         }
 
@@ -194,6 +218,7 @@ class MetaSampler:
         self.envs.set_states(state["envs"])
         layers.set_state(self.env, state["env"])
         self._seed = state["seed"]
+        self._policy_seed, self._iteration = state["policy_seed"], state["iteration"]
         self.total_timesteps_sampled = state["total_timesteps_sampled"]
 
     def close(self) -> None:

@@ -1,19 +1,35 @@
-"""How a policy is asked: by ``get_actions``, or as a plain callable."""
+"""How a policy is asked: by ``get_actions``, or as a plain callable.
+
+Beside observations a policy may take ``rng``: the random generator of each environment, for actions
+that are to be the same wherever the policy is asked, and whoever shares the batch.
+"""
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
-from typing import Any
+import math
+from collections.abc import Callable, Collection
+from typing import Any, Literal, TypeAlias
 
+import cloudpickle
 import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.nested import map_arrays, stack
 
+PolicyIn: TypeAlias = Literal["parent", "workers"]
+
+
+def check_policy_in(value: Any) -> PolicyIn:
+    """Returns where a policy is asked, or raises `ValueError`."""
+    if value not in ("parent", "workers"):
+        raise ValueError(f"policy_in must be 'parent' or 'workers', got {value!r}")
+    return value  # type: ignore[no-any-return]
+
 
 class PolicyCaller:
-    """Asks a policy for the actions of ``M`` tasks times ``K`` environments.
+    """Asks a policy for the actions of environments among ``M`` tasks times ``K``.
 
     Args:
         policy: Has ``get_actions(observations) -> actions, agent_infos``, or is a callable from
@@ -25,52 +41,88 @@ class PolicyCaller:
             ``None``; dicts may be nested. The policy may have ``reset(mask)``, which is called
             with the environments whose episodes begin, ``(M * K,)`` bool, before their first
             action. A ``reset()`` that takes nothing cannot tell environments apart, and is called
-            only where all begin together.
+            only where all begin together. Where ``get_actions``, or the callable, takes ``rng``,
+            it is given one `numpy.random.Generator` per environment, as an array of objects
+            ``(M, K)``, or ``(M * K,)``.
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
+        rows: The environments that actions are wanted for, if not all: those of one worker. A
+            callable is still asked for all, with one of these in the place of each other, so that
+            its matrix products are of the same shape, and its answers equal to the last bit.
+            ``get_actions`` is asked for the tasks of these environments alone, ``(m, K, O)``, and
+            ``for_tasks(indices)``, if the policy has it, returns the policy for these.
+        seed: Seeds the generators; a tuple of integers.
 
     Raises:
         TypeError: If the policy has no ``get_actions`` and is not callable.
     """
 
-    def __init__(self, policy: Any, meta_batch_size: int, envs_per_task: int) -> None:
+    def __init__(
+        self,
+        policy: Any,
+        meta_batch_size: int,
+        envs_per_task: int,
+        rows: slice | None = None,
+        seed: tuple[int, ...] = (0,),
+    ) -> None:
+        m, k = meta_batch_size, envs_per_task
+        rows = slice(0, m * k) if rows is None else rows
+        tasks = range(rows.start // k, -(-rows.stop // k))
+        if rows != slice(0, m * k) and hasattr(policy, "for_tasks"):
+            policy = policy.for_tasks(list(tasks))
         get_actions = getattr(policy, "get_actions", None)
         if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
             raise TypeError(
                 f"a policy must have get_actions(observations) or be callable, got {policy!r}"
             )
-        self._get: Callable[[Any], Any] | None = get_actions if callable(get_actions) else None
-        self._policy = policy
-        self._m, self._k = meta_batch_size, envs_per_task
+        self._shape: tuple[int, ...] = (m * k,)  # of what the policy is asked for
+        first = 0
+        if callable(get_actions):
+            self._shape, first = (len(tasks), k), tasks.start * k
+        self._ask: Callable[..., Any] = get_actions if callable(get_actions) else policy
+        asked = range(first, first + math.prod(self._shape))
+        self._own = slice(rows.start - first, rows.stop - first)
+        # Which of the given observations the policy sees in each place.
+        places = [i - rows.start if rows.start <= i < rows.stop else 0 for i in asked]
+        self._places = None if len(places) == rows.stop - rows.start else np.array(places)
+        self._extra = {}
+        if "rng" in _parameters(self._ask):
+            rngs = np.empty(len(asked), dtype=object)
+            rngs[:] = [Generator(PCG64(SeedSequence(seed, spawn_key=(i,)))) for i in asked]
+            self._extra = {"rng": rngs.reshape(self._shape)}
         reset = getattr(policy, "reset", None)
         self._reset: Callable[..., Any] | None = reset if callable(reset) else None
         self._takes_mask = self._reset is not None and _takes_argument(self._reset)
 
     def reset(self, mask: NDArray[np.bool_]) -> None:
-        """Tells the policy which environments begin an episode, shape ``(M * K,)``."""
+        """Tells the policy which environments begin an episode, shape ``(n,)``."""
         if self._reset is None:
             return
         if self._takes_mask:
-            self._reset(mask)
+            asked = np.zeros(math.prod(self._shape), dtype=np.bool_)
+            asked[self._own] = mask
+            self._reset(asked)
         elif mask.all():
             self._reset()
 
     def __call__(self, observations: Any) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Actions ``(M * K, A)`` and agent infos ``(M * K, ...)`` for ``(M * K, O)``.
+        """Actions ``(n, A)`` and agent infos ``(n, ...)`` for observations ``(n, O)``.
 
         Raises:
             TypeError: If ``get_actions`` returns no pair, or agent infos are of another form.
             ValueError: If the policy returns another number of actions or agent infos.
         """
-        m, k = self._m, self._k
-        if self._get is None:
+        if self._places is not None:
+            observations = map_arrays(lambda array: array[self._places], observations)
+        if len(self._shape) == 1:
             what = "what a policy without get_actions returns"
-            actions = _array(self._policy(observations), what)
-            if not actions.ndim or len(actions) != m * k:
+            actions = _array(self._ask(observations, **self._extra), what)
+            if not actions.ndim or len(actions) != self._shape[0]:
                 got = len(actions) if actions.ndim else actions
-                raise ValueError(f"expected {m * k} actions from the policy, got {got}")
-            return actions, {}
-        answer = self._get(map_arrays(lambda a: a.reshape(m, k, *a.shape[1:]), observations))
+                raise ValueError(f"expected {self._shape[0]} actions from the policy, got {got}")
+            return actions[self._own], {}
+        shaped = map_arrays(lambda a: a.reshape(*self._shape, *a.shape[1:]), observations)
+        answer = self._ask(shaped, **self._extra)
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise TypeError(
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
@@ -91,16 +143,38 @@ class PolicyCaller:
         return self._joined(actions, "actions"), self._joined(infos, "agent_infos")
 
     def _joined(self, values: Any, name: str) -> Any:
-        """Arrays ``(M, K, ...)``, in dicts or not, as arrays ``(M * K, ...)``."""
+        """Arrays ``(m, K, ...)``, in dicts or not, as arrays ``(n, ...)``."""
         if isinstance(values, dict):
             return {k: self._joined(value, f"{name}[{k!r}]") for k, value in values.items()}
         array = _array(values, name)
-        if array.shape[:2] != (self._m, self._k):
+        if array.shape[:2] != self._shape:
             raise ValueError(
-                f"expected {name} of shape {(self._m, self._k)} and more from the policy, got "
+                f"expected {name} of shape {self._shape} and more from the policy, got "
                 f"{array.shape}"
             )
-        return array.reshape(-1, *array.shape[2:])
+        return array.reshape(-1, *array.shape[2:])[self._own]
+
+
+def pickled(policy: Any) -> bytes:
+    """A policy that goes to workers.
+
+    Raises:
+        TypeError: If it does not pickle.
+    """
+    try:
+        return bytes(cloudpickle.dumps(policy))
+    except Exception as exc:  # any class may refuse to be pickled in any way
+        raise TypeError(
+            f"a policy must pickle to go to workers, {_short(policy)} does not ({exc}); "
+            "policy_in='parent' asks it here"
+        ) from exc
+
+
+def _parameters(function: Callable[..., Any]) -> Collection[str]:
+    try:
+        return inspect.signature(function).parameters
+    except (TypeError, ValueError):  # a function of C without a signature
+        return ()
 
 
 def _takes_argument(function: Callable[..., Any]) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -22,15 +23,11 @@ class Recorder:
     The vector environment is in SAME_STEP mode, so that every environment takes a step at every
     time, and an episode's own last observation and info are in ``infos``.
 
-    A path's ``env_infos`` are those that every counted step of its task's environments reported.
-    Nested infos are left out.
-
-    Args:
-        envs_per_task: ``K``; environments ``task * K + k`` belong to a task.
+    A path's ``env_infos`` are those that every counted step of its environment reported. Nested
+    infos are left out.
     """
 
-    def __init__(self, envs_per_task: int = 1) -> None:
-        self._k = envs_per_task
+    def __init__(self) -> None:
         self._steps: list[Step] = []
 
     def __call__(self, step: Step) -> None:
@@ -60,7 +57,7 @@ class Recorder:
         return paths
 
     def _infos(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
-        """The infos ``(N, T, ...)``, and whose task reported them in every counted step, ``(N,)``.
+        """The infos ``(N, T, ...)``, and who reported them in every counted step, ``(N,)``.
 
         A key that the first step lacks is missing in a path.
         """
@@ -73,10 +70,18 @@ class Recorder:
             # Nested ones, and those that nobody reported, have no shape.
             shapes = {getattr(column, "shape", None) for column in columns}
             if len(shapes) == 1 and None not in shapes:
-                known = (np.stack(told) | ~counted).all(axis=0)
-                known = np.repeat(known.reshape(-1, self._k).all(axis=1), self._k)
+                known: NDArray[np.bool_] = np.all(np.stack(told) | ~counted, axis=0)
                 infos[key] = np.stack(columns, axis=1), known
         return infos
+
+
+def with_common_infos(paths: Sequence[Path]) -> list[Path]:
+    """The paths of a task, with those ``env_infos`` alone that all of them have."""
+    common = set.intersection(*(set(path["env_infos"]) for path in paths)) if paths else set()
+    return [
+        {**path, "env_infos": {key: path["env_infos"][key] for key in sorted(common)}}
+        for path in paths
+    ]
 
 
 def _cut(arrays: Any, i: int, span: slice) -> Any:

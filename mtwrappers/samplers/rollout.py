@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 
 Flags = NDArray[np.bool_]
@@ -25,8 +26,8 @@ class Step(NamedTuple):
 
     Attributes:
         began: Which environments began an episode with this step, ``(N,)`` bool.
-        counted: Which have episodes left to give, ``(N,)`` bool. The others are stepped too,
-            because a vector environment steps all, but belong to no result.
+        counted: Which have episodes left to give, ``(N,)`` bool. The others rest, and what is here
+            of them means nothing.
         over: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
         observations: What the policy saw, ``(N, O)``, or a dict or tuple of such arrays.
@@ -88,10 +89,10 @@ def rollout(
     """Steps the environments until each has ended as many episodes as it is to give.
 
     How many is decided before, so that short episodes are not preferred: an environment that is
-    done early goes on, uncounted, until the others are.
+    done early rests until the others are.
 
     Args:
-        envs: A vector environment.
+        envs: One of our vector environments, or a wrapper of one.
         policy: Asked for actions, and told which environments begin an episode.
         quotas: How many episodes each environment is to give, ``(N,)``.
         obs: The observations of the first reset, ``(N, O)``.
@@ -110,11 +111,15 @@ def rollout(
     left, counted = quotas.copy(), quotas > 0
     begun = np.zeros_like(left)  # at which step each environment's episode began
     over = np.ones(len(left), dtype=np.bool_)
+    executor: MetaVectorEnv = envs.unwrapped
+    if not counted.all():
+        executor.rest(~counted)
     steps = 0
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
     while counted.any():
-        began, any_began = over, bool(over.any())
+        began = over & counted
+        any_began = bool(began.any())
         if any_began:
             begun[began] = steps
             if begin is not None:
@@ -144,7 +149,9 @@ def rollout(
         obs = step.next_observations
         if over.any():
             left -= over & counted
-            counted = left > 0
+            if (counted != (left > 0)).any():
+                counted = left > 0
+                executor.rest(~counted & counted.any())
     return policy_seconds, env_seconds
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -21,18 +21,15 @@ from mtwrappers.vector.arguments import (
     split_options,
     spread_seeds,
 )
-from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import ObsLayout
+from mtwrappers.vector.calls import CallingVectorEnv
 from mtwrappers.vector.exclusive import exclusive
 from mtwrappers.vector.rllib import check_rllib
-from mtwrappers.vector.stateful import StatefulVectorEnv
 
-# The methods by which environments are turned to a task; the first that they have is used.
-TASK_SETTERS = ("set_task", "set_task_state")
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 
 
-class MetaVectorEnv(StatefulVectorEnv):
+class MetaVectorEnv(CallingVectorEnv):
     """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
 
     It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed it returns exactly
@@ -75,7 +72,7 @@ class MetaVectorEnv(StatefulVectorEnv):
         check_rllib(self.num_envs, self.autoreset_mode)
         self._over = np.zeros(self.num_envs, dtype=np.bool_)
         self._was_reset = False
-        self._setter: str | None = None
+        self._some_rest = False
 
     def _declare(
         self,
@@ -94,32 +91,6 @@ class MetaVectorEnv(StatefulVectorEnv):
         self._check_actions = ActionCheck(action_space, self.action_space, n)
         self._layout = ObsLayout(observation_space, n)
         self.closed = False
-
-    @exclusive
-    def set_tasks(self, tasks: Sequence[Any]) -> None:
-        """Turns each task's environments to a task, from the next `reset` on.
-
-        Args:
-            tasks: ``M`` tasks, each for the environments' own ``set_task``, or ``set_task_state``
-                where there is no ``set_task``.
-
-        Raises:
-            ValueError: If there are not exactly ``M``.
-            AttributeError: If the environments have neither method.
-        """
-        m, k = self.meta_batch_size, self.envs_per_task
-        is_list = isinstance(tasks, (Sequence, np.ndarray)) and not isinstance(tasks, (str, bytes))
-        if not is_list or len(tasks) != m:
-            got = len(tasks) if is_list else repr(tasks)
-            raise ValueError(
-                f"expected {m} tasks, one for each group of {k} environments, got {got}"
-            )
-        if self._setter is None:
-            has = self._call_each("has_wrapper_attr", [((TASK_SETTERS[0],), {})] * self.num_envs)
-            self._setter = TASK_SETTERS[0] if all(has) else TASK_SETTERS[1]
-        each: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
-        self._was_reset = False
-        self._call_each(self._setter, each)
 
     @exclusive
     def reset(
@@ -148,6 +119,9 @@ class MetaVectorEnv(StatefulVectorEnv):
         if self._first_seeds is not None:
             both = zip(seeds, self._first_seeds, strict=True)
             seeds = [first if given is None else given for given, first in both]
+        if self._some_rest:
+            self._buffers.resting[slice(None) if mask is None else mask] = False
+            self._some_rest = bool(self._buffers.resting.any())
         try:
             masks = [True] * self.num_envs if mask is None else mask.tolist()
             result = self._reset(seeds, options, masks)
@@ -158,6 +132,26 @@ class MetaVectorEnv(StatefulVectorEnv):
         self._was_reset = True
         self._over[slice(None) if mask is None else mask] = False
         return result
+
+    @exclusive
+    def rest(self, mask: NDArray[np.bool_]) -> None:
+        """Lets some environments rest: `step` leaves them as they are, and says nothing of them.
+
+        Of an environment that rests, a step returns the last observation and info again, the reward
+        0.0 and no end of the episode. A `reset` of it ends its rest.
+
+        Args:
+            mask: Which rest from now on, ``(N,)`` bool; the others do not.
+
+        Raises:
+            ValueError: If the mask has another shape or dtype.
+        """
+        if np.shape(mask) != (self.num_envs,) or np.asarray(mask).dtype != np.bool_:
+            raise ValueError(
+                f"expected a mask of shape ({self.num_envs},) and dtype bool, got {mask!r}"
+            )
+        self._buffers.resting[...] = mask
+        self._some_rest = bool(np.any(mask))
 
     def step(self, actions: Any) -> StepResult:
         """Steps every environment.
@@ -186,9 +180,10 @@ class MetaVectorEnv(StatefulVectorEnv):
         """
         if not self._was_reset:
             raise ResetNeeded("call reset() before step()")
-        if self.autoreset_mode is AutoresetMode.DISABLED and self._over.any():
+        over = self._over & ~self._buffers.resting if self._some_rest else self._over
+        if self.autoreset_mode is AutoresetMode.DISABLED and over.any():
             raise ResetNeeded(
-                f"the episodes of environments {np.flatnonzero(self._over).tolist()} are over: "
+                f"the episodes of environments {np.flatnonzero(over).tolist()} are over: "
                 "reset them with options={'reset_mask': ...}"
             )
         checked = self._check_actions(actions)
@@ -215,68 +210,9 @@ class MetaVectorEnv(StatefulVectorEnv):
             raise
         finally:
             self._stepping = False
-        self._over = result[2] | result[3]
+        over = result[2] | result[3]
+        self._over = np.where(self._buffers.resting, self._over, over) if self._some_rest else over
         return result
-
-    @exclusive
-    def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Calls a method or a function, or reads an attribute, of each environment.
-
-        Args:
-            name: The method or attribute, looked up through the environment's wrappers; or a
-                function ``name(env, *args, **kwargs)``, run where the environment is. It must
-                pickle where environments are in workers.
-            *args: Passed on.
-            **kwargs: Passed on.
-        """
-        return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
-
-    @exclusive
-    def call_some(
-        self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
-    ) -> list[Any]:
-        """What `call` does, with the environments ``indices`` alone."""
-        chosen = set(indices)
-        each = [(args, kwargs) if i in chosen else None for i in range(self.num_envs)]
-        results = self._call_each(name, each)
-        return [results[i] for i in indices]
-
-    def get_attr(self, name: str) -> tuple[Any, ...]:
-        """An attribute of each environment; a method is called, as in Gymnasium."""
-        return self.call(name)
-
-    @exclusive
-    def set_attr(self, name: str, values: Any) -> None:
-        """Sets an attribute of each environment.
-
-        Args:
-            name: The attribute, looked up through the environment's wrappers.
-            values: A list or tuple with one value per environment, or one value for all. (A
-                `metaworld.Task` is a tuple: put it in a list.)
-
-        Raises:
-            ValueError: If a list has another length than the environments.
-        """
-        n = self.num_envs
-        values = list(values) if isinstance(values, (list, tuple)) else [values] * n
-        if len(values) != n:
-            raise ValueError(f"expected {n} values, one per environment, got {len(values)}")
-        self._call_each("set_wrapper_attr", [((name, value), {}) for value in values])
-
-    @exclusive
-    def render(self) -> tuple[Any, ...]:
-        """A frame of each environment."""
-        return tuple(self._render())
-
-    @property  # type: ignore[misc] # Gymnasium's SyncVectorEnv has no setter either
-    def np_random(self) -> Any:
-        """Each environment's generator."""
-        return self.get_attr("np_random")
-
-    @property
-    def np_random_seed(self) -> Any:
-        """Each environment's seed."""
-        return self.get_attr("np_random_seed")
 
     @abc.abstractmethod
     def _reset(
@@ -291,6 +227,3 @@ class MetaVectorEnv(StatefulVectorEnv):
 
     @abc.abstractmethod
     def _end_step(self) -> StepResult: ...
-
-    @abc.abstractmethod
-    def _render(self) -> list[Any]: ...

@@ -83,6 +83,7 @@ class EnvBlock:
         self._rewards = buffers.rewards[self.rows]
         self._terminated = buffers.terminated[self.rows]
         self._truncated = buffers.truncated[self.rows]
+        self._resting = buffers.resting[self.rows]
 
     def reset(
         self,
@@ -110,7 +111,7 @@ class EnvBlock:
         self._write_obs()
 
     def step(self, actions: Any) -> None:
-        """Steps every environment.
+        """Steps every environment that does not rest.
 
         Args:
             actions: One for each environment, by its place in the block.
@@ -119,11 +120,15 @@ class EnvBlock:
         obs, infos, over = self.obs, self.infos, self._over
         same_step, next_step = self._same_step, self._next_step
         elapsed, limit = self._elapsed, self._limit
+        resting = self._resting.tolist()
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
         terminated[:] = truncated[:] = False
         i = 0
         try:
             for i, env in enumerate(self.envs):
+                if resting[i]:
+                    rewards[i] = 0.0
+                    continue
                 if next_step and over[i]:
                     infos[i] = self._reset_one(i)
                     rewards[i] = 0.0

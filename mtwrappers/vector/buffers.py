@@ -88,6 +88,7 @@ class Buffers:
         rewards: ``(n,)``, float64.
         terminated: ``(n,)``, bool.
         truncated: ``(n,)``, bool.
+        resting: Which environments are not to be stepped, ``(n,)``, bool.
         numbers: Numbers of infos, ``(NUMBERS, n)``, float64.
         texts: Strings of infos, ``(TEXTS, n)``.
 
@@ -104,8 +105,33 @@ class Buffers:
             count = int(np.prod(shape))
             arrays.append(np.frombuffer(memory, dtype, count, offset).reshape(shape))
             offset += _rounded(count * dtype.itemsize)
-        *self.obs, self._actions = arrays[:-5]
-        self.rewards, self.terminated, self.truncated, self.numbers, self.texts = arrays[-5:]
+        *self.obs, self._actions = arrays[:-6]
+        self.rewards, self.terminated, self.truncated, self.resting = arrays[-6:-2]
+        self.numbers, self.texts = arrays[-2:]
+
+    def part(self, rows: slice) -> Buffers:
+        """The same memory of the environments ``rows`` alone, without actions."""
+        part = copy.copy(self)
+        part.obs = [array[rows] for array in self.obs]
+        part.rewards, part.resting = self.rewards[rows], self.resting[rows]
+        part.terminated, part.truncated = self.terminated[rows], self.truncated[rows]
+        part.numbers, part.texts = self.numbers[:, rows], self.texts[:, rows]
+        return part
+
+    def pack(self, numbers: int, texts: int) -> bytes:
+        """All that environments have written, with the first rows of infos, for `unpack`."""
+        return b"".join(array.tobytes() for array in self._written(numbers, texts))
+
+    def unpack(self, data: bytes, numbers: int, texts: int) -> None:
+        """Writes what `pack` has read from a part of the same size."""
+        offset = 0
+        for array in self._written(numbers, texts):
+            array[...] = np.frombuffer(data, array.dtype, array.size, offset).reshape(array.shape)
+            offset += array.nbytes
+
+    def _written(self, numbers: int, texts: int) -> list[NDArray[Any]]:
+        flags = self.terminated, self.truncated
+        return [*self.obs, self.rewards, *flags, self.numbers[:numbers], self.texts[:texts]]
 
     def outcome(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
         """Copies of rewards, terminated and truncated."""
@@ -141,8 +167,7 @@ def _parts(layout: ObsLayout, action_size: int) -> list[tuple[tuple[int, ...], n
         *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
         ((n * action_size,), np.dtype(np.float64)),  # 8 bytes, whatever dtype actions have
         ((n,), np.dtype(np.float64)),
-        ((n,), np.dtype(np.bool_)),
-        ((n,), np.dtype(np.bool_)),
+        *[((n,), np.dtype(np.bool_))] * 3,
         ((NUMBERS, n), np.dtype(np.float64)),
         ((TEXTS, n), np.dtype(f"U{LETTERS}")),
     ]

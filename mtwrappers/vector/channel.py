@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 import os
 import select
 import socket
 import struct
 import time
-from multiprocessing.connection import Connection
+from collections.abc import Sequence
+from typing import Any
 
 _HEADER = struct.Struct("!Q")  # how many bytes follow
 _CHUNK = 1 << 16
@@ -20,22 +22,22 @@ class Channel:
     ``EOFError`` or ``OSError``, wherever it was cut.
 
     Args:
-        conn: One end of a duplex `multiprocessing.Pipe`.
+        conn: One end of a duplex `multiprocessing.Pipe`, or a connected socket.
     """
 
-    def __init__(self, conn: Connection) -> None:
+    def __init__(self, conn: Any) -> None:
         self._conn = conn
         self.fd = conn.fileno()
         os.set_blocking(self.fd, False)
         self._data = bytearray()
         self.cut = False  # whether a message was left unfinished at this end
 
-    def send(self, message: bytes, deadline: float | None = None) -> None:
+    def send(self, message: bytes, deadline: float = math.inf) -> None:
         """Sends a message.
 
         Args:
             message: The bytes.
-            deadline: In seconds of `time.monotonic`; ``None`` waits for ever.
+            deadline: In seconds of `time.monotonic`; by default it waits for ever.
 
         Raises:
             TimeoutError: If the other end does not take it in time.
@@ -89,7 +91,7 @@ class Channel:
             self.wait(select.POLLIN)
         return message
 
-    def wait(self, event: int, deadline: float | None = None) -> None:
+    def wait(self, event: int, deadline: float = math.inf) -> None:
         """Waits until this end can be read (``POLLIN``) or written (``POLLOUT``).
 
         Raises:
@@ -97,20 +99,20 @@ class Channel:
         """
         poll = select.poll()
         poll.register(self.fd, event)
-        pause = None if deadline is None else max(deadline - time.monotonic(), 0.0) * 1000
+        pause = None if deadline == math.inf else max(deadline - time.monotonic(), 0.0) * 1000
         if not poll.poll(pause):
             raise TimeoutError("the other end of the channel did not answer in time")
 
-    def send_fd(self, fd: int) -> None:
-        """Hands a file descriptor over, while the other end awaits nothing else."""
+    def send_fds(self, fds: Sequence[int]) -> None:
+        """Hands file descriptors over, while the other end awaits nothing else."""
         with socket.socket(fileno=os.dup(self.fd)) as end:
-            socket.send_fds(end, [b"\0"], [fd])
+            socket.send_fds(end, [b"\0"], fds)
 
-    def recv_fd(self) -> int:
-        """Takes the file descriptor that the other end hands over."""
+    def recv_fds(self, count: int) -> list[int]:
+        """Takes the file descriptors that the other end hands over."""
         self.wait(select.POLLIN)
         with socket.socket(fileno=os.dup(self.fd)) as end:
-            return socket.recv_fds(end, 1, 1)[1][0]
+            return socket.recv_fds(end, 1, count)[1]
 
     def close(self) -> None:
         """Closes this end."""

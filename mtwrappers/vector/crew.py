@@ -13,7 +13,7 @@ import numpy as np
 from mtwrappers.errors import WorkerDiedError
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.exchange import Answers, Exchange
-from mtwrappers.vector.process import GUARD, Request, Worker, command
+from mtwrappers.vector.process import Request, Worker, command
 
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 # A NaN that no environment returns as its reward: where it still stands, none has.
@@ -33,7 +33,6 @@ class Crew:
 
     Args:
         workers: None of them started yet.
-        context: The `multiprocessing` context to start them in.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         envs_per_task: By which errors name the tasks of a worker.
         max_recoveries: How often in a row workers may be lost in the same call.
@@ -42,7 +41,6 @@ class Crew:
     def __init__(
         self,
         workers: Sequence[Worker],
-        context: Any,
         timeout: float | None,
         envs_per_task: int,
         max_recoveries: int,
@@ -50,7 +48,6 @@ class Crew:
         self.workers = workers
         self.exchange = Exchange(timeout)
         self.recoveries = 0
-        self._context = context
         self._envs_per_task, self._max_recoveries = envs_per_task, max_recoveries
         self._setup: list[bytes] = []  # commands that prepare a worker, beside its own block
 
@@ -61,15 +58,15 @@ class Crew:
         self._start(self.workers)
         return self._certain(self.exchange.say(self.workers, lambda worker: worker.block))
 
-    def share(self, fd: int, buffers: Buffers, message: bytes) -> None:
-        """Gives every worker the shared memory.
+    def share(self, fd: int, buffers: Buffers, layout: bytes) -> None:
+        """Gives every worker the memory.
 
         Args:
-            fd: Its file descriptor, which stays open.
-            buffers: The arrays in it.
-            message: The command that says how it is laid out.
+            fd: The file descriptor of shared memory, which stays open; -1 if there is none.
+            buffers: The arrays of all environments.
+            layout: How they are laid out.
         """
-        self._fd, self._memory, self._buffers = fd, message, buffers
+        self._fd, self._memory, self._buffers = fd, layout, buffers
         self._certain(self._share(self.workers))
         for worker in self.workers:
             worker.ready = True
@@ -186,20 +183,19 @@ class Crew:
 
     def _start(self, workers: Sequence[Worker]) -> Answers:
         for worker in workers:
-            worker.start(self._context)
-        answers = self.exchange.gather(workers)
+            worker.start()
+        here = [worker for worker in workers if worker.connect()]
+        answers = self.exchange.gather(here)
         for index in answers.results:
             self.workers[index].started = True
-        return answers
+        gone = [worker for worker in workers if worker not in here]
+        return answers._replace(lost=gone + answers.lost)
 
     def _share(self, workers: Sequence[Worker]) -> Answers:
         first = self.exchange.say(workers, lambda _: self._memory)
         here = [worker for worker in workers if worker not in first.lost]
         for worker in here:
-            assert worker.channel is not None
-            worker.owes += 1
-            with contextlib.suppress(OSError):  # of one that is gone
-                worker.channel.send_fd(self._fd)
+            worker.hand_over(self._fd)
         second = self.exchange.gather(here)
         return Answers({}, first.lost + second.lost, first.failure or second.failure)
 
@@ -216,14 +212,15 @@ class Crew:
         if attempts:
             said += f"; workers were lost {attempts + 1} times in the same call"
             said += "".join(self._culprit(worker) for worker in lost)
-        if self._context.get_start_method() != "fork" and not all(w.started for w in lost):
-            said += f"; it ended before it began: {GUARD}"
+        said += "".join(f"; {advice}" for advice in {w.advice(): None for w in lost} if advice)
         raise WorkerDiedError(f"{said}; all workers were closed")
 
     def _culprit(self, worker: Worker) -> str:
         """Which environment was stepped when a worker died in a step that was taken again."""
         request, first = worker.request, worker.rows.start
         if request is None or request.entries is None or request.name != "step":
+            return ""
+        if not worker.shared:  # nothing says how far it came
             return ""
         rewards = self._buffers.rewards[worker.rows].view(np.uint64)
         for place in np.flatnonzero(rewards == _NO_REWARD).tolist():

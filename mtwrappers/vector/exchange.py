@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-import pickle
+import math
 import select
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mtwrappers.errors import WorkerTraceback
-from mtwrappers.vector import worker as protocol
 from mtwrappers.vector.journal import Journal
 from mtwrappers.vector.process import ALIVE_CHECK, Request, Worker
+from mtwrappers.vector.server import Answer, read_answer
 
 
 class Answers(NamedTuple):
@@ -68,16 +68,15 @@ class Exchange:
         results: dict[int, Any] = {}
         lost: list[Worker] = []
         failures: dict[int, Exception] = {}
-        deadline = self._deadline()
+        deadlines = dict.fromkeys(waiting, self._deadline())
         while waiting:
-            pause = ALIVE_CHECK
-            if deadline is not None:
-                pause = min(pause, max(deadline - time.monotonic(), 0.0))
             gone = []
+            pause = min(ALIVE_CHECK, max(min(deadlines.values()) - time.monotonic(), 0.0))
             ready = poll.poll(pause * 1000)
             for fd, _ in ready:
                 worker = waiting[fd]
                 channel: Any = worker.channel
+                deadlines[fd] = self._deadline()
                 try:
                     while worker.owes and (message := channel.feed()) is not None:
                         self._take(worker, message, results, failures)
@@ -86,16 +85,18 @@ class Exchange:
                     continue
                 if not worker.owes:
                     poll.unregister(fd)
-                    del waiting[fd]
+                    del waiting[fd], deadlines[fd]
             if not ready:
                 gone = [fd for fd, worker in waiting.items() if not worker.process.is_alive()]
-            if deadline is not None and time.monotonic() >= deadline:
-                gone = list(waiting)
-                for worker in waiting.values():
+            now = time.monotonic()
+            for fd, worker in waiting.items():
+                if now >= deadlines[fd]:
                     worker.give_up(self._timeout)
-            for fd in gone:
+                    gone.append(fd)
+            for fd in dict.fromkeys(gone):
                 poll.unregister(fd)
                 lost.append(waiting.pop(fd))
+                del deadlines[fd]
         lost.sort(key=lambda worker: worker.index)
         return Answers(results, lost, failures[min(failures)] if failures else None)
 
@@ -107,8 +108,12 @@ class Exchange:
         failures: dict[int, Exception],
     ) -> None:
         """Takes an answer."""
+        answer = read_answer(message, worker.results)
+        if answer is None:
+            return
         worker.owes -= 1
-        answer = protocol.Answer() if message == protocol.DONE else pickle.loads(message)
+        if answer.rows is not None:
+            worker.take_rows(answer.rows)
         if answer.failure is None:
             results[worker.index] = answer.result
         else:
@@ -118,20 +123,22 @@ class Exchange:
             self._note(worker, worker.request, answer)
             worker.request = None
 
-    def _note(self, worker: Worker, request: Request, answer: protocol.Answer) -> None:
+    def _note(self, worker: Worker, request: Request, answer: Answer) -> None:
         """Lets the journal know what a worker's environments have done."""
         if self.journal is None or request.entries is None:
             return
         rows = worker.rows
-        if answer.failure is None:
+        if answer.failure is None and request.name == "run":
+            self.journal.take(answer.states, rows.start)
+        elif answer.failure is None:
             played = request.name != "call" and answer.result is not None
             objects = answer.result[0] if played else None
-            self.journal.note(rows, request.entries, answer.states or {}, objects)
+            self.journal.note(rows, request.entries[rows], answer.states or {}, objects)
         elif request.name == "call":
             called = slice(rows.start, rows.start + answer.states)
-            self.journal.note(called, request.entries, {})
+            self.journal.note(called, request.entries[called], {})
         else:
             self.journal.note_failure(rows, answer.states)
 
-    def _deadline(self) -> float | None:
-        return None if self._timeout is None else time.monotonic() + self._timeout
+    def _deadline(self) -> float:
+        return math.inf if self._timeout is None else time.monotonic() + self._timeout

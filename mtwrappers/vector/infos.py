@@ -133,6 +133,12 @@ class Columns:
         return found
 
 
+def sizes_of(columns: Columns | None) -> tuple[int, int]:
+    """How many rows of numbers, and of texts, hold infos."""
+    kinds = [] if columns is None else [kind for _, kind in columns.layout]
+    return len(kinds) - kinds.count(str), kinds.count(str)
+
+
 def join_infos(infos: Sequence[Info | None], add_info: Callable[[Info, Info, int], Info]) -> Info:
     """Batches infos in Gymnasium's own way.
 

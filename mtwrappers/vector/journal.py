@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import gymnasium
@@ -92,21 +92,22 @@ class Journal:
 
         Args:
             rows: Which environments.
-            entries: What each of all environments was told; ``None`` where it was left alone.
+            entries: What each of them was told; ``None`` where it was left alone.
             states: The state that those which were reset had just before, by environment.
             objects: The observations of ``rows``, where those are not arrays.
         """
-        for i in range(rows.start, rows.stop):
-            entry = entries[i]
+        for i, entry in zip(range(rows.start, rows.stop), entries, strict=True):
             if i in states:
                 self._begin(i, states[i])
                 if entry is None or entry[0] != "reset":  # an autoreset
                     entry = ("reset", None, None)
-            if entry is not None and not (entry[0] == "call" and entry[1] in READS):
+            if entry is None:
+                continue
+            if not (entry[0] == "call" and entry[1] in READS):
                 self._entries[i].append(entry)
+            self._rewards[i] = self._buffers.rewards[i]
         for mine, theirs in zip(self._arrays, self._buffers.obs, strict=True):
             mine[rows] = theirs[rows]
-        self._rewards[rows] = self._buffers.rewards[rows]
         if objects is not None:
             self._objects[rows] = objects
 
@@ -128,9 +129,9 @@ class Journal:
             for i in range(rows.start, rows.stop)
         ]
 
-    def take(self, pasts: Sequence[Past]) -> None:
-        """Goes on from these pasts, one per environment, which `EnvBlock.replay` has played."""
-        for i, past in enumerate(pasts):
+    def take(self, pasts: Sequence[Past], first: int = 0) -> None:
+        """Goes on from pasts of the environments from ``first`` on, which they have played."""
+        for i, past in enumerate(pasts, first):
             self._told[i], self._entries[i] = {}, [*past.told]
             self._begin(i, past.state)
             self._entries[i] = [*past.entries]
@@ -153,6 +154,12 @@ class Journal:
                 told.pop(key, None)  # so that it is the last
                 told[key] = entry
         self._states[i], self._entries[i] = state, []
+
+
+def steps_of(actions: Iterable[Any], resting: NDArray[np.bool_]) -> list[Entry | None]:
+    """What a step tells each environment."""
+    both = zip(actions, resting.tolist(), strict=True)
+    return [None if rests else ("step", action) for action, rests in both]
 
 
 def call_env(

@@ -11,15 +11,17 @@ from typing import Any, NamedTuple
 
 import cloudpickle
 
-from mtwrappers.vector import worker as protocol
+from mtwrappers.vector.buffers import anonymous_file
 from mtwrappers.vector.channel import Channel
 from mtwrappers.vector.journal import Entry
+from mtwrappers.vector.worker import main
 
 ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
 
 GUARD = (
-    "start workers only below `if __name__ == '__main__':`, in a file (not from standard input), "
-    "or pass context='fork': other contexts import the main module again in each worker"
+    "it ended before it began: start workers only below `if __name__ == '__main__':`, in a file "
+    "(not from standard input), or pass context='fork': other contexts import the main module "
+    "again in each worker"
 )
 
 
@@ -48,13 +50,18 @@ class Worker:
     Args:
         index: Which worker it is.
         rows: Its environments.
-        block: What it builds them from, for `mtwrappers.vector.worker.main`.
+        block: What it builds them from, for `mtwrappers.vector.server.BlockServer`.
+        context: The `multiprocessing` context to start it in.
     """
 
-    def __init__(self, index: int, rows: slice, block: bytes) -> None:
+    shared = True  # whether what it writes is seen at once
+
+    def __init__(self, index: int, rows: slice, block: bytes, context: Any = None) -> None:
         self.index, self.rows, self.block = index, rows, block
+        self._context = context
         self.process: Any = None
         self.channel: Channel | None = None
+        self.results = -1  # the descriptor of a file that it writes large results to
         self.owes = 0  # how many answers it still owes
         self.request: Request | None = None  # what it was asked and has not answered
         self.started = False
@@ -62,13 +69,14 @@ class Worker:
         self.hung: float | None = None  # the seconds that it was silent
         self.names: list[Any] = [None] * (rows.stop - rows.start)  # of tasks, as resets said
 
-    def start(self, context: Any) -> None:
+    def start(self) -> None:
         """Starts the process, which first answers ``STARTED``."""
         self.started, self.hung = False, None
-        conn, other = context.Pipe()
+        conn, other = self._context.Pipe()
         self.channel = Channel(conn)
-        self.process = context.Process(
-            target=protocol.main, args=(other,), daemon=True, name=f"mtw-{self.index}"
+        self.results = anonymous_file(0)
+        self.process = self._context.Process(
+            target=main, args=(other,), daemon=True, name=f"mtw-{self.index}"
         )
         self.owes = 1
         try:
@@ -78,6 +86,20 @@ class Worker:
         finally:
             other.close()
 
+    def connect(self) -> bool:
+        """Awaits its channel, and says whether it came."""
+        return True
+
+    def hand_over(self, memory: int) -> None:
+        """Hands it the shared memory, which it awaits."""
+        if self.channel is not None:
+            self.owes += 1
+            with contextlib.suppress(OSError):  # of one that is gone
+                self.channel.send_fds([memory, self.results])
+
+    def take_rows(self, rows: bytes) -> None:
+        """Takes what it has written, which shared memory shows by itself."""
+
     def kill(self) -> None:
         """Ends the process, whatever it is doing."""
         if self.process is not None and self.process.pid is not None:
@@ -85,6 +107,9 @@ class Worker:
             self.process.join()
         if self.channel is not None:
             self.channel.close()
+        if self.results >= 0:
+            os.close(self.results)
+            self.results = -1
         self.owes, self.ready = 0, False
 
     def give_up(self, timeout: float | None) -> None:
@@ -103,6 +128,10 @@ class Worker:
             f"worker {self.index} {self._how_it_ended()}, with environments {first} to {last} of "
             f"tasks {tasks}{named}"
         )
+
+    def advice(self) -> str:
+        """What to do where it did not even start."""
+        return "" if self.started or self._context.get_start_method() == "fork" else GUARD
 
     def _how_it_ended(self) -> str:
         if self.hung is not None:
@@ -128,7 +157,7 @@ def cores() -> int:
 def check_process() -> None:
     """Refuses workers in a process that may have none."""
     if getattr(mp.current_process(), "_inheriting", False):
-        raise RuntimeError(f"a worker that is only starting cannot start workers: {GUARD}")
+        raise RuntimeError(f"a worker that is only starting cannot start workers; {GUARD}")
     if mp.current_process().daemon:
         raise RuntimeError(
             "a daemonic process may not have children, so there can be no workers here; use "

@@ -1,0 +1,147 @@
+"""What environments are asked and told beside their episodes."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from mtwrappers.checks import check_callable
+from mtwrappers.vector.block import EachCall
+from mtwrappers.vector.exclusive import exclusive
+from mtwrappers.vector.stateful import StatefulVectorEnv
+
+# The methods by which environments are turned to a task; the first that they have is used.
+TASK_SETTERS = ("set_task", "set_task_state")
+# What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
+BlockFunction: TypeAlias = "Callable[[CallingVectorEnv, slice], Any]"
+
+
+class CallingVectorEnv(StatefulVectorEnv):
+    """A vector environment with `call` and its kin, tasks, and functions of whole blocks."""
+
+    meta_batch_size: int
+    _setter: str | None = None
+
+    @exclusive
+    def set_tasks(self, tasks: Sequence[Any]) -> None:
+        """Turns each task's environments to a task, from the next `reset` on.
+
+        Args:
+            tasks: ``M`` tasks, each for the environments' own ``set_task``, or ``set_task_state``
+                where there is no ``set_task``.
+
+        Raises:
+            ValueError: If there are not exactly ``M``.
+            AttributeError: If the environments have neither method.
+        """
+        m, k = self.meta_batch_size, self.envs_per_task
+        is_list = isinstance(tasks, (Sequence, np.ndarray)) and not isinstance(tasks, (str, bytes))
+        if not is_list or len(tasks) != m:
+            got = len(tasks) if is_list else repr(tasks)
+            raise ValueError(
+                f"expected {m} tasks, one for each group of {k} environments, got {got}"
+            )
+        if self._setter is None:
+            has = self._call_each("has_wrapper_attr", [((TASK_SETTERS[0],), {})] * self.num_envs)
+            self._setter = TASK_SETTERS[0] if all(has) else TASK_SETTERS[1]
+        each: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
+        self._was_reset = False
+        self._call_each(self._setter, each)
+
+    @exclusive
+    def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method or a function, or reads an attribute, of each environment.
+
+        Args:
+            name: The method or attribute, looked up through the environment's wrappers; or a
+                function ``name(env, *args, **kwargs)``, run where the environment is. It must
+                pickle where environments are in workers.
+            *args: Passed on.
+            **kwargs: Passed on.
+        """
+        return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
+
+    @exclusive
+    def call_some(
+        self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """What `call` does, with the environments ``indices`` alone."""
+        chosen = set(indices)
+        each = [(args, kwargs) if i in chosen else None for i in range(self.num_envs)]
+        results = self._call_each(name, each)
+        return [results[i] for i in indices]
+
+    @exclusive
+    def map_blocks(self, function: BlockFunction) -> list[Any]:
+        """Calls a function where environments are, with those that are there.
+
+        So a whole rollout takes a single message to each worker and back: `MetaSampler` and
+        `evaluate` do this with ``policy_in="workers"``.
+
+        Args:
+            function: ``function(envs, rows)``, where ``envs`` is a `MetaVectorEnv` of the
+                environments ``rows`` of this one, as one task each, in their present state. It may
+                reset, step and call them. It is sent with cloudpickle, and so are its results.
+
+        Returns:
+            What each call has returned, by block: one per worker, or a single one where there are
+            no workers.
+
+        Raises:
+            TypeError: If the function does not pickle and has to.
+            WorkerDiedError: If a worker is lost and not recovered. A worker that takes the place of
+                another one calls the function again.
+            Exception: Whatever the function raises; a `reset` of all environments is then due.
+        """
+        check_callable(function, "function")
+        try:
+            return self._map_blocks(function)
+        except BaseException:
+            self._was_reset = False
+            raise
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each environment; a method is called, as in Gymnasium."""
+        return self.call(name)
+
+    @exclusive
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of each environment.
+
+        Args:
+            name: The attribute, looked up through the environment's wrappers.
+            values: A list or tuple with one value per environment, or one value for all. (A
+                `metaworld.Task` is a tuple: put it in a list.)
+
+        Raises:
+            ValueError: If a list has another length than the environments.
+        """
+        n = self.num_envs
+        values = list(values) if isinstance(values, (list, tuple)) else [values] * n
+        if len(values) != n:
+            raise ValueError(f"expected {n} values, one per environment, got {len(values)}")
+        self._call_each("set_wrapper_attr", [((name, value), {}) for value in values])
+
+    @exclusive
+    def render(self) -> tuple[Any, ...]:
+        """A frame of each environment."""
+        return tuple(self._render())
+
+    @property  # type: ignore[misc] # Gymnasium's SyncVectorEnv has no setter either
+    def np_random(self) -> Any:
+        """Each environment's generator."""
+        return self.get_attr("np_random")
+
+    @property
+    def np_random_seed(self) -> Any:
+        """Each environment's seed."""
+        return self.get_attr("np_random_seed")
+
+    @abc.abstractmethod
+    def _render(self) -> list[Any]: ...
+
+    @abc.abstractmethod
+    def _map_blocks(self, function: BlockFunction) -> list[Any]: ...

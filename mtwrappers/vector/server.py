@@ -1,0 +1,308 @@
+"""What a worker does when it is told something, wherever it and its parent are.
+
+A message is bytes. A step is the dtype of its actions, such as ``b"<f4"``, which lie in shared
+memory; without shared memory the dtype is followed by a zero, by which environments rest, and by
+the actions. Everything else is a pickled ``(command, arguments)``. `read_answer` reads answers.
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import pickle
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+import cloudpickle
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.errors import with_context
+from mtwrappers.vector.block import EachCall, EnvBlock
+from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.infos import Columns, Layout, sizes_of
+from mtwrappers.vector.journal import Journal, Past
+from mtwrappers.vector.part import PartVectorEnv
+
+STARTED = DONE = b""
+ALIVE = b"\x01"  # a long call goes on
+_ROWS = b"\x02"  # what the worker has written follows, and is the whole answer
+_FILED = b"\x03"  # the answer's arrays are in the file of results
+_PICKLED = b"\x80"  # how a pickle begins
+_BEAT = 1.0  # seconds between two signs of life
+
+
+class Answer(NamedTuple):
+    """What a worker answers.
+
+    Attributes:
+        result: What the command returned.
+        failure: The exception that it raised, and its traceback.
+        states: For the journal, if there is one: the states that environments which were reset
+            had before, by environment; after a function of them, their pasts; after a failed step,
+            reset or function, the state of each environment; after a failed call, how many
+            environments were called.
+        rows: Without shared memory: what the worker has written.
+    """
+
+    result: Any = None
+    failure: tuple[Exception, str] | None = None
+    states: Any = None
+    rows: bytes | None = None
+
+
+def read_answer(message: bytes, results: int) -> Answer | None:
+    """The answer in a message; ``None`` for a sign of life.
+
+    Args:
+        message: What came.
+        results: The descriptor of the worker's file of results, which is empty afterwards.
+    """
+    kind = message[:1]
+    if kind == ALIVE:
+        return None
+    if kind == _ROWS:
+        return Answer(rows=message[1:])
+    if kind == _FILED:
+        pickled, sizes = pickle.loads(message[1:])
+        arrays = [bytearray(size) for size in sizes]
+        with open(results, "r+b", closefd=False) as file:
+            file.seek(0)
+            for array in arrays:
+                file.readinto(array)
+            file.truncate(0)
+        answer: Answer = pickle.loads(pickled, buffers=arrays)
+        return answer
+    return pickle.loads(message) if message else Answer()
+
+
+def failure(exc: Exception, states: Any = None) -> bytes:
+    """The exception and its traceback, as an answer that the parent can surely read."""
+    text = "".join(traceback.format_exception(exc))
+    try:
+        data = cloudpickle.dumps(Answer(None, (exc, text), states))
+        pickle.loads(data)
+    except Exception:  # an exception of any class may refuse to be pickled in any way
+        plain = RuntimeError(f"{type(exc).__name__}: {exc}")
+        data = cloudpickle.dumps(Answer(None, (plain, text), states))
+    return bytes(data)
+
+
+class BlockServer:
+    """Builds a block of environments, and does with it what messages say.
+
+    Attributes:
+        block: The environments.
+        closed: Whether they were closed.
+
+    Args:
+        block: The pickled ``(constructors, offset, autoreset mode, max_path_length, whether there
+            is a journal)`` of the block.
+        say: Sends the parent a sign of life.
+    """
+
+    def __init__(self, block: bytes, say: Callable[[bytes], object]) -> None:
+        self._arguments = block  # pickled: constructors may keep what they have made
+        self._say = say
+        *_, self._mode, self._limit, self._journal = pickle.loads(block)
+        self.block = self._build()
+        self.closed = False
+        self._next: EnvBlock | None = None
+        self._columns: Columns | None = None
+        self._dtype = b""
+        self._actions: NDArray[Any] | None = None
+
+    def _build(self) -> EnvBlock:
+        return EnvBlock(*pickle.loads(self._arguments))
+
+    def built(self) -> bytes:
+        """The first answer: the spaces of each environment, and what the first says of itself."""
+        first = self.block.envs[0]
+        spaces = [(env.observation_space, env.action_space) for env in self.block.envs]
+        return _pickled(Answer((spaces, first.metadata, first.render_mode)))
+
+    def share(self, layout: bytes, memory: int = -1, results: int = -1) -> None:
+        """Takes the memory of all environments.
+
+        Args:
+            layout: Pickled: how many there are, and the shape and size of an action.
+            memory: The descriptor of the memory that parent and workers share; without it, each
+                answer tells what was written.
+            results: The descriptor of a file for large results.
+        """
+        n, self._action_shape, size = pickle.loads(layout)
+        self._layout = ObsLayout(self.block.envs[0].observation_space, n)
+        nbytes = Buffers.nbytes(self._layout, size)
+        self._remote, self._results = memory < 0, results
+        view = memoryview(bytearray(nbytes) if self._remote else mmap.mmap(memory, nbytes))
+        if not self._remote:
+            os.close(memory)
+        self._buffers = Buffers(self._layout, size, view)
+        self._own = self._buffers.part(self.block.rows)
+        self.block.write_to(self._layout, self._buffers)
+
+    def handle(self, message: bytes) -> bytes:
+        """Does what a message says, and returns the answer."""
+        command = "step"
+        try:
+            if message[:1] != _PICKLED:
+                return self._step(self._sent_actions(message))
+            command, arguments = pickle.loads(message)
+            answer: bytes = getattr(self, "_" + command)(*arguments)
+        except Exception as exc:
+            return failure(exc, self._states_after(command))
+        return answer
+
+    def _answer_each(self, result: Any, each: Sequence[tuple[int, Any]], what: str) -> bytes:
+        """An answer; should it not pickle, says of which environment's part this is true."""
+        try:
+            return _pickled(Answer(result, None, self.block.states, self._rows()))
+        except Exception:
+            for i, part in each:
+                try:
+                    cloudpickle.dumps(part)
+                except Exception as exc:  # noqa: PERF203 (it has failed already)
+                    raise with_context(exc, f"{what} of environment {i}") from exc
+            raise
+
+    def _rows(self) -> bytes | None:
+        """What the parent cannot see otherwise."""
+        return self._own.pack(*sizes_of(self._columns)) if self._remote else None
+
+    def _numbered(self, parts: Sequence[Any]) -> list[tuple[int, Any]]:
+        return list(enumerate(parts, self.block.rows.start))
+
+    def _states_after(self, failed: str) -> Any:
+        if not self._journal:
+            return None
+        return self.block.called if failed == "call" else self.block.all_states()
+
+    def _sent_actions(self, message: bytes) -> NDArray[Any]:
+        if self._remote:
+            dtype, _, data = message.partition(b"\0")
+            n = len(self.block.envs)
+            self._own.resting[...] = np.frombuffer(data, np.bool_, n)
+            actions = np.frombuffer(data, dtype.decode(), offset=n)
+            return actions.reshape(n, *self._action_shape).copy()
+        if message != self._dtype:
+            shared = self._buffers.actions(message.decode(), self._action_shape)
+            self._actions, self._dtype = shared[self.block.rows], message
+        assert self._actions is not None
+        return self._actions.copy()  # environments may keep their actions
+
+    # The commands.
+
+    def _columns_are(self, layout: Layout) -> bytes:
+        """Fixes which infos go through memory."""
+        self._columns = Columns(layout, self._buffers)
+        return DONE
+
+    def _reset(
+        self, seeds: list[int | None], options: dict[str, Any] | None, mask: list[bool] | None
+    ) -> bytes:
+        block = self.block
+        block.reset(seeds, options, mask)
+        objects = None if self._layout.fixed else block.obs
+        return self._answer_each((objects, block.infos), self._numbered(block.infos), "the info")
+
+    def _step(self, actions: Sequence[Any] | NDArray[Any]) -> bytes:
+        block = self.block
+        block.step(actions)
+        objects = None if self._layout.fixed else block.obs
+        infos = None
+        if self._columns is None or not self._columns.write(block.rows.start, block.infos):
+            infos = block.checked_infos()
+        if infos is None and objects is None and not block.finals and not block.states:
+            rows = self._rows()
+            return DONE if rows is None else _ROWS + rows
+        each = [*self._numbered(infos or ()), *((i, info) for i, _, info in block.finals)]
+        return self._answer_each((objects, infos, block.finals), each, "the info")
+
+    def _step_objects(self, actions: Sequence[Any], resting: list[bool]) -> bytes:
+        """A step whose actions are no arrays."""
+        self._own.resting[...] = resting
+        return self._step(actions)
+
+    def _replay(self, pasts: Sequence[Past]) -> bytes:
+        """Takes the place of another worker's environments."""
+        self.block.replay(pasts)
+        return _pickled(Answer(rows=self._rows()))
+
+    def _restore(self, pasts: Sequence[Past]) -> bytes:
+        """Builds environments with these pasts, to be put in the place of the present ones."""
+        self._next = self._build()
+        self._next.write_to(self._layout, self._buffers)
+        self._next.replay(pasts)
+        return _pickled(Answer(rows=self._rows()))
+
+    def _keep(self, good: bool) -> bytes:
+        """Puts them there, or not."""
+        old, self._next = self._next, None
+        if good and old is not None:
+            old, self.block = self.block, old
+        if old is not None:
+            old.close()
+        return DONE
+
+    def _call(self, name: Any, each: EachCall) -> bytes:
+        results = self.block.call(name, each)
+        return self._answer_each(results, self._numbered(results), f"{name!r}")
+
+    def _render(self) -> bytes:
+        return _pickled(Answer(self.block.render()))
+
+    def _run(
+        self,
+        function: bytes,
+        was_reset: bool,
+        over: NDArray[np.bool_],
+        pasts: Sequence[Past] | None,
+    ) -> bytes:
+        """Calls a function of the environments."""
+        told = None
+        if pasts is not None:
+            told = Journal(self._layout.n, self._buffers)
+            told.take(pasts, self.block.rows.start)
+        envs = PartVectorEnv(self.block, self._buffers, self._mode, self._limit, told)
+        envs.begin(was_reset, over, _Beat(self._say))
+        call = pickle.loads(function)
+        if torch := sys.modules.get("torch"):
+            torch.set_num_threads(1)  # workers share the cores
+        result = call(envs, self.block.rows)
+        states = told.pasts(self.block.rows) if told else None
+        objects = None if self._layout.fixed else self.block.obs
+        answer = Answer((objects, result, *envs.end()), None, states, self._rows())
+        arrays: list[pickle.PickleBuffer] = []
+        if self._results < 0:
+            return _pickled(answer)
+        pickled = cloudpickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
+        raw = [array.raw() for array in arrays]
+        with open(self._results, "wb", closefd=False) as file:
+            file.seek(0)
+            file.writelines(raw)
+        return _FILED + pickle.dumps((pickled, [part.nbytes for part in raw]))
+
+    def _close(self) -> bytes:
+        self.block.close()
+        self.block.envs.clear()
+        self.closed = True
+        return DONE
+
+
+class _Beat:
+    """Says now and then that a long call goes on."""
+
+    def __init__(self, say: Callable[[bytes], object]) -> None:
+        self._say, self._next = say, time.monotonic() + _BEAT
+
+    def __call__(self) -> None:
+        if time.monotonic() >= self._next:
+            self._next = time.monotonic() + _BEAT
+            self._say(ALIVE)
+
+
+def _pickled(answer: Answer) -> bytes:
+    return bytes(cloudpickle.dumps(answer))
