@@ -77,9 +77,11 @@ class Tally:
         scale: What each environment's rewards are multiplied with, ``(N,)``.
         raw: Whose rewards are read from ``info["raw_reward"]``, ``(N,)`` bool.
         observers: Told of each step and of each episode that ends.
+        first: The index of the first of these environments among all.
 
     Attributes:
-        episodes: Those that have ended, in the order in which they did.
+        ended: The episodes that have ended, in the order in which they did, and the environment of
+            each among all.
     """
 
     def __init__(
@@ -88,9 +90,11 @@ class Tally:
         scale: NDArray[np.float64],
         raw: Flags,
         observers: Sequence[Observer] = (),
+        first: int = 0,
     ) -> None:
         n = len(slots)
-        self.episodes: list[Episode] = []
+        self.ended: list[tuple[int, Episode]] = []
+        self._first = first
         self._slots, self._played = slots, [0] * n
         self._scale, self._raw, self._observers = scale, raw, observers
         self._returns = np.zeros(n, dtype=np.float64)
@@ -121,7 +125,7 @@ class Tally:
             if not np.isfinite(self._returns[i]):
                 raise ValueError(
                     f"rewards must be finite, got a return of {self._returns[i]} from environment "
-                    f"{i}, task {slot.task!r}"
+                    f"{self._first + i}, task {slot.task!r}"
                 )
             self._played[i] += 1
             episode = Episode(
@@ -134,7 +138,7 @@ class Tally:
                 task_state=slot.task_state,
                 trial=slot.trial,
             )
-            self.episodes.append(episode)
+            self.ended.append((self._first + i, episode))
             for observer in self._observers:
                 observer.end(i, episode)
 
@@ -152,7 +156,7 @@ class Tally:
                 if not isinstance(value, (bool, int, float)) or value not in (0, 1):
                     raise ValueError(
                         f"info[{key!r}] must be a bool, 0 or 1, got {value!r} from environment "
-                        f"{i}, task {self._slots[i][self._played[i]].task!r}"
+                        f"{self._first + i}, task {self._slots[i][self._played[i]].task!r}"
                     )
                 told[i], success[i] = True, bool(value)
         return success, told

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import cloudpickle
 import numpy as np
+from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
 from mtwrappers.evaluation.episodes import Episode, Observer, Tally
@@ -19,7 +22,7 @@ from mtwrappers.evaluation.plan import (
     task_names,
 )
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
-from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, check_policy_in, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.seeding import check_seed
 
@@ -33,6 +36,7 @@ def evaluate(
     episodes_per_task: int = 50,
     *,
     tasks: Sequence[str] | None = None,
+    policy_in: PolicyIn = "parent",
     seed: int = 0,
     max_episode_steps: int | None = None,
     observers: Sequence[Observer] = (),
@@ -43,9 +47,9 @@ def evaluate(
     """Plays a fixed number of whole episodes of every task.
 
     Which environment plays how many episodes is decided before the first, so quick successes are
-    not preferred; an environment that has played its own goes on, uncounted, until the others
-    have. Tasks are told apart by ``task_name`` in infos (else ``task_id``, else the group of
-    ``envs_per_task`` environments), and environments with the same name share its episodes.
+    not preferred; an environment that has played its own rests until the others have. Tasks are
+    told apart by ``task_name`` in infos (else ``task_id``, else the group of ``envs_per_task``
+    environments), and environments with the same name share its episodes.
 
     **Goals.** Environments whose resets draw a task, as those of `gymnasium.make_vec` on Meta-World
     do, are told which to play: each task's goals come in a random order, and none comes again
@@ -73,6 +77,10 @@ def evaluate(
         envs: One of our vector environments, or a wrapper of one.
         episodes_per_task: How many episodes per task.
         tasks: Names of the tasks to play; all by default. Each is played as it is among all.
+        policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
+            ``"workers"`` sends it to the workers once, where each asks it for its own environments;
+            see `MetaSampler`. The environments may then have no wrapper around all of them, and
+            observers are told of episodes alone, once all are played.
         seed: Zero or greater.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
         observers: Told of each episode and step. After an interruption (``KeyboardInterrupt``),
@@ -112,8 +120,11 @@ def evaluate(
     listed = isinstance(observers, (list, tuple))
     if not listed or not all(isinstance(observer, Observer) for observer in observers):
         raise TypeError(f"observers must be a list of Observer, got {observers!r}")
-    act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
+    remote = check_policy_in(policy_in) == "workers"
+    PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)  # which checks it
     check_array_spaces(envs)
+    if remote:
+        _check_remote(envs, observers)
     with frozen_statistics(envs) as (scale, raw):
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
         plan = make_plan(task_names(inner, infos), task_choices(inner), episodes_per_task, seed)
@@ -125,11 +136,53 @@ def evaluate(
         plan = [[slot for slot in own if _place(slot) not in known] for own in plan]
         for observer in observers:
             observer.plan(slots)
-        tally = Tally(plan, scale, raw, observers)
+        game = _Game(
+            pickled(policy) if remote else policy,
+            inner.meta_batch_size,
+            inner.envs_per_task,
+            seed,
+            plan,
+            max_episode_steps,
+            scale,
+            raw,
+            () if remote else observers,
+        )
+        if remote:
+            ended = [one for own in inner.map_blocks(game) for one in own]
+            for observer in observers:
+                for i, episode in ended:
+                    observer.end(i, episode)
+        else:
+            ended = game(envs, slice(0, inner.num_envs))
+    episodes = [*known.values(), *(episode for _, episode in ended)]
+    episodes.sort(key=lambda episode: (order[episode.task], episode.number))
+    return EvaluationResult(episodes, seed, confidence, resamples)
+
+
+@dataclass(frozen=True)
+class _Game:
+    """The episodes of all environments, of which a block plays its own."""
+
+    policy: Any  # pickled where it goes to workers
+    meta_batch_size: int
+    envs_per_task: int
+    seed: int
+    plan: Sequence[Sequence[Slot]]
+    max_episode_steps: int | None
+    scale: NDArray[np.float64]
+    raw: Flags
+    observers: Sequence[Observer]
+
+    def __call__(self, envs: Any, rows: slice) -> list[tuple[int, Episode]]:
+        """Plays those of the environments ``rows``, which are those of ``envs``."""
+        policy = cloudpickle.loads(self.policy) if isinstance(self.policy, bytes) else self.policy
+        act = PolicyCaller(policy, self.meta_batch_size, self.envs_per_task, rows, (self.seed,))
+        plan, observers = self.plan[rows], self.observers
+        tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
 
         def begin(which: Flags) -> Any:
-            present = [tally.present(i) if which[i] else None for i in range(inner.num_envs)]
-            obs = _reset(envs, which, present)
+            present = [tally.present(i) if which[i] else None for i in range(len(plan))]
+            obs = _reset(envs, which, present, rows.start)
             for i, slot in enumerate(present):
                 if slot is not None:
                     for observer in observers:
@@ -137,11 +190,25 @@ def evaluate(
             return obs
 
         quotas = np.array([len(own) for own in plan], dtype=np.int64)
-        limit = max_episode_steps
+        limit = self.max_episode_steps
         rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
-    episodes = [*known.values(), *tally.episodes]
-    episodes.sort(key=lambda episode: (order[episode.task], episode.number))
-    return EvaluationResult(episodes, seed, confidence, resamples)
+        return tally.ended
+
+
+def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
+    """Checks what a policy in workers cannot go together with."""
+    if envs is not envs.unwrapped:
+        raise ValueError(
+            f"policy_in='workers' asks the policy where the environments are, and {envs} is here: "
+            "wrap each environment instead of all, or use policy_in='parent'"
+        )
+    for observer in observers:
+        for name in ("begin", "step"):
+            if getattr(type(observer), name) is not getattr(Observer, name):
+                raise ValueError(
+                    f"policy_in='workers' tells observers of whole episodes, and {observer} has "
+                    f"{name}(): use policy_in='parent'"
+                )
 
 
 def _place(of: Slot | Episode) -> tuple[Any, ...]:
@@ -178,8 +245,10 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[Slot]]) -> list
     return [task for task in known if task in tasks]
 
 
-def _reset(envs: Any, which: Flags, slots: Sequence[Slot | None]) -> Any:
+def _reset(envs: Any, which: Flags, slots: Sequence[Slot | None], first: int) -> Any:
     """Resets environments ``which`` to the episodes in ``slots``; returns all observations.
+
+    ``first`` is the index of the first among all environments.
 
     The reset is explicit in every autoreset mode, so that all modes play the same episodes. Options
     are the same for all environments of a reset, so there is one reset per task state.
@@ -201,7 +270,8 @@ def _reset(envs: Any, which: Flags, slots: Sequence[Slot | None]) -> Any:
             slot, name = slots[i], infos["task_name"][i]
             if slot is not None and infos["_task_name"][i] and name != slot.task:
                 raise ValueError(
-                    f"environment {i} was on task {slot.task!r} and its reset went to {name!r}: "
+                    f"environment {first + i} was on task {slot.task!r} and its reset went to "
+                    f"{name!r}: "
                     "evaluate needs environments that stay with their task, or that draw it from "
                     "task_states"
                 )

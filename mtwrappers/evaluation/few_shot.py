@@ -149,7 +149,8 @@ def few_shot_evaluate(
                 if phase < len(phases) - 1:
                     observe.append(recorder)
                 rollout(envs, act, quotas, obs, observe=observe)
-                episodes += sorted(tally.episodes, key=lambda e: (e.trial or 0, e.number))
+                ended = [episode for _, episode in tally.ended]
+                episodes += sorted(ended, key=lambda e: (e.trial or 0, e.number))
                 if recorder in observe:
                     policy.adapt(_by_task(recorder.paths(), share))
     settings = (seed, confidence, resamples)

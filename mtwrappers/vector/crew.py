@@ -56,7 +56,7 @@ class Crew:
     def build(self) -> list[Any]:
         """Starts the workers, and returns what each has built."""
         self._start(self.workers)
-        return self._certain(self.exchange.say(self.workers, lambda worker: worker.block))
+        return self._certain(self.exchange.say(self.workers, Worker.first_message))
 
     def share(self, fd: int, buffers: Buffers, layout: bytes) -> None:
         """Gives every worker the memory.
@@ -151,7 +151,7 @@ class Crew:
         assert journal is not None
         steps: list[Callable[[list[Worker]], Answers]] = [
             self._start,
-            lambda some: self.exchange.say(some, lambda worker: worker.block),
+            lambda some: self.exchange.say(some, Worker.first_message),
             self._share,
             *(
                 lambda some, told=told: self.exchange.say(some, lambda _: told)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import mmap
 import multiprocessing as mp
-import os
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -116,11 +115,3 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         self._buffers.actions(actions.dtype, actions.shape[1:])[...] = actions
         message = actions.dtype.str.encode()
         return lambda rows: message
-
-    def _require_open(self) -> None:
-        super()._require_open()
-        if os.getpid() != self._pid:
-            raise RuntimeError(
-                f"this {type(self).__name__} belongs to process {self._pid}, from which this one "
-                "was forked; make another one here"
-            )

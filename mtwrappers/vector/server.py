@@ -102,11 +102,14 @@ class BlockServer:
         block: The pickled ``(constructors, offset, autoreset mode, max_path_length, whether there
             is a journal)`` of the block.
         say: Sends the parent a sign of life.
+        fetch: Gives large data that came another way, by what the message says of it.
     """
 
-    def __init__(self, block: bytes, say: Callable[[bytes], object]) -> None:
+    def __init__(
+        self, block: bytes, say: Callable[[bytes], object], fetch: Callable[[Any], bytes]
+    ) -> None:
         self._arguments = block  # pickled: constructors may keep what they have made
-        self._say = say
+        self._say, self._fetch = say, fetch
         *_, self._mode, self._limit, self._journal = pickle.loads(block)
         self.block = self._build()
         self.closed = False
@@ -256,7 +259,7 @@ class BlockServer:
 
     def _run(
         self,
-        function: bytes,
+        function: Any,
         was_reset: bool,
         over: NDArray[np.bool_],
         pasts: Sequence[Past] | None,
@@ -268,7 +271,7 @@ class BlockServer:
             told.take(pasts, self.block.rows.start)
         envs = PartVectorEnv(self.block, self._buffers, self._mode, self._limit, told)
         envs.begin(was_reset, over, _Beat(self._say))
-        call = pickle.loads(function)
+        call = pickle.loads(self._fetch(function))
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(1)  # workers share the cores
         result = call(envs, self.block.rows)

@@ -6,12 +6,15 @@ import contextlib
 import functools
 import multiprocessing as mp
 import os
+import pickle
 import random
 import select
 import signal
 import threading
 import time
+from collections.abc import Callable
 from multiprocessing.connection import Connection, wait
+from typing import Any
 
 import numpy as np
 
@@ -43,17 +46,21 @@ def main(conn: Connection) -> None:
     serve(Channel(conn))
 
 
-def serve(channel: Channel, *, shared: bool = True) -> None:
+def serve(
+    channel: Channel, *, shared: bool = True, fetch: Callable[[Any], bytes] = lambda data: data
+) -> None:
     """Builds a block, and does what the other end of a channel says until that closes.
 
     Args:
         channel: One end.
         shared: Whether memory is shared.
+        fetch: See `BlockServer`.
     """
     server: BlockServer | None = None
     try:
         channel.send(STARTED)
-        server = BlockServer(channel.recv(), functools.partial(_say, channel))
+        block = fetch(pickle.loads(channel.recv()))
+        server = BlockServer(block, functools.partial(_say, channel), fetch)
         channel.send(server.built())
         layout = channel.recv()
         channel.send(DONE)

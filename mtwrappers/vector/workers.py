@@ -127,6 +127,14 @@ class WorkersVectorEnv(MetaVectorEnv):
             os.close(self._fd)
             self._fd = -1
 
+    def _require_open(self) -> None:
+        super()._require_open()
+        if os.getpid() != self._pid:
+            raise RuntimeError(
+                f"this {type(self).__name__} belongs to process {self._pid}, from which this one "
+                "was forked; make another one here"
+            )
+
     def _reset(
         self,
         seeds: list[int | None],
@@ -224,11 +232,11 @@ class WorkersVectorEnv(MetaVectorEnv):
             raise TypeError(
                 f"a function must pickle to be called in workers, {function!r} does not ({exc})"
             ) from exc
-        journal = self._crew.exchange.journal
+        journal, post = self._crew.exchange.journal, self._post(data)
 
         def message(rows: slice) -> bytes:
             pasts = None if journal is None else journal.pasts(rows)
-            return command("run", data, self._was_reset, self._over[rows], pasts)
+            return command("run", post(rows), self._was_reset, self._over[rows], pasts)
 
         with self._open_after():
             answers = self._crew.ask(Request("run", message, ()))
@@ -241,6 +249,10 @@ class WorkersVectorEnv(MetaVectorEnv):
         self._was_reset, self._over = all(was_reset), np.concatenate(over)
         self._some_rest = bool(self._buffers.resting.any())
         return results
+
+    def _post(self, data: bytes) -> Callable[[slice], Any]:
+        """What a message says of large data to the worker that has these environments."""
+        return lambda rows: data
 
     def _restore(self, pasts: Sequence[Past]) -> None:
         try:

@@ -1,0 +1,301 @@
+"""Environments on the actors of a Ray cluster."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import secrets
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Literal
+
+import gymnasium
+from gymnasium.vector import AutoresetMode
+
+from mtwrappers._extras import import_extra
+from mtwrappers.checks import check_mapping, positive
+from mtwrappers.vector.arguments import Maker
+from mtwrappers.vector.channel import Channel
+from mtwrappers.vector.infos import sizes_of
+from mtwrappers.vector.parallel import TIMEOUT
+from mtwrappers.vector.process import Worker
+from mtwrappers.vector.worker import serve
+from mtwrappers.vector.workers import WorkersVectorEnv
+
+START_TIMEOUT = 30.0  # seconds until a cluster or an actor must be there
+_TOKEN = 32  # bytes
+
+
+class MetaRayEnvExecutor(WorkersVectorEnv):
+    """``M * K`` environments on the actors of a Ray cluster.
+
+    The results are those of `MetaIterativeEnvExecutor`, whatever the number of actors and wherever
+    they are, and so is what happens when one is lost; see `MetaParallelEnvExecutor`. Ray finds
+    room for the actors, carries the constructors (and policies, with ``policy_in="workers"``)
+    through its object store, and tells when an actor or a node ends. Steps go through a socket
+    from each actor to this process, which a secret protects: calls of actors cost more than a step.
+
+    Uses the Ray that is initialized, or else the cluster that ``RAY_ADDRESS`` names, or starts one
+    on this machine; what it has begun itself it ends with the last executor. Closing ends all
+    actors. Nodes need this package and whatever the constructors import.
+
+    Args:
+        env: A constructor; a list of constructors, one per task or one per environment; or an
+            environment that pickles, of which every environment is a copy.
+        meta_batch_size: ``M``, how many tasks.
+        envs_per_task: ``K``, how many environments per task.
+        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
+        autoreset_mode: How an episode begins after another ends, one of
+            `gymnasium.vector.AutoresetMode`.
+        workers: How many actors; by default as many as the cluster has CPUs, and never more than
+            environments.
+        on_worker_failure: ``"raise"`` or ``"recover"``, which starts another actor, on any node.
+        max_recoveries: How often in a row actors may be lost in the same call.
+        journal: Whether to keep what the environments were told since their last resets, so that
+            `get_state` works, in mid-episode too; ``"recover"`` always does.
+        timeout: Seconds after which a silent actor counts as hung; ``None`` waits for ever.
+        ray_options: What each actor needs and where it goes, for Ray's ``options``, such as
+            ``{"num_cpus": 2, "scheduling_strategy": "SPREAD"}``; one CPU by default.
+
+    Raises:
+        DependencyNotInstalled: If ray is not installed.
+        ConnectionError: If there is no such cluster.
+        TypeError: If ``env`` is none of those, or the options are no dict.
+        ValueError: If a size is not positive or does not fit the list, spaces differ, or the cluster
+            has too few CPUs.
+        WorkerDiedError: If an actor does not start within 30 s, or dies; from any other method if
+            one is lost and is not, or cannot be, recovered.
+        Exception: Whatever a constructor raises, with the environment named.
+    """
+
+    def __init__(
+        self,
+        env: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
+        meta_batch_size: int,
+        envs_per_task: int = 1,
+        max_path_length: int | None = None,
+        *,
+        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        workers: int | None = None,
+        on_worker_failure: Literal["raise", "recover"] = "raise",
+        max_recoveries: int = 3,
+        journal: bool = False,
+        timeout: float | None = TIMEOUT,
+        ray_options: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(meta_batch_size, envs_per_task, max_path_length, autoreset_mode)
+        options = {"num_cpus": 1, **check_mapping(ray_options or {}, "ray_options")}
+        count = None if workers is None else positive(workers, "workers")
+        _Cluster.enter()
+        self._in_cluster = True
+        try:
+            room = _Cluster.room(options["num_cpus"])
+            count = min(max(room, 1) if count is None else count, self.num_envs)
+            if count > room:
+                raise ValueError(
+                    f"{count} workers of {options['num_cpus']:g} CPUs each do not fit the Ray "
+                    f"cluster, which has {_Cluster.cpus():g} CPUs"
+                )
+
+            def make_worker(index: int, rows: slice, block: bytes) -> _RayWorker:
+                return _RayWorker(index, rows, block, self, options)
+
+            self._hire(env, count, make_worker, on_worker_failure, max_recoveries, journal, timeout)
+        except BaseException:
+            self._leave()
+            raise
+
+    def _post(self, data: bytes) -> Callable[[slice], Any]:
+        stored = import_extra("ray", "ray").put(data)  # once, for all
+        workers = {worker.rows.start: worker for worker in self._crew.workers}
+        return lambda rows: workers[rows.start].post(stored)
+
+    def _abandon(self) -> None:
+        super()._abandon()
+        self._leave()
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Lets the actors close their environments, and ends them."""
+        super().close_extras(**kwargs)
+        self._leave()
+
+    def _leave(self) -> None:
+        if self._in_cluster:
+            self._in_cluster = False
+            _Cluster.leave()
+
+
+class _Cluster:
+    """The Ray cluster, of which this process is a part as long as executors need it."""
+
+    _executors = 0
+    _ours = False
+
+    @classmethod
+    def enter(cls) -> None:
+        ray = import_extra("ray", "ray")
+        if not ray.is_initialized():
+            try:
+                ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+            except Exception as exc:
+                raise ConnectionError(
+                    f"expected a Ray cluster (RAY_ADDRESS names one), got: {exc}"
+                ) from exc
+            cls._ours, cls._executors = True, 0
+        cls._executors += 1
+
+    @classmethod
+    def leave(cls) -> None:
+        cls._executors -= 1
+        if cls._ours and not cls._executors:
+            cls._ours = False
+            import_extra("ray", "ray").shutdown()
+
+    @staticmethod
+    def cpus() -> float:
+        return float(import_extra("ray", "ray").cluster_resources().get("CPU", 0.0))
+
+    @classmethod
+    def room(cls, each: float) -> int:
+        """How many actors of ``each`` CPUs the cluster holds."""
+        return int(cls.cpus() // each) if each else 1 << 30
+
+
+class _Actor:
+    """What runs on a node: connects to the executor and serves it until that closes.
+
+    It is called in two threads: one serves, the other takes what the object store brings.
+    """
+
+    def __init__(self) -> None:
+        self._brought: dict[int, bytes] = {}
+        self._more = threading.Condition()
+
+    def bring(self, number: int, data: bytes) -> None:
+        """Takes large data."""
+        with self._more:
+            self._brought[number] = data
+            self._more.notify_all()
+
+    def fetch(self, number: int) -> bytes:
+        """Awaits large data, and forgets what came before it."""
+        with self._more:
+            self._more.wait_for(lambda: number in self._brought)
+            self._brought = {n: data for n, data in self._brought.items() if n >= number}
+            return self._brought[number]
+
+    def serve(self, address: tuple[str, int], token: bytes) -> None:
+        """Serves the executor that listens at an address and knows the token."""
+        with socket.create_connection(address, START_TIMEOUT) as end:
+            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            end.sendall(token)
+            serve(Channel(end), shared=False, fetch=self.fetch)
+
+
+class _RayWorker(Worker):
+    """An actor, as `Crew` knows a worker."""
+
+    shared = False
+
+    def __init__(
+        self,
+        index: int,
+        rows: slice,
+        block: bytes,
+        executor: MetaRayEnvExecutor,
+        options: Mapping[str, Any],
+    ) -> None:
+        super().__init__(index, rows, import_extra("ray", "ray").put(block))
+        self._executor, self._options = executor, options
+        self._deadline, self._posted = 0.0, 0
+
+    def start(self) -> None:
+        ray = import_extra("ray", "ray")
+        self.started, self.hung, self.channel = False, None, None
+        self._token = secrets.token_bytes(_TOKEN)
+        host = ray.util.get_node_ip_address()
+        self._listener = socket.create_server((host, 0))
+        options = {**self._options, "max_concurrency": 2}
+        actor = ray.remote(_Actor).options(**options).remote()
+        self.process = _ActorProcess(
+            ray, actor, actor.serve.remote(self._listener.getsockname(), self._token)
+        )
+        self.owes = 1
+        self._deadline = time.monotonic() + START_TIMEOUT
+
+    def post(self, data: Any) -> int:
+        """Brings the actor what `MetaRayEnvExecutor` has put into the object store, or ``data``."""
+        self._posted += 1
+        self.process.actor.bring.remote(self._posted, data)
+        return self._posted
+
+    def connect(self) -> bool:
+        with self._listener as listener:
+            while time.monotonic() < self._deadline and self.process.is_alive():
+                listener.settimeout(0.2)
+                try:
+                    end, _ = listener.accept()
+                    end.settimeout(1.0)
+                    token = b""
+                    while len(token) < _TOKEN and (part := end.recv(_TOKEN - len(token))):
+                        token += part
+                except OSError:  # a silence of a second among them
+                    continue
+                if hmac.compare_digest(token, self._token):
+                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                    self.channel = Channel(end)
+                    return True
+                end.close()
+        return False
+
+    def hand_over(self, memory: int) -> None:
+        self.owes += 1  # what it answers when it has made memory of its own
+
+    def take_rows(self, rows: bytes) -> None:
+        executor = self._executor
+        part = executor._buffers.part(self.rows)
+        part.unpack(rows, *sizes_of(executor._columns))
+
+    def advice(self) -> str:
+        if self.started:
+            return ""
+        free = import_extra("ray", "ray").available_resources().get("CPU", 0.0)
+        return (
+            f"it did not start: the Ray cluster has {_Cluster.cpus():g} CPUs, {free:g} of them free"
+        )
+
+    def _how_it_ended(self) -> str:
+        if self.hung is not None:
+            return f"hung: it did not answer within {self.hung:g} s"
+        return f"ended: {self.process.reason()}"
+
+
+class _ActorProcess:
+    """An actor, with what `multiprocessing.Process` has."""
+
+    def __init__(self, ray: Any, actor: Any, served: Any) -> None:
+        self._ray, self.actor, self._served = ray, actor, served
+        self.pid = 0
+
+    def is_alive(self) -> bool:
+        return not self._ray.wait([self._served], timeout=0)[0]
+
+    def kill(self) -> None:
+        with contextlib.suppress(Exception):  # of a cluster that is gone
+            self._ray.kill(self.actor)
+
+    def join(self, timeout: float | None = None) -> None:
+        with contextlib.suppress(Exception):
+            self._ray.wait([self._served], timeout=timeout)
+
+    def reason(self) -> str:
+        """Why it ended, as Ray tells it."""
+        if self.is_alive():
+            return "it closed its connection, or never made one"
+        try:
+            self._ray.get(self._served)
+        except Exception as exc:  # of any class, as the actor or its node failed
+            return " ".join(str(exc).split())[:300]
+        return "it closed its connection"
