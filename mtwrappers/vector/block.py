@@ -31,10 +31,10 @@ class EnvBlock:
     """Environments ``offset`` to ``offset + n - 1`` of a vector environment.
 
     Rewards, flags and fixed observations are written into buffers. After `reset` and `step`,
-    ``obs`` and ``infos`` hold each environment's last observation and info (the info is ``None``
-    where a reset left an environment out), ``finals`` the environment, last observation and last
-    info of each episode that a SAME_STEP autoreset has ended, and ``states`` the state that each
-    environment which was reset had just before, if the block keeps a journal.
+    ``obs`` and ``infos`` hold each environment's last observation and info, ``finals`` the
+    environment, last observation and last info of each episode that a SAME_STEP autoreset has
+    ended, and ``states`` the state that each environment which was reset had just before, if the
+    block keeps a journal.
 
     Args:
         makers: The constructors of the block's environments.
@@ -64,7 +64,7 @@ class EnvBlock:
                 self.envs.append(construct(maker, offset + len(self.envs)))
             undo.pop_all()
         self.obs: list[Any] = [None] * len(self.envs)
-        self.infos: list[Info | None] = [None] * len(self.envs)
+        self.infos: list[Info] = [{}] * len(self.envs)
         self.finals: list[tuple[int, Any, Info]] = []
         self.states: dict[int, Any] = {}
         self.called = 0  # how many environments the last call has reached
@@ -90,25 +90,26 @@ class EnvBlock:
         seeds: Sequence[int | None],
         options: dict[str, Any] | None,
         mask: Sequence[bool] | None,
-    ) -> None:
-        """Resets the environments, or those in ``mask``.
+    ) -> list[Info | None]:
+        """Resets the environments, or those in ``mask``, and returns their infos.
 
         Args:
             seeds: One for each environment of the block.
             options: Handed to each.
-            mask: Which to reset; ``None`` resets all.
+            mask: Which to reset; ``None`` resets all. The info of any other is ``None``.
         """
         self.finals, self.states = [], {}
+        infos: list[Info | None] = [None] * len(self.envs)
         i = 0
         try:
             for i in range(len(self.envs)):
-                if mask is not None and not mask[i]:
-                    self.infos[i] = None
-                else:
-                    self.infos[i] = self._reset_one(i, seed=seeds[i], options=options)
+                if mask is None or mask[i]:
+                    self.infos[i] = info = self._reset_one(i, seed=seeds[i], options=options)
+                    infos[i] = info
         except Exception as exc:
             self._fail(exc, i)
         self._write_obs()
+        return infos
 
     def step(self, actions: Any) -> None:
         """Steps every environment that does not rest.
@@ -171,7 +172,7 @@ class EnvBlock:
                 _require_info(self.infos[i])
         except TypeError as exc:
             self._fail(exc, i)
-        return self.infos  # type: ignore[return-value]
+        return self.infos
 
     def _reset_one(self, i: int, **arguments: Any) -> Info:
         """Resets one environment, and returns its info."""

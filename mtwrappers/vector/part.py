@@ -45,12 +45,12 @@ class BlockVectorEnv(MetaVectorEnv):
         masks: list[bool],
     ) -> tuple[Any, Info]:
         both = list(zip(seeds, masks, strict=True))
-        self._noted(
+        own = self._noted(
             "reset",
             lambda: [("reset", seed, options) if mask else None for seed, mask in both],
             lambda: self._block.reset(seeds, options, masks),
         )
-        infos = join_infos(self._block.infos, self._add_info)
+        infos = join_infos(own, self._add_info)
         return self._layout.batch(self._buffers.obs, self._block.obs), infos
 
     def _begin_step(self, actions: Any) -> None:

@@ -63,8 +63,8 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
         DependencyNotInstalled: If ray is not installed.
         ConnectionError: If there is no such cluster.
         TypeError: If ``env`` is none of those, or the options are no dict.
-        ValueError: If a size is not positive or does not fit the list, spaces differ, or the cluster
-            has too few CPUs.
+        ValueError: If a size is not positive or does not fit the list, spaces differ, or the
+            cluster has too few CPUs.
         WorkerDiedError: If an actor does not start within 30 s, or dies; from any other method if
             one is lost and is not, or cannot be, recovered.
         Exception: Whatever a constructor raises, with the environment named.

@@ -207,9 +207,9 @@ class BlockServer:
         self, seeds: list[int | None], options: dict[str, Any] | None, mask: list[bool] | None
     ) -> bytes:
         block = self.block
-        block.reset(seeds, options, mask)
+        infos = block.reset(seeds, options, mask)
         objects = None if self._layout.fixed else block.obs
-        return self._answer_each((objects, block.infos), self._numbered(block.infos), "the info")
+        return self._answer_each((objects, infos), self._numbered(infos), "the info")
 
     def _step(self, actions: Sequence[Any] | NDArray[Any]) -> bytes:
         block = self.block

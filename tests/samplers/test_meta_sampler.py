@@ -299,11 +299,11 @@ def test_observations_come_task_by_task_and_resets_as_masks():
             return [[0, 0], [0, 0]], None
 
     policy = Watching()
-    sample(LengthEnv(), policy, 2, 2, 9, tasks=[{"length": 1}, {"length": 3}])
+    sample(LengthEnv(), policy, 4, 2, 9, 2, tasks=[{"length": 1}, {"length": 3}])
     assert policy.shapes == {(2, 2, 2)}
-    # The first task's environments begin anew at every step, while the second's go on.
-    first_only = [True, True, False, False]
-    assert policy.masks == [[True] * 4, first_only, first_only]
+    # The first task's environments are done after two steps, the second's after six.
+    first = [True, True, False, False]
+    assert policy.masks == [[True] * 4, first, [False, False, True, True]]
 
 
 # Logging and progress.
