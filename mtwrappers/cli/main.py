@@ -116,6 +116,12 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--workers", type=_positive, default=None, help="worker processes (default: all cores)"
     )
     rollout.add_argument(
+        "--execution",
+        choices=("parallel", "ray"),
+        default="parallel",
+        help="where the workers are: processes here (default), or actors of a Ray cluster",
+    )
+    rollout.add_argument(
         "--out",
         type=Path,
         metavar="DIR",

@@ -23,7 +23,7 @@ from mtwrappers.evaluation import EvaluationResult, evaluate
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.registration import EPISODE_STEPS
-from mtwrappers.vector.make import make_executor
+from mtwrappers.vector.make import Execution, make_executor
 from mtwrappers.vector.process import cores
 
 
@@ -155,6 +155,9 @@ def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
             )
     if args.task and name in ("MT1", "ML1"):
         kwargs["env_name"] = args.task[0]
+    if args.execution == "ray":
+        import_extra("ray", "ray")
+        kwargs["execution"] = "ray"
     workers = args.workers or cores()
     # Enough environments of each class for all workers; the result does not depend on it.
     each = min(args.episodes, -(-workers // num_classes))
@@ -162,18 +165,28 @@ def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     return f"mtwrappers/{full}-v0", kwargs
 
 
-def _make(env_id: str, chosen: bool, workers: int, envs_per_task: int, **kwargs: Any) -> Any:
+def _make(
+    env_id: str,
+    chosen: bool,
+    workers: int,
+    envs_per_task: int,
+    execution: Execution | None = None,
+    **kwargs: Any,
+) -> Any:
     """One environment per class; where classes are chosen, environments that move among all.
 
     These build only the classes that they play.
     """
     if not chosen:
-        return gymnasium.make_vec(env_id, workers=workers, envs_per_task=envs_per_task, **kwargs)
+        kwargs.update(workers=workers, envs_per_task=envs_per_task, execution=execution)
+        return gymnasium.make_vec(env_id, **kwargs)
     make = functools.partial(
         gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
     )
-    context = "forkserver" if "render_mode" in kwargs and workers > 1 else None
-    return make_executor([make] * workers, workers, 1, workers=workers, context=context)
+    forks = execution is None and workers > 1
+    context = "forkserver" if forks and "render_mode" in kwargs else None
+    many = [make] * workers
+    return make_executor(many, workers, workers=workers, execution=execution, context=context)
 
 
 def _prepare_video(console: Any) -> bool:

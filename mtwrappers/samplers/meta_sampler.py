@@ -7,7 +7,7 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import gymnasium
 import numpy as np
@@ -23,8 +23,7 @@ from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, check_policy_in
 from mtwrappers.samplers.recorder import with_common_infos
 from mtwrappers.samplers.rollout import check_array_spaces
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
-from mtwrappers.vector.parallel import MetaParallelEnvExecutor
+from mtwrappers.vector.make import Execution, executor_class
 
 
 class MetaSampler:
@@ -43,7 +42,7 @@ class MetaSampler:
         meta_batch_size: How many tasks.
         max_path_length: Truncate paths after this many steps.
         envs_per_task: How many environments per task; one per path by default.
-        parallel: Whether to use worker processes.
+        parallel: Whether to use worker processes; ``"ray"`` uses the actors of a Ray cluster.
         policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
             ``"workers"`` sends it to the workers once per `obtain_samples`; each asks it for its
             own environments, and whole paths come back. The paths are the same for a policy that
@@ -73,7 +72,7 @@ class MetaSampler:
         meta_batch_size: int,
         max_path_length: int,
         envs_per_task: int | None = None,
-        parallel: bool = False,
+        parallel: bool | Literal["ray"] = False,
         *,
         policy_in: PolicyIn = "parent",
         seed: int | None = None,
@@ -99,8 +98,10 @@ class MetaSampler:
         self._progress = import_extra("rich.progress", "cli").Progress if show else None
         PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)  # which checks it
         self._policy = policy
-        in_workers = check_flag(parallel, "parallel")
-        make = MetaParallelEnvExecutor if in_workers else MetaIterativeEnvExecutor
+        execution: Execution = "ray"
+        if parallel != "ray":
+            execution = "parallel" if check_flag(parallel, "parallel") else "iterative"
+        make = executor_class(execution)
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make(
                 env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor

@@ -193,6 +193,8 @@ class Crew:
 
     def _share(self, workers: Sequence[Worker]) -> Answers:
         first = self.exchange.say(workers, lambda _: self._memory)
+        if self._fd < 0:
+            return first
         here = [worker for worker in workers if worker not in first.lost]
         for worker in here:
             worker.hand_over(self._fd)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal, TypeAlias
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, get_args
 
 from gymnasium.vector import AutoresetMode
 
@@ -13,13 +14,13 @@ from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import TIMEOUT, MetaParallelEnvExecutor
 
-Execution: TypeAlias = Literal["parallel", "iterative"]
+Execution: TypeAlias = Literal["parallel", "iterative", "ray"]
 
 
 def make_executor(
     makers: Sequence[Maker],
     meta_batch_size: int,
-    envs_per_task: int,
+    envs_per_task: int = 1,
     *,
     execution: Execution | None = None,
     workers: int | None = None,
@@ -29,6 +30,7 @@ def make_executor(
     journal: bool = False,
     timeout: float | None = TIMEOUT,
     context: str | None = None,
+    ray_options: Mapping[str, Any] | None = None,
 ) -> MetaVectorEnv:
     """Makes an executor over one constructor per environment.
 
@@ -36,9 +38,10 @@ def make_executor(
         makers: ``M * K`` constructors, task by task.
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
-        execution: ``"parallel"`` or ``"iterative"``; by default parallel when ``workers`` is above
-            1, else iterative.
-        workers: How many processes; by default as many as there are cores for this process.
+        execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel when
+            ``workers`` is above 1, else iterative.
+        workers: How many processes, by default as many as there are cores for this process; or
+            Ray actors, by default as many as the cluster has CPUs.
         autoreset_mode: How an episode begins after another ends, one of
             `gymnasium.vector.AutoresetMode`.
         on_worker_failure: ``"raise"`` (default) or ``"recover"``.
@@ -47,43 +50,50 @@ def make_executor(
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
             Python's default.
+        ray_options: See `mtwrappers.vector.ray.MetaRayEnvExecutor`.
 
     Raises:
         ValueError: If an argument is none of those, or does not go with the execution.
     """
-    if execution not in (None, "parallel", "iterative"):
-        raise ValueError(f"execution must be 'parallel' or 'iterative', got {execution!r}")
+    if execution not in (None, *get_args(Execution)):
+        raise ValueError(f"execution must be one of {get_args(Execution)}, got {execution!r}")
     if workers is not None:
         workers = positive(workers, "workers")
     if execution is None:
         execution = "parallel" if (workers or 1) > 1 else "iterative"
-    if execution == "parallel":
-        return MetaParallelEnvExecutor(
-            makers,
-            meta_batch_size,
-            envs_per_task,
-            autoreset_mode=autoreset_mode,
-            workers=workers,
-            on_worker_failure=on_worker_failure or "raise",
-            max_recoveries=3 if max_recoveries is None else max_recoveries,
-            journal=journal,
-            timeout=timeout,
-            context=context,
-        )
     given: dict[str, Any] = {
-        "workers": workers if (workers or 1) > 1 else None,
+        "workers": None if workers == 1 and execution == "iterative" else workers,
         "on_worker_failure": on_worker_failure,
         "max_recoveries": max_recoveries,
+        "timeout": None if timeout == TIMEOUT else timeout,
         "context": context,
+        "ray_options": ray_options,
     }
-    extra = {name: value for name, value in given.items() if value is not None}
-    if timeout != TIMEOUT:
-        extra["timeout"] = timeout
-    if extra:
-        raise ValueError(f"iterative execution has no workers; got {extra}")
-    return MetaIterativeEnvExecutor(
-        makers, meta_batch_size, envs_per_task, autoreset_mode=autoreset_mode, journal=journal
+    given = {name: value for name, value in given.items() if value is not None}
+    if timeout is None:
+        given["timeout"] = None
+    takes = inspect.signature(make := executor_class(execution)).parameters
+    if extra := {name: value for name, value in given.items() if name not in takes}:
+        what = "has no workers" if execution == "iterative" else "takes no such arguments"
+        raise ValueError(f"{execution} execution {what}; got {extra}")
+    envs: MetaVectorEnv = make(
+        makers,
+        meta_batch_size,
+        envs_per_task,
+        autoreset_mode=autoreset_mode,
+        journal=journal,
+        **given,
     )
+    return envs
+
+
+def executor_class(execution: Execution) -> Any:
+    """The executor of this kind."""
+    if execution == "ray":
+        from mtwrappers.vector.ray import MetaRayEnvExecutor
+
+        return MetaRayEnvExecutor
+    return MetaParallelEnvExecutor if execution == "parallel" else MetaIterativeEnvExecutor
 
 
 def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: str) -> int:

@@ -250,9 +250,6 @@ class _RayWorker(Worker):
                 end.close()
         return False
 
-    def hand_over(self, memory: int) -> None:
-        self.owes += 1  # what it answers when it has made memory of its own
-
     def take_rows(self, rows: bytes) -> None:
         executor = self._executor
         part = executor._buffers.part(self.rows)

@@ -63,8 +63,11 @@ def serve(
         server = BlockServer(block, functools.partial(_say, channel), fetch)
         channel.send(server.built())
         layout = channel.recv()
-        channel.send(DONE)
-        server.share(layout, *(channel.recv_fds(2) if shared else ()))
+        memory = []
+        if shared:
+            channel.send(DONE)
+            memory = channel.recv_fds(2)
+        server.share(layout, *memory)
         channel.send(DONE)
         inbox = _Inbox(channel)
         while not server.closed:
