@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import random
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -27,17 +29,27 @@ def kills(envs: Any, seconds: float, seed: int = 0) -> Iterator[None]:
     """
     rng, over = random.Random(seed), threading.Event()
 
+    def kill() -> None:
+        pid = rng.choice(envs.worker_pids)
+        if pid is not None:  # its successor is there already
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+
     def strike() -> None:
-        early = False
-        while not over.wait(rng.uniform(0, seconds)):
-            ready = all(worker.ready for worker in envs._crew.workers)
-            if early and not ready:  # a busy machine would never come to its next step
-                continue
-            early = not ready
-            pid = rng.choice(envs.worker_pids)
-            if pid is not None:  # its successor is there already
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(pid, signal.SIGKILL)
+        pause = seconds
+        while not over.wait(rng.uniform(0, pause)):
+            start, before = time.monotonic(), envs.recoveries
+            early = rng.uniform(0, pause) if rng.random() < 0.5 else math.inf
+            kill()
+            while not over.wait(0.002):
+                passed = time.monotonic() - start
+                if envs.recoveries > before and all(w.ready for w in envs._crew.workers):
+                    break
+                if passed > early:
+                    early = math.inf
+                    kill()
+            # A busy machine takes longer for the call that was broken off, too.
+            pause = max(seconds, 2 * (time.monotonic() - start))
 
     thread = threading.Thread(target=strike)
     thread.start()

@@ -1,0 +1,288 @@
+"""A policy that is asked where the environments are gives the same paths and results."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+
+from mtwrappers import MetaSampler, WorkerDiedError, evaluate
+from mtwrappers.evaluation.episodes import Observer
+from tests.fakes import CountingEnv, CountingSetTaskEnv, equal
+from tests.vector.fakes import all_modes
+from tests.vector.processes import nothing_left_behind
+
+POINT = partial(gymnasium.make, "mtwrappers/PointGoal-v0")
+CART = partial(gymnasium.make, "CartPole-v1")
+RECOVER = {"on_worker_failure": "recover"}
+WAYS = [
+    {"policy_in": "workers"},
+    *[
+        {"parallel": True, "workers": workers, "policy_in": where}
+        for workers in (1, 2, 4)
+        for where in ("parent", "workers")
+    ],
+    {"parallel": True, "workers": 2, "policy_in": "workers", **RECOVER},
+]
+
+
+class Layers:
+    """Two layers of weights, whose products BLAS computes."""
+
+    def __init__(self):
+        rng = np.random.default_rng(0)
+        self.first, self.second = rng.normal(size=(2, 64)), rng.normal(size=(64, 2))
+
+    def __call__(self, observations):
+        return np.tanh(np.tanh(observations @ self.first) @ self.second)
+
+
+class MetaLayers(Layers):
+    def get_actions(self, observations):
+        actions = self(observations)
+        return actions, {"mean": actions / 2, "nested": {"seen": observations}}
+
+
+class PerTask:
+    """Goes another way in each task."""
+
+    def __init__(self, ways):
+        self.ways = ways
+
+    def get_actions(self, observations):
+        assert len(observations) == len(self.ways)
+        return np.broadcast_to(self.ways[:, None], observations.shape), {}
+
+    def for_tasks(self, indices):
+        return PerTask(self.ways[indices])
+
+
+class Told:
+    """Acts by how often each environment began an episode."""
+
+    def __init__(self):
+        self.begun = np.zeros(6)
+
+    def reset(self, mask):
+        self.begun += mask
+
+    def __call__(self, observations):
+        return np.stack([self.begun, -self.begun], axis=1) / 10
+
+
+def noise(observations, rng):
+    return np.stack([own.uniform(-1, 1, 2) for own in rng])
+
+
+class Coins:
+    def get_actions(self, observations, rng):
+        return np.array([[own.random() < 0.5 for own in task] for task in rng], np.int64), {}
+
+
+POLICIES = {
+    "a callable": (POINT, Layers),
+    "get_actions": (POINT, MetaLayers),
+    "one part per task": (POINT, lambda: PerTask(np.linspace(-1, 1, 6).reshape(3, 2))),
+    "one that is told of resets": (POINT, Told),
+    "a random callable": (POINT, lambda: noise),
+    "random get_actions, and episodes of all lengths": (CART, Coins),
+}
+
+
+def sampled(env, policy, rounds=3, **kwargs):
+    """The paths of some rounds of 3 tasks times 2 environments."""
+    with closing(MetaSampler(env, policy, 5, 3, 25, 2, seed=3, **kwargs)) as sampler:
+        found = []
+        for _ in range(rounds):
+            if env is POINT:
+                sampler.update_tasks()
+            found.append(sampler.obtain_samples())
+        return found
+
+
+@pytest.mark.parametrize("name", POLICIES)
+def test_paths_are_the_same_wherever_the_policy_is_asked(name):
+    env, policy = POLICIES[name]
+    rounds = 1 if policy is Told else 3  # what it remembers stays in the workers
+    expected = sampled(env, policy(), rounds)
+    assert [len(own) for own in expected[0].values()] == [5, 5, 5]
+    with nothing_left_behind():
+        for way in WAYS:
+            assert equal(sampled(env, policy(), rounds, **way), expected), way
+
+
+def test_large_paths_come_back_whole():
+    make = partial(CountingEnv, 400, obs_size=500)
+    act = partial(np.zeros, 4, np.int64)
+
+    class Still:
+        def get_actions(self, observations):
+            return act().reshape(2, 2)[: len(observations)], {}
+
+    ways = {}, {"parallel": True, "workers": 2, "policy_in": "workers"}
+    here, there = [sampled_once(make, Still(), **way) for way in ways]
+    assert equal(here, there)
+    assert there[0][0]["observations"].shape == (400, 500)
+    there[0][0]["observations"][0] = 7  # as writable as any
+
+
+def sampled_once(env, policy, **way):
+    with closing(MetaSampler(env, policy, 2, 2, 1000, seed=0, **way)) as sampler:
+        return sampler.obtain_samples()
+
+
+def test_a_sampler_goes_on_from_a_state_however_it_samples():
+    with closing(MetaSampler(POINT, noise, 2, 3, 9, seed=1)) as sampler:
+        sampler.update_tasks()
+        sampler.obtain_samples()
+        state, expected = sampler.get_state(), (sampler.update_tasks(), sampler.obtain_samples())
+    way = {"parallel": True, "workers": 2, "policy_in": "workers"}
+    with closing(MetaSampler(POINT, noise, 2, 3, 9, **way)) as sampler:
+        sampler.set_state(state)
+        assert equal((sampler.update_tasks(), sampler.obtain_samples()), expected)
+
+
+# Faults.
+
+
+class SlowEnv(CountingSetTaskEnv):
+    """Takes its time, and forever at the step ``stuck``."""
+
+    pause, stuck = 0.01, None
+
+    def step(self, action):
+        time.sleep(self.pause if self.steps != self.stuck else 60)
+        return super().step(action)
+
+
+def rest(observations):
+    return np.zeros(4, np.int64)
+
+
+def slow(policy=rest, **kwargs):
+    kwargs = {"parallel": True, "workers": 2, "policy_in": "workers", **kwargs}
+    make = partial(SlowEnv, 100)
+    return MetaSampler(make, policy, 2, 2, 100, seed=0, **kwargs)
+
+
+def test_a_worker_that_is_killed_in_a_rollout_changes_nothing():
+    with closing(slow(policy_in="parent")) as sampler:
+        sampler.envs.set_attr("pause", 0)
+        expected = sampler.obtain_samples(), sampler.obtain_samples()
+    with closing(slow(**RECOVER)) as sampler:
+        first = sampler.obtain_samples()
+        victim = sampler.envs.worker_pids[1]
+        threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
+        with pytest.warns(UserWarning, match="worker 1 was killed by SIGKILL, .*takes its place"):
+            assert equal((first, sampler.obtain_samples()), expected)
+        assert sampler.envs.recoveries == 1
+
+
+def test_without_recovery_a_killed_worker_is_named():
+    def lose_one():
+        with closing(slow()) as sampler:
+            victim = sampler.envs.worker_pids[0]
+            threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
+            with pytest.raises(WorkerDiedError, match="worker 0 was killed by SIGKILL"):
+                sampler.obtain_samples()
+
+    with nothing_left_behind():
+        lose_one()
+
+
+def test_a_long_rollout_is_no_hang_and_a_step_without_an_end_is():
+    with closing(slow(timeout=1.6)) as sampler:
+        start = time.monotonic()
+        sampler.obtain_samples()
+        assert time.monotonic() - start > 1.6
+        sampler.envs.set_attr("stuck", [5, None, None, None])
+        with pytest.raises(WorkerDiedError, match=r"worker 0 hung: it did not answer within 1.6 s"):
+            sampler.obtain_samples()
+
+
+def test_what_a_policy_raises_in_a_worker_is_raised_here():
+    def fail(observations):
+        raise ZeroDivisionError("of the policy")
+
+    with closing(slow(fail)) as sampler:
+        with pytest.raises(ZeroDivisionError, match="of the policy"):
+            sampler.obtain_samples()
+        with pytest.raises(gymnasium.error.ResetNeeded):
+            sampler.envs.step(np.zeros(4, np.int64))
+
+
+def test_a_policy_that_does_not_pickle_is_named():
+    lock = threading.Lock()
+
+    def locked(observations):
+        with lock:
+            return np.zeros(4, np.int64)
+
+    said = r"a policy must pickle to go to workers, function <"
+    with closing(slow(locked)) as sampler, pytest.raises(TypeError, match=said):
+        sampler.obtain_samples()
+
+
+def test_torch_has_one_thread_in_a_worker():
+    torch = pytest.importorskip("torch")
+
+    class Threads:
+        def get_actions(self, observations):
+            linear = torch.nn.functional.linear
+            seen = torch.as_tensor(observations, dtype=torch.float32)
+            found = linear(seen, torch.ones(2, seen.shape[-1])).detach().numpy()
+            count = np.full(observations.shape[:2], torch.get_num_threads())
+            return found, {"threads": count}
+
+    [paths] = sampled(POINT, Threads(), 1, parallel=True, workers=2, policy_in="workers")
+    assert {
+        int(path["agent_infos"]["threads"].max()) for own in paths.values() for path in own
+    } == {1}
+
+
+# Evaluation.
+
+
+@all_modes
+@pytest.mark.parametrize(("workers", "num_envs"), [(1, 3), (2, 3), (3, 6)])
+def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers, num_envs):
+    make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, autoreset_mode=mode)
+    for policy in Layers(), MetaLayers(), noise:
+        with closing(make()) as envs:
+            expected = evaluate(policy, envs, 3, max_episode_steps=20)
+        with closing(make(workers=workers, execution="parallel")) as envs:
+            assert evaluate(policy, envs, 3, policy_in="workers", max_episode_steps=20) == expected
+
+
+class Ends(Observer):
+    def __init__(self):
+        self.told = []
+
+    def end(self, i, episode):
+        self.told.append((i, episode))
+
+
+class Begins(Observer):
+    def begin(self, i, slot): ...
+
+
+def test_observers_are_told_of_episodes_played_in_workers():
+    with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", 2, workers=2)) as envs:
+        ends = Ends()
+        result = evaluate(Layers(), envs, 2, policy_in="workers", observers=[ends])
+        assert sorted(i for i, _ in ends.told) == [0, 0, 1, 1]
+        assert sorted((e.task, e.number) for _, e in ends.told) == [
+            (e.task, e.number) for e in result.episodes
+        ]
+        with pytest.raises(ValueError, match=r"Begins.* has begin\(\): use policy_in='parent'"):
+            evaluate(Layers(), envs, 2, policy_in="workers", observers=[Begins()])
+        wrapped = gymnasium.wrappers.vector.TransformReward(envs, np.abs)
+        with pytest.raises(ValueError, match=r"wrap each environment instead of all"):
+            evaluate(Layers(), wrapped, 2, policy_in="workers")
+        with pytest.raises(ValueError, match=r"policy_in must be 'parent' or 'workers', got 'x'"):
+            evaluate(Layers(), envs, 2, policy_in="x")
