@@ -1,0 +1,270 @@
+"""Writes the gallery of Meta-World's 50 tasks: ``gallery.md`` and a picture per task.
+
+    python docs/gallery.py             # everything, some minutes
+    python docs/gallery.py --pictures  # the pictures alone
+    python docs/gallery.py --page      # gallery.md alone, from the figures in gallery.json
+
+Needs the extra ``cli``, and EGL or OSMesa (Debian: libegl1 or libosmesa6) for the pictures.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+import warnings
+from pathlib import Path
+from typing import Any
+
+import gymnasium
+import numpy as np
+from PIL import Image
+
+import mtwrappers
+from mtwrappers.cli.observers import ScriptedPolicy
+from mtwrappers.metaworld import make_benchmark
+from mtwrappers.metaworld.experts import expert
+
+DOCS = Path(__file__).parent
+PICTURES, FIGURES, PAGE = DOCS / "assets" / "gallery", DOCS / "gallery.json", DOCS / "gallery.md"
+# Pixels of a side; the pictures are cut from larger ones, and together stay far below 2 MB.
+SIZE, QUALITY, DRAWN, CUT = 240, 80, 600, (120, 60, 600, 540)
+EPISODES, ROUNDS, STEPS = 10, 15, 100
+# The two objects of an observation, and what each of their numbers says.
+OBJECTS = {"1": (slice(4, 7), slice(7, 11)), "2": (slice(11, 14), slice(14, 18))}
+
+# What is to be done, in our words.
+WHAT_TO_DO = {
+    "assembly-v3": "Pick up the ring by its handle and put it over the peg.",
+    "basketball-v3": "Pick up the ball and drop it through the basket's ring.",
+    "bin-picking-v3": "Carry the cube from one bin to the other.",
+    "box-close-v3": "Pick up the lid and put it onto the box.",
+    "button-press-topdown-v3": "Press the button on top of the machine down.",
+    "button-press-topdown-wall-v3": "Press the button on top, with a wall in between.",
+    "button-press-v3": "Push the button on the front of the machine in.",
+    "button-press-wall-v3": "Push the button on the front in, reaching around a wall.",
+    "coffee-button-v3": "Press the button of the coffee machine.",
+    "coffee-pull-v3": "Pull the mug away from the coffee machine to the goal.",
+    "coffee-push-v3": "Push the mug below the coffee machine's spout.",
+    "dial-turn-v3": "Turn the dial to the goal.",
+    "disassemble-v3": "Lift the ring off the peg by its handle.",
+    "door-close-v3": "Close the open safe door.",
+    "door-lock-v3": "Lock the door by turning its knob.",
+    "door-open-v3": "Open the safe door by its handle.",
+    "door-unlock-v3": "Unlock the door by turning its knob back.",
+    "drawer-close-v3": "Push the open drawer shut.",
+    "drawer-open-v3": "Pull the drawer open by its handle.",
+    "faucet-close-v3": "Turn the faucet's handle until it is closed.",
+    "faucet-open-v3": "Turn the faucet's handle until it is open.",
+    "hammer-v3": "Pick up the hammer and drive the nail into the wall.",
+    "hand-insert-v3": "Bring the gripper down into the hole in the table.",
+    "handle-press-side-v3": "Press the handle down; the box stands sideways.",
+    "handle-press-v3": "Press the handle down; the box faces the robot.",
+    "handle-pull-side-v3": "Pull the handle up; the box stands sideways.",
+    "handle-pull-v3": "Pull the handle up; the box faces the robot.",
+    "lever-pull-v3": "Pull the lever up to the goal.",
+    "peg-insert-side-v3": "Pick up the peg and push it into the hole in the side of the box.",
+    "peg-unplug-side-v3": "Pull the peg out of the hole in the side of the box.",
+    "pick-out-of-hole-v3": "Lift the puck out of the hole and bring it to the goal.",
+    "pick-place-v3": "Pick up the puck and hold it at the goal in the air.",
+    "pick-place-wall-v3": "Pick up the puck and bring it over the wall to the goal.",
+    "plate-slide-back-side-v3": "Pull the plate sideways out of the net.",
+    "plate-slide-back-v3": "Pull the plate back out of the net.",
+    "plate-slide-side-v3": "Slide the plate sideways into the net.",
+    "plate-slide-v3": "Slide the plate forward into the net.",
+    "push-back-v3": "Drag the block back towards the robot, to the goal.",
+    "push-v3": "Push the puck over the table to the goal.",
+    "push-wall-v3": "Push the puck around the wall to the goal.",
+    "reach-v3": "Move the gripper to the goal.",
+    "reach-wall-v3": "Move the gripper past the wall to the goal.",
+    "shelf-place-v3": "Pick up the block and put it onto the shelf.",
+    "soccer-v3": "Push the ball into the net.",
+    "stick-pull-v3": "Pick up the stick and pull the flask with it.",
+    "stick-push-v3": "Pick up the stick and push the flask with it.",
+    "sweep-into-v3": "Sweep the block into the hole in the table.",
+    "sweep-v3": "Sweep the block over the table to the goal.",
+    "window-close-v3": "Slide the window shut by its handle.",
+    "window-open-v3": "Slide the window open by its handle.",
+}
+
+
+def play(env: gymnasium.Env, name: str, steps: int) -> int:
+    """Plays a class until its first success, or so many steps; returns how many it played."""
+    obs, info = env.reset(seed=0, options={"task_state": 0})
+    act, goal = expert(name), env.unwrapped.goal
+    for step in range(steps):
+        if info["success"] == 1.0:
+            return step
+        obs, *_, info = env.step(act(obs, goal))
+    return steps
+
+
+def draw_pictures(names: list[str]) -> None:
+    """Draws each class where its expert is half way to its first success."""
+    PICTURES.mkdir(parents=True, exist_ok=True)
+    for name in names:
+        env = gymnasium.make(
+            "mtwrappers/MT1-v0",
+            env_name=name,
+            render_mode="rgb_array",
+            camera_name="corner4",
+            width=DRAWN,
+            height=DRAWN,
+        )
+        half = play(env, name, 499) // 2
+        play(env, name, half)
+        image = Image.fromarray(env.render()).crop(CUT)
+        image = image.resize((SIZE, SIZE), Image.Resampling.LANCZOS)
+        image.save(PICTURES / f"{name}.webp", quality=QUALITY, method=6)
+        env.close()
+        print(f"drew {name}")
+
+
+def measure(names: list[str]) -> dict[str, dict[str, Any]]:
+    """What a page says of each class: its expert's success, its observation, its step's cost."""
+    envs = gymnasium.make_vec("mtwrappers/MT50-v0", workers=2, seed=0)
+    policy = ScriptedPolicy(True, envs, 0)
+    result = mtwrappers.evaluate(policy, envs, EPISODES, observers=[policy])
+    envs.close()
+    costs = step_costs(names)
+    return {
+        name: {
+            "success_once": result.per_task[name]["success_once"].value,
+            "success_final": result.per_task[name]["success_final"].value,
+            "cost": costs[name],
+            "observation": observed(name),
+        }
+        for name in names
+    }
+
+
+def step_costs(names: list[str]) -> dict[str, float]:
+    """The time of a step in multiples of that of reach-v3, least of interleaved rounds."""
+    envs = {name: gymnasium.make("mtwrappers/MT1-v0", env_name=name) for name in names}
+    actions = np.random.default_rng(0).uniform(-1, 1, (STEPS, 4)).astype(np.float32)
+    least = dict.fromkeys(names, np.inf)
+    for _ in range(ROUNDS):
+        for name, env in envs.items():
+            env.reset(seed=0)
+            start = time.thread_time()
+            for action in actions:
+                env.step(action)
+            least[name] = min(least[name], time.thread_time() - start)
+    return {name: round(least[name] / least["reach-v3"], 2) for name in names}
+
+
+def observed(name: str) -> list[str]:
+    """Which of the numbers 4 to 17 of an observation are used, seen over one episode."""
+    env = gymnasium.make("mtwrappers/MT1-v0", env_name=name)
+    obs, _ = env.reset(seed=0)
+    act, goal = expert(name), env.unwrapped.goal
+    seen = np.abs(obs)
+    for _ in range(200):
+        obs, *_ = env.step(act(obs, goal))
+        seen = np.maximum(seen, np.abs(obs))
+    env.close()
+    found = []
+    for number, (position, rotation) in OBJECTS.items():
+        for part, what in ((position, "position"), (rotation, "rotation")):
+            if seen[part].any():
+                found.append(f"{part.start}-{part.stop - 1}: {what} of object {number}")
+    return found
+
+
+def page(figures: dict[str, dict[str, Any]]) -> str:
+    """The gallery in Markdown."""
+    parts = [HEAD.format(episodes=EPISODES)]
+    benchmarks = {name: make_benchmark(name) for name in ("MT10", "ML10")}
+    for name, found in figures.items():
+        in_mt10 = ["MT10"] * (name in benchmarks["MT10"].train_classes)
+        in_ml10 = ["ML10 train"] * (name in benchmarks["ML10"].train_classes)
+        in_ml10 += ["ML10 test"] * (name in benchmarks["ML10"].test_classes)
+        member = ", ".join(["MT50", *in_mt10, *in_ml10])
+        size = f"{{ width={SIZE} height={SIZE} loading=lazy }}"
+        parts.append(
+            f"-   ### {name}\n\n"
+            f"    ![{name}](assets/gallery/{name}.webp){size}\n\n"
+            f"    {WHAT_TO_DO[name]}\n\n"
+            f"    | | |\n    |---|---|\n"
+            f"    | observation | {'<br>'.join(found['observation'])} |\n"
+            f"    | expert success | {found['success_once']:.0%} at any step, "
+            f"{found['success_final']:.0%} at the last |\n"
+            f"    | step cost | {found['cost']:.2f} |\n"
+            f"    | in | {member} |\n"
+        )
+    return "\n".join([*parts, "</div>\n"])
+
+
+HEAD = """# The 50 tasks
+
+<!-- Written by docs/gallery.py; edit that file, not this one. -->
+
+Meta-World has 50 *classes* of tasks. Each picture shows a class about half way through an episode
+of its scripted expert. All 50 are in MT50; the last row says whether a class is also in MT10 or
+ML10. To play one class by itself:
+
+```python
+import gymnasium
+
+import mtwrappers
+
+env = gymnasium.make("mtwrappers/MT1-v0", env_name="hammer-v3")
+obs, info = env.reset(seed=0)
+assert info["task_name"] == "hammer-v3"
+```
+
+## How to read the tables
+
+**Observation.** Every class has the same 39 numbers, in metres where they are positions. The table
+says which of the numbers 4 to 17 a class uses; the others of these stay zero.
+
+| numbers | what they are |
+|---|---|
+| 0-2 | position of the gripper |
+| 3 | how far the gripper is open, from 0 to 1 |
+| 4-6, 7-10 | position and rotation (a quaternion) of the first object |
+| 11-13, 14-17 | position and rotation of the second object |
+| 18-35 | the numbers 0 to 17, one step earlier |
+| 36-38 | position of the goal; zeros where the benchmark hides it (ML1, ML10, ML25, ML45) |
+
+```python
+gripper, goal = obs[0:3], obs[36:39]
+assert (obs[0:18] == obs[18:36]).all()  # at a reset there is no earlier step
+```
+
+**Action.** Every class has the same four numbers, from -1 to 1: how to move the gripper along x, y
+and z (1 is one centimetre per step), and how strongly to close it.
+
+**Expert success.** How many of {episodes} episodes of 500 steps, each with another goal, the
+scripted expert of Meta-World solves. "At any step" counts an episode as solved if any of its steps
+was a success;
+"at the last" asks for success at its end. Experts go on moving after a success, and some of them
+spoil it.
+
+**Step cost.** The time of one step compared with one step of reach-v3 on the same machine.
+
+## Gallery
+
+<div class="grid cards gallery" markdown>
+"""
+
+
+def main() -> None:
+    """Writes what was asked for."""
+    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--pictures", action="store_true", help="draw the pictures alone")
+    parser.add_argument("--page", action="store_true", help="write the page alone")
+    args = parser.parse_args()
+    names = sorted(WHAT_TO_DO)
+    if args.pictures or not args.page:
+        draw_pictures(names)
+    if not args.pictures:
+        if not args.page:
+            FIGURES.write_text(json.dumps(measure(names), indent=1) + "\n")
+        PAGE.write_text(page(json.loads(FIGURES.read_text())))
+        print(f"wrote {PAGE}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,85 @@
+"""The documentation: its snippets run, its pages are linked, its gallery shows all classes."""
+
+import ast
+import re
+import sys
+
+import metaworld
+import pytest
+
+from mtwrappers.metaworld import opengl
+from tests.fakes import ROOT, run_with_python
+
+DOCS = ROOT / "docs"
+PAGES = {page.relative_to(DOCS).as_posix(): page.read_text() for page in DOCS.rglob("*.md")}
+FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+SNIPPETS = {name: "\n".join(FENCE.findall(text)) for name, text in PAGES.items()}
+NAV = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+
+
+def imported(code):
+    """The packages that code imports, but for Python's own."""
+    names = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Import):
+            names |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            names.add(node.module.partition(".")[0])
+    return names - sys.stdlib_module_names
+
+
+@pytest.mark.parametrize("page", sorted(name for name, code in SNIPPETS.items() if code))
+def test_the_snippets_of_a_page_run_one_after_another(page, tmp_path):
+    code = SNIPPETS[page]
+    for package in sorted(imported(code)):
+        pytest.importorskip(package)
+    if "render_mode" in code and opengl.choose_gl() is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    run_with_python("-c", code, cwd=tmp_path)
+
+
+def test_every_page_is_in_the_navigation():
+    assert sorted(re.findall(r"[\w/-]+\.md", NAV)) == sorted(PAGES)
+
+
+def test_every_guide_and_concept_has_snippets():
+    without = {name for name, code in SNIPPETS.items() if not code}
+    assert {name for name in without if not name.startswith("api/")} == {"guides/command-line.md"}
+
+
+def test_every_linked_file_is_there():
+    links = [
+        (DOCS / page).parent / link
+        for page, text in PAGES.items()
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[\w-]+)?\)", text)
+    ]
+    assert len(links) > 60
+    assert [link for link in links if not link.exists()] == []
+
+
+def test_the_gallery_shows_every_class_in_small_pictures():
+    shown = re.findall(r"^- {3}### (\S+)$", PAGES["gallery.md"], re.MULTILINE)
+    pictures = {path.stem: path for path in (DOCS / "assets/gallery").glob("*.webp")}
+    assert shown == sorted(pictures) == sorted(metaworld.ALL_V3_ENVIRONMENTS)
+    assert sum(path.stat().st_size for path in pictures.values()) < 2_000_000
+    assert (DOCS / "assets/mt10.gif").stat().st_size < 3_000_000
+
+
+def test_the_gallery_is_what_its_command_writes(tmp_path):
+    code = (
+        f"import json, sys; sys.path.insert(0, {str(DOCS)!r}); import gallery; "
+        "figures = json.loads(gallery.FIGURES.read_text()); "
+        "assert gallery.page(figures) == gallery.PAGE.read_text(); "
+        "costs = gallery.step_costs(['reach-v3']); assert costs == {'reach-v3': 1.0}; "
+        "assert gallery.observed('reach-v3') == figures['reach-v3']['observation']"
+    )
+    run_with_python("-c", code, cwd=tmp_path)
+
+
+def test_every_public_name_is_in_the_reference():
+    import mtwrappers
+
+    listed = re.findall(r"^::: (\S+)$", "\n".join(PAGES.values()), re.MULTILINE)
+    for name in set(mtwrappers.__all__) - {"testing"}:
+        home = getattr(mtwrappers, name).__module__
+        assert any(entry in (home, f"{home}.{name}") for entry in listed), name
