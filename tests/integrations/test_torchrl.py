@@ -80,14 +80,6 @@ def make_two(**kwargs):
     return gymnasium.make_vec("mtwrappers/CustomMT-v0", num_goals=5, max_episode_steps=4, **kwargs)
 
 
-def test_point_goals_pass_the_check_of_torchrl(wrap):
-    env = wrap(
-        gymnasium.make_vec("mtwrappers/PointGoal-v0", 4, max_episode_steps=2), as_torchrl_env
-    )
-    check_env_specs(env)
-    assert env.batch_size == (4,)
-
-
 @pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
 def test_meta_world_is_collected_with_its_true_final_observations(mode, wrap):
     env, checked = (wrap(make_two(autoreset_mode=mode), as_torchrl_env) for _ in range(2))

@@ -8,7 +8,7 @@ import pytest
 
 from mtwrappers import LinearFeatureBaseline, LinearTimeBaseline, SampleProcessor, ZeroBaseline
 from mtwrappers.processors.baselines import Baseline
-from tests.processors.fakes import make_path, random_paths, unchanged
+from tests.processors.fakes import loop_returns, make_path, random_paths, unchanged
 
 linear = pytest.mark.parametrize("baseline_type", [LinearFeatureBaseline, LinearTimeBaseline])
 
@@ -39,18 +39,14 @@ def test_the_base_is_abstract_and_zero_is_zero():
 
 
 @linear
-def test_before_the_first_fit_the_prediction_is_zero(baseline_type):
-    baseline = baseline_type()
-    assert baseline.get_param_values() is None
-    assert baseline.predict(make_path([1, 2])).tolist() == [0, 0]
-
-
-@linear
 @pytest.mark.parametrize("reg_coeff", [1e-5, 0.1, 3.0])
-def test_the_fit_is_the_ridge_formula(baseline_type, reg_coeff):
+def test_the_fit_is_the_ridge_formula_and_needs_observations_and_the_target_alone(
+    baseline_type, reg_coeff
+):
     paths = targets_of(random_paths(1, n=8, longest=40))
     baseline = baseline_type(reg_coeff)
-    unchanged(paths, baseline.fit)
+    bare = [{"observations": path["observations"], "other": path["returns"]} for path in paths]
+    unchanged(bare, lambda given: baseline.fit(given, target_key="other"))
     x = np.concatenate([features_of(baseline_type, path) for path in paths])
     y = np.concatenate([path["returns"] for path in paths])
     solved = np.linalg.solve(x.T @ x + reg_coeff * np.eye(x.shape[1]), x.T @ y)
@@ -81,40 +77,23 @@ def test_observations_may_have_any_shape_and_dtype(shape, dtype):
 
 
 @linear
-def test_parameters_are_copies_and_carry_over(baseline_type):
+def test_parameters_are_copies_and_carry_over_as_copies_and_pickles_do(baseline_type):
     one, two = baseline_type(), baseline_type()
-    path = targets_of(random_paths(5))[0]
+    path = targets_of([make_path([1.0] * 3000)])[0]
+    assert one.get_param_values() is None
+    assert set(one.predict(path)) == {0.0}  # before the first fit
     one.fit([path])
     expected, given = one.predict(path).tolist(), one.get_param_values()
     # Two observations, their two squares, three powers of time and 1.
     assert given.shape == ((8,) if baseline_type is LinearFeatureBaseline else (4,))
     two.set_params(given)
     given[:] = 7
-    assert one.predict(path).tolist() == expected
-    assert two.predict(path).tolist() == expected
+    packed = pickle.dumps(one)
+    assert len(packed) < 2000  # they hold the coefficients alone
+    for same in (one, two, pickle.loads(packed), copy.deepcopy(one)):
+        assert same.predict(path).tolist() == expected
     two.set_params(None)
-    assert two.predict(path).tolist() == [0] * len(path["rewards"])
-
-
-@linear
-def test_copies_and_pickles_hold_the_coefficients_alone(baseline_type):
-    baseline = baseline_type()
-    path = make_path([1.0] * 3000)
-    baseline.fit([{**path, "returns": np.arange(3000.0)}])
-    packed = pickle.dumps(baseline)
-    assert len(packed) < 2000
-    for same in (pickle.loads(packed), copy.deepcopy(baseline)):
-        assert np.array_equal(same.predict(path), baseline.predict(path))
-
-
-@linear
-def test_the_fit_needs_observations_and_the_target_alone(baseline_type):
-    full = targets_of(random_paths(9), "other")
-    bare = [{key: path[key] for key in ("observations", "other")} for path in full]
-    one, two = baseline_type(), baseline_type()
-    one.fit(full, target_key="other")
-    two.fit(bare, "other")
-    assert np.array_equal(one.get_param_values(), two.get_param_values())
+    assert set(two.predict(path)) == {0.0}
 
 
 @linear
@@ -165,11 +144,7 @@ def test_a_subclass_may_change_the_prediction(baseline_type):
 
 def with_returns(path, discount):
     """The path with the discounted sums of its rewards."""
-    returns = np.zeros(len(path["rewards"]))
-    following = 0.0
-    for t in reversed(range(len(returns))):
-        following = returns[t] = path["rewards"][t] + discount * following
-    return {**path, "returns": returns}
+    return {**path, "returns": np.array(loop_returns(path["rewards"], discount))}
 
 
 def value(baseline, observation):
