@@ -116,7 +116,6 @@ multi().set_state(None) -> TypeError: a state must be a dict, got None
 EnvToMTEnv(None, [1]) -> TypeError: env must be a gymnasium.Env, got None
 EnvToMTEnv(CountingEnv(), [1]) -> TypeError: <CountingEnv instance> has no set_task(task); pass set_
 goals(3) -> TypeError: tasks must be a list of at least one task, got 3
-goals(["x"]) -> ValueError: a task must be {'goal': (x, y)}, got 'x'
 goals([{"goal": (1, 0)}], 3) -> TypeError: set_task must be callable, got 3
 goals([{"goal": (1, 0)}], task_obs=3) -> ValueError: task_obs and ...got only one
 TaskOnehotWrapper(CountingEnv(), 3, 3) -> ValueError: task_index must be an integer in [0, 2], got 3
@@ -261,7 +260,6 @@ few_shot_evaluate(np.negative, point) -> TypeError: a policy that adapts must ha
 few_shot_evaluate(adapts, None) -> TypeError: envs must be a vector environment of ...got None
 few_shot_evaluate(adapts, point, adaptation_episodes=-1) -> ValueError: ...got -1
 few_shot_evaluate(adapts, point, trials=1, tasks=[1]) -> TypeError: tasks must be a ...got [1]
-few_shot_evaluate(adapts, point, seed="x") -> TypeError: a seed must be an integer, got 'x'
 EvaluationResult([]) -> ValueError: an evaluation needs at least one episode, got none
 EvaluationResult([3]) -> TypeError: episodes must be of the type Episode, got 3
 RESULT.of_task("b") -> ValueError: task must be one of ['a'], got 'b'
@@ -270,9 +268,7 @@ EvaluationResult.from_dict({"format": RESULT.FORMAT}) -> ValueError: expected an
 """
 
 CHECKERS_AND_CLI = """
-check_mtenv(CountingEnv()) -> AssertionError: expected an MTEnv, got CountingEnv
 check_mtenv(multi(), steps=0) -> ValueError: steps must be a positive integer, got 0
-check_set_task_env(CountingEnv()) -> AssertionError: CountingEnv must have sample_tasks()
 check_meta_vector_env(None, counting(2)) -> TypeError: make_vector must be callable, got None
 check_meta_vector_env(lambda m, **_: 3, counting(2)) -> AssertionError: make_vector must ...got 3
 mtwrappers.NotThere -> AttributeError: module 'mtwrappers' has no attribute 'NotThere'
@@ -294,7 +290,6 @@ make("MT1", env_name="reach-v9") -> ValueError: unknown class 'reach-v9' (did yo
 make("MT10", env_name="reach-v3") -> ValueError: MT10 takes no env_name, got 'reach-v3'
 make("MT10", num_goals=0) -> ValueError: num_goals must be a positive integer, got 0
 make("MT10", seed=-1) -> ValueError: a seed must be zero or greater, got -1
-make("MT10", seed="a") -> TypeError: a seed must be an integer, got 'a'
 make("MT10", seed=2**40) -> ValueError: a benchmark's seed must be below 2**32 ...got 1099511627776
 make("CustomMT", train_classes="reach-v3") -> ValueError: expected a ...got the string 'reach-v3'
 make("CustomMT", train_classes=["x"]) -> ValueError: unknown class 'x'; expected one of
@@ -302,8 +297,6 @@ make("MT1", env_name="reach-v3", num_goals=2, task_encoding="one_hot") -> ValueE
 make("MT1", env_name="reach-v3", num_goals=2, select="best") -> ValueError: select ...got 'best'
 make("MT1", env_name="reach-v3", num_goals=2, fast="yes") -> ValueError: fast must be ...got 'yes'
 make_vec("MT10", num_envs=7) -> ValueError: MT10 has 10 tasks: num_envs must be a multiple of 10 (10
-mt.reset(options={"task_state": 20}) -> ValueError: task state must be an integer in [0, 1], got 20
-mt.reset(options={"task_state": True}) -> ValueError: task state must be an integer in ...got True
 mt.reset(options={"task": 3}) -> ValueError: a Meta-World environment knows ...got ['task']
 mt.reset(options="x") -> TypeError: options of a Meta-World environment must be a dict, got 'x'
 mt.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
@@ -312,7 +305,6 @@ do(mt, "reset()", "step(np.full(4, INF))") -> ValueError: ...expected a ...got [
 MetaWorldTaskSampler("MT10", "validation") -> ValueError: kind must be 'train' ...got 'validation'
 MetaWorldTaskSampler("MT11", "train") -> ValueError: unknown benchmark 'MT11'; expected one of
 MetaWorldTaskSampler(None, "train") -> TypeError: benchmark must be a ...got None
-MetaWorldTaskSampler("MT10", "test") -> ValueError: MT10 has no test tasks
 MetaWorldTaskSampler("ML10", "train", add_env_onehot=True) -> ValueError: add_env_onehot is for the
 MetaWorldSetTaskEnv("MT10", "both") -> ValueError: kind must be 'train', 'test' or None, got 'both'
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name ...got 3
@@ -371,14 +363,9 @@ envs.call("reset", nope=1) -> TypeError: environment 0: ...got an unexpected key
 # Of every adapter, and of what Stable-Baselines3 is given, which can be used as before after each.
 ADAPTED = """
 adapt(None) -> TypeError: expected a MetaVectorEnv, such as gymnasium.make_vec ...got NoneType
-adapt("mtwrappers/MT10-v0") -> TypeError: expected a MetaVectorEnv, ...got str
-adapt(MetaIterativeEnvExecutor) -> TypeError: expected a MetaVectorEnv, ...got type
-adapt(counting(2)) -> TypeError: expected a MetaVectorEnv, ...got list
-adapt(CountingEnv()) -> TypeError: expected a MetaVectorEnv, ...got CountingEnv
 adapt(SyncVectorEnv(counting(2))) -> TypeError: expected a MetaVectorEnv, ...got SyncVectorEnv
 adapt(ClipReward(three(), 0, 1)) -> TypeError: expected a MetaVectorEnv, ...got ClipReward
 adapt(closed()) -> ClosedEnvironmentError: ...an open vector env...was closed
-adapt(MetaVectorWrapper(closed())) -> ClosedEnvironmentError: ...was closed
 adapt(three(autoreset_mode="NextStep")) -> ValueError: ...autoreset_mode='SameStep', got 'NextStep'
 adapt(MetaVectorWrapper(three(autoreset_mode="NextStep"))) -> ValueError: ...got 'NextStep'
 """
