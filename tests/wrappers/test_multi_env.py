@@ -239,18 +239,6 @@ def test_each_environment_gets_its_own_branch_of_each_seed_once():
     assert made.envs[2].seeds == [*branches[2], None]
 
 
-def test_the_episodes_of_a_task_do_not_depend_on_when_its_turn_comes():
-    expected = {}
-    for state in range(3):
-        alone = MultiEnvWrapper(counting_makers(3), state)
-        expected[state] = [play(alone, [0], seed=5), play(alone, [0])]
-    for order in ([2, 1, 0], [1, 0, 2]):
-        env = MultiEnvWrapper(counting_makers(3))
-        env.seed(5)
-        runs = [{s: play(env, [0], options={"task_state": s}) for s in order} for _ in range(2)]
-        assert all(equal([run[s] for run in runs], expected[s]) for s in order)
-
-
 # Rendering, closing and copying.
 
 
