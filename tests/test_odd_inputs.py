@@ -379,8 +379,8 @@ venv.set_attr("first", 1, np.ones(3, bool)) -> TypeError: ...got ...True
 venv.env_is_wrapped(gymnasium.Wrapper, "a") -> TypeError: ...integers, got 'a'
 venv.get_attr("nothing") -> AttributeError: ...nothing
 venv.seed("x") -> TypeError: ...got 'x'
-venv.set_options([{"a": 1}, {"a": 2}, {"a": 1}]) -> ValueError: ...1 are {'a': 2}, those of ...
-venv.set_options([{}]) -> ValueError: ...expected 3 options...got 1
+venv.set_options([{"a": 1}, {"a": 2}, {"a": 1}]) -> ValueError: ...3 equal ones, got [{'a': 1}, {'a
+venv.set_options([{}]) -> ValueError: expected a dict of options or 3 equal ones, got [{}]
 venv.set_options("x") -> TypeError: ...environment 0 must be a dict, got 'x'
 venv.set_options({"reset_mask": np.ones(3, bool)}) -> ValueError: ...resets all environments at once
 venv.step(np.zeros(2, np.int64)) -> ValueError: ...none for environments [2]

@@ -93,16 +93,11 @@ class _ExecutorVecEnv:
         """Options for the next `reset`: a dict, or a list of one per environment, all equal."""
         n = self.num_envs
         each = list(options) if isinstance(options, (list, tuple)) else [options or {}] * n
-        if len(each) != n:
-            raise ValueError(f"expected {n} options, one per environment, got {len(each)}")
         for i, own in enumerate(each):
             if not isinstance(own, dict):
                 raise TypeError(f"options of environment {i} must be a dict, got {own!r}")
-            if not data_equivalence(own, each[0]):
-                raise ValueError(
-                    f"options must be the same for every environment; those of environment {i} "
-                    f"are {own!r}, those of environment 0 {each[0]!r}"
-                )
+        if len(each) != n or not all(data_equivalence(own, each[0]) for own in each):
+            raise ValueError(f"expected a dict of options or {n} equal ones, got {options!r}")
         if "reset_mask" in each[0]:
             raise ValueError("a VecEnv resets all environments at once; options had 'reset_mask'")
         self._options = deepcopy(each)
