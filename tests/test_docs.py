@@ -47,6 +47,15 @@ def test_every_guide_and_concept_has_snippets():
     assert {name for name in without if not name.startswith("api/")} == {"guides/command-line.md"}
 
 
+def test_the_table_of_the_evaluation_is_what_its_snippet_prints(tmp_path):
+    page = PAGES["guides/evaluation.md"]
+    printed = run_with_python("-c", FENCE.findall(page)[0], cwd=tmp_path)
+    shown = re.search(r"^```text\n(.*?)^```", page, re.MULTILINE | re.DOTALL)[1]
+    before, after = shown.split("...\n")
+    assert printed.startswith(before)
+    assert printed.endswith(after)
+
+
 def test_every_linked_file_is_there():
     links = [
         (DOCS / page).parent / link
