@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from gymnasium.wrappers import TransformObservation
 
 from mtwrappers import MetaWorldSetTaskEnv, NormalizeObservationPerTask, TaskOnehotWrapper
-from mtwrappers.metaworld import make_benchmark
+from mtwrappers.metaworld import make_benchmark, plain_task
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.testing import check_set_task_env
 from tests.fakes import equal, run_python
@@ -186,6 +186,10 @@ def test_a_copy_draws_what_the_original_draws_and_leaves_it_in_its_episode(copy_
     for action in actions(3):
         assert equal(env.step(action), undisturbed.step(action))
     assert equal(env.sample_tasks(8), drawn)
+    # One without arguments is on its task, and keeps its wrapper.
+    bound = MetaWorldSetTaskEnv(wrapper=double)
+    bound.set_task(MetaWorldSetTaskEnv(**PAIR_ENV).sample_tasks(2)[1])
+    assert equal(play(copy_of(bound)), play(bound))
 
 
 # Wrappers.
@@ -215,28 +219,21 @@ def test_the_wrapper_is_given_each_environment_that_is_built_and_its_task():
     ]
 
 
-@copies
-def test_a_copy_of_an_environment_without_arguments_is_on_its_task_and_keeps_the_wrapper(copy_of):
-    env = MetaWorldSetTaskEnv(wrapper=double)
-    env.set_task(MetaWorldSetTaskEnv(**PAIR_ENV).sample_tasks(2)[1])
-    assert equal(play(copy_of(env)), play(env))
-
-
 def fail(env):
     raise OSError("no")
 
 
-@pytest.mark.parametrize("benchmark", [PAIR_ENV, {}], ids=["benchmark", "without"])
+NO_ENV = "must return a gymnasium.Env for 'push-v3', got None"
+OTHER_SPACE = r"(?s)wrapper gives 'push-v3' the observation space .*, expected .* as for"
+
+
 @pytest.mark.parametrize(
-    ("wrap_push", "error", "message"),
+    ("benchmark", "wrap_push", "error", "message"),
     [
-        (fail, OSError, "no"),
-        (lambda env: None, TypeError, "must return a gymnasium.Env for 'push-v3', got None"),
-        (
-            lambda env: TaskOnehotWrapper(env, 0, 2),
-            ValueError,
-            r"(?s)wrapper gives 'push-v3' the observation space .*, expected .* as for",
-        ),
+        ({}, fail, OSError, "no"),
+        (PAIR_ENV, lambda env: None, TypeError, NO_ENV),
+        (PAIR_ENV, lambda env: TaskOnehotWrapper(env, 0, 2), ValueError, OTHER_SPACE),
+        ({}, lambda env: TaskOnehotWrapper(env, 0, 2), ValueError, OTHER_SPACE),
     ],
 )
 def test_a_wrapper_that_fails_leaves_the_task_and_the_space(benchmark, wrap_push, error, message):
@@ -271,12 +268,6 @@ class OwnReach(CLASSES["reach-v3"]):
     """A class that Meta-World does not know."""
 
 
-def encode(name, cls, *, goals_of):
-    """Two tasks of a class, with the goals of one of Meta-World's."""
-    tasks = make_benchmark("MT1", env_name=goals_of, num_goals=2).train_tasks
-    return [metaworld._encode_task(name, {**pickle.loads(t.data), "env_cls": cls}) for t in tasks]
-
-
 class OwnBenchmark(metaworld.Benchmark):
     """Two classes that no benchmark of Meta-World has side by side, and one for tests."""
 
@@ -284,9 +275,11 @@ class OwnBenchmark(metaworld.Benchmark):
         door, push = "door-open-v3", "push-v3"
         self._train_classes = {"own-reach": OwnReach, door: CLASSES[door]}
         self._test_classes = {push: CLASSES[push]}
-        self._train_tasks = encode("own-reach", OwnReach, goals_of="reach-v3")
-        self._train_tasks += encode(door, CLASSES[door], goals_of=door)
-        self._test_tasks = encode(push, CLASSES[push], goals_of=push)
+        goals = make_benchmark("CustomMT", train_classes=["reach-v3", door, push], num_goals=2)
+        reach, doors, self._test_tasks = (goals.train_tasks[i : i + 2] for i in (0, 2, 4))
+        vectors = [plain_task.decode(task)["rand_vec"] for task in reach]
+        own = [plain_task.encode("own-reach", OwnReach, vector, False) for vector in vectors]
+        self._train_tasks = own + doors
 
 
 def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
@@ -384,6 +377,11 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
             "of MT1 with add_env_onehot=False",
         ),
         (PAIR_ENV, HIDDEN, "goals_visible=True, got 'reach-v3' of CustomML with add_env_onehot=F"),
+        (
+            {"benchmark": "MT1", "env_name": "push-v3"},
+            {"benchmark": "MT1"},
+            "got 'reach-v3' of MT1",
+        ),
         (ONEHOT, PAIR_ENV, "of CustomMT with add_env_onehot=False"),
     ],
 )
