@@ -38,7 +38,6 @@ def splits(benchmark):
     ("name", "kwargs", "upstream", "seed"),
     [
         ("MT50", {}, (), 7),  # all fifty classes
-        ("ML10", {}, (), 0),
         ("MT1", {"env_name": "push-v3"}, ("push-v3",), 5),
         ("ML1", {"env_name": "push-v3"}, ("push-v3",), 5),
         ("CustomML", CUSTOM["CustomML"], (PAIR, ["door-open-v3"]), 5),
