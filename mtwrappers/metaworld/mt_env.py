@@ -97,6 +97,11 @@ class MetaWorldMTEnv(TaskListMTEnv):
         self.terminate_on_success = bool(terminate_on_success)
 
     @property
+    def envs_built(self) -> int:
+        """How many classes have been built so far."""
+        return self.env.envs_built
+
+    @property
     def goal(self) -> NDArray[np.float64]:
         """The present goal, ``(3,)``, in metres. Privileged where observations hide it."""
         self._require_reset()

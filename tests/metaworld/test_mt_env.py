@@ -43,11 +43,11 @@ def test_the_goal_is_known_from_the_first_reset_on_whether_it_is_shown_or_not(kw
 @pytest.mark.parametrize(("benchmark", "kind"), [("MT10", "train"), ("ML10", "test")])
 def test_observations_of_every_class_lie_in_the_one_space_of_the_benchmark(benchmark, kind):
     env = MetaWorldMTEnv(benchmark, kind, num_goals=1)
-    assert env.env.envs_built == 0
+    assert env.envs_built == 0
     for state in range(env.num_tasks):
         for obs, *_ in play(env, options={"task_state": state}):
             assert obs in env.observation_space
-        assert env.env.envs_built == state + 1
+        assert env.envs_built == state + 1
 
 
 def test_tasks_are_those_of_the_benchmark_in_its_order():
