@@ -55,7 +55,7 @@ class Crew:
 
     def build(self) -> list[Any]:
         """Starts the workers, and returns what each has built."""
-        self._start(self.workers)
+        self._certain(self._start(self.workers))
         return self._certain(self.exchange.say(self.workers, Worker.first_message))
 
     def share(self, fd: int, buffers: Buffers, layout: bytes) -> None:

@@ -69,11 +69,12 @@ class Exchange:
         lost: list[Worker] = []
         failures: dict[int, Exception] = {}
         deadlines = dict.fromkeys(waiting, self._deadline())
+        now = time.monotonic()
+        look = now + ALIVE_CHECK
         while waiting:
             gone = []
-            pause = min(ALIVE_CHECK, max(min(deadlines.values()) - time.monotonic(), 0.0))
-            ready = poll.poll(pause * 1000)
-            for fd, _ in ready:
+            ready = dict(poll.poll(max(min(look, *deadlines.values()) - now, 0.0) * 1000))
+            for fd in ready:
                 worker = waiting[fd]
                 channel: Any = worker.channel
                 deadlines[fd] = self._deadline()
@@ -86,9 +87,11 @@ class Exchange:
                 if not worker.owes:
                     poll.unregister(fd)
                     del waiting[fd], deadlines[fd]
-            if not ready:
-                gone = [fd for fd, worker in waiting.items() if not worker.process.is_alive()]
             now = time.monotonic()
+            if now >= look:  # however much others say: a node may vanish without a word
+                silent = waiting.keys() - ready.keys()
+                gone += [fd for fd in silent if not waiting[fd].process.is_alive()]
+                look = now + ALIVE_CHECK
             for fd, worker in waiting.items():
                 if now >= deadlines[fd]:
                     worker.give_up(self._timeout)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import hmac
+import os
 import secrets
 import socket
 import threading
@@ -18,13 +20,15 @@ from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_mapping, positive
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.channel import Channel
+from mtwrappers.vector.cluster import CONNECT_TIMEOUT, Cluster, listed, needs_of
+from mtwrappers.vector.crew import CLOSE_TIMEOUT
 from mtwrappers.vector.infos import sizes_of
 from mtwrappers.vector.parallel import TIMEOUT
-from mtwrappers.vector.process import Worker
+from mtwrappers.vector.process import ALIVE_CHECK, Worker
 from mtwrappers.vector.worker import serve
 from mtwrappers.vector.workers import WorkersVectorEnv
 
-START_TIMEOUT = 30.0  # seconds until a cluster or an actor must be there
+START_TIMEOUT = 25.0  # seconds until an actor must be there
 _TOKEN = 32  # bytes
 
 
@@ -88,19 +92,19 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
         super().__init__(meta_batch_size, envs_per_task, max_path_length, autoreset_mode)
         options = {"num_cpus": 1, **check_mapping(ray_options or {}, "ray_options")}
         count = None if workers is None else positive(workers, "workers")
-        _Cluster.enter()
-        self._in_cluster = True
+        self._cluster: Cluster | None = None
+        cluster = self._cluster = Cluster.enter()
         try:
-            room = _Cluster.room(options["num_cpus"])
+            room = cluster.room(needs := needs_of(options))
             count = min(max(room, 1) if count is None else count, self.num_envs)
             if count > room:
                 raise ValueError(
-                    f"{count} workers of {options['num_cpus']:g} CPUs each do not fit the Ray "
-                    f"cluster, which has {_Cluster.cpus():g} CPUs"
+                    f"{count} workers do not fit the Ray cluster: each needs {listed(needs)}, and "
+                    f"it has {listed(cluster.total(needs))}, which is room for {room}"
                 )
 
             def make_worker(index: int, rows: slice, block: bytes) -> _RayWorker:
-                return _RayWorker(index, rows, block, self, options)
+                return _RayWorker(index, rows, block, self, cluster, options)
 
             self._hire(env, count, make_worker, on_worker_failure, max_recoveries, journal, timeout)
         except BaseException:
@@ -108,7 +112,8 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
             raise
 
     def _post(self, data: bytes) -> Callable[[slice], Any]:
-        stored = import_extra("ray", "ray").put(data)  # once, for all
+        assert self._cluster is not None
+        stored = self._cluster.ray.put(data)  # once, for all
         workers = {worker.rows.start: worker for worker in self._crew.workers}
         return lambda rows: workers[rows.start].post(stored)
 
@@ -122,45 +127,9 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
         self._leave()
 
     def _leave(self) -> None:
-        if self._in_cluster:
-            self._in_cluster = False
-            _Cluster.leave()
-
-
-class _Cluster:
-    """The Ray cluster, of which this process is a part as long as executors need it."""
-
-    _executors = 0
-    _ours = False
-
-    @classmethod
-    def enter(cls) -> None:
-        ray = import_extra("ray", "ray")
-        if not ray.is_initialized():
-            try:
-                ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
-            except Exception as exc:
-                raise ConnectionError(
-                    f"expected a Ray cluster (RAY_ADDRESS names one), got: {exc}"
-                ) from exc
-            cls._ours, cls._executors = True, 0
-        cls._executors += 1
-
-    @classmethod
-    def leave(cls) -> None:
-        cls._executors -= 1
-        if cls._ours and not cls._executors:
-            cls._ours = False
-            import_extra("ray", "ray").shutdown()
-
-    @staticmethod
-    def cpus() -> float:
-        return float(import_extra("ray", "ray").cluster_resources().get("CPU", 0.0))
-
-    @classmethod
-    def room(cls, each: float) -> int:
-        """How many actors of ``each`` CPUs the cluster holds."""
-        return int(cls.cpus() // each) if each else 1 << 30
+        if self._cluster is not None and os.getpid() == self._pid:
+            self._cluster.leave()
+            self._cluster = None
 
 
 class _Actor:
@@ -188,7 +157,7 @@ class _Actor:
 
     def serve(self, address: tuple[str, int], token: bytes) -> None:
         """Serves the executor that listens at an address and knows the token."""
-        with socket.create_connection(address, START_TIMEOUT) as end:
+        with socket.create_connection(address, CONNECT_TIMEOUT) as end:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             end.sendall(token)
             serve(Channel(end), shared=False, fetch=self.fetch)
@@ -205,22 +174,24 @@ class _RayWorker(Worker):
         rows: slice,
         block: bytes,
         executor: MetaRayEnvExecutor,
+        cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
-        super().__init__(index, rows, import_extra("ray", "ray").put(block))
-        self._executor, self._options = executor, options
-        self._deadline, self._posted = 0.0, 0
+        super().__init__(index, rows, cluster.ray.put(block))
+        self._executor, self._cluster, self._options = executor, cluster, options
+        self._listener: socket.socket | None = None
+        self._deadline, self._posted, self._host = 0.0, 0, ""
 
     def start(self) -> None:
-        ray = import_extra("ray", "ray")
-        self.started, self.hung, self.channel = False, None, None
+        ray = self._cluster.ray
+        self.started, self.hung, self.channel, self._host = False, None, None, ""
         self._token = secrets.token_bytes(_TOKEN)
-        host = ray.util.get_node_ip_address()
-        self._listener = socket.create_server((host, 0))
-        options = {**self._options, "max_concurrency": 2}
-        actor = ray.remote(_Actor).options(**options).remote()
+        self._listener = socket.create_server((ray.util.get_node_ip_address(), 0))
+        # Ray would start it again by itself, with nobody to serve.
+        options = {**self._options, "max_concurrency": 2, "max_restarts": 0}
+        actor = _actor_class().options(**options).remote()
         self.process = _ActorProcess(
-            ray, actor, actor.serve.remote(self._listener.getsockname(), self._token)
+            self._cluster, actor, actor.serve.remote(self._listener.getsockname(), self._token)
         )
         self.owes = 1
         self._deadline = time.monotonic() + START_TIMEOUT
@@ -232,23 +203,33 @@ class _RayWorker(Worker):
         return self._posted
 
     def connect(self) -> bool:
+        assert self._listener is not None
         with self._listener as listener:
             while time.monotonic() < self._deadline and self.process.is_alive():
                 listener.settimeout(0.2)
                 try:
-                    end, _ = listener.accept()
-                    end.settimeout(1.0)
-                    token = b""
-                    while len(token) < _TOKEN and (part := end.recv(_TOKEN - len(token))):
-                        token += part
-                except OSError:  # a silence of a second among them
+                    end, (self._host, *_) = listener.accept()
+                except OSError:
                     continue
-                if hmac.compare_digest(token, self._token):
+                if self._knows_token(end):
                     end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
                     self.channel = Channel(end)
                     return True
                 end.close()
         return False
+
+    def _knows_token(self, end: socket.socket) -> bool:
+        token = b""
+        end.settimeout(1.0)
+        with contextlib.suppress(OSError):  # a silence of a second among them
+            while len(token) < _TOKEN and (part := end.recv(_TOKEN - len(token))):
+                token += part
+        return hmac.compare_digest(token, self._token)
+
+    def kill(self) -> None:
+        if self._listener is not None:
+            self._listener.close()
+        super().kill()
 
     def take_rows(self, rows: bytes) -> None:
         executor = self._executor
@@ -256,43 +237,61 @@ class _RayWorker(Worker):
         part.unpack(rows, *sizes_of(executor._columns))
 
     def advice(self) -> str:
-        if self.started:
+        if self.channel is not None or not self.process.is_alive():
             return ""
-        free = import_extra("ray", "ray").available_resources().get("CPU", 0.0)
+        needs = needs_of(self._options)
+        total, free = self._cluster.total(needs), self._cluster.free(needs)
         return (
-            f"it did not start: the Ray cluster has {_Cluster.cpus():g} CPUs, {free:g} of them free"
+            f"no node had room: a worker needs {listed(needs)}, and of the Ray cluster's "
+            f"{listed(total)}, {listed(free)} are free"
         )
 
     def _how_it_ended(self) -> str:
         if self.hung is not None:
             return f"hung: it did not answer within {self.hung:g} s"
-        return f"ended: {self.process.reason()}"
+        if self.channel is None and self.process.is_alive():
+            return f"did not start within {START_TIMEOUT:g} s"
+        return f"on {self._host} ended: {self.process.reason()}"
+
+
+@functools.cache
+def _actor_class() -> Any:
+    return import_extra("ray", "ray").remote(_Actor)
 
 
 class _ActorProcess:
     """An actor, with what `multiprocessing.Process` has."""
 
-    def __init__(self, ray: Any, actor: Any, served: Any) -> None:
-        self._ray, self.actor, self._served = ray, actor, served
-        self.pid = 0
+    pid = 0
+
+    def __init__(self, cluster: Cluster, actor: Any, served: Any) -> None:
+        self._cluster, self.actor, self._served = cluster, actor, served
 
     def is_alive(self) -> bool:
-        return not self._ray.wait([self._served], timeout=0)[0]
+        return self._cluster.is_there() and not self._cluster.ray.wait([self._served], timeout=0)[0]
 
     def kill(self) -> None:
-        with contextlib.suppress(Exception):  # of a cluster that is gone
-            self._ray.kill(self.actor)
+        if self._cluster.is_there():
+            with contextlib.suppress(Exception):  # of a cluster that is ending
+                self._cluster.ray.kill(self.actor)
 
     def join(self, timeout: float | None = None) -> None:
-        with contextlib.suppress(Exception):
-            self._ray.wait([self._served], timeout=timeout)
+        if self._cluster.is_there():
+            pause = CLOSE_TIMEOUT if timeout is None else timeout
+            with contextlib.suppress(Exception):
+                self._cluster.ray.wait([self._served], timeout=pause)
 
     def reason(self) -> str:
         """Why it ended, as Ray tells it."""
+        self.join(ALIVE_CHECK)  # its connection may be first to tell
+        if not self._cluster.is_there():
+            return "Ray was shut down"
         if self.is_alive():
-            return "it closed its connection, or never made one"
+            return "it closed its connection"
         try:
-            self._ray.get(self._served)
+            self._cluster.ray.get(self._served)
         except Exception as exc:  # of any class, as the actor or its node failed
-            return " ".join(str(exc).split())[:300]
+            said = " ".join(str(exc).split())
+            said = said.partition("The actor is dead because ")[2] or said
+            return said.partition(" Some common causes")[0][:300].rstrip(".")
         return "it closed its connection"

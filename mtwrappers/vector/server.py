@@ -10,6 +10,7 @@ from __future__ import annotations
 import mmap
 import os
 import pickle
+import socket
 import sys
 import time
 import traceback
@@ -110,7 +111,11 @@ class BlockServer:
     ) -> None:
         self._arguments = block  # pickled: constructors may keep what they have made
         self._say, self._fetch = say, fetch
-        *_, self._mode, self._limit, self._journal = pickle.loads(block)
+        try:
+            *_, self._mode, self._limit, self._journal = pickle.loads(block)
+        except Exception as exc:
+            first = f"a worker on {socket.gethostname()} cannot import what makes its environments"
+            raise with_context(exc, first) from exc
         self.block = self._build()
         self.closed = False
         self._next: EnvBlock | None = None

@@ -232,13 +232,15 @@ class WorkersVectorEnv(MetaVectorEnv):
             raise TypeError(
                 f"a function must pickle to be called in workers, {function!r} does not ({exc})"
             ) from exc
-        journal, post = self._crew.exchange.journal, self._post(data)
-
-        def message(rows: slice) -> bytes:
-            pasts = None if journal is None else journal.pasts(rows)
-            return command("run", post(rows), self._was_reset, self._over[rows], pasts)
+        journal = self._crew.exchange.journal
 
         with self._open_after():
+            post = self._post(data)
+
+            def message(rows: slice) -> bytes:
+                pasts = None if journal is None else journal.pasts(rows)
+                return command("run", post(rows), self._was_reset, self._over[rows], pasts)
+
             answers = self._crew.ask(Request("run", message, ()))
         results, was_reset, over = [], [], []
         for worker, (objects, result, *state) in zip(self._crew.workers, answers, strict=True):
