@@ -408,11 +408,13 @@ def require_no_process(group):
     assert processes(group) == []
 
 
-@pytest.mark.parametrize("times", [1, 3])
-def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(times, long_rollout, tmp_path):
+@pytest.mark.parametrize(("times", "pause"), [(1, 0), (3, 0.3), (20, 0.001)])
+def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(
+    times, pause, long_rollout, tmp_path
+):
     for _ in range(times):
         os.killpg(long_rollout.pid, signal.SIGINT)
-        time.sleep(0.3)
+        time.sleep(pause)
     said, errors = (text.decode(errors="replace") for text in long_rollout.communicate(timeout=60))
     assert long_rollout.returncode == 130
     assert errors == ""

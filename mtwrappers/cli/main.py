@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
@@ -143,7 +144,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         type=Path,
         metavar="DIR",
         help="continue the interrupted or killed rollout in DIR with its settings; only --workers "
-        "may differ. The results are those of a rollout that was never stopped",
+        "and --execution may differ. The results are those of a rollout that was never stopped",
     )
     verify = command(
         "verify-fast", "compare the fast classes with Meta-World's own on this machine, bit for bit"
@@ -164,6 +165,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     except (UsageError, DependencyNotInstalled) as exc:
         parser.refuse(str(exc))
     except KeyboardInterrupt:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         print("Interrupted; nothing was written. Run the command again.", file=sys.stderr)
         return 130
 

@@ -98,7 +98,8 @@ class Finished(Observer):
 class Interruption(Observer):
     """Turns Ctrl-C into a ``KeyboardInterrupt`` between two steps; a second one comes at once.
 
-    A context manager. So the first Ctrl-C never breaks a message to a worker in two.
+    A context manager. So the first Ctrl-C never breaks a message to a worker in two. Once it has
+    come and the block has ended, further ones are ignored: what is finished is being written.
     """
 
     def __init__(self) -> None:
@@ -109,10 +110,11 @@ class Interruption(Observer):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        signal.signal(signal.SIGINT, self._previous)
+        signal.signal(signal.SIGINT, signal.SIG_IGN if self._asked else self._previous)
 
     def _ask(self, *signal_and_frame: Any) -> None:
         if self._asked:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
             raise KeyboardInterrupt
         self._asked = True
 

@@ -85,9 +85,10 @@ def run(args: argparse.Namespace) -> int:
                 )
         except KeyboardInterrupt:
             interrupted = True
+        finally:
+            # What is finished is written, however often Ctrl-C comes.
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
     seconds = kept.seconds + time.perf_counter() - start
-    # What is finished is written, however often Ctrl-C comes.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
     if interrupted and not finished.own:
         if not kept.episodes:
             kept.remove()

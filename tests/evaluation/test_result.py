@@ -74,6 +74,7 @@ def test_the_table():
         "a     1  1.00 0.21-1.00   0.00 0.00-0.79     2.0   10.0",
     ]
     several = str(result(confidence=0.9)).splitlines()
+    assert several[0].split()[3:6:2] == ["90%", "90%"]
     assert [line.split()[:2] for line in several[1:3]] == [["reach-v3", "4"], ["push-v3", "4"]]
     assert several[3] == "-" * len(several[0])
     assert several[4].startswith("mean                8  0.38 0.18-")
