@@ -20,8 +20,8 @@ import mtwrappers  # noqa: F401 (registers the ids)
 from mtwrappers.metaworld.experts import expert
 
 # Frames are drawn larger than a tile, which smooths their edges, and cut to where the hand moves.
-TILE, DRAWN, LABEL = 160, 400, 18
-CUT = (80, 40, 400, 360)
+TILE, DRAWN, LABEL, FONT = 200, 500, 28, 18
+CUT = (100, 50, 500, 450)
 EVERY, LAST_STEP, PAUSE = 4, 240, 14  # steps per frame, steps at most, frames at the end
 MILLISECONDS = 60
 # Colours of the table and the robot, and those of small things such as a goal.
@@ -63,10 +63,10 @@ def tile(frame: Image.Image, name: str, solved: bool) -> Image.Image:
     image = Image.new("RGB", (TILE, TILE + LABEL), PAPER)
     image.paste(frame)
     draw = ImageDraw.Draw(image)
-    text, font = name.removesuffix("-v3"), ImageFont.load_default(12)
+    text, font = name.removesuffix("-v3"), ImageFont.load_default(FONT)
     draw.text((TILE / 2, TILE + LABEL / 2), text, INK, font, anchor="mm")
     if solved:
-        draw.rectangle((0, 0, TILE - 1, TILE - 1), outline=DONE, width=4)
+        draw.rectangle((0, 0, TILE - 1, TILE - 1), outline=DONE, width=5)
     return image
 
 
