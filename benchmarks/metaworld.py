@@ -116,14 +116,14 @@ def vector_player(envs: Any) -> Callable[[], int]:
     return play
 
 
-def envpool_players() -> dict[str, Callable[[], int]]:
+def envpool_envs() -> list[Any]:
     """EnvPool has no mixed classes: each MT10 class alone, 10 environments on 2 threads."""
     try:
         import envpool
     except ImportError:
-        return {}
+        return []
     known = {n.split("/")[1].lower(): n for n in envpool.list_all_envs() if "MetaWorld/" in n}
-    envs = [
+    return [
         envpool.make(
             known[_envpool_name(name, known)],
             env_type="gymnasium",
@@ -133,6 +133,13 @@ def envpool_players() -> dict[str, Callable[[], int]]:
         )
         for name in MT10
     ]
+
+
+def envpool_players() -> dict[str, Callable[[], int]]:
+    """Plays all of them with random actions."""
+    envs = envpool_envs()
+    if not envs:
+        return {}
     rng = np.random.default_rng(0)
     actions = rng.uniform(-1, 1, (50, 10, 4)).astype(np.float32)
     for env in envs:

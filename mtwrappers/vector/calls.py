@@ -96,12 +96,7 @@ class CallingVectorEnv(StatefulVectorEnv):
                 another one calls the function again.
             Exception: Whatever the function raises; a `reset` of all environments is then due.
         """
-        check_callable(function, "function")
-        try:
-            return self._map_blocks(function)
-        except BaseException:
-            self._was_reset = False
-            raise
+        return self._map_blocks(check_callable(function, "function"))
 
     def get_attr(self, name: str) -> tuple[Any, ...]:
         """An attribute of each environment; a method is called, as in Gymnasium."""

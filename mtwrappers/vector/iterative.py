@@ -97,6 +97,7 @@ class MetaIterativeEnvExecutor(BlockVectorEnv):
             self._block, self._buffers, self.autoreset_mode, self._max_path_length, self._told
         )
         envs.begin(self._was_reset, self._over)
+        self._was_reset = False  # should it raise
         result = function(envs, self._block.rows)
         self._was_reset, self._over = envs.end()
         return [result]

@@ -233,22 +233,23 @@ class WorkersVectorEnv(MetaVectorEnv):
                 f"a function must pickle to be called in workers, {function!r} does not ({exc})"
             ) from exc
         journal = self._crew.exchange.journal
+        was_reset, self._was_reset = self._was_reset, False  # should it raise
 
         with self._open_after():
             post = self._post(data)
 
             def message(rows: slice) -> bytes:
                 pasts = None if journal is None else journal.pasts(rows)
-                return command("run", post(rows), self._was_reset, self._over[rows], pasts)
+                return command("run", post(rows), was_reset, self._over[rows], pasts)
 
             answers = self._crew.ask(Request("run", message, ()))
-        results, was_reset, over = [], [], []
+        results, resets, over = [], [], []
         for worker, (objects, result, *state) in zip(self._crew.workers, answers, strict=True):
             self._take_objects(worker, objects)
             results.append(result)
-            was_reset.append(state[0])
+            resets.append(state[0])
             over.append(state[1])
-        self._was_reset, self._over = all(was_reset), np.concatenate(over)
+        self._was_reset, self._over = all(resets), np.concatenate(over)
         self._some_rest = bool(self._buffers.resting.any())
         return results
 
