@@ -9,9 +9,9 @@ from collections.abc import Callable, Iterable, Sequence
 from typing import Any, NamedTuple
 
 from mtwrappers.errors import WorkerTraceback
+from mtwrappers.vector.answers import Answer, read_answer
 from mtwrappers.vector.journal import Journal
 from mtwrappers.vector.process import ALIVE_CHECK, Request, Worker
-from mtwrappers.vector.server import Answer, read_answer
 
 
 class Answers(NamedTuple):

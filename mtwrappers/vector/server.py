@@ -1,9 +1,4 @@
-"""What a worker does when it is told something, wherever it and its parent are.
-
-A message is bytes. A step is the dtype of its actions, such as ``b"<f4"``, which lie in shared
-memory; without shared memory the dtype is followed by a zero, by which environments rest, and by
-the actions. Everything else is a pickled ``(command, arguments)``. `read_answer` reads answers.
-"""
+"""What a worker does when it is told something, wherever it and its parent are."""
 
 from __future__ import annotations
 
@@ -13,83 +8,31 @@ import pickle
 import socket
 import sys
 import time
-import traceback
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.errors import with_context
+from mtwrappers.vector.answers import (
+    ALIVE,
+    DONE,
+    FILED,
+    PICKLED,
+    ROWS,
+    Answer,
+    failure,
+    pickled,
+)
 from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import Columns, Layout, sizes_of
 from mtwrappers.vector.journal import Journal, Past
 from mtwrappers.vector.part import PartVectorEnv
 
-STARTED = DONE = b""
-ALIVE = b"\x01"  # a long call goes on
-_ROWS = b"\x02"  # what the worker has written follows, and is the whole answer
-_FILED = b"\x03"  # the answer's arrays are in the file of results
-_PICKLED = b"\x80"  # how a pickle begins
 _BEAT = 1.0  # seconds between two signs of life
-
-
-class Answer(NamedTuple):
-    """What a worker answers.
-
-    Attributes:
-        result: What the command returned.
-        failure: The exception that it raised, and its traceback.
-        states: For the journal, if there is one: the states that environments which were reset
-            had before, by environment; after a function of them, their pasts; after a failed step,
-            reset or function, the state of each environment; after a failed call, how many
-            environments were called.
-        rows: Without shared memory: what the worker has written.
-    """
-
-    result: Any = None
-    failure: tuple[Exception, str] | None = None
-    states: Any = None
-    rows: bytes | None = None
-
-
-def read_answer(message: bytes, results: int) -> Answer | None:
-    """The answer in a message; ``None`` for a sign of life.
-
-    Args:
-        message: What came.
-        results: The descriptor of the worker's file of results, which is empty afterwards.
-    """
-    kind = message[:1]
-    if kind == ALIVE:
-        return None
-    if kind == _ROWS:
-        return Answer(rows=message[1:])
-    if kind == _FILED:
-        pickled, sizes = pickle.loads(message[1:])
-        arrays = [bytearray(size) for size in sizes]
-        with open(results, "r+b", closefd=False) as file:
-            file.seek(0)
-            for array in arrays:
-                file.readinto(array)
-            file.truncate(0)
-        answer: Answer = pickle.loads(pickled, buffers=arrays)
-        return answer
-    return pickle.loads(message) if message else Answer()
-
-
-def failure(exc: Exception, states: Any = None) -> bytes:
-    """The exception and its traceback, as an answer that the parent can surely read."""
-    text = "".join(traceback.format_exception(exc))
-    try:
-        data = cloudpickle.dumps(Answer(None, (exc, text), states))
-        pickle.loads(data)
-    except Exception:  # an exception of any class may refuse to be pickled in any way
-        plain = RuntimeError(f"{type(exc).__name__}: {exc}")
-        data = cloudpickle.dumps(Answer(None, (plain, text), states))
-    return bytes(data)
 
 
 class BlockServer:
@@ -130,7 +73,7 @@ class BlockServer:
         """The first answer: the spaces of each environment, and what the first says of itself."""
         first = self.block.envs[0]
         spaces = [(env.observation_space, env.action_space) for env in self.block.envs]
-        return _pickled(Answer((spaces, first.metadata, first.render_mode)))
+        return pickled(Answer((spaces, first.metadata, first.render_mode)))
 
     def share(self, layout: bytes, memory: int = -1, results: int = -1) -> None:
         """Takes the memory of all environments.
@@ -156,7 +99,7 @@ class BlockServer:
         """Does what a message says, and returns the answer."""
         command = "step"
         try:
-            if message[:1] != _PICKLED:
+            if message[:1] != PICKLED:
                 return self._step(self._sent_actions(message))
             command, arguments = pickle.loads(message)
             answer: bytes = getattr(self, "_" + command)(*arguments)
@@ -167,7 +110,7 @@ class BlockServer:
     def _answer_each(self, result: Any, each: Sequence[tuple[int, Any]], what: str) -> bytes:
         """An answer; should it not pickle, says of which environment's part this is true."""
         try:
-            return _pickled(Answer(result, None, self.block.states, self._rows()))
+            return pickled(Answer(result, None, self.block.states, self._rows()))
         except Exception:
             for i, part in each:
                 try:
@@ -225,7 +168,7 @@ class BlockServer:
             infos = block.checked_infos()
         if infos is None and objects is None and not block.finals and not block.states:
             rows = self._rows()
-            return DONE if rows is None else _ROWS + rows
+            return DONE if rows is None else ROWS + rows
         each = [*self._numbered(infos or ()), *((i, info) for i, _, info in block.finals)]
         return self._answer_each((objects, infos, block.finals), each, "the info")
 
@@ -237,14 +180,14 @@ class BlockServer:
     def _replay(self, pasts: Sequence[Past]) -> bytes:
         """Takes the place of another worker's environments."""
         self.block.replay(pasts)
-        return _pickled(Answer(rows=self._rows()))
+        return pickled(Answer(rows=self._rows()))
 
     def _restore(self, pasts: Sequence[Past]) -> bytes:
         """Builds environments with these pasts, to be put in the place of the present ones."""
         self._next = self._build()
         self._next.write_to(self._layout, self._buffers)
         self._next.replay(pasts)
-        return _pickled(Answer(rows=self._rows()))
+        return pickled(Answer(rows=self._rows()))
 
     def _keep(self, good: bool) -> bytes:
         """Puts them there, or not."""
@@ -260,7 +203,7 @@ class BlockServer:
         return self._answer_each(results, self._numbered(results), f"{name!r}")
 
     def _render(self) -> bytes:
-        return _pickled(Answer(self.block.render()))
+        return pickled(Answer(self.block.render()))
 
     def _run(
         self,
@@ -285,13 +228,13 @@ class BlockServer:
         answer = Answer((objects, result, *envs.end()), None, states, self._rows())
         arrays: list[pickle.PickleBuffer] = []
         if self._results < 0:
-            return _pickled(answer)
-        pickled = cloudpickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
+            return pickled(answer)
+        head = cloudpickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
         raw = [array.raw() for array in arrays]
         with open(self._results, "wb", closefd=False) as file:
             file.seek(0)
             file.writelines(raw)
-        return _FILED + pickle.dumps((pickled, [part.nbytes for part in raw]))
+        return FILED + pickle.dumps((head, [part.nbytes for part in raw]))
 
     def _close(self) -> bytes:
         self.block.close()
@@ -310,7 +253,3 @@ class _Beat:
         if time.monotonic() >= self._next:
             self._next = time.monotonic() + _BEAT
             self._say(ALIVE)
-
-
-def _pickled(answer: Answer) -> bytes:
-    return bytes(cloudpickle.dumps(answer))

@@ -18,8 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from mtwrappers.vector.answers import DONE, STARTED, failure
 from mtwrappers.vector.channel import Channel
-from mtwrappers.vector.server import DONE, STARTED, BlockServer, failure
+from mtwrappers.vector.server import BlockServer
 
 # Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
 # wake than the time between two steps. Where somebody else wants the core, which shows in a yield
