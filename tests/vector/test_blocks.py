@@ -1,5 +1,6 @@
 """Environments that rest, and functions that are called where environments are."""
 
+import threading
 from contextlib import closing
 from functools import partial
 
@@ -162,8 +163,8 @@ def test_what_a_function_raises_is_raised_and_a_reset_is_due():
 def test_only_functions_that_pickle_go_to_workers():
     with closing(counting(MetaParallelEnvExecutor, workers=2)) as envs:
         envs.reset()
-        held = open(__file__)  # noqa: SIM115
-        with held, pytest.raises(TypeError, match=r"a function must pickle .*does not \("):
+        held = threading.Lock()
+        with pytest.raises(TypeError, match=r"a function must pickle .*does not \("):
             envs.map_blocks(lambda envs, rows: held)
         with pytest.raises(TypeError, match="function must be callable, got 3"):
             envs.map_blocks(3)
