@@ -4,10 +4,13 @@ import ast
 import re
 import sys
 
+import gymnasium
 import metaworld
 import pytest
 
+import mtwrappers
 from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld.inputs import UPSTREAM
 from tests.fakes import ROOT, run_with_python
 
 DOCS = ROOT / "docs"
@@ -85,9 +88,26 @@ def test_the_gallery_is_what_its_command_writes(tmp_path):
     run_with_python("-c", code, cwd=tmp_path)
 
 
-def test_every_public_name_is_in_the_reference():
-    import mtwrappers
+@pytest.mark.parametrize("make", ["make", "make_vec"])
+def test_every_argument_of_make_and_make_vec_is_listed(make):
+    page = PAGES["guides/arguments.md"]
+    rows = re.findall(r"^\| (`[^|]+) \|.*\| ([^|]+) \|$", page, re.MULTILINE)
+    listed = {
+        name
+        for names, where in rows
+        for name in re.findall(r"`(\w+)`", names)
+        if where.startswith("both") or where == f"`{make}`"
+    }
+    assert not listed & set(UPSTREAM)
+    with pytest.raises(TypeError, match="takes no 'nonsense'") as caught:
+        getattr(gymnasium, make)("mtwrappers/MT10-v0", nonsense=1)
+    taken = ast.literal_eval(re.search(r"\[.*?\]", str(caught.value))[0])
+    # An id says the first two; the page lists Meta-World's own names at its end.
+    assert listed == set(taken) - {"benchmark", "kind"} - set(UPSTREAM)
+    assert set(UPSTREAM) <= set(re.findall(r"`(\w+)`", page.rpartition("##")[2]))
 
+
+def test_every_public_name_is_in_the_reference():
     listed = re.findall(r"^::: (\S+)$", "\n".join(PAGES.values()), re.MULTILINE)
     for name in set(mtwrappers.__all__) - {"testing"}:
         home = getattr(mtwrappers, name).__module__
