@@ -165,6 +165,7 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     assert re.search(rf"push-v3 +2 +{rate} +{rate} +{mean:.0f} {interval} +500\.0\n", said)
     assert low == min(row["returns"])
     assert high == max(row["returns"])
+    assert said.startswith(f"Playing MT1 on 1 worker: 2 episodes per class into {out}\n")
     assert "1,000 steps in" in said
     assert "privileged" not in said
 

@@ -59,9 +59,9 @@ def run(args: argparse.Namespace) -> int:
     interrupted, videos = False, None
     start = time.perf_counter()
     workers = f"{kwargs['workers']} worker{'s' * (kwargs['workers'] > 1)}"
-    console.print(
-        f"Playing {args.benchmark} on {workers}: {args.episodes} episodes per class into {args.out}"
-    )
+    plan = f"{args.episodes} episodes per class into {args.out}"
+    plain = {"soft_wrap": True, "markup": False, "highlight": False}
+    console.print(f"Playing {args.benchmark} on {workers}: {plan}", **plain)
     with progress(console) as shown:
         finished = Finished(shown, kept.episodes)
         try:
