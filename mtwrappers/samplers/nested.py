@@ -41,7 +41,9 @@ def stack(
                     f"{name} of {each} {i} must have shape {expected} as of {each} 0, got "
                     f"{np.shape(tree)}"
                 )
-        return np.stack(trees, axis)
+        joined = np.concatenate(trees) if expected else np.array(trees)
+        joined = joined.reshape(len(trees), *expected)  # sooner than `np.stack` of many
+        return np.ascontiguousarray(np.moveaxis(joined, 0, axis))
     if isinstance(first, tuple):
         columns = enumerate(zip(*trees, strict=True))
         return tuple(stack(own, f"{name}[{i}]", each, axis, nodes) for i, own in columns)

@@ -71,7 +71,7 @@ class Recorder:
             shapes = {getattr(column, "shape", None) for column in columns}
             if len(shapes) == 1 and None not in shapes:
                 known: NDArray[np.bool_] = np.all(np.stack(told) | ~counted, axis=0)
-                infos[key] = np.stack(columns, axis=1), known
+                infos[key] = stack(columns, key, "step", 1), known
         return infos
 
 

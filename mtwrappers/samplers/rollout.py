@@ -62,8 +62,11 @@ class Step(NamedTuple):
             Values ``(N, ...)``, or a dict of them; and which environments reported one, ``(N,)``
             bool. Values of the others mean nothing.
         """
+        now, told = self.infos.get(key), self.infos.get(f"_{key}")
+        if told is not None and "final_info" not in self.infos:
+            return now, told
         nobody = np.zeros_like(self.over)
-        now, told = self.infos.get(key), self.infos.get(f"_{key}", nobody)
+        told = nobody if told is None else told
         if "final_info" not in self.infos:
             return now, told
         final, ended = self.infos["final_info"], self.infos["_final_info"]
