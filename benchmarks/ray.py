@@ -3,7 +3,7 @@
     python -m benchmarks.ray [--quick]
 
 MT10 on 2 actors and on 2 worker processes of one machine, whole episodes of 500 steps with two
-layers of 64 in NumPy: `MetaSampler` step-wise and path-wise. Needs the extras ``bench`` and ``ray``.
+layers of 64 in NumPy: `MetaSampler` step-wise and path-wise. Needs the extras `bench` and `ray`.
 Prints a table, writes ``results/ray.json``.
 """
 
