@@ -36,12 +36,13 @@ def kills(envs: Any, seconds: float, seed: int = 0) -> Iterator[None]:
                 os.kill(pid, signal.SIGKILL)
 
     def strike() -> None:
-        pause = seconds
+        pause, most = seconds, 20 * seconds
         while not over.wait(rng.uniform(0, pause)):
             start, before = time.monotonic(), envs.recoveries
             early = rng.uniform(0, pause) if rng.random() < 0.5 else math.inf
             kill()
-            while not over.wait(0.002):
+            passed = 0.0
+            while passed < most and not over.wait(0.002):
                 passed = time.monotonic() - start
                 if envs.recoveries > before and all(w.ready for w in envs._crew.workers):
                     break
@@ -49,7 +50,7 @@ def kills(envs: Any, seconds: float, seed: int = 0) -> Iterator[None]:
                     early = math.inf
                     kill()
             # A busy machine takes longer for the call that was broken off, too.
-            pause = max(seconds, 2 * (time.monotonic() - start))
+            pause = max(seconds, min(2 * passed, most))
 
     thread = threading.Thread(target=strike)
     thread.start()
