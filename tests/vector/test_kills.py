@@ -97,24 +97,22 @@ class ChanceEnv(CountingSetTaskEnv):
 
 
 class Coins:
-    """A random policy with a stream of its own."""
+    """A random policy."""
 
-    def __init__(self):
-        self.rng = np.random.default_rng(0)
-
-    def get_actions(self, observations):
-        return self.rng.integers(2, size=observations.shape[:2]), {}
+    def get_actions(self, observations, rng):
+        return np.array([[own.integers(2) for own in task] for task in rng]), {}
 
 
-def test_a_meta_sampler_collects_the_same_paths_through_kills():
+@pytest.mark.parametrize("where", ["parent", "workers"])
+def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
     def sample(sampler, _):
         return sampler.update_tasks(), sampler.obtain_samples()
 
-    make = partial(MetaSampler, ChanceEnv, rollouts_per_meta_task=3, meta_batch_size=4)
+    make = partial(MetaSampler, ChanceEnv, Coins(), rollouts_per_meta_task=3, meta_batch_size=4)
     make = partial(make, max_path_length=20, envs_per_task=2, seed=1)
-    with closing(make(policy=Coins(), parallel=True, **RECOVER)) as sampler:
+    with closing(make(parallel=True, policy_in=where, **RECOVER)) as sampler:
         results = play_until_killed(sampler.envs, 10, partial(sample, sampler))
-    with closing(make(policy=Coins())) as sampler:
+    with closing(make()) as sampler:
         for t, result in enumerate(results):
             assert equal(result, sample(sampler, t)), t
 
