@@ -96,10 +96,11 @@ class MetaIterativeEnvExecutor(BlockVectorEnv):
         envs = PartVectorEnv(
             self._block, self._buffers, self.autoreset_mode, self._max_path_length, self._told
         )
-        envs.begin(self._was_reset, self._over)
+        envs.begin(self._was_reset, self._over, self._buffers.resting)
         self._was_reset = False  # should it raise
         result = function(envs, self._block.rows)
         self._was_reset, self._over = envs.end()
+        self._some_rest = bool(self._buffers.resting.any())
         return [result]
 
     def close_extras(self, **kwargs: Any) -> None:

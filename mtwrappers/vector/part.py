@@ -129,10 +129,12 @@ class PartVectorEnv(BlockVectorEnv):
         self,
         was_reset: bool,
         over: NDArray[np.bool_],
+        resting: NDArray[np.bool_],
         on_step: Callable[[], object] = lambda: None,
     ) -> None:
         """Takes what the executor knows of them, and what to call in each step."""
         self._was_reset, self._over, self._on_step = was_reset, over, on_step
+        self.rest(resting)
 
     def end(self) -> tuple[bool, NDArray[np.bool_]]:
         """Whether they were reset, and whose episodes are over, ``(n,)`` bool."""

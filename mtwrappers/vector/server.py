@@ -208,8 +208,7 @@ class BlockServer:
     def _run(
         self,
         function: Any,
-        was_reset: bool,
-        over: NDArray[np.bool_],
+        state: tuple[bool, NDArray[np.bool_], NDArray[np.bool_]],
         pasts: Sequence[Past] | None,
     ) -> bytes:
         """Calls a function of the environments."""
@@ -218,7 +217,7 @@ class BlockServer:
             told = Journal(self._layout.n, self._buffers)
             told.take(pasts, self.block.rows.start)
         envs = PartVectorEnv(self.block, self._buffers, self._mode, self._limit, told)
-        envs.begin(was_reset, over, _Beat(self._say))
+        envs.begin(*state, _Beat(self._say))
         call = pickle.loads(self._fetch(function))
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(1)  # workers share the cores

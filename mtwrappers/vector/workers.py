@@ -234,22 +234,25 @@ class WorkersVectorEnv(MetaVectorEnv):
             ) from exc
         journal = self._crew.exchange.journal
         was_reset, self._was_reset = self._was_reset, False  # should it raise
+        # A worker that is lost on the way may have let others rest.
+        over, resting = self._over, self._buffers.resting.copy()
 
         with self._open_after():
             post = self._post(data)
 
             def message(rows: slice) -> bytes:
                 pasts = None if journal is None else journal.pasts(rows)
-                return command("run", post(rows), was_reset, self._over[rows], pasts)
+                state = was_reset, over[rows], resting[rows]
+                return command("run", post(rows), state, pasts)
 
             answers = self._crew.ask(Request("run", message, ()))
-        results, resets, over = [], [], []
+        results, resets, ends = [], [], []
         for worker, (objects, result, *state) in zip(self._crew.workers, answers, strict=True):
             self._take_objects(worker, objects)
             results.append(result)
             resets.append(state[0])
-            over.append(state[1])
-        self._was_reset, self._over = all(resets), np.concatenate(over)
+            ends.append(state[1])
+        self._was_reset, self._over = all(resets), np.concatenate(ends)
         self._some_rest = bool(self._buffers.resting.any())
         return results
 

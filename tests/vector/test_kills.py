@@ -118,15 +118,16 @@ def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
 
 
 @all_modes
-def test_an_evaluation_finds_the_same_through_kills(mode):
+@pytest.mark.parametrize("where", ["parent", "workers"])
+def test_an_evaluation_finds_the_same_through_kills(where, mode):
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode=mode)
 
-    def assess(envs, t):
+    def assess(envs, t, **kwargs):
         policy = partial(np.multiply, -0.1)
-        return evaluate(policy, envs, episodes_per_task=2, seed=t, resamples=10).to_dict()
+        return evaluate(policy, envs, 2, seed=t, resamples=10, **kwargs).to_dict()
 
     with closing(make(**RECOVER)) as envs:
-        results = play_until_killed(envs, 10, partial(assess, envs))
+        results = play_until_killed(envs, 10, partial(assess, envs, policy_in=where))
     with closing(make()) as oracle:
         for t, result in enumerate(results):
             assert result == assess(oracle, t), t
