@@ -1,0 +1,56 @@
+"""Ray clusters on this machine."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.vector.processes import all_gone, children
+
+
+@contextlib.contextmanager
+def local_cluster(num_cpus: int, **kwargs: Any) -> Iterator[None]:
+    """Ray with this many CPUs, none of whose processes stays behind."""
+    import ray
+
+    before = children()
+    with tempfile.TemporaryDirectory(prefix="ray") as folder, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+        ray.init(
+            "local",
+            num_cpus=num_cpus,
+            include_dashboard=False,
+            logging_level="error",
+            log_to_driver=False,
+            object_store_memory=100 << 20,
+            _temp_dir=f"{folder}/ray",  # short, because it holds sockets
+            **kwargs,
+        )
+        started = children() - before
+        try:
+            yield
+        finally:
+            ray.shutdown()
+        assert started
+        assert all_gone(started, 20)
+
+
+def pids_of(envs: Any) -> list[int]:
+    """The process of each environment."""
+    return list(envs.call(lambda env: os.getpid()))
+
+
+def listening_sockets() -> int:
+    """How many sockets of this process others may connect to."""
+    own = set()
+    for fd in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            own.add(os.readlink(fd))
+    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
+    return sum(row[3] == "0A" and f"socket:[{row[9]}]" in own for row in rows)

@@ -1,0 +1,94 @@
+"""A node of a Ray cluster that is lost in the middle of a rollout."""
+
+import os
+import signal
+import tempfile
+import threading
+import time
+from contextlib import closing
+from functools import partial
+
+import numpy as np
+import psutil
+import pytest
+
+from mtwrappers import MetaSampler
+from tests.fakes import CountingSetTaskEnv, equal
+from tests.vector.processes import needs_proc
+
+ray = pytest.importorskip("ray")
+cluster_utils = pytest.importorskip("ray.cluster_utils")
+pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
+
+# Nodes that do not answer are given up after 3 s, so that tests need not wait.
+HEALTH = {
+    "health_check_initial_delay_ms": 0,
+    "health_check_period_ms": 1000,
+    "health_check_timeout_ms": 1000,
+    "health_check_failure_threshold": 3,
+}
+
+
+class SlowEnv(CountingSetTaskEnv):
+    pause = 0.0
+
+    def step(self, action):
+        time.sleep(self.pause)
+        return super().step(action)
+
+
+def tick(observations, rng):
+    return np.array([own.integers(2) for own in rng])
+
+
+@pytest.fixture
+def cluster(monkeypatch):
+    """A head node without CPUs, on which the driver is, and two nodes with two CPUs each."""
+    monkeypatch.setenv("RAY_USAGE_STATS_ENABLED", "0")
+    with tempfile.TemporaryDirectory(prefix="ray") as folder:
+        args = {"num_cpus": 0, "include_dashboard": False, "object_store_memory": 100 << 20}
+        made = cluster_utils.Cluster(
+            initialize_head=True,
+            head_node_args={**args, "_system_config": HEALTH, "temp_dir": folder},
+        )
+        made.workers = [
+            made.add_node(num_cpus=2, object_store_memory=100 << 20, resources={f"node{i}": 2})
+            for i in range(2)
+        ]
+        made.wait_for_nodes()
+        ray.init(made.address, log_to_driver=False, logging_level="error")
+        yield made
+        ray.shutdown()
+        made.shutdown()
+
+
+def remove(cluster, node, how):
+    if how == "removed":
+        cluster.remove_node(node, allow_graceful=False)
+    else:  # no connection is closed
+        raylet = node.all_processes["raylet"][0].process.pid
+        everything = [*psutil.Process(raylet).children(recursive=True), psutil.Process(raylet)]
+        for process in everything:
+            os.kill(process.pid, signal.SIGSTOP)
+
+
+@pytest.mark.parametrize("where", ["workers", "parent"])
+@pytest.mark.parametrize("how", ["removed"])
+def test_a_node_lost_in_a_rollout_changes_nothing(cluster, where, how):
+    sampler = partial(MetaSampler, partial(SlowEnv, 60), tick, 3, 2, 80, 2, seed=0)
+    with closing(sampler()) as local:
+        expected = [local.obtain_samples() for _ in range(2)]
+        assert [len(own) for own in expected[1].values()] == [3, 3]
+    spread = {"scheduling_strategy": "SPREAD"}
+    way = {"parallel": "ray", "workers": 2, "ray_options": spread, "policy_in": where}
+    with closing(sampler(**way, on_worker_failure="recover")) as remote:
+        begin = time.monotonic()
+        first = remote.obtain_samples()
+        remote.envs.set_attr("pause", 0.01)
+        nodes = remote.envs.call(lambda env: ray.get_runtime_context().get_node_id())
+        victim = next(node for node in cluster.workers if node.node_id == nodes[3])
+        assert len(set(nodes)) == 2
+        threading.Timer(0.4, remove, (cluster, victim, how)).start()
+        assert equal([first, remote.obtain_samples()], expected)
+        assert remote.envs.recoveries == 1
+        assert set(remote.envs.call(lambda env: ray.get_runtime_context().get_node_id())) == {nodes[0]}
