@@ -27,16 +27,16 @@ def is_alive(pid: int) -> bool:
     return stat.rpartition(")")[2].split()[0] not in "ZX"
 
 
-def children() -> set[int]:
-    """The processes that this one has started, zombies included."""
-    found = set()
+def children(of: int | None = None) -> set[int]:
+    """The processes that this one, or another, has started, zombies included."""
+    found, parent = set(), os.getpid() if of is None else of
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():
             try:
                 stat = (entry / "stat").read_text()
             except (FileNotFoundError, ProcessLookupError):
                 continue
-            if int(stat.rpartition(")")[2].split()[1]) == os.getpid():
+            if int(stat.rpartition(")")[2].split()[1]) == parent:
                 found.add(int(entry.name))
     return found
 

@@ -1,5 +1,6 @@
 """Environments on the actors of a Ray cluster do what they do elsewhere."""
 
+import gc
 import json
 from contextlib import closing
 from functools import partial
@@ -50,13 +51,9 @@ MAKERS = {
 
 @pytest.mark.parametrize(
     ("kind", "workers"),
-    [("counting", 2), ("nested", 3), ("text", 1), ("sequence", None), ("cartpole", 9)],
+    [("counting", 2), ("nested", 3), ("text", 1), ("sequence", 2), ("cartpole", None)],
 )
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(kind, workers):
-    if workers == 9:
-        with closing(MetaRayEnvExecutor(MAKERS[kind], 2, 2, workers=9)) as envs:
-            assert envs.num_workers == 4
-
     def make(makers, **kwargs):
         return MetaRayEnvExecutor(makers, 2, 2, workers=workers, **kwargs)
 
@@ -86,11 +83,11 @@ def toss(rng):
 
 
 def mt10():
-    return MetaWorldSetTaskEnv("MT10", num_goals=2, seed=0)
+    return MetaWorldSetTaskEnv("MT10", num_goals=1, seed=0)
 
 
 SAMPLERS = {
-    "MT10": (mt10, Noise(push), (2, 10, 25, 1)),
+    "MT10": (mt10, Noise(push), (1, 10, 25, 1)),
     "CartPole": (partial(gymnasium.make, "CartPole-v1"), Noise(toss), (5, 3, 30, 2)),
 }
 WAYS = [
@@ -139,14 +136,14 @@ def test_a_rollout_of_the_command_line_finds_the_same(classes, tmp_path, monkeyp
     monkeypatch.setattr("mtwrappers.cli.rollout.EPISODE_STEPS", 60)
     for name in ("PYTHONWARNINGS", "MUJOCO_GL"):  # which the command sets
         monkeypatch.setenv(name, "")
-    options = ["MT10", *classes, "--episodes", "2", "--policy", "random", "--workers", "2"]
+    options = ["MT10", *classes, "--episodes", "1", "--policy", "random", "--workers", "2"]
     results = []
     for execution in "parallel", "ray":
         out = tmp_path / execution
         assert main(["rollout", *options, "--execution", execution, "--out", str(out)]) == 0
         results.append(json.loads((out / "results.json").read_text()))
     assert results[0]["tasks"] == results[1]["tasks"]
-    assert len(results[1]["tasks"]) == len(classes) // 2 or 10
+    assert len(results[1]["tasks"]) == (len(classes) // 2 or 10)
 
 
 # State.
@@ -171,3 +168,21 @@ def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
             load_checkpoint(tmp_path / "state", envs=envs)
             save_checkpoint(tmp_path / "state", envs=envs)
             assert equal(play(envs, actions[13:]), expected)
+
+
+def collecting():
+    gc.collect()
+    return CountingEnv()
+
+
+def test_local_workers_that_are_forked_do_not_disturb_ray():
+    gc.disable()  # so that they have garbage of Ray's
+    try:
+        for _ in range(3):
+            with closing(MetaRayEnvExecutor(MAKERS["counting"], 2, 2, workers=1)) as envs:
+                envs.reset()
+            del envs
+            with closing(MetaParallelEnvExecutor([collecting] * 2, 2, context="fork")) as envs:
+                envs.reset()
+    finally:
+        gc.enable()
