@@ -41,9 +41,14 @@ def stack(
                     f"{name} of {each} {i} must have shape {expected} as of {each} 0, got "
                     f"{np.shape(tree)}"
                 )
-        joined = np.concatenate(trees) if expected else np.array(trees)
-        joined = joined.reshape(len(trees), *expected)  # sooner than `np.stack` of many
-        return np.ascontiguousarray(np.moveaxis(joined, 0, axis))
+        if not axis:
+            return np.stack(trees)
+        # What `np.stack` does, faster for many.
+        dtype = np.result_type(*{tree.dtype for tree in trees})
+        joined = np.empty((*expected[:axis], len(trees), *expected[axis:]), dtype)
+        for i, tree in enumerate(trees):
+            joined[(slice(None),) * axis + (i,)] = tree
+        return joined
     if isinstance(first, tuple):
         columns = enumerate(zip(*trees, strict=True))
         return tuple(stack(own, f"{name}[{i}]", each, axis, nodes) for i, own in columns)
