@@ -1,0 +1,52 @@
+"""Rollouts in this process and in one of their own, and what they leave."""
+
+import json
+import signal
+
+import pytest
+
+from mtwrappers.cli import main, rollout
+
+TIMING = ("seconds", "steps_per_second")
+FILES = ["results.csv", "results.json", "success.png"]
+
+
+def play(out, *arguments, workers=1):
+    """Runs a rollout in this process and returns its results."""
+    code = main(["rollout", *arguments, "--workers", str(workers), "--out", str(out)])
+    assert code == 0
+    return json.loads((out / "results.json").read_text())
+
+
+def stable(results):
+    return {key: value for key, value in results.items() if key not in TIMING}
+
+
+class Interrupting(rollout.Interruption):
+    """Ctrl-C comes in the middle of episode ``n``."""
+
+    def __init__(self, n):
+        super().__init__()
+        self.steps = 40 * n + 20
+
+    def step(self, seen):
+        self.steps -= 1
+        if self.steps == 0:
+            signal.raise_signal(signal.SIGINT)
+        super().step(seen)
+
+
+def resume(out, *arguments, workers=1):
+    """Resumes a rollout in this process; returns its results, and how many episodes it played."""
+    played = []
+
+    class Policy(rollout.ScriptedPolicy):
+        def begin(self, i, slot):
+            played.append(slot)
+            super().begin(i, slot)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(rollout, "ScriptedPolicy", Policy)
+        command = ["rollout", "--resume", str(out), "--workers", str(workers), *arguments]
+        assert main(command) == 0
+    return json.loads((out / "results.json").read_text()), len(played)

@@ -1,0 +1,193 @@
+"""`mtwrappers rollout`: what is played, the files it leaves, and videos."""
+
+import csv
+import re
+import subprocess
+from importlib.metadata import version
+
+import imageio.v3 as imageio
+import metaworld
+import numpy as np
+import pytest
+from metaworld.policies import ENV_POLICY_MAP
+
+from mtwrappers.metaworld import make_benchmark, opengl
+from tests.cli.fakes import FILES, play, stable
+
+
+def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
+    results = play(tmp_path / "new" / "out", "MT1", "--task", "push-v3", "--episodes", "2")
+    (row,) = results["tasks"]
+    expected = {"benchmark": "MT1", "policy": "expert", "episodes": 2, "seed": 0, "steps": 1000}
+    expected |= {"interrupted": False, "privileged_goal": False}
+    assert {key: results[key] for key in expected} == expected
+    assert results["versions"]["metaworld"] == version("metaworld")
+    assert results["steps_per_second"] == 1000 / results["seconds"]
+    assert (row["task"], row["episodes"]) == ("push-v3", 2)
+    assert row["mean_return"] == np.mean(row["returns"])
+    assert len(set(row["task_states"])) == 2
+
+    out = tmp_path / "new" / "out"
+    with (out / "results.csv").open(newline="") as file:
+        (written,) = csv.DictReader(file)
+    columns = ("task", "episodes", "success_once", "success_final", "mean_return")
+    assert written == {key: str(row[key]) for key in columns}
+    assert imageio.imread(out / "success.png").shape[2] in (3, 4)
+    assert sorted(path.name for path in out.iterdir()) == FILES
+
+    said = capsys.readouterr().out
+    mean, low, high = row["mean_return"], *row["intervals"]["return"]
+    rate = r"1\.00 0\.34-1\.00"
+    interval = f"{low:.0f} to {high:.0f}"
+    assert re.search(rf"push-v3 +2 +{rate} +{rate} +{mean:.0f} {interval} +500\.0\n", said)
+    assert low == min(row["returns"])
+    assert high == max(row["returns"])
+    assert said.startswith(f"Playing MT1 on 1 worker: 2 episodes per class into {out}\n")
+    assert "1,000 steps in" in said
+    assert "privileged" not in said
+
+
+# Their experts fail on one of the two goals, and only at the end.
+@pytest.mark.parametrize("name", ["box-close-v3", "door-open-v3"])
+def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
+    results = play(tmp_path, "MT1", "--task", name, "--episodes", "2")
+    tasks = make_benchmark("MT1", env_name=name, seed=0).train_tasks
+    (row,) = results["tasks"]
+    env, policy = metaworld.ALL_V3_ENVIRONMENTS[name](), ENV_POLICY_MAP[name]()
+    returns, once, final = [], [], []
+    for state in row["task_states"]:
+        env.set_task(tasks[state])
+        obs, _ = env.reset()
+        total, successes = 0.0, []
+        for _ in range(500):
+            obs, reward, _, _, info = env.step(policy.get_action(obs))
+            total += float(reward)
+            successes.append(info["success"] == 1.0)
+        returns.append(total)
+        once.append(any(successes))
+        final.append(successes[-1])
+    assert row["successes_once"] == once
+    assert row["successes_final"] == final
+    assert row["returns"] == returns
+    assert row["success_once"] == np.mean(once)
+    assert row["success_final"] == np.mean(final)
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_results_hold_all_classes_in_order_and_their_aggregates(tmp_path, capsys):
+    arguments = ["ML10-test", "--policy", "random", "--episodes", "2", "--seed", "3"]
+    results = play(tmp_path, *arguments)
+    assert results["privileged_goal"] is False
+    assert "privileged" not in capsys.readouterr().out
+    classes = list(make_benchmark("ML10").test_classes)
+    assert [row["task"] for row in results["tasks"]] == classes
+    for i, row in enumerate(results["tasks"]):
+        assert all(50 * i <= state < 50 * (i + 1) for state in row["task_states"])
+    returns = [value for row in results["tasks"] for value in row["returns"]]
+    overall = results["overall"]
+    assert overall["mean"]["return"]["value"] == pytest.approx(np.mean(returns), rel=1e-12)
+    middle = sorted(row["mean_return"] for row in results["tasks"])[1:-1]
+    assert overall["interquartile_mean"]["return"]["value"] == pytest.approx(np.mean(middle))
+    assert overall["mean"]["return"]["low"] < np.mean(returns) < overall["mean"]["return"]["high"]
+    assert overall["mean"]["length"] == {"value": 40.0, "low": 40.0, "high": 40.0}
+    # A chosen class is played as among all.
+    (row,) = play(tmp_path, *arguments, "--task", "sweep-into-v3")["tasks"]
+    assert row == results["tasks"][classes.index("sweep-into-v3")]
+
+
+def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_so(tmp_path, capsys):
+    chosen = ["--task", "drawer-open-v3", "--task", "door-close-v3"]
+    results = play(tmp_path, "ML10-test", *chosen, "--episodes", "1")
+    assert [(row["task"], row["success_once"]) for row in results["tasks"]] == [
+        ("drawer-open-v3", 1.0),
+        ("door-close-v3", 1.0),
+    ]
+    assert results["privileged_goal"] is True
+    said = " ".join(capsys.readouterr().out.split())
+    assert "ML10 hides its goals" in said
+    assert "privileged information that a learner does not have" in said
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_ml10_means_its_train_tasks(tmp_path):
+    arguments = ["--policy", "random", "--episodes", "1", "--task", "reach-v3"]
+    results = play(tmp_path, "ML10", *arguments)
+    assert results["tasks"] == play(tmp_path, "ML10-train", *arguments)["tasks"]
+    assert results["benchmark"] == "ML10"
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_seed_determines_goals_and_actions(tmp_path):
+    arguments = ["MT1", "--policy", "random", "--episodes", "3"]
+    first = play(tmp_path, *arguments, "--seed", "1")
+    assert stable(play(tmp_path, *arguments, "--seed", "1")) == stable(first)
+    other = play(tmp_path, *arguments, "--seed", str(2**32 - 2))
+    assert other["tasks"][0]["returns"] != first["tasks"][0]["returns"]
+    assert other["tasks"][0]["task_states"] != first["tasks"][0]["task_states"]
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_no_goal_comes_again_before_all_have_come_and_no_actions_ever(tmp_path):
+    results = play(tmp_path, "MT1", "--policy", "random", "--episodes", "51")
+    (row,) = results["tasks"]
+    states, returns = row["task_states"], row["returns"]
+    assert sorted(states[:50]) == list(range(50))
+    assert states[:50] != list(range(50))
+    # When a goal does come again, the actions are others.
+    assert returns[50] != returns[states.index(states[50])]
+
+
+def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
+    arguments = ["MT10", "--task", "push-v3", "--task", "door-open-v3", "--episodes", "2"]
+    alone = play(tmp_path / "1", *arguments, "--policy", "random")
+    shared = play(tmp_path / "2", *arguments, "--policy", "random", workers=2)
+    assert stable(shared) == stable(alone)
+    alone_csv, shared_csv = ((tmp_path / n / "results.csv").read_text() for n in "12")
+    assert shared_csv == alone_csv
+
+
+# Video.
+
+
+@pytest.mark.usefixtures("short_episodes")
+@pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # imageio's reader
+def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
+    if opengl.choose_gl() is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    play(tmp_path, "MT1", "--task", "reach-v3", "--episodes", "2", "--video")
+    assert [path.name for path in tmp_path.glob("*.mp4")] == ["reach-v3.mp4"]
+    frames = imageio.imread(tmp_path / "reach-v3.mp4")
+    assert frames.shape == (10, 480, 480, 3)
+    assert len(np.unique(frames[0])) > 1
+    # The hand has moved; compression alone changes a pixel by a tenth of this.
+    assert np.abs(frames[0].astype(int) - frames[-1]).max() > 150
+    assert imageio.immeta(tmp_path / "reach-v3.mp4")["fps"] == 20.0
+    assert "wrote" in capsys.readouterr().out
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
+    tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(opengl, "choose_gl", lambda: None)
+    results = play(tmp_path, "MT1", "--episodes", "2", "--video")
+    assert results["tasks"][0]["episodes"] == 2
+    assert list(tmp_path.glob("*.mp4")) == []
+    said = " ".join(capsys.readouterr().out.split())
+    assert "No video: neither EGL nor OSMesa can render here." in said
+    assert "libegl1 or libosmesa6" in said
+
+
+def test_the_renderer_is_the_users_choice_before_egl_before_osmesa(monkeypatch):
+    tried = []
+
+    def run(command, *, env, **kwargs):
+        tried.append(env["MUJOCO_GL"])
+        return subprocess.CompletedProcess(command, int(env["MUJOCO_GL"] != "osmesa"))
+
+    monkeypatch.setattr(opengl.subprocess, "run", run)
+    assert opengl.choose_gl() == "osmesa"
+    assert tried == ["egl", "osmesa"]
+    monkeypatch.setenv("MUJOCO_GL", "glfw")
+    assert opengl.choose_gl() == "osmesa"
+    assert tried[2:] == ["glfw", "egl", "osmesa"]
