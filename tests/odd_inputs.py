@@ -1,0 +1,113 @@
+"""The words of the tables of odd calls, and how a line of such a table is checked.
+
+A line is ``call -> Error: message``. The message begins so; ``...`` stands for any text.
+"""
+
+import contextlib
+import io
+import re
+import threading
+from functools import partial
+from types import SimpleNamespace
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Discrete
+from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers.vector import ClipReward
+
+import mtwrappers.testing
+from mtwrappers.cli.main import main
+from mtwrappers.evaluation import Episode, EvaluationResult
+from mtwrappers.processors.returns import discounted_sums
+from tests.fakes import CountingEnv, counting_makers
+
+NAN, INF = float("nan"), float("inf")
+PATH = {"observations": np.zeros((3, 2)), "actions": np.zeros((3, 1)), "rewards": np.ones(3)}
+PATH["terminated"] = PATH["truncated"] = np.zeros(3, bool)
+
+
+class Exit(Exception):  # noqa: N818 (it is no error of ours)
+    """What the command line said when it ended."""
+
+
+class Odd(CountingEnv):
+    """A `CountingEnv` whose steps are changed: ``Odd(reward="a")`` rewards with "a"."""
+
+    def __init__(self, **changes):
+        super().__init__()
+        self.changes = changes
+
+    def _obs(self):
+        return self.changes.get("obs", super()._obs())
+
+    def _info(self):
+        return self.changes.get("info", super()._info())
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, self.changes.get("reward", reward), *rest
+
+
+def do(thing, *calls):
+    """Makes calls of a thing, one after another."""
+    for call in calls:
+        eval(f"thing.{call}", {**globals(), **NAMES, "thing": thing})
+
+
+def cli(*args):
+    with contextlib.redirect_stderr(io.StringIO()) as said:
+        try:
+            main(list(args))
+        except SystemExit:
+            [line] = said.getvalue().splitlines()
+            raise Exit(line.removeprefix("mtwrappers: error: ")) from None
+
+
+def processed(*changes):
+    paths = [{**PATH, **change} for change in changes]
+    return mtwrappers.SampleProcessor(mtwrappers.ZeroBaseline()).process_samples(paths)
+
+
+def sampler(env=mtwrappers.PointGoalEnv, policy=np.negative, **given):
+    sizes = {"rollouts_per_meta_task": 2, "meta_batch_size": 2, "max_path_length": 5}
+    return mtwrappers.MetaSampler(env, policy, **{**sizes, **given})
+
+
+def judged(env):
+    """Evaluates on one environment of counting kind."""
+    envs = mtwrappers.MetaIterativeEnvExecutor(env, 1)
+    return mtwrappers.evaluate(lambda obs: np.zeros(1, int), envs, 1)
+
+
+RESULT = EvaluationResult([Episode("a", 0, 1.0, 3)])
+NAMES = {
+    **{name: getattr(mtwrappers, name) for name in mtwrappers.__all__},
+    **vars(mtwrappers.testing),
+    **{c.__name__: c for c in (ClipReward, Discrete, SyncVectorEnv, discounted_sums, threading)},
+    **{"THIS": __file__, "adapts": SimpleNamespace(adapt=print, get_actions=print)},
+    "counting": counting_makers,
+    "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
+    "multi": partial(mtwrappers.MultiEnvWrapper, counting_makers(2)),
+    "three": partial(mtwrappers.MetaIterativeEnvExecutor, counting_makers(3), 3),
+    "closed": lambda: (envs := NAMES["three"](), envs.close())[0],
+    "pool": lambda: mtwrappers.EnvPoolSampler([CountingEnv()]),
+    "make": lambda name, **given: gymnasium.make(f"mtwrappers/{name}-v0", **given),
+    "make_vec": lambda name, **given: gymnasium.make_vec(f"mtwrappers/{name}-v0", **given),
+}
+
+
+def lines(table):
+    return pytest.mark.parametrize("line", [line for line in table.splitlines() if line])
+
+
+def check(line, **names):
+    call, says = line.split(" -> ")
+    raised = None
+    try:
+        eval(call, {**globals(), **NAMES, **names})
+    except Exception as exc:
+        raised = exc
+    said = f"{type(raised).__name__}: {raised}"
+    assert re.match(re.escape(says).replace(re.escape("..."), ".*"), said, re.DOTALL), said

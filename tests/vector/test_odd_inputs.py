@@ -1,0 +1,140 @@
+"""Odd calls of executors and of their adapters: each names what was expected and what came."""
+
+import contextlib
+
+import numpy as np
+import pytest
+
+import mtwrappers
+from tests.fakes import counting_makers
+from tests.odd_inputs import NAMES, check, lines
+from tests.vector.fakes import EXECUTORS
+
+# Of both executors.
+CONSTRUCTED = """
+executor(None, 2) -> TypeError: expected a constructor, a list of constructors or a ...got None
+executor("CartPole-v1", 2) -> TypeError: expected a constructor, ... or a ...got 'CartPole-v1'
+executor(counting(3), 2) -> ValueError: expected 2 constructors (one per task) or 2 (one ...got 3
+executor(gymnasium.Env, 2) -> TypeError: environment 0 must have an observation_space, <
+executor([CountingEnv, 7], 2) -> TypeError: the constructor of environment 1 must be callable, got 7
+executor([CountingEnv, lambda: 3], 2) -> TypeError: the constructor of environment 1 must ...got 3
+executor(Odd(info={"lock": threading.Lock()}), 2) -> TypeError: an environment must pickle to be giv
+executor([CountingEnv, partial(CountingEnv, obs_size=3)], 2) -> ValueError: environment 1 has observ
+executor([CountingEnv, partial(CountingEnv, num_actions=5)], 2) -> ValueError: environment 1 has act
+executor(CountingEnv, 0) -> ValueError: meta_batch_size must be a positive integer, got 0
+executor(CountingEnv, 2, "2") -> ValueError: envs_per_task must be a positive integer, got '2'
+executor(CountingEnv, 2, 1, 0) -> ValueError: max_path_length must be a positive integer, got 0
+executor(CountingEnv, 2, autoreset_mode="same_step") -> ValueError: ...got 'same_step'
+executor(CountingEnv, 2).step([0, 0]) -> ResetNeeded: call reset() before step()
+do(executor(CountingEnv, 2), "close()", "reset()") -> ClosedEnvironmentError: Meta...EnvExecutor was
+executor(partial(Odd, obs=np.zeros(3)), 1).reset() -> ValueError: ...got array([0., 0., 0.])
+executor(partial(Odd, info=None), 1).reset() -> TypeError: environment 0: expected ...got (
+"""
+
+WORKERS = """
+MetaParallelEnvExecutor(CountingEnv, 2, workers=0) -> ValueError: workers must be a ...got 0
+MetaParallelEnvExecutor(CountingEnv, 2, on_worker_failure="ignore") -> ValueError: ...must be 'raise
+MetaParallelEnvExecutor(CountingEnv, 2, timeout=0) -> ValueError: timeout must be positive ...got 0
+MetaParallelEnvExecutor(CountingEnv, 2, timeout=NAN) -> ValueError: timeout must be ...got nan
+MetaParallelEnvExecutor(CountingEnv, 2, timeout="a") -> ValueError: timeout must be a ...got 'a'
+MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
+"""
+
+# Of one executor of each kind, which can be used as before after each.
+USES = """
+envs.step([0]) -> ValueError: expected actions of shape (2,), a row of () for each of ...got (1,)
+envs.step(None) -> ValueError: expected actions of shape (2,), ...; got NoneType
+envs.step(np.array([None, None])) -> ValueError: actions must be numbers of at most 8 ...got object
+envs.step_wait() -> RuntimeError: step_wait() needs a step_async() before it
+envs.reset(seed="a") -> TypeError: a seed must be an integer, got 'a'
+envs.reset(seed=[1]) -> ValueError: expected 2 seeds, one per environment, got 1
+envs.reset(options="x") -> TypeError: options must be a dict or None, got 'x'
+envs.reset(options={"reset_mask": np.zeros(2, bool)}) -> ValueError: reset_mask must name at least o
+envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 environments, got
+envs.set_attr("first", [1, 2, 3]) -> ValueError: expected 2 values, one per environment, got 3
+envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
+envs.get_attr(3) -> TypeError: environment 0: a name that is no string must be callable, got 3
+envs.call("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
+envs.call("reset", nope=1) -> TypeError: environment 0: ...got an unexpected keyword argument 'nope'
+"""
+
+# Of every adapter, and of what Stable-Baselines3 is given, which can be used as before after each.
+ADAPTED = """
+adapt(None) -> TypeError: expected a MetaVectorEnv, such as gymnasium.make_vec ...got NoneType
+adapt(SyncVectorEnv(counting(2))) -> TypeError: expected a MetaVectorEnv, ...got SyncVectorEnv
+adapt(ClipReward(three(), 0, 1)) -> TypeError: expected a MetaVectorEnv, ...got ClipReward
+adapt(closed()) -> ClosedEnvironmentError: ...an open vector env...was closed
+adapt(three(autoreset_mode="NextStep")) -> ValueError: ...autoreset_mode='SameStep', got 'NextStep'
+adapt(MetaVectorWrapper(three(autoreset_mode="NextStep"))) -> ValueError: ...got 'NextStep'
+"""
+SB3 = """
+as_sb3_vec_env(three(autoreset_mode="Disabled")) -> ValueError: Stable-Base...got 'Disabled'
+venv.get_attr("first", 3) -> IndexError: ...in [-3, 2], got 3
+venv.get_attr("first", [0, -4]) -> IndexError: ...in [-3, 2], got -4
+venv.get_attr("first", 1.0) -> TypeError: ...must be integers, got 1.0
+venv.env_method("render", indices=[True]) -> TypeError: ...integers, got True
+venv.set_attr("first", 1, np.ones(3, bool)) -> TypeError: ...got ...True
+venv.env_is_wrapped(gymnasium.Wrapper, "a") -> TypeError: ...integers, got 'a'
+venv.get_attr("nothing") -> AttributeError: ...nothing
+venv.seed("x") -> TypeError: ...got 'x'
+venv.set_options([{"a": 1}, {"a": 2}, {"a": 1}]) -> ValueError: ...3 equal ones, got [{'a': 1}, {'a
+venv.set_options([{}]) -> ValueError: expected a dict of options or 3 equal ones, got [{}]
+venv.set_options("x") -> TypeError: ...environment 0 must be a dict, got 'x'
+venv.set_options({"reset_mask": np.ones(3, bool)}) -> ValueError: ...resets all environments at once
+venv.step(np.zeros(2, np.int64)) -> ValueError: ...none for environments [2]
+venv.step(np.zeros((3, 1))) -> ValueError: expected actions of shape
+venv.step_wait() -> RuntimeError: ...needs a step_async
+as_sb3_vec_env(three()).step(np.zeros(3, np.int64)) -> ResetNeeded: ...call reset
+do(as_sb3_vec_env(three()), "close()", "reset()") -> ClosedEnvironmentError: ...was closed
+"""
+
+
+@pytest.fixture(scope="module", params=EXECUTORS.values(), ids=EXECUTORS)
+def executor(request):
+    return request.param
+
+
+@pytest.fixture(scope="module")
+def envs(executor):
+    with contextlib.closing(executor(counting_makers(2), 2)) as envs:
+        yield envs
+
+
+@pytest.fixture(scope="module")
+def venv():
+    pytest.importorskip("stable_baselines3")
+    with contextlib.closing(mtwrappers.as_sb3_vec_env(NAMES["three"]())) as venv:
+        yield venv
+
+
+@lines(CONSTRUCTED)
+def test_odd_executors_do_too(line, executor):
+    check(line, executor=executor)
+
+
+@lines(WORKERS)
+def test_odd_arguments_for_workers_do_too(line):
+    check(line)
+
+
+@lines(USES)
+def test_odd_uses_of_an_executor_do_too_and_leave_it_usable(line, envs):
+    envs.reset(seed=0)
+    check(line, envs=envs)
+    envs.reset(seed=0)
+    assert envs.step([0, 0])[0].tolist() == [[1, 1], [101, 101]]
+
+
+@pytest.mark.parametrize("adapt", [mtwrappers.as_sb3_vec_env, mtwrappers.as_torchrl_env])
+@lines(ADAPTED)
+def test_what_adapters_cannot_use_is_named(line, adapt):
+    check(line, adapt=adapt)
+
+
+@lines(SB3)
+def test_odd_uses_of_a_vec_env_are_named_and_leave_it_usable(line, venv):
+    venv.reset()
+    check(line, venv=venv)
+    venv.reset()
+    assert venv.step(np.zeros(3, np.int64))[1].tolist() == [1, 1, 1]
+    assert venv.get_attr("first") == [0, 100, 200]
