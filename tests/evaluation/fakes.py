@@ -58,6 +58,17 @@ class ScriptedEnv(gymnasium.Env):
         return info
 
 
+class Telling(ScriptedEnv):
+    """Says of its success whatever it is made with."""
+
+    def __init__(self, value):
+        super().__init__([2], name="a")
+        self.value = value
+
+    def _info(self):
+        return {**super()._info(), "success": self.value}
+
+
 def ones(observations):
     """Pays 1 a step."""
     return np.ones((len(observations), 2))
@@ -89,3 +100,8 @@ def scripted(tasks: Sequence[dict[str, Any]], k: int = 1, workers: int = 0, **kw
     if workers:
         return MetaParallelEnvExecutor(makers, len(tasks), k, workers=workers, **kwargs)
     return MetaIterativeEnvExecutor(makers, len(tasks), k, **kwargs)
+
+
+def lengths(result, task):
+    """How long the episodes of a task were."""
+    return [episode.length for episode in result.of_task(task)]

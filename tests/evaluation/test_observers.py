@@ -1,0 +1,68 @@
+"""Observers of `evaluate` follow its episodes."""
+
+from contextlib import closing
+
+import pytest
+
+from mtwrappers import evaluate
+from mtwrappers.evaluation import EvaluationResult, Observer
+from tests.evaluation.fakes import ones, scripted
+from tests.vector.fakes import all_modes
+
+
+class Following(Observer):
+    """Keeps all that it is told, and asks the environments meanwhile."""
+
+    def __init__(self, envs, stop=None):
+        self.envs, self.stop = envs, stop
+        self.log, self.episodes = [], []
+
+    def plan(self, slots):
+        self.log.append([(slot.task, slot.number) for slot in slots])
+
+    def begin(self, i, slot):
+        self.log.append((i, slot.task, slot.number, self.envs.call_some([i], "steps")[0]))
+
+    def step(self, step):
+        self.log.append(step.over.tolist())
+
+    def end(self, i, episode):
+        self.log.append((i, episode.number, episode.length))
+        self.episodes.append(episode)
+        if len(self.episodes) == self.stop:
+            raise KeyboardInterrupt
+
+
+@all_modes
+@pytest.mark.parametrize("workers", [0, 2])
+def test_observers_follow_every_episode_while_the_environments_can_be_asked(mode, workers):
+    tasks = [{"lengths": [1], "name": "a"}, {"lengths": [2], "name": "b"}]
+    with closing(scripted(tasks, 1, workers, autoreset_mode=mode)) as envs:
+        observer = Following(envs)
+        result = evaluate(ones, envs, 2, observers=[observer])
+    assert observer.log == [
+        [("a", 0), ("a", 1), ("b", 0), ("b", 1)],
+        (0, "a", 0, 0),
+        (1, "b", 0, 0),
+        [True, False],
+        (0, 0, 1),
+        (0, "a", 1, 0),
+        [True, True],
+        (0, 1, 1),
+        (1, 0, 2),
+        (1, "b", 1, 0),
+        [False, False],  # the first one rests
+        [False, True],
+        (1, 1, 2),
+    ]
+    assert sorted(observer.episodes, key=lambda e: e.task) == list(result.episodes)
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_an_observer_has_what_was_finished_before_an_interruption(workers):
+    with closing(scripted([{"lengths": [2], "name": "a"}] * 2, 1, workers)) as envs:
+        observer = Following(envs, stop=3)
+        with pytest.raises(KeyboardInterrupt):
+            evaluate(ones, envs, 5, observers=[observer])
+        assert len(EvaluationResult(observer.episodes).of_task("a")) == 3
+        assert len(evaluate(ones, envs, 2).episodes) == 2  # they can be used on
