@@ -12,6 +12,14 @@ from numpy.typing import NDArray
 from mtwrappers.metaworld import make_benchmark
 
 PAIR = ["reach-v3", "push-v3"]
+# Arguments of `MetaWorldSetTaskEnv`: these classes, with one-hots, and with hidden goals.
+PAIR_ENV = {"benchmark": "CustomMT", "train_classes": PAIR, "num_goals": 3}
+ONEHOT = {**PAIR_ENV, "add_env_onehot": True}
+ML = {"benchmark": "CustomML", "train_classes": PAIR, "test_classes": ["drawer-open-v3"]}
+HIDDEN = {**ML, "kind": "train", "num_goals": 3}
+# Arguments of ids: where the environments run.
+ITERATIVE = {"execution": "iterative"}
+PARALLEL = {"execution": "parallel", "workers": 2}
 
 
 def actions(n: int, seed: int = 0) -> NDArray[np.float32]:

@@ -2,7 +2,6 @@
 
 import copy
 import pickle
-import re
 
 import gymnasium
 import metaworld
@@ -13,17 +12,13 @@ from gymnasium.spaces import Box
 from gymnasium.wrappers import TransformObservation
 
 from mtwrappers import MetaWorldSetTaskEnv, NormalizeObservationPerTask, TaskOnehotWrapper
-from mtwrappers.metaworld import make_benchmark, plain_task
+from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.testing import check_set_task_env
 from tests.fakes import equal, run_python
-from tests.metaworld.fakes import PAIR, actions, bare, play
+from tests.metaworld.fakes import HIDDEN, ML, ONEHOT, PAIR, PAIR_ENV, actions, bare, play
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
-PAIR_ENV = {"benchmark": "CustomMT", "train_classes": PAIR, "num_goals": 3}
-ONEHOT = {**PAIR_ENV, "add_env_onehot": True}
-ML = {"benchmark": "CustomML", "train_classes": PAIR, "test_classes": ["drawer-open-v3"]}
-HIDDEN = {**ML, "kind": "train", "num_goals": 3}
 copies = pytest.mark.parametrize(
     "copy_of", [copy.deepcopy, lambda e: pickle.loads(pickle.dumps(e))], ids=["copy", "pickle"]
 )
@@ -259,133 +254,3 @@ def test_normalized_observations_keep_the_one_hot():
     obs, _ = NormalizeObservationPerTask(env).reset(seed=0)
     assert obs[39:].tolist() == [0, 1]
     assert abs(obs[:39]).max() < 0.01  # the first of its task, so near its own mean
-
-
-# Benchmarks of one's own.
-
-
-class OwnReach(CLASSES["reach-v3"]):
-    """A class that Meta-World does not know."""
-
-
-class OwnBenchmark(metaworld.Benchmark):
-    """Two classes that no benchmark of Meta-World has side by side, and one for tests."""
-
-    def __init__(self):
-        door, push = "door-open-v3", "push-v3"
-        self._train_classes = {"own-reach": OwnReach, door: CLASSES[door]}
-        self._test_classes = {push: CLASSES[push]}
-        goals = make_benchmark("CustomMT", train_classes=["reach-v3", door, push], num_goals=2)
-        reach, doors, self._test_tasks = (goals.train_tasks[i : i + 2] for i in (0, 2, 4))
-        vectors = [plain_task.decode(task)["rand_vec"] for task in reach]
-        own = [plain_task.encode("own-reach", OwnReach, vector, False) for vector in vectors]
-        self._train_tasks = own + doors
-
-
-def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
-    env, other = MetaWorldSetTaskEnv(OwnBenchmark(), "train"), MetaWorldSetTaskEnv()
-    tasks = env.sample_tasks(4)
-    assert [task["inner"].env_name for task in tasks] == ["own-reach", "door-open-v3"] * 2
-    assert {task["benchmark"] for task in tasks} == {"OwnBenchmark"}
-    assert max(len(pickle.dumps(task)) for task in tasks) < 4096
-    for task in tasks[:2]:
-        env.set_task(task)
-        other.set_task(pickle.loads(pickle.dumps(task)))
-        first = play(env)
-        assert first[0][0] in env.observation_space
-        assert equal(play(other), first)
-    both = MetaWorldSetTaskEnv(OwnBenchmark())
-    assert both.task_names == ("own-reach", "door-open-v3", "push-v3")
-    assert [task["kind"] for task in both.sample_tasks(3)] == ["train", "train", "test"]
-
-
-# What is refused.
-
-NO_ONEHOT = "is for the train tasks of multi-task benchmarks, got {} with kind={}"
-OWN = {"benchmark": OwnBenchmark(), "add_env_onehot": True}
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"benchmark": "MT10", "kind": "test"}, "MT10 has no test tasks"),
-        ({"benchmark": "ML10", "add_env_onehot": True}, NO_ONEHOT.format("ML10", None)),
-        ({**OWN, "kind": "test"}, NO_ONEHOT.format("OwnBenchmark", "'test'")),
-        (OWN, NO_ONEHOT.format("OwnBenchmark", None)),
-        ({"add_env_onehot": True}, "add_env_onehot needs a benchmark to know its classes"),
-    ],
-)
-def test_bad_arguments_are_refused_with_what_was_expected(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        MetaWorldSetTaskEnv(**{"num_goals": 1, **kwargs})
-
-
-def test_a_number_of_tasks_that_is_none_and_an_environment_that_has_none_are_refused():
-    with pytest.raises(ValueError, match="n_tasks must be zero or a positive integer, got -1"):
-        MetaWorldSetTaskEnv("MT1", num_goals=2).sample_tasks(-1)
-    with pytest.raises(ValueError, match="sample_tasks needs a benchmark"):
-        MetaWorldSetTaskEnv().sample_tasks(1)
-    with pytest.raises(ResetNeeded, match="no task was set"):
-        MetaWorldSetTaskEnv().reset()
-    with pytest.raises(ValueError, match=r"metaworld.Benchmark or the name of one, got 3"):
-        MetaWorldSetTaskEnv(3)
-
-
-PUSH_DATA = make_benchmark("MT1", env_name="push-v3", num_goals=1).train_tasks[0].data
-# What a task is replaced by, in part or as a whole.
-MALFORMED = [
-    (None, "a task must be a dict with the keys .*; got None"),
-    (metaworld.Task("reach-v3", b""), r"a task must be a dict with the keys .*; got Task\("),
-    ({"inner": None}, r"task\['inner'\] must be a metaworld.Task, got None"),
-    ({"kind": "validation"}, r"task\['kind'\] must be 'train' or 'test', got 'validation'"),
-    ({"classes": ("reach-v2",)}, r"task\['classes'\] must be .* unknown class 'reach-v2'"),
-    ({"classes": ("push-v3",)}, r"task\['inner'\] is of class 'reach-v3' .*, expected one of {'pu"),
-    ({"classes": 5}, r"task\['classes'\] must be names of classes, got 5"),
-    ({"inner": metaworld.Task("reach-v3", b"cut off")}, r"data of task\['inner'\] cannot be read"),
-    ({"inner": metaworld.Task("reach-v3", PUSH_DATA)}, r"task\['inner'\].*reach-v3.*Push"),
-    (
-        {"inner": make_benchmark("ML1", num_goals=1).train_tasks[0]},  # whose goal is hidden
-        "goals_visible=False: it needs another observation space",
-    ),
-]
-
-
-@pytest.mark.parametrize("benchmark", ["MT1", None])
-def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
-    env = MetaWorldSetTaskEnv(benchmark, num_goals=2)
-    [task] = MetaWorldSetTaskEnv("MT1", num_goals=2).sample_tasks(1)
-    env.set_task(task)
-    expected = play(env)
-    for change, message in MALFORMED:
-        with pytest.raises(ValueError, match=message):
-            env.set_task({**task, **change} if isinstance(change, dict) else change)
-    with pytest.raises(ValueError, match=r"must be a dict with the keys .*got \['add_env"):
-        env.set_task({key: value for key, value in task.items() if key != "inner"})
-    assert equal(env.get_task(), task)
-    assert equal(play(env), expected)
-
-
-@pytest.mark.parametrize(
-    ("env", "source", "message"),
-    [
-        ({"kind": "test"}, {"benchmark": "ML1", "kind": "train"}, "for test tasks, got a train ta"),
-        ({"benchmark": "ML1", "kind": "train"}, {**ML, "kind": "test"}, "for train tasks, got a t"),
-        (
-            ONEHOT,
-            {"benchmark": "MT1"},
-            "for tasks of CustomMT with add_env_onehot=True and goals_visible=True, got 'reach-v3' "
-            "of MT1 with add_env_onehot=False",
-        ),
-        (PAIR_ENV, HIDDEN, "goals_visible=True, got 'reach-v3' of CustomML with add_env_onehot=F"),
-        (
-            {"benchmark": "MT1", "env_name": "push-v3"},
-            {"benchmark": "MT1"},
-            "got 'reach-v3' of MT1",
-        ),
-        (ONEHOT, PAIR_ENV, "of CustomMT with add_env_onehot=False"),
-    ],
-)
-def test_a_task_of_the_other_kind_or_of_another_benchmark_is_refused(env, source, message):
-    [task] = MetaWorldSetTaskEnv(**source).sample_tasks(1)
-    with pytest.raises(ValueError, match=re.escape(message)):
-        MetaWorldSetTaskEnv(**env).set_task(task)
