@@ -1,78 +1,31 @@
+"""`check_mtenv` accepts environments that keep the contract, and tells others what they break."""
+
 import random
 import re
 from functools import partial
 
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Box, Dict
+from gymnasium.spaces import Box
 
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper
 from mtwrappers.testing import check_mtenv
 from tests.fakes import CountingEnv, CountingMTEnv, counting_makers, equal, run_python
 from tests.testing import fakes
-from tests.testing.fakes import count, draw, draw_np, raises, same_random_state  # noqa: F401
+from tests.testing.fakes import (
+    DictTaskEnv,
+    EndsOnceEnv,
+    NeverEndingEnv,
+    count,
+    draw,
+    draw_np,
+    raises,
+)
 
 Base = CountingMTEnv
 breaks, returns = partial(fakes.breaks, Base), partial(fakes.returns, Base)
 
 # Environments that keep the contract.
-
-
-class DictTaskEnv(CountingMTEnv):
-    """Its task state is a dict of an array, which it shows; and a set task needs a reset."""
-
-    def __init__(self):
-        super().__init__()
-        self.set_task_state({"goal": np.zeros(2)})
-        self.task_observation_space = Box(0, 1, (2,), np.float64)
-        self.observation_space = Dict(
-            {"env_obs": self.env_observation_space, "task_obs": self.task_observation_space}
-        )
-
-    def get_task_obs(self):
-        return self.task.copy()
-
-    def get_task_state(self):
-        return {"goal": self.task.copy()}
-
-    def set_task_state(self, task_state):
-        self.task = task_state["goal"].copy()
-        self.due = True
-
-    def sample_task_state(self):
-        return {"goal": self.np_random_task.uniform(size=2)}
-
-    def reset(self, **kwargs):
-        returned = super().reset(**kwargs)
-        self.due = False
-        return returned
-
-    def step(self, action):
-        if self.due:
-            raise ResetNeeded("reset first")
-        return super().step(action)
-
-
-class NeverEndingEnv(CountingMTEnv):
-    """Observes actions; the keys of its info stay, the types of its values do not."""
-
-    def step(self, action):
-        obs, reward, *_ = super().step(action)
-        obs["env_obs"][1] = action
-        one, two = (np.ones(1),), (np.ones(1), np.ones(1))
-        some = [None, one, {"a": 1}, two, one, np.ones(1)]
-        return obs, reward, False, False, {"goal": some[self.steps % 6]}
-
-
-class EndsOnceEnv(CountingMTEnv):
-    """Cannot be stepped when an episode is over, which was truncated."""
-
-    def step(self, action):
-        if self.steps == 2:
-            raise ResetNeeded("the episode is over")
-        obs, reward, _, _, info = super().step(action)
-        return obs, reward, False, self.steps == 2, info
 
 
 GOOD = {

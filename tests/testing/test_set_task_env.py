@@ -7,7 +7,7 @@ import pytest
 from mtwrappers.testing import check_set_task_env
 from tests.fakes import CountingEnv, CountingSetTaskEnv, equal
 from tests.testing import fakes
-from tests.testing.fakes import count, draw, draw_np, same_random_state  # noqa: F401
+from tests.testing.fakes import count, draw, draw_np
 
 Base = CountingSetTaskEnv
 

@@ -6,11 +6,22 @@ from functools import partial
 from typing import Any
 
 import numpy as np
+import pytest
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers import (
+    NormalizeObservationPerTask,
+    NormalizeRewardPerTask,
+    VectorNormalizeObservationPerTask,
+    VectorNormalizeRewardPerTask,
+)
 from tests.fakes import CountingEnv
 
 LENGTHS = (2, 3, 4)
+ACTIONS = [0] * 12
+SINGLE = [NormalizeRewardPerTask, NormalizeObservationPerTask]
+VECTOR = [VectorNormalizeRewardPerTask, VectorNormalizeObservationPerTask]
+pairs = pytest.mark.parametrize(("one", "many"), list(zip(SINGLE, VECTOR, strict=True)))
 
 
 class TaskedEnv(CountingEnv):

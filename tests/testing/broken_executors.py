@@ -1,0 +1,239 @@
+"""Executors that break one rule of `MetaVectorEnv` each, and what is said of it."""
+
+from functools import partial
+
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.vector import AutoresetMode
+
+from mtwrappers import MetaIterativeEnvExecutor as Base
+from tests.testing import fakes
+from tests.testing.fakes import count, draw, draw_np, raises
+
+breaks, returns = partial(fakes.breaks, Base), partial(fakes.returns, Base)
+
+
+def says(**attributes):
+    """One that says of itself what a function makes of it."""
+
+    def init(self, *args, **kwargs):
+        Base.__init__(self, *args, **kwargs)
+        for name, value in attributes.items():
+            setattr(self, name, value(self))
+
+    return breaks(__init__=init)
+
+
+def infos(change):
+    """One whose steps change their infos in place."""
+    return returns(step_wait=lambda s, *returned: (change(returned[4]), returned)[1])
+
+
+def asks(change):
+    """One that resets with ``change(envs, seed, options)`` instead of what it is asked."""
+
+    def reset(self, *, seed=None, options=None):
+        seed, options = change(self, seed, options)
+        return Base.reset(self, seed=seed, options=options)
+
+    return breaks(reset=reset)
+
+
+def masks(change):
+    """One that resets with ``change(envs, mask)``."""
+
+    def changed(self, seed, options):
+        if options and "reset_mask" in options:
+            options = {"reset_mask": change(self, options["reset_mask"])}
+        return seed, options
+
+    return asks(changed)
+
+
+def seeds(change):
+    return asks(lambda s, seed, options: (change(seed), options))
+
+
+def acts(change):
+    """One that steps with ``change(envs, actions)``."""
+    return breaks(step=lambda s, actions: Base.step(s, change(s, actions)))
+
+
+def sets(change):
+    """One that sets ``change(values)``."""
+    return breaks(set_attr=lambda s, name, values: Base.set_attr(s, name, change(values)))
+
+
+def keeps(place, put):
+    """One that hands out the same array at every step, in ``place`` of what it returns."""
+
+    def change(self, *returned):
+        self.kept = getattr(self, "kept", returned[place])
+        put(self.kept, returned)
+        return *returned[:place], self.kept, *returned[place + 1 :]
+
+    return returns(step_wait=change)
+
+
+def keep_an_info(self, *returned):
+    self.kept = returned[4]["_steps"] = getattr(self, "kept", returned[4]["_steps"])
+    return returned
+
+
+def without_reset(instead):
+    """One that does ``instead(envs, actions)`` where a reset is due."""
+
+    def step(self, actions):
+        try:
+            self.last = Base.step(self, actions)
+        except ResetNeeded:
+            return instead(self, actions)
+        return self.last
+
+    return breaks(step=step)
+
+
+def last_result(self, actions):
+    return self.last if hasattr(self, "last") else raises(ResetNeeded("reset first"))
+
+
+def change_options(self, seed, options):
+    options["seen"] = True
+    return seed, None
+
+
+def steps_before_it_refuses(self, actions):
+    if np.isnan(actions).any():
+        self.envs[0].step(actions[0])
+    return actions
+
+
+def alter_a_reward(self, obs, rewards, *rest):
+    rewards[1] += 1e-12 * (count(self) == 3)
+    return obs, rewards, *rest
+
+
+def alter_final_infos(infos):
+    if "final_info" in infos:
+        infos["final_info"]["steps"][:] += 1
+
+
+def after_close(instead):
+    return breaks(reset=lambda s, **kwargs: instead() if s.closed else Base.reset(s, **kwargs))
+
+
+STEP = "{} of step {} in mode {} must be those of SyncVectorEnv"
+INFOS = "infos of reset in mode NextStep must be"
+REUSED = "step 1 returned arrays that an earlier step did"
+BROKEN = {
+    # What it says of itself.
+    "another mode": (
+        says(autoreset_mode=lambda s: AutoresetMode.SAME_STEP),
+        "autoreset_mode must be AutoresetMode.NEXT_STEP, as an attribute and in metadata; got ",
+    ),
+    "no mode in metadata": (says(metadata=lambda s: {}), "; got AutoresetMode.NEXT_STEP and None"),
+    "another space": (
+        says(observation_space=lambda s: s.single_observation_space),
+        "observation_space must be ",
+    ),
+    "miscounts tasks": (says(meta_batch_size=lambda s: 3), "3 tasks times 2 environments must be"),
+    # What it returns.
+    "single precision": (
+        returns(reset=lambda s, obs, infos: (obs.astype(np.float32), infos)),
+        "observations of reset in mode NextStep must be",
+    ),
+    "swaps environments once": (
+        returns(step_wait=lambda s, o, *rest: (o[::-1].copy() if count(s) == 4 else o, *rest)),
+        STEP.format("observations", 3, "NextStep"),
+    ),
+    "a reward": (returns(step_wait=alter_a_reward), STEP.format("rewards", 2, "NextStep")),
+    "flags swapped": (
+        returns(step_wait=lambda s, o, r, end, cut, i: (o, r, cut, end, i)),
+        STEP.format("terminated", 1, "NextStep"),
+    ),
+    "drops a key on reset": (returns(reset=lambda s, o, i: (o, {"steps": i["steps"]})), INFOS),
+    "drops a mask": (infos(lambda i: i.pop("_draw")), STEP.format("infos", 0, "NextStep")),
+    "no final observations": (
+        infos(lambda infos: infos.pop("final_obs", None)),
+        STEP.format("infos", 1, "SameStep"),
+    ),
+    "other final infos": (infos(alter_final_infos), STEP.format("infos", 1, "SameStep")),
+    "the same rewards": (keeps(1, lambda kept, new: np.copyto(kept, new[1])), REUSED),
+    "the same info": (returns(step_wait=keep_an_info), REUSED),
+    # What it does with seeds, options and actions.
+    "ignores seeds": (seeds(lambda seed: None), INFOS),
+    "seeds all alike": (seeds(lambda seed: [seed] * 4 if isinstance(seed, int) else seed), INFOS),
+    "the first of the seeds": (seeds(lambda s: s[0] if isinstance(s, list) else s), INFOS),
+    "changes options": (asks(change_options), "reset changed the caller's options to ['seen']"),
+    "takes the mask": (
+        asks(lambda s, seed, o: (seed, o and {"reset_mask": o.pop("reset_mask")})),
+        "reset changed the caller's options to []",
+    ),
+    "ignores the mask": (
+        masks(lambda s, mask: mask | (s.autoreset_mode is AutoresetMode.DISABLED)),
+        "reset with reset_mask after step 1 in mode Disabled must be those of SyncVectorEnv",
+    ),
+    "changes actions": (
+        breaks(step_async=lambda s, a: (Base.step_async(s, a), np.copyto(a, 0))[0]),
+        "step 0 changed the caller's actions",
+    ),
+    "global np.random": (
+        returns(step_wait=draw_np),
+        "the environment used the global state of np.random",
+    ),
+    "global random": (returns(reset=draw), "the environment used the global state of random"),
+    # What it refuses.
+    "steps without a reset": (
+        without_reset(lambda s, actions: (s.reset(), Base.step(s, actions))[1]),
+        "step() before reset() must raise ResetNeeded, raised nothing",
+    ),
+    "steps past the end": (
+        without_reset(last_result),
+        "step() of an episode that is over must raise ResetNeeded, raised nothing",
+    ),
+    "too few actions": (
+        acts(lambda s, a: np.concatenate([a, a[: s.num_envs - len(a)]])),
+        "step() with actions for too few environments must raise ValueError, raised nothing",
+    ),
+    "NaN actions": (
+        acts(lambda s, actions: np.nan_to_num(actions)),
+        "step() with a NaN action must raise ValueError, raised nothing",
+    ),
+    "steps before it refuses": (
+        acts(steps_before_it_refuses),
+        "a step after refused actions in mode NextStep must be those of SyncVectorEnv",
+    ),
+    "any number of seeds": (
+        seeds(lambda seed: seed[:4] if isinstance(seed, list) else seed),
+        "reset() with too few seeds must raise ValueError, raised nothing",
+    ),
+    "an empty mask": (
+        masks(lambda s, mask: mask if np.any(mask) else ~mask),
+        "reset() with an empty reset_mask must raise ValueError, raised nothing",
+    ),
+    "a long mask": (
+        masks(lambda s, mask: mask[: s.num_envs]),
+        "reset() with a reset_mask of another shape must raise ValueError, raised nothing",
+    ),
+    "a list as mask": (
+        masks(lambda s, mask: np.array(mask)),
+        "reset() with a reset_mask that is no bool array must raise TypeError, raised nothing",
+    ),
+    "works after close": (
+        after_close(lambda: None),
+        "reset() after close() must raise ClosedEnvironmentError, raised nothing",
+    ),
+    # What it does with attributes.
+    "a list of results": (
+        returns(call=lambda s, *results: list(results)),
+        "call('has_wrapper_attr') must return (True, True, True, True), got [True, True, True, ",
+    ),
+    "sets the first value": (
+        sets(lambda values: [values[0]] * 4 if isinstance(values, list) else values),
+        "get_attr after set_attr must be (0.0, 1.0, 2.0, 3.0), got (0.0, 0.0, 0.0, 0.0)",
+    ),
+    "too many values": (
+        sets(lambda values: values[:4] if isinstance(values, list) else values),
+        "set_attr with too many values must raise ValueError, raised nothing",
+    ),
+}
