@@ -5,10 +5,8 @@ import time
 from contextlib import closing, contextmanager
 from functools import partial
 
-import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
 
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
 from tests.fakes import equal
@@ -16,7 +14,9 @@ from tests.vector.fakes import KINDS, all_modes, kinds_and_modes
 from tests.vector.faults import (
     DEATHS,
     BulkyEnv,
+    Counted,
     FragileEnv,
+    Unsteady,
     break_a_leg,
     build_once,
     fragile_makers,
@@ -234,32 +234,6 @@ def test_a_constructor_that_raises_the_second_time_is_an_error(tmp_path):
     envs.reset(seed=0)
     kill(envs, 1)
     check_given_up(envs, "the constructor of environment 1 failed: a leg", [0, 0])
-
-
-class Unsteady(gymnasium.Env):
-    """Draws from Python's own generator, or keeps what no state holds."""
-
-    observation_space, action_space = Box(-1, 99, (1,), np.float64), Discrete(2)
-
-    def __init__(self, how):
-        self.how, self.episodes = how, 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.episodes += 1
-        return np.array([float(self.episodes if self.how == "counts" else 0)]), {}
-
-    def step(self, action):
-        value = random.random() if self.how == "draws" else float(self.episodes)
-        return np.array([value]), 0.0, False, False, {}
-
-
-class Counted(Unsteady):
-    def get_state(self):
-        return {"episodes": self.episodes}
-
-    def set_state(self, state):
-        self.episodes = state["episodes"]
 
 
 @pytest.mark.parametrize("how", ["draws", "counts", "counts, and says so"])
