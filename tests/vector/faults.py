@@ -126,9 +126,10 @@ def interrupt_parent() -> str:
 
 def once(path: Path, fault: Callable[[], Any]) -> Any:
     """Does it the first time only, whichever process asks."""
-    if path.exists():
+    try:
+        path.touch(exist_ok=False)
+    except FileExistsError:
         return "not again"
-    path.touch()
     return fault()
 
 
