@@ -130,7 +130,7 @@ class Buffers:
             offset += array.nbytes
 
     def _written(self, numbers: int, texts: int) -> list[NDArray[Any]]:
-        flags = self.terminated, self.truncated, self.resting
+        flags = self.terminated, self.truncated
         return [*self.obs, self.rewards, *flags, self.numbers[:numbers], self.texts[:texts]]
 
     def outcome(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:

@@ -99,7 +99,7 @@ class MetaIterativeEnvExecutor(BlockVectorEnv):
         envs.begin(self._was_reset, self._over, self._buffers.resting)
         self._was_reset = False  # should it raise
         result = function(envs, self._block.rows)
-        self._was_reset, self._over = envs.end()
+        self._was_reset, self._over, _ = envs.end()
         self._some_rest = bool(self._buffers.resting.any())
         return [result]
 

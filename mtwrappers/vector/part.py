@@ -136,9 +136,9 @@ class PartVectorEnv(BlockVectorEnv):
         self._was_reset, self._over, self._on_step = was_reset, over, on_step
         self.rest(resting)
 
-    def end(self) -> tuple[bool, NDArray[np.bool_]]:
-        """Whether they were reset, and whose episodes are over, ``(n,)`` bool."""
-        return self._was_reset, self._over
+    def end(self) -> tuple[bool, NDArray[np.bool_], NDArray[np.bool_]]:
+        """Whether they were reset, whose episodes are over, and which rest, ``(n,)`` bool."""
+        return self._was_reset, self._over, self._buffers.resting.copy()
 
     def _end_step(self) -> StepResult:
         self._on_step()

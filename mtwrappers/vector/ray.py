@@ -20,11 +20,10 @@ from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_mapping, positive
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.channel import Channel
-from mtwrappers.vector.cluster import CONNECT_TIMEOUT, Cluster, listed, needs_of
-from mtwrappers.vector.crew import CLOSE_TIMEOUT
+from mtwrappers.vector.cluster import CONNECT_TIMEOUT, ActorProcess, Cluster, listed, needs_of
 from mtwrappers.vector.infos import sizes_of
 from mtwrappers.vector.parallel import TIMEOUT
-from mtwrappers.vector.process import ALIVE_CHECK, Worker
+from mtwrappers.vector.process import Worker
 from mtwrappers.vector.worker import serve
 from mtwrappers.vector.workers import WorkersVectorEnv
 
@@ -157,7 +156,13 @@ class _Actor:
 
     def serve(self, address: tuple[str, int], token: bytes) -> None:
         """Serves the executor that listens at an address and knows the token."""
-        with socket.create_connection(address, CONNECT_TIMEOUT) as end:
+        try:
+            end = socket.create_connection(address, CONNECT_TIMEOUT)
+        except OSError as exc:
+            raise ConnectionError(
+                f"{socket.gethostname()} cannot reach the executor at {address}: {exc}"
+            ) from exc
+        with end:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             end.sendall(token)
             serve(Channel(end), shared=False, fetch=self.fetch)
@@ -190,7 +195,7 @@ class _RayWorker(Worker):
         # Ray would start it again by itself, with nobody to serve.
         options = {**self._options, "max_concurrency": 2, "max_restarts": 0}
         actor = _actor_class().options(**options).remote()
-        self.process = _ActorProcess(
+        self.process = ActorProcess(
             self._cluster, actor, actor.serve.remote(self._listener.getsockname(), self._token)
         )
         self.owes = 1
@@ -251,47 +256,10 @@ class _RayWorker(Worker):
             return f"hung: it did not answer within {self.hung:g} s"
         if self.channel is None and self.process.is_alive():
             return f"did not start within {START_TIMEOUT:g} s"
-        return f"on {self._host} ended: {self.process.reason()}"
+        where = f"on {self._host} " if self._host else ""
+        return f"{where}ended: {self.process.reason()}"
 
 
 @functools.cache
 def _actor_class() -> Any:
     return import_extra("ray", "ray").remote(_Actor)
-
-
-class _ActorProcess:
-    """An actor, with what `multiprocessing.Process` has."""
-
-    pid = 0
-
-    def __init__(self, cluster: Cluster, actor: Any, served: Any) -> None:
-        self._cluster, self.actor, self._served = cluster, actor, served
-
-    def is_alive(self) -> bool:
-        return self._cluster.is_there() and not self._cluster.ray.wait([self._served], timeout=0)[0]
-
-    def kill(self) -> None:
-        if self._cluster.is_there():
-            with contextlib.suppress(Exception):  # of a cluster that is ending
-                self._cluster.ray.kill(self.actor)
-
-    def join(self, timeout: float | None = None) -> None:
-        if self._cluster.is_there():
-            pause = CLOSE_TIMEOUT if timeout is None else timeout
-            with contextlib.suppress(Exception):
-                self._cluster.ray.wait([self._served], timeout=pause)
-
-    def reason(self) -> str:
-        """Why it ended, as Ray tells it."""
-        self.join(ALIVE_CHECK)  # its connection may be first to tell
-        if not self._cluster.is_there():
-            return "Ray was shut down"
-        if self.is_alive():
-            return "it closed its connection"
-        try:
-            self._cluster.ray.get(self._served)
-        except Exception as exc:  # of any class, as the actor or its node failed
-            said = " ".join(str(exc).split())
-            said = said.partition("The actor is dead because ")[2] or said
-            return said.partition(" Some common causes")[0][:300].rstrip(".")
-        return "it closed its connection"

@@ -246,13 +246,15 @@ class WorkersVectorEnv(MetaVectorEnv):
                 return command("run", post(rows), state, pasts)
 
             answers = self._crew.ask(Request("run", message, ()))
-        results, resets, ends = [], [], []
+        results, resets, ends, rests = [], [], [], []
         for worker, (objects, result, *state) in zip(self._crew.workers, answers, strict=True):
             self._take_objects(worker, objects)
             results.append(result)
             resets.append(state[0])
             ends.append(state[1])
+            rests.append(state[2])
         self._was_reset, self._over = all(resets), np.concatenate(ends)
+        self._buffers.resting[...] = np.concatenate(rests)
         self._some_rest = bool(self._buffers.resting.any())
         return results
 
