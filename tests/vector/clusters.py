@@ -6,11 +6,14 @@ import contextlib
 import os
 import tempfile
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from mtwrappers import MetaRayEnvExecutor
+from tests.vector.faults import fragile_makers
 from tests.vector.processes import all_gone, children
 
 
@@ -39,6 +42,14 @@ def local_cluster(num_cpus: int, **kwargs: Any) -> Iterator[None]:
             ray.shutdown()
         assert started
         assert all_gone(started, 20)
+
+
+def on_ray(makers=None, m=2, k=2, **kwargs):
+    """Four fragile environments on two actors: environment 2 is the first of worker 1."""
+    return MetaRayEnvExecutor(makers or fragile_makers(), m, k, **{"workers": 2, **kwargs})
+
+
+recovering = partial(on_ray, on_worker_failure="recover")
 
 
 def pids_of(envs: Any) -> list[int]:

@@ -1,0 +1,210 @@
+"""Ray clusters that have no room, and what executors leave of a cluster."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import sys
+import types
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
+from tests.fakes import run_with_python
+from tests.vector.clusters import listening_sockets, local_cluster, on_ray, pids_of, recovering
+from tests.vector.faults import fragile_makers, play_along
+from tests.vector.processes import all_gone, needs_proc, wait_until
+
+ray = pytest.importorskip("ray")
+pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
+
+NO_ACTIONS = np.zeros(4, dtype=np.int64)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _cluster():
+    with local_cluster(4, resources={"special": 2}):
+        yield
+
+
+# Room.
+
+
+@ray.remote(num_cpus=3)
+class Hog:
+    """Takes all CPUs but one."""
+
+    def is_there(self):
+        return True
+
+
+@pytest.fixture
+def hog(monkeypatch):
+    """It is there, and actors are to start within 3 s."""
+    monkeypatch.setattr("mtwrappers.vector.ray.START_TIMEOUT", 3.0)
+    begun = []
+
+    def begin():
+        begun.append(Hog.remote())
+        ray.get(begun[-1].is_there.remote())
+
+    yield begin
+    for one in begun:
+        ray.kill(one)
+
+
+NO_ROOM = (
+    r"did not start within 3 s, with environments 2 to 3 of tasks \[1\].*; no node had room: a "
+    r"worker needs 1 CPU, and of the Ray cluster's 4 CPU, [01] CPU are free; all workers were "
+)
+
+
+def test_cpus_that_others_have_are_an_error(hog):
+    hog()
+    with pytest.raises(WorkerDiedError, match="worker 1 " + NO_ROOM):
+        on_ray()
+
+
+def test_no_room_for_a_replacement_is_an_error(hog):
+    envs = recovering(fragile_makers(), workers=2, max_recoveries=1)
+    envs.reset(seed=0)
+    pids = pids_of(envs)
+    blocked = [Hog.options(num_cpus=1).remote() for _ in range(3)]  # one of them waits
+    ray.get([one.is_there.remote() for one in blocked[:2]])
+    os.kill(pids[2], signal.SIGKILL)
+    with pytest.raises(WorkerDiedError, match="; no node had room: a worker needs 1 CPU, and of"):
+        envs.step(NO_ACTIONS)
+    assert envs.closed is True
+    for one in blocked:
+        ray.kill(one)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"workers": 5},
+            "5 workers do not fit the Ray cluster: each needs 1 CPU, and it has 4 CPU, which is "
+            "room for 4",
+        ),
+        (
+            {"workers": 3, "ray_options": {"resources": {"special": 1}}},
+            "3 workers .* each needs 1 CPU, 1 special, and it has 4 CPU, 2 special, .* for 2",
+        ),
+        (
+            {"workers": None, "ray_options": {"num_gpus": 1}},
+            "1 workers .* each needs 1 CPU, 1 GPU, and it has 4 CPU, 0 GPU, which is room for 0",
+        ),
+    ],
+)
+def test_too_many_workers_are_refused_at_once(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        on_ray(fragile_makers(6), 3, **arguments)
+
+
+def test_actors_take_what_the_options_say():
+    options = {"resources": {"special": 1}, "num_cpus": 0.5}
+    with closing(on_ray(workers=None, ray_options=options)) as envs:
+        assert envs.num_workers == 2
+        free = ray.available_resources
+        assert wait_until(lambda: "special" not in free() and free()["CPU"] == 3, 5)
+    assert wait_until(lambda: free().get("special") == 2 and free()["CPU"] == 4, 5)
+
+
+def test_options_that_ray_does_not_know_are_its_error():
+    listening = listening_sockets()
+    with pytest.raises(ValueError, match="no_such"):
+        on_ray(ray_options={"no_such": 1})
+    with pytest.raises(TypeError, match="ray_options"):
+        on_ray(ray_options=3)
+    assert listening_sockets() == listening
+
+
+def test_a_constructor_that_a_node_cannot_import_is_an_error(monkeypatch):
+    module = types.ModuleType("only_here")
+    exec("def make(): ...", module.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    message = r"a worker on .* cannot import what makes its environments: No module .*'only_here'"
+    with pytest.raises(ModuleNotFoundError, match=message):
+        on_ray(module.make)
+
+
+# Others.
+
+
+def test_executors_do_not_disturb_each_other_and_leave_nothing():
+    listening = listening_sockets()
+    with closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2)) as oracle:
+        first, second = on_ray(), on_ray()
+        pids = pids_of(first) + pids_of(second)
+        assert len(set(pids)) == 4
+        play_along(first, oracle, seed=1)
+        play_along(second, oracle, seed=2)
+        first.close()
+        play_along(second, oracle, seed=3)
+        second.close()
+    assert all_gone(pids, 10)
+    assert listening_sockets() == listening
+    assert ray.is_initialized()
+
+
+def test_strangers_at_the_socket_are_not_let_in(monkeypatch):
+    real = socket.create_server
+
+    def besieged(address, **kwargs):
+        server = real(address, **kwargs)
+        for what in b"", b"x" * 32, b"short":
+            with socket.create_connection(server.getsockname()) as stranger:
+                stranger.sendall(what)
+        return server
+
+    monkeypatch.setattr(socket, "create_server", besieged)
+    with closing(on_ray()) as envs, closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2)) as o:
+        play_along(envs, o)
+
+
+OWN = """
+import numpy as np, os, ray, sys
+from mtwrappers import MetaRayEnvExecutor, WorkerDiedError
+from tests.vector.faults import fragile_makers
+
+def make():
+    envs = MetaRayEnvExecutor(fragile_makers(), 2, 2, workers=1, ray_options={"num_cpus": 0.5},
+                              on_worker_failure="recover")
+    envs.reset(seed=0)
+    return envs
+
+first, second = make(), make()
+if os.fork() == 0:
+    first.close()
+    os._exit(0)
+os.wait()
+first.close()
+first.close()
+second.step([0] * 4)
+assert ray.is_initialized()
+second.close()
+assert not ray.is_initialized()
+third = make()
+ray.shutdown()
+try:
+    third.step([0] * 4)
+except WorkerDiedError as error:
+    print(error)
+assert third.closed and not ray.is_initialized()
+"""
+
+
+def test_what_was_begun_for_executors_ends_with_the_last_one():
+    options = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
+    said = run_with_python("-c", OWN, **options)
+    assert said.splitlines()[-1] == "Ray was shut down, and with it all workers"
+
+
+def test_no_cluster_is_an_error():
+    code = "from mtwrappers import *; MetaRayEnvExecutor(PointGoalEnv, 1)"
+    with pytest.raises(AssertionError, match=r"ConnectionError: .*'127.0.0.1:9'.* refused"):
+        run_with_python("-c", code, RAY_ADDRESS="127.0.0.1:9")
