@@ -100,7 +100,8 @@ class MetaSampler:
         self._policy = policy
         execution: Execution = "ray"
         if parallel != "ray":
-            execution = "parallel" if check_flag(parallel, "parallel") else "iterative"
+            in_workers = check_flag(parallel, "parallel, if it is not 'ray',")
+            execution = "parallel" if in_workers else "iterative"
         make = executor_class(execution)
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make(
