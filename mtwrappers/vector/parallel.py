@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import mmap
 import multiprocessing as mp
+import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
@@ -61,7 +62,7 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
             `get_state` works, in mid-episode too; ``"recover"`` always does.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
-            Python's default.
+            Python's default, and ``"forkserver"`` beside Ray, whose threads do not survive a fork.
 
     Raises:
         RuntimeError: In a daemonic process, which may have no children, and in a worker that
@@ -93,7 +94,7 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         self._hire(
             env,
             cores() if workers is None else positive(workers, "workers"),
-            functools.partial(Worker, context=mp.get_context(context)),
+            functools.partial(Worker, context=mp.get_context(context or _safe_context())),
             on_worker_failure,
             max_recoveries,
             journal,
@@ -115,3 +116,8 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         self._buffers.actions(actions.dtype, actions.shape[1:])[...] = actions
         message = actions.dtype.str.encode()
         return lambda rows: message
+
+
+def _safe_context() -> str | None:
+    ray = sys.modules.get("ray")
+    return "forkserver" if ray is not None and getattr(ray, "is_initialized", bool)() else None

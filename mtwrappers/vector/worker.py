@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import gc
 import multiprocessing as mp
 import os
 import pickle
@@ -42,9 +41,6 @@ def main(conn: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     _follow_parent()
-    # A fork has the parent's garbage. Collecting it here would, where it is Ray's, disturb the
-    # connections that the parent has.
-    gc.freeze()
     # A forked worker has the parent's global random state; all workers would draw the same.
     random.seed()
     np.random.seed(np.random.SeedSequence().generate_state(8))

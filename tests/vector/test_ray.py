@@ -1,7 +1,7 @@
 """Environments on the actors of a Ray cluster do what they do elsewhere."""
 
-import gc
 import json
+import os
 from contextlib import closing
 from functools import partial
 
@@ -151,10 +151,13 @@ def test_a_rollout_of_the_command_line_finds_the_same(classes, tmp_path, monkeyp
 
 @kinds_and_modes
 def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
-    local = partial(MetaParallelEnvExecutor, context="fork")
     makes = [
         partial(make, KINDS[kind], 2, 2, workers=workers, journal=True, autoreset_mode=mode)
-        for make, workers in ((MetaRayEnvExecutor, 2), (local, 3), (MetaRayEnvExecutor, 1))
+        for make, workers in (
+            (MetaRayEnvExecutor, 2),
+            (MetaParallelEnvExecutor, 3),
+            (MetaRayEnvExecutor, 1),
+        )
     ]
     with closing(makes[0]()) as envs:
         envs.action_space.seed(0)
@@ -170,19 +173,10 @@ def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
             assert equal(play(envs, actions[13:]), expected)
 
 
-def collecting():
-    gc.collect()
-    return CountingEnv()
-
-
-def test_local_workers_that_are_forked_do_not_disturb_ray():
-    gc.disable()  # so that they have garbage of Ray's
-    try:
-        for _ in range(3):
-            with closing(MetaRayEnvExecutor(MAKERS["counting"], 2, 2, workers=1)) as envs:
-                envs.reset()
-            del envs
-            with closing(MetaParallelEnvExecutor([collecting] * 2, 2, context="fork")) as envs:
-                envs.reset()
-    finally:
-        gc.enable()
+def test_local_workers_are_not_forked_beside_ray():
+    beside = MetaRayEnvExecutor(MAKERS["counting"], 2, 2, workers=1)
+    local = MetaParallelEnvExecutor(MAKERS["counting"], 2, 2, workers=2)
+    with closing(beside), closing(local) as envs:
+        envs.reset()
+        parents = envs.map_blocks(lambda envs, rows: os.getppid())
+        assert os.getpid() not in parents  # but the fork server
