@@ -5,7 +5,7 @@ import signal
 import tempfile
 import threading
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from functools import partial
 
 import numpy as np
@@ -58,9 +58,13 @@ def cluster(monkeypatch):
         made.wait_for_nodes()
         ray.init(made.address, log_to_driver=False, logging_level="error")
         started = children() - before
+        made.stopped = []
         yield made
         ray.shutdown()
         made.shutdown()
+        for pid in made.stopped:  # which do not notice
+            with suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         assert started
         assert all_gone(started, 20)
 
@@ -74,7 +78,8 @@ def remove(cluster, node, how):
         cluster.remove_node(node, allow_graceful=False)
     else:  # no connection is closed
         raylet = node.all_processes["raylet"][0].process.pid
-        for pid in [*children(raylet), raylet]:
+        cluster.stopped = [*children(raylet), raylet]
+        for pid in cluster.stopped:
             os.kill(pid, signal.SIGSTOP)
 
 
