@@ -67,7 +67,7 @@ def _build(kind: type[Exception], message: str, fields: dict[str, Any]) -> Excep
         placed: Any = type(kind.__name__, (_Placed, kind), names)
         # Not through its constructor, which may take any arguments and do anything with them.
         exc: Exception = placed.__new__(placed, *fields.get("args", ()))
-    except Exception:
+    except Exception:  # a class that is final, or whose __new__ asks for more
         return RuntimeError(f"{message} ({kind.__name__})")
     for name, value in {**fields, "kind": kind, "message": message}.items():
         with contextlib.suppress(AttributeError, TypeError):  # a field that is read-only

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
@@ -175,8 +174,8 @@ class _Game:
 
     def __call__(self, envs: Any, rows: slice) -> list[tuple[int, Episode]]:
         """Plays those of the environments ``rows``, which are those of ``envs``."""
-        policy = cloudpickle.loads(self.policy) if isinstance(self.policy, bytes) else self.policy
-        act = PolicyCaller(policy, self.meta_batch_size, self.envs_per_task, rows, (self.seed,))
+        sizes = self.meta_batch_size, self.envs_per_task
+        act = PolicyCaller(self.policy, *sizes, rows, (self.seed,))
         plan, observers = self.plan[rows], self.observers
         tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
 

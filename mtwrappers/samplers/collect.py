@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import cloudpickle
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,7 +21,7 @@ class Collection:
     """The collection of paths of all environments, of which a block does its own part.
 
     Args:
-        policy: Asked for actions; pickled where it goes to workers.
+        policy: Asked for actions; `pickled` where it goes to workers.
         meta_batch_size: ``M``.
         envs_per_task: ``K``.
         quotas: How many paths each environment gives, ``(N,)``.
@@ -46,8 +45,8 @@ class Collection:
             envs: A vector environment.
             rows: Which of all environments these are.
         """
-        policy = cloudpickle.loads(self.policy) if isinstance(self.policy, bytes) else self.policy
-        caller = PolicyCaller(policy, self.meta_batch_size, self.envs_per_task, rows, self.seed)
+        sizes = self.meta_batch_size, self.envs_per_task
+        caller = PolicyCaller(self.policy, *sizes, rows, self.seed)
         recorder = Recorder()
         obs = map_arrays(lambda array: array[rows], self.obs)
         seconds = rollout(envs, caller, self.quotas[rows], obs, observe=(recorder, *self.observe))

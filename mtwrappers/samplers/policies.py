@@ -65,6 +65,8 @@ class PolicyCaller:
         rows: slice | None = None,
         seed: tuple[int, ...] = (0,),
     ) -> None:
+        if isinstance(policy, PickledPolicy):
+            policy = cloudpickle.loads(policy)
         m, k = meta_batch_size, envs_per_task
         rows = slice(0, m * k) if rows is None else rows
         tasks = range(rows.start // k, -(-rows.stop // k))
@@ -155,14 +157,18 @@ class PolicyCaller:
         return array.reshape(-1, *array.shape[2:])[self._own]
 
 
-def pickled(policy: Any) -> bytes:
+class PickledPolicy(bytes):
+    """A policy on its way to workers, where `PolicyCaller` takes it."""
+
+
+def pickled(policy: Any) -> PickledPolicy:
     """A policy that goes to workers.
 
     Raises:
         TypeError: If it does not pickle.
     """
     try:
-        return bytes(cloudpickle.dumps(policy))
+        return PickledPolicy(cloudpickle.dumps(policy))
     except Exception as exc:  # any class may refuse to be pickled in any way
         raise TypeError(
             f"a policy must pickle to go to workers, {_short(policy)} does not ({exc}); "

@@ -52,14 +52,14 @@ def read_answer(message: bytes, results: int) -> Answer | None:
     if kind == ROWS:
         return Answer(rows=message[1:])
     if kind == FILED:
-        pickled, sizes = pickle.loads(message[1:])
+        head, sizes = pickle.loads(message[1:])
         arrays = [bytearray(size) for size in sizes]
         with open(results, "r+b", closefd=False) as file:
             file.seek(0)
             for array in arrays:
                 file.readinto(array)
             file.truncate(0)
-        answer: Answer = pickle.loads(pickled, buffers=arrays)
+        answer: Answer = pickle.loads(head, buffers=arrays)
         return answer
     return pickle.loads(message) if message else Answer()
 

@@ -221,7 +221,7 @@ class EnvBlock:
             return
         try:
             layout.write(self._arrays, start, self.obs)
-        except Exception:
+        except Exception:  # an observation of any class may refuse to be an array in any way
             for i, row in enumerate(self.obs):  # to find out which it was
                 try:
                     layout.write(self._arrays, start + i, [row])

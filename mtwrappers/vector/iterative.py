@@ -93,10 +93,9 @@ class MetaIterativeEnvExecutor(BlockVectorEnv):
         self._block = block
 
     def _map_blocks(self, function: BlockFunction) -> list[Any]:
-        envs = PartVectorEnv(
-            self._block, self._buffers, self.autoreset_mode, self._max_path_length, self._told
-        )
-        envs.begin(self._was_reset, self._over, self._buffers.resting)
+        settings = self.autoreset_mode, self._max_path_length
+        state = self._was_reset, self._over, self._buffers.resting
+        envs = PartVectorEnv(self._block, self._buffers, *settings, self._told, state)
         self._was_reset = False  # should it raise
         result = function(envs, self._block.rows)
         self._was_reset, self._over, _ = envs.end()

@@ -111,6 +111,8 @@ class PartVectorEnv(BlockVectorEnv):
         mode: Their autoreset mode.
         max_path_length: Their time limit.
         told: Where to note what they are told.
+        state: Whether they were reset, whose episodes are over, and which rest, ``(n,)`` bool.
+        on_step: Called in each step.
     """
 
     def __init__(
@@ -120,24 +122,18 @@ class PartVectorEnv(BlockVectorEnv):
         mode: AutoresetMode,
         max_path_length: int | None,
         told: Journal | None,
+        state: tuple[bool, NDArray[np.bool_], NDArray[np.bool_]],
+        on_step: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(len(block.envs), 1, max_path_length, mode)
         self._declare_block(block)
         self._take_block(block, buffers, told)
-
-    def begin(
-        self,
-        was_reset: bool,
-        over: NDArray[np.bool_],
-        resting: NDArray[np.bool_],
-        on_step: Callable[[], object] = lambda: None,
-    ) -> None:
-        """Takes what the executor knows of them, and what to call in each step."""
-        self._was_reset, self._over, self._on_step = was_reset, over, on_step
+        self._was_reset, self._over, resting = state
+        self._on_step = on_step
         self.rest(resting)
 
     def end(self) -> tuple[bool, NDArray[np.bool_], NDArray[np.bool_]]:
-        """Whether they were reset, whose episodes are over, and which rest, ``(n,)`` bool."""
+        """What ``state`` is now."""
         return self._was_reset, self._over, self._buffers.resting.copy()
 
     def _end_step(self) -> StepResult:

@@ -19,6 +19,7 @@ from gymnasium.vector import AutoresetMode
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_mapping, positive
 from mtwrappers.vector.arguments import Maker
+from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.channel import Channel
 from mtwrappers.vector.cluster import CONNECT_TIMEOUT, ActorProcess, Cluster, listed, needs_of
 from mtwrappers.vector.infos import sizes_of
@@ -185,6 +186,7 @@ class _RayWorker(Worker):
         super().__init__(index, rows, cluster.ray.put(block))
         self._executor, self._cluster, self._options = executor, cluster, options
         self._listener: socket.socket | None = None
+        self._part: Buffers | None = None
         self._deadline, self._posted, self._host = 0.0, 0, ""
 
     def start(self) -> None:
@@ -237,9 +239,9 @@ class _RayWorker(Worker):
         super().kill()
 
     def take_rows(self, rows: bytes) -> None:
-        executor = self._executor
-        part = executor._buffers.part(self.rows)
-        part.unpack(rows, *sizes_of(executor._columns))
+        if self._part is None:
+            self._part = self._executor._buffers.part(self.rows)
+        self._part.unpack(rows, *sizes_of(self._executor._columns))
 
     def advice(self) -> str:
         if self.channel is not None or not self.process.is_alive():

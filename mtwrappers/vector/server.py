@@ -111,7 +111,7 @@ class BlockServer:
         """An answer; should it not pickle, says of which environment's part this is true."""
         try:
             return pickled(Answer(result, None, self.block.states, self._rows()))
-        except Exception:
+        except Exception:  # an info of any class may refuse to be pickled in any way
             for i, part in each:
                 try:
                     cloudpickle.dumps(part)
@@ -216,8 +216,8 @@ class BlockServer:
         if pasts is not None:
             told = Journal(self._layout.n, self._buffers)
             told.take(pasts, self.block.rows.start)
-        envs = PartVectorEnv(self.block, self._buffers, self._mode, self._limit, told)
-        envs.begin(*state, _Beat(self._say))
+        settings = self._mode, self._limit
+        envs = PartVectorEnv(self.block, self._buffers, *settings, told, state, _Beat(self._say))
         call = pickle.loads(self._fetch(function))
         if torch := sys.modules.get("torch"):
             torch.set_num_threads(1)  # workers share the cores

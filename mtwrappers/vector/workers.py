@@ -32,7 +32,7 @@ ArgumentsOf = Callable[[slice], tuple[Any, ...]]
 class WorkersVectorEnv(MetaVectorEnv):
     """What executors with workers have in common, wherever the workers are.
 
-    A subclass builds with `_build`. Its workers are made by ``make_worker(index, rows, block)``.
+    A subclass builds with `_hire`. Its workers are made by ``make_worker(index, rows, block)``.
     """
 
     _fd = -1  # the descriptor of memory that is shared with workers

@@ -11,7 +11,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any, NoReturn
@@ -21,7 +22,7 @@ import numpy as np
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers import MetaParallelEnvExecutor
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, equal
 
 
@@ -222,3 +223,21 @@ class Counted(Unsteady):
 
     def set_state(self, state):
         self.episodes = state["episodes"]
+
+
+@contextmanager
+def beside(
+    make: Callable[..., Any], makers: Any, others: Any = None, recoveries: int = 1, **kwargs: Any
+) -> Iterator[tuple[Any, Any]]:
+    """An executor that recovers, and one over the same or other makers that loses nothing."""
+    with (
+        closing(make(makers, **kwargs)) as envs,
+        closing(MetaIterativeEnvExecutor(others or makers, 2, 2, **kwargs)) as oracle,
+    ):
+        yield envs, oracle
+        assert envs.recoveries == recoveries
+
+
+def both(envs: Any, oracle: Any, method: str, *args: Any, **kwargs: Any) -> None:
+    """Requires that both return the same."""
+    assert equal(*(getattr(one, method)(*args, **kwargs) for one in (envs, oracle)))

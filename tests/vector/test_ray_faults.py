@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
@@ -18,6 +17,8 @@ from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.clusters import listening_sockets, local_cluster, on_ray, pids_of, recovering
 from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import (
+    beside,
+    both,
     exit_at_once,
     fragile_makers,
     hang,
@@ -42,25 +43,9 @@ def _cluster():
         yield
 
 
-@contextlib.contextmanager
-def beside(makers, others=None, recoveries=1, **kwargs):
-    """A recovering executor, and one over the same or other makers that loses nothing."""
-    with (
-        closing(recovering(makers, **kwargs)) as envs,
-        closing(MetaIterativeEnvExecutor(others or makers, 2, 2, **kwargs)) as oracle,
-    ):
-        yield envs, oracle
-        assert envs.recoveries == recoveries
-
-
-def both(envs, oracle, method, *args, **kwargs):
-    """Requires that both return the same."""
-    assert equal(*(getattr(one, method)(*args, **kwargs) for one in (envs, oracle)))
-
-
 @kinds_and_modes
 def test_a_kill_between_steps_changes_nothing(kind, mode):
-    with beside(KINDS[kind], autoreset_mode=mode) as (envs, oracle):
+    with beside(recovering, KINDS[kind], autoreset_mode=mode) as (envs, oracle):
         envs.action_space.seed(3)
         actions = [envs.action_space.sample() for _ in range(30)]
         both(envs, oracle, "reset", seed=3)
@@ -77,7 +62,7 @@ def test_a_kill_between_steps_changes_nothing(kind, mode):
 def test_a_death_in_a_step_or_reset_changes_nothing(fault, method, arguments, tmp_path):
     makers = fragile_makers()
     makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", fault))
-    with beside(makers, fragile_makers()) as (envs, oracle):
+    with beside(recovering, makers, fragile_makers()) as (envs, oracle):
         both(envs, oracle, "reset", seed=3)
         both(envs, oracle, "step", NO_ACTIONS)
         with pytest.warns(UserWarning, match=r"worker 1 on [\d.]+ ended: its worker process has"):

@@ -2,13 +2,13 @@
 
 import random
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing
 from functools import partial
 
 import numpy as np
 import pytest
 
-from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
+from mtwrappers import WorkerDiedError
 from tests.fakes import equal
 from tests.vector.fakes import KINDS, all_modes, kinds_and_modes
 from tests.vector.faults import (
@@ -17,6 +17,8 @@ from tests.vector.faults import (
     Counted,
     FragileEnv,
     Unsteady,
+    beside,
+    both,
     break_a_leg,
     build_once,
     fragile_makers,
@@ -42,27 +44,11 @@ FAULT = np.array([0, 0, 1, 0])
 recovering = partial(parallel, on_worker_failure="recover")
 
 
-@contextmanager
-def beside(makers, others=None, recoveries=1, **kwargs):
-    """A recovering executor, and one over the same or other makers that loses nothing."""
-    with (
-        closing(recovering(makers, **kwargs)) as envs,
-        closing(MetaIterativeEnvExecutor(others or makers, 2, 2, **kwargs)) as oracle,
-    ):
-        yield envs, oracle
-        assert envs.recoveries == recoveries
-
-
-def both(envs, oracle, method, *args, **kwargs):
-    """Requires that both return the same."""
-    assert equal(*(getattr(one, method)(*args, **kwargs) for one in (envs, oracle)))
-
-
 @kinds_and_modes
 def test_kills_between_steps_change_nothing(kind, mode):
     rng = random.Random(7)
     times = {t: rng.randrange(2) for t in rng.sample(range(60), 10)}
-    with beside(KINDS[kind], recoveries=10, autoreset_mode=mode) as (envs, oracle):
+    with beside(recovering, KINDS[kind], recoveries=10, autoreset_mode=mode) as (envs, oracle):
         envs.action_space.seed(3)
         actions = [envs.action_space.sample() for _ in range(60)]
         both(envs, oracle, "reset", seed=3)
@@ -71,7 +57,7 @@ def test_kills_between_steps_change_nothing(kind, mode):
 
 
 def test_recovering_executors_are_equal_to_others_while_nothing_happens():
-    with beside(fragile_makers(), recoveries=0) as (envs, oracle):
+    with beside(recovering, fragile_makers(), recoveries=0) as (envs, oracle):
         play_along(envs, oracle, steps=20)
 
 
@@ -80,7 +66,7 @@ def test_recovering_executors_are_equal_to_others_while_nothing_happens():
 def test_a_death_in_the_middle_of_a_step_changes_nothing(mode, fault, how, tmp_path):
     makers = fragile_makers()
     makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", fault))
-    with beside(makers, fragile_makers(), autoreset_mode=mode) as (envs, oracle):
+    with beside(recovering, makers, fragile_makers(), autoreset_mode=mode) as (envs, oracle):
         both(envs, oracle, "reset", seed=3)
         both(envs, oracle, "step", NO_ACTIONS)
         with pytest.warns(UserWarning, match=rf"worker 1 {how}, .*; another one takes its"):
@@ -101,7 +87,7 @@ def test_a_worker_that_hangs_is_replaced_after_the_timeout(tmp_path):
 
 def test_a_worker_killed_in_the_middle_of_a_large_message_changes_nothing():
     makers = [partial(BulkyEnv, length=n) for n in (2, 3, 4, 5)]
-    with beside(makers, recoveries=4) as (envs, oracle):
+    with beside(recovering, makers, recoveries=4) as (envs, oracle):
         both(envs, oracle, "reset", seed=0)
         for _ in range(4):
             envs.step_async(NO_ACTIONS)
@@ -116,7 +102,7 @@ def test_a_worker_lost_in_a_reset_changes_nothing(when, mask, tmp_path):
     makers = fragile_makers(fault=partial(once, tmp_path / "done", kill_itself), length=9)
     others = fragile_makers(length=9)
     options = {} if mask is None else {"reset_mask": np.array(mask)}
-    with beside(makers, others, autoreset_mode="Disabled") as (envs, oracle):
+    with beside(recovering, makers, others, autoreset_mode="Disabled") as (envs, oracle):
         both(envs, oracle, "reset", seed=1)
         both(envs, oracle, "step", NO_ACTIONS)
         if when == "before":
@@ -163,7 +149,7 @@ CALLS = [
 @all_modes
 def test_what_was_called_and_set_is_there_again(mode):
     makers = fragile_makers(length=3)
-    with beside(makers, recoveries=len(CALLS), autoreset_mode=mode) as (envs, oracle):
+    with beside(recovering, makers, recoveries=len(CALLS), autoreset_mode=mode) as (envs, oracle):
         both(envs, oracle, "reset", seed=0)
         for call in CALLS:
             kill(envs, 1)
@@ -265,7 +251,7 @@ def test_an_environment_that_is_not_deterministic_is_named(how):
 def test_after_an_exception_nothing_is_lost_either(method, arguments):
     makers = fragile_makers()
     makers[2] = partial(makers[2], fault=break_a_leg)
-    with beside(makers, recoveries=2) as (envs, oracle):
+    with beside(recovering, makers, recoveries=2) as (envs, oracle):
         for one in (envs, oracle):
             one.reset(seed=1)
             one.step(NO_ACTIONS)
@@ -281,7 +267,7 @@ def test_after_an_exception_nothing_is_lost_either(method, arguments):
 def test_a_death_and_an_exception_in_one_step_raise_the_exception(tmp_path):
     makers = fragile_makers(fault=break_a_leg)
     makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", kill_itself))
-    with beside(makers) as (envs, oracle):
+    with beside(recovering, makers) as (envs, oracle):
         envs.reset(seed=1)
         envs.step(NO_ACTIONS)
         with pytest.raises(ZeroDivisionError, match="environment 0, task 'a': a leg"):
