@@ -133,7 +133,10 @@ def test_large_paths_come_back_whole():
 
 def sampled_once(env, policy, **way):
     with closing(MetaSampler(env, policy, 2, 2, 1000, seed=0, **way)) as sampler:
-        return sampler.obtain_samples()
+        paths = sampler.obtain_samples()
+        for worker in sampler.envs._crew.workers if way else ():
+            assert os.fstat(worker.results).st_size == 0  # what they came in is free again
+        return paths
 
 
 def test_a_sampler_goes_on_from_a_state_however_it_samples():
