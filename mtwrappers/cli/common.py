@@ -15,6 +15,8 @@ BENCHMARKS = tuple(
     if "benchmark" in kwargs and "train_classes" not in kwargs
 )
 
+RESULTS = "results.json"
+
 
 class UsageError(Exception):
     """Bad input that parsing does not find."""

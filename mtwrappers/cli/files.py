@@ -11,11 +11,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from mtwrappers.cli.common import RESULTS
 from mtwrappers.cli.observers import Videos
 from mtwrappers.evaluation.result import EvaluationResult
 
 VERSIONS = ("gymnasium", "metaworld", "mujoco", "numpy")
-RESULTS = "results.json"
 CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
 
 

@@ -20,22 +20,19 @@ from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
 from mtwrappers.registration import TABLE
 
-# Title, and how a cell is written; 79 characters in all, so that pipes and files get every column.
+# Of each column, how a cell is written, and the width of a terminal from which on it is shown.
 LIST = {
-    "id": "{:28}",
-    "tasks": "{:>5}",
-    "goals": "{:>5}",
-    "observation": " {:11}",
-    "action": "{:11}",
-    "encoding": "{:8}",
-    "envs": "{:>4}",
+    "id": ("{:28}", 0),
+    "tasks": ("{:>5}", 0),
+    "goals": ("{:>5}", 0),
+    "observation": (" {:11}", 67),
+    "action": ("{:11}", 79),
+    "encoding": ("{:8}", 0),
+    "envs": ("{:>4}", 0),
 }
-# What narrow terminals do without, in this order.
-LIST_WIDE = ("action", "observation")
-LIST_NOTES = (
-    "goals: tasks per class; encoding: how make() shows the task",
-    "envs: how many make_vec() makes by default",
-)
+LIST_NOTES = """
+goals: tasks per class; encoding: how make() shows the task
+envs: how many make_vec() makes by default"""
 EXAMPLES = {
     "mtwrappers": """
   mtwrappers list            what there is
@@ -55,6 +52,23 @@ EXAMPLES = {
   mtwrappers verify-fast --full --workers 2""",
 }
 
+HELP = {
+    "benchmark": f"one of {', '.join(BENCHMARKS)}; ML10 means ML10-train",
+    "--task": "play only this class; can be repeated",
+    "--policy": "Meta-World's scripted expert of each class, or random actions (default: expert)",
+    "--episodes": "episodes per class (default: 5)",
+    "--seed": "determines goals, their order and random actions (default: 0)",
+    "--workers": "worker processes (default: all cores)",
+    "--execution": "where the workers are: processes here (default), or actors of a Ray cluster",
+    "--out": "where to write (default: results); files of an earlier rollout are replaced",
+    "--video": "also write an mp4 of the first episode of each class; not together with --resume",
+    "--no-fast": "play Meta-World's own classes, which are slower and give the same numbers",
+    "--resume": "continue the interrupted or killed rollout in DIR with its settings; only "
+    "--workers and --execution may differ. The results are those of a rollout that was never "
+    "stopped",
+    "--full": "play whole episodes of several tasks per class",
+}
+
 
 class _Parser(argparse.ArgumentParser):
     """Says what is wrong in one line; its help ends with examples."""
@@ -67,6 +81,10 @@ class _Parser(argparse.ArgumentParser):
             formatter_class=argparse.RawDescriptionHelpFormatter,
             **kwargs,
         )
+
+    def add(self, name: str, **kwargs: Any) -> None:
+        """Adds an argument, of which `HELP` says what it is."""
+        self.add_argument(name, help=HELP[name], **kwargs)
 
     def error(self, message: str) -> NoReturn:
         self.refuse(f"{message}; see {self.prog} --help")
@@ -84,7 +102,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         Ctrl-C.
     """
     about = "Multi-task and meta-RL environments on Gymnasium and Meta-World."
-    parser = _Parser(prog="mtwrappers", description=about)
+    parser = _Parser("mtwrappers", description=about)
     parser.add_argument("--version", action="version", version=f"mtwrappers {__version__}")
     commands = parser.add_subparsers(
         dest="command", required=True, metavar="{list,rollout,verify-fast}"
@@ -98,63 +116,22 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     command("list", "show every environment id with its tasks, spaces and sizes")
     rollout = command("rollout", "play a benchmark with a scripted policy and report success rates")
-    rollout.add_argument(
-        "benchmark", nargs="?", help=f"one of {', '.join(BENCHMARKS)}; ML10 means ML10-train"
-    )
-    rollout.add_argument(
-        "--task", action="append", metavar="CLASS", help="play only this class; can be repeated"
-    )
-    rollout.add_argument(
-        "--policy",
-        choices=("expert", "random"),
-        help="Meta-World's scripted expert of each class, or random actions (default: expert)",
-    )
-    rollout.add_argument("--episodes", type=_positive, help="episodes per class (default: 5)")
-    rollout.add_argument(
-        "--seed", type=_seed, help="determines goals, their order and random actions (default: 0)"
-    )
-    rollout.add_argument(
-        "--workers", type=_positive, default=None, help="worker processes (default: all cores)"
-    )
-    rollout.add_argument(
-        "--execution",
-        choices=("parallel", "ray"),
-        default="parallel",
-        help="where the workers are: processes here (default), or actors of a Ray cluster",
-    )
-    rollout.add_argument(
-        "--out",
-        type=Path,
-        metavar="DIR",
-        help="where to write (default: results); files of an earlier rollout are replaced",
-    )
-    rollout.add_argument(
-        "--video",
-        action="store_true",
-        help="also write an mp4 of the first episode of each class; not together with --resume",
-    )
-    rollout.add_argument(
-        "--no-fast",
-        action="store_true",
-        default=None,
-        help="play Meta-World's own classes, which are slower and give the same numbers",
-    )
-    rollout.add_argument(
-        "--resume",
-        type=Path,
-        metavar="DIR",
-        help="continue the interrupted or killed rollout in DIR with its settings; only --workers "
-        "and --execution may differ. The results are those of a rollout that was never stopped",
-    )
+    rollout.add("benchmark", nargs="?")
+    rollout.add("--task", action="append", metavar="CLASS")
+    rollout.add("--policy", choices=("expert", "random"))
+    rollout.add("--episodes", type=_positive)
+    rollout.add("--seed", type=_seed)
+    rollout.add("--workers", type=_positive)
+    rollout.add("--execution", choices=("parallel", "ray"), default="parallel")
+    rollout.add("--out", type=Path, metavar="DIR")
+    rollout.add("--video", action="store_true")
+    rollout.add("--no-fast", action="store_true", default=None)
+    rollout.add("--resume", type=Path, metavar="DIR")
     verify = command(
         "verify-fast", "compare the fast classes with Meta-World's own on this machine, bit for bit"
     )
-    verify.add_argument(
-        "--full", action="store_true", help="play whole episodes of several tasks per class"
-    )
-    verify.add_argument(
-        "--workers", type=_positive, default=None, help="worker processes (default: all cores)"
-    )
+    verify.add("--full", action="store_true")
+    verify.add("--workers", type=_positive)
     args = parser.parse_args(argv)
     try:
         if args.command == "rollout":
@@ -204,22 +181,11 @@ def _list() -> int:
         rows.append(row)
         env.close()
     columns = shutil.get_terminal_size().columns
-    narrow = [LIST_WIDE[:0], LIST_WIDE[:1], LIST_WIDE]
-    tables = [_table(rows, left_out) for left_out in narrow]
-    print(next((t for t in tables if len(t.partition("\n")[0]) <= columns), tables[-1]))
-    print("", *LIST_NOTES, sep="\n")
+    for texts in rows:
+        cells = zip(LIST.values(), texts, strict=True)
+        print(*(form.format(cell) for (form, width), cell in cells if width <= columns))
+    print(LIST_NOTES)
     return 0
-
-
-def _table(rows: Sequence[Sequence[Any]], left_out: Sequence[str]) -> str:
-    """The rows of `LIST` without some columns."""
-    lines = []
-    for row in rows:
-        cells = zip(LIST.items(), row, strict=True)
-        lines.append(
-            " ".join(form.format(cell) for (name, form), cell in cells if name not in left_out)
-        )
-    return "\n".join(lines)
 
 
 def _space(space: Any) -> str:

@@ -1,9 +1,8 @@
-"""The observers of a rollout: scripted policies, what is finished, Ctrl-C, and videos."""
+"""The observers of a rollout: scripted policies, Ctrl-C, and videos."""
 
 from __future__ import annotations
 
 import signal
-import time
 import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -53,46 +52,6 @@ class ScriptedPolicy(Observer):
 
 def _stay(obs: NDArray[Any]) -> NDArray[np.float32]:
     return np.zeros(4, dtype=np.float32)
-
-
-class Finished(Observer):
-    """Keeps the finished episodes for an interruption, and shows how many there are.
-
-    Args:
-        progress: The progress bar.
-        before: Those that were finished before the rollout went on.
-
-    Attributes:
-        own: Those that were finished since.
-    """
-
-    def __init__(self, progress: Any, before: Sequence[Episode]) -> None:
-        self._progress, self._bar = progress, progress.add_task("episodes", total=None, rate="")
-        self._order: dict[tuple[str, int], int] = {}
-        self._before = before
-        self.own: list[Episode] = []
-
-    @property
-    def planned(self) -> int:
-        """How many episodes are to be played."""
-        return len(self._order)
-
-    @property
-    def episodes(self) -> list[Episode]:
-        """The finished episodes, in the order of the plan."""
-        return sorted([*self._before, *self.own], key=lambda e: self._order[e.task, e.number])
-
-    def plan(self, slots: Sequence[Slot]) -> None:
-        """Notes the order of the episodes."""
-        self._start = time.perf_counter()
-        self._order = {(slot.task, slot.number): place for place, slot in enumerate(slots)}
-
-    def end(self, i: int, episode: Episode) -> None:
-        """Keeps an episode."""
-        self.own.append(episode)
-        rate = sum(e.length for e in self.own) / (time.perf_counter() - self._start)
-        done = {"total": self.planned, "completed": len(self._before) + len(self.own)}
-        self._progress.update(self._bar, rate=f"{rate:,.0f} steps/s", **done)
 
 
 class Interruption(Observer):

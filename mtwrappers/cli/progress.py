@@ -1,7 +1,8 @@
-"""What a rollout has finished so far, kept in a file."""
+"""What a rollout has finished so far, kept in a file, and how a rollout begins or goes on."""
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import functools
 import json
@@ -14,7 +15,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtwrappers.cli.common import UsageError
+from mtwrappers.cli.common import RESULTS, UsageError
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.plan import Slot
 
@@ -23,6 +24,15 @@ FORMAT = "mtwrappers.rollout/1"
 START = "start one with: mtwrappers rollout MT10 --out DIR"
 # Whatever takes part in an episode's numbers.
 PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
+# What determines a rollout, and what it is where the command does not say.
+DEFAULTS: dict[str, Any] = {
+    "benchmark": None,
+    "task": [],
+    "policy": "expert",
+    "episodes": 5,
+    "seed": 0,
+    "no_fast": False,
+}
 
 
 class Progress(Observer):
@@ -37,6 +47,11 @@ class Progress(Observer):
         settings: What determines the rollout, ready for JSON.
         episodes: Those that are finished.
         seconds: How long they took.
+
+    Attributes:
+        episodes: All that are finished; ``resumed`` of them were in the file.
+        planned: How many there are to be.
+        bar: A progress bar to be kept up to date, if there is one.
     """
 
     def __init__(
@@ -46,10 +61,11 @@ class Progress(Observer):
         episodes: Sequence[Episode] = (),
         seconds: float = 0.0,
     ) -> None:
-        self.settings, self.episodes, self.seconds = settings, tuple(episodes), seconds
-        self.directory = directory
+        self.directory, self.settings = directory, settings
+        self.episodes, self.resumed, self.planned = list(episodes), len(episodes), 0
+        self.bar: Any = None
         self._file: BinaryIO
-        self._started = False
+        self._before, self._began = seconds, 0.0
 
     @classmethod
     def load(cls, directory: Path) -> Progress:
@@ -87,17 +103,18 @@ class Progress(Observer):
         path = self.directory / NAME
         fresh = path.with_suffix(".new")
         header = {"format": FORMAT, "settings": self.settings, "versions": _versions()}
-        lines = [{"seconds": self.seconds, "episode": asdict(e)} for e in self.episodes]
         try:
+            self.directory.mkdir(parents=True, exist_ok=True)
             self._file = fresh.open("wb")
-            self._write(header, *lines)
+            self._write(header)
+            for episode in self.episodes:
+                self._write({"seconds": self.seconds, "episode": asdict(episode)})
             os.fsync(self._file.fileno())
             os.replace(fresh, path)
-            self._started = True
         except OSError as exc:
             raise UsageError(
-                f"cannot write to {self.directory}: {exc.strerror}; make room, or choose another "
-                "directory with --out DIR"
+                f"cannot write to {self.directory}: {exc.strerror}; choose another directory with "
+                "--out DIR"
             ) from None
         return self
 
@@ -105,27 +122,79 @@ class Progress(Observer):
         with contextlib.suppress(OSError):  # a full disk, which was told of
             self._file.close()
 
+    @property
+    def seconds(self) -> float:
+        """How long the rollout has taken."""
+        return self._before + (time.perf_counter() - self._began if self.planned else 0.0)
+
     def plan(self, slots: Sequence[Slot]) -> None:
-        """Starts the clock."""
-        self._began = time.perf_counter()
+        """Starts the clock, and notes the order of the episodes."""
+        self._began, self.planned = time.perf_counter(), len(slots)
+        self._order = {(slot.task, slot.number): place for place, slot in enumerate(slots)}
 
     def end(self, i: int, episode: Episode) -> None:
         """Writes an episode."""
-        seconds = self.seconds + time.perf_counter() - self._began
+        self.episodes.append(episode)
         try:
-            self._write({"seconds": seconds, "episode": asdict(episode)})
+            self._write({"seconds": self.seconds, "episode": asdict(episode)})
         except OSError as exc:
             raise cannot_write(self.directory, exc) from None
+        if self.bar is not None:
+            steps = sum(e.length for e in self.episodes[self.resumed :])
+            rate = f"{steps / (self.seconds - self._before):,.0f} steps/s"
+            self.bar(total=self.planned, completed=len(self.episodes), rate=rate)
+
+    def in_order(self) -> list[Episode]:
+        """The finished episodes, in the order of the plan."""
+        return sorted(self.episodes, key=lambda episode: self._order[episode.task, episode.number])
 
     def remove(self) -> None:
-        """Removes the file, if it was started."""
-        if self._started:
-            (self.directory / NAME).unlink(missing_ok=True)
+        """Removes the file."""
+        (self.directory / NAME).unlink(missing_ok=True)
 
-    def _write(self, *lines: Mapping[str, Any]) -> None:
-        for line in lines:
-            self._file.write(json.dumps(line).encode() + b"\n")
+    def _write(self, line: Mapping[str, Any]) -> None:
+        self._file.write(json.dumps(line).encode() + b"\n")
         self._file.flush()
+
+
+def begun(args: argparse.Namespace) -> Progress:
+    """The progress of a new rollout: none."""
+    if args.benchmark is None:
+        raise UsageError(
+            "the following arguments are required: benchmark, or --resume DIR; such as: mtwrappers "
+            "rollout MT10"
+        )
+    given = {name: getattr(args, name) for name in DEFAULTS}
+    settings = {name: DEFAULTS[name] if given[name] is None else given[name] for name in DEFAULTS}
+    return Progress(args.out or Path("results"), settings)
+
+
+def resumed(args: argparse.Namespace) -> Progress | None:
+    """The progress of the rollout into ``args.resume``; ``None`` if that is complete.
+
+    Raises:
+        UsageError: If there is no rollout, or it was begun with other arguments or versions.
+    """
+    directory = args.resume
+    if args.video:
+        raise UsageError(
+            "--video films a rollout from its start, --resume plays what is left; leave one out"
+        )
+    if args.out is not None and args.out.resolve() != directory.resolve():
+        raise UsageError(
+            f"--resume {directory} writes into that directory, got --out {args.out}; "
+            "leave --out away"
+        )
+    complete = None if (directory / NAME).exists() else _settings_of_results(directory)
+    progress = None if complete else Progress.load(directory)
+    for name, value in (progress.settings if progress else complete or {}).items():
+        given = getattr(args, name)
+        if given is not None and given != value:
+            raise UsageError(
+                f"the rollout into {directory} was begun with {name} {value!r}, got {given!r}; "
+                "leave it out, or start a rollout of its own with another --out"
+            )
+    return progress
 
 
 def how_to_resume(directory: Path) -> str:
@@ -139,6 +208,17 @@ def cannot_write(directory: Path, exc: OSError) -> UsageError:
         f"cannot write to {directory}: {exc.strerror or exc}; the episodes that were finished are "
         f"kept: go on with {how_to_resume(directory)}"
     )
+
+
+def _settings_of_results(directory: Path) -> dict[str, Any] | None:
+    """What the results of a complete rollout say of its settings; ``None`` if there are none."""
+    try:
+        results = json.loads((directory / RESULTS).read_text())
+        if results["interrupted"]:
+            return None
+        return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
 
 
 def _whole_lines(text: bytes) -> Iterator[dict[str, Any]]:

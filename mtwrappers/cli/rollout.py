@@ -7,18 +7,15 @@ import contextlib
 import functools
 import os
 import signal
-import tempfile
-import time
 from typing import Any
 
 import gymnasium
 
 from mtwrappers._extras import import_extra
-from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
-from mtwrappers.cli.files import RESULTS, results_of, write_files
-from mtwrappers.cli.observers import Finished, Interruption, ScriptedPolicy, Videos
-from mtwrappers.cli.progress import cannot_write, how_to_resume
-from mtwrappers.cli.resume import begun, resumed
+from mtwrappers.cli.common import BENCHMARKS, RESULTS, UsageError, progress, quiet_experts
+from mtwrappers.cli.files import results_of, write_files
+from mtwrappers.cli.observers import Interruption, ScriptedPolicy, Videos
+from mtwrappers.cli.progress import begun, cannot_write, how_to_resume, resumed
 from mtwrappers.evaluation import EvaluationResult, evaluate
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
@@ -35,61 +32,50 @@ def run(args: argparse.Namespace) -> int:
         return 0
     vars(args).update(kept.settings, out=kept.directory)
     env_id, kwargs = _environments(args)
-    try:  # before minutes of playing
-        args.out.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=args.out):
-            pass
-    except OSError as exc:
-        raise UsageError(
-            f"cannot write to {args.out}: {exc.strerror}; choose another directory with --out DIR"
-        ) from None
     console = import_extra("rich.console", "cli").Console()
     import_extra("matplotlib.figure", "cli")
+    plain = {"soft_wrap": True, "markup": False, "highlight": False}
     films = args.video and _prepare_video(console)
     if films:
         kwargs.update(render_mode="rgb_array", camera_name="corner3")
     quiet_experts()
     privileged = args.benchmark.startswith("ML") and args.policy == "expert"
-    if privileged:
-        family = args.benchmark.partition("-")[0]
-        console.print(
-            f"{family} hides its goals. The experts read them from the environment: privileged "
-            "information that a learner does not have."
-        )
     interrupted, videos = False, None
-    start = time.perf_counter()
-    workers = f"{kwargs['workers']} worker{'s' * (kwargs['workers'] > 1)}"
-    plan = f"{args.episodes} episodes per class into {args.out}"
-    plain = {"soft_wrap": True, "markup": False, "highlight": False}
-    console.print(f"Playing {args.benchmark} on {workers}: {plan}", **plain)
-    with progress(console) as shown:
-        finished = Finished(shown, kept.episodes)
+    with kept:
+        if privileged:
+            family = args.benchmark.partition("-")[0]
+            console.print(
+                f"{family} hides its goals. The experts read them from the environment: privileged "
+                "information that a learner does not have."
+            )
+        workers = f"{kwargs['workers']} worker{'s' * (kwargs['workers'] > 1)}"
+        plan = f"{args.episodes} episodes per class into {args.out}"
+        console.print(f"Playing {args.benchmark} on {workers}: {plan}", **plain)
         try:
             with (
-                kept,
+                progress(console) as shown,
                 contextlib.closing(_make(env_id, bool(args.task), **kwargs)) as envs,
                 Interruption() as interruption,
             ):
+                bar = shown.add_task("episodes", total=None, rate="")
+                kept.bar = functools.partial(shown.update, bar)
                 policy = ScriptedPolicy(args.policy == "expert", envs, args.seed)
                 videos = Videos(envs) if films else None
-                observers = [policy, *([videos] if videos else []), kept, finished, interruption]
-                start = time.perf_counter()
                 evaluate(
                     policy,
                     envs,
                     args.episodes,
                     tasks=args.task or None,
                     seed=args.seed,
-                    observers=observers,
-                    finished=kept.episodes,
+                    observers=[policy, *([videos] if videos else []), kept, interruption],
+                    finished=tuple(kept.episodes),
                 )
         except KeyboardInterrupt:
             interrupted = True
         finally:
             # What is finished is written, however often Ctrl-C comes.
             signal.signal(signal.SIGINT, signal.SIG_IGN)
-    seconds = kept.seconds + time.perf_counter() - start
-    if interrupted and not finished.own:
+    if interrupted and len(kept.episodes) == kept.resumed:
         if not kept.episodes:
             kept.remove()
         console.print(
@@ -97,21 +83,21 @@ def run(args: argparse.Namespace) -> int:
             "command again to start anew."
         )
         return 130
-    result = EvaluationResult(finished.episodes, args.seed)
+    result = EvaluationResult(kept.in_order(), args.seed)
     settings = {
         **{key: getattr(args, key) for key in ("benchmark", "policy", "episodes", "seed")},
         "privileged_goal": privileged,
         "interrupted": interrupted,
-        "seconds": seconds,
+        "seconds": kept.seconds,
     }
     results = results_of(settings, result)
     # Whole lines, so that pipes and files get the table as it is.
     console.print(str(result), soft_wrap=True, markup=False)
     rate = f"{results['steps_per_second']:,.0f} steps/s"
-    console.print(f"{results['steps']:,} steps in {seconds:.1f} s: {rate}")
+    console.print(f"{results['steps']:,} steps in {results['seconds']:.1f} s: {rate}")
     title = f"{args.benchmark}, {args.policy} policy, seed {args.seed}, "
     title += f"{args.episodes} episodes per task"
-    note = f"interrupted: {len(result.episodes)} of {finished.planned} episodes" * interrupted
+    note = f"interrupted: {len(result.episodes)} of {kept.planned} episodes" * interrupted
     try:
         paths = write_files(args.out, results, result, (title, note), videos)
     except OSError as exc:
@@ -120,7 +106,7 @@ def run(args: argparse.Namespace) -> int:
         console.print(f"wrote {path}", highlight=False)
     if interrupted:
         console.print("Interrupted: these are the episodes that were finished. Go on with:")
-        console.print(how_to_resume(args.out), soft_wrap=True, markup=False, highlight=False)
+        console.print(how_to_resume(args.out), **plain)
         return 130
     kept.remove()
     return 0

@@ -13,8 +13,7 @@ from importlib.metadata import version
 import pytest
 
 from mtwrappers.cli import main, rollout
-from mtwrappers.cli.progress import Progress
-from mtwrappers.cli.resume import DEFAULTS
+from mtwrappers.cli.progress import DEFAULTS, Progress
 from mtwrappers.evaluation import Episode
 from tests.cli.fakes import FILES, Interrupting, play, resume, stable
 
