@@ -41,29 +41,23 @@ class _Element:
     id = 0
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        if name.startswith("__"):
-            raise AttributeError(name)
-        return np.zeros(self._shape(name))
+        return np.zeros(9 if name == "xmat" else 3)
 
-    def __setattr__(self, name: str, value: Any) -> None:
-        pass
-
-    def _shape(self, name: str) -> Any:
-        return 9 if name == "xmat" else 3
+    def __setattr__(self, name: str, value: Any) -> None: ...
 
 
 class _Joint(_Element):
     """Any joint: one number, address zero."""
 
     def __getattr__(self, name: str) -> NDArray[Any]:
-        return super().__getattr__(name)[:1].astype(int)
+        return np.zeros(1, int)
 
 
 class _Blank(_Element):
     """A model or data."""
 
-    def _shape(self, name: str) -> Any:
-        return (_MANY, 3) if name.endswith("pos") and name != "qpos" else _MANY
+    def __getattr__(self, name: str) -> NDArray[Any]:
+        return np.zeros((_MANY, 3) if name.endswith("pos") and name != "qpos" else _MANY)
 
     def body(self, name: str) -> _Element:
         return _Element()
@@ -74,13 +68,9 @@ class _Blank(_Element):
         return _Joint()
 
 
-def _nothing(*args: Any) -> int:
-    return 0
-
-
 # What the classes' ``reset_model`` calls of the module ``mujoco``.
 _NO_MUJOCO = SimpleNamespace(
-    mjtObj=mujoco.mjtObj, mj_forward=_nothing, mj_step=_nothing, mj_name2id=_nothing
+    mjtObj=mujoco.mjtObj, **dict.fromkeys(("mj_forward", "mj_step", "mj_name2id"), lambda *_: 0)
 )
 
 

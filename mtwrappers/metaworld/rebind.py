@@ -31,14 +31,6 @@ def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
     return copy
 
 
-def undecorated(function: FunctionType) -> FunctionType:
-    """The function inside Meta-World's ``assert_task_is_set``, or ``function`` itself."""
-    for cell in function.__closure__ or ():
-        if isinstance(cell.cell_contents, FunctionType):
-            return cell.cell_contents
-    return function
-
-
 def names_of(cls: type[Any], base: type[Any]) -> dict[str, Any]:
     """What ``cls`` and its bases before ``base`` define, nearest first."""
     found: dict[str, Any] = {}

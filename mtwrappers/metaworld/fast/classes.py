@@ -10,7 +10,7 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld.fast.helpers import fast_globals
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
-from mtwrappers.metaworld.rebind import names_of, undecorated, with_globals
+from mtwrappers.metaworld.rebind import names_of, with_globals
 
 
 @functools.cache
@@ -31,7 +31,6 @@ def make_fast_class(cls: Any) -> Any:
             own[name] = property(copied(value.fget), value.fset, value.fdel)
         elif isinstance(value, staticmethod):
             own[name] = staticmethod(copied(value.__func__))
-    own["_evaluate"] = undecorated(own["evaluate_state"])
     own["__doc__"] = f"{cls.__name__}, with the same bits in less time."
     own["__module__"] = cls.__module__
     own["__reduce__"] = _refuse_to_pickle
