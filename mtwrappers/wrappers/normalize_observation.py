@@ -70,14 +70,16 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         return self._normalize(obs, info), reward, terminated, truncated, info
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
-        moments = self._moments_of(info)
+        moments = self._of_task[info.get("task_id", self._default)]
         own = obs if self._is_all else obs[: self._size]
-        centered = moments.update(own) if self.update_running_mean else own - moments.mean
-        normalized: NDArray[Any] = centered / moments.deviation()
+        centered: NDArray[Any] = (
+            moments.update(own) if self.update_running_mean else own - moments.mean
+        )
+        centered /= moments.deviation
         if self._is_all:
-            return normalized
+            return centered
         out = obs.copy()
-        out[: self._size] = normalized
+        out[: self._size] = centered
         return out
 
 
@@ -142,7 +144,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         """The normalized observations of all, after those of some were counted."""
         own, out = obs[:, : self._size], obs.copy()
         self._count(own, counted)
-        deviation = self._each(self._moments[0].deviation())
+        deviation = self._each(self._moments[0].deviation)
         out[:, : self._size] = (own - self._each(self._moments[0].mean)) / deviation
         return out
 

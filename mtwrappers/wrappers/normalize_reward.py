@@ -72,12 +72,12 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
-        moments = self._moments_of(info)
+        moments = self._of_task[info.get("task_id", self._default)]
         value = self._return * self._gamma + raw
         if self.update_running_mean:
             moments.update(value)
         self._return = 0.0 if terminated or truncated else value
-        scaled = raw / moments.deviation()
+        scaled = raw / moments.deviation
         return obs, scaled, terminated, truncated, {**info, "raw_reward": raw}
 
 
@@ -133,7 +133,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         self._take_tasks(infos, self._due)
         self._returns = self._returns * self._gamma + rewards
         self._count(self._returns, self._played())
-        scaled = rewards / self._each(self._moments[0].deviation())
+        scaled = rewards / self._each(self._moments[0].deviation)
         infos["raw_reward"] = rewards
         infos["_raw_reward"] = self._everyone.copy()
         over = self._note_ends(terminated | truncated)

@@ -20,9 +20,10 @@ PRIOR_COUNT = 1e-4
 
 
 class Moments:
-    """The mean and variance of samples of a shape; floats where it is ``()``, else arrays.
+    r"""The mean and variance of samples of a shape; floats where it is ``()``, else arrays.
 
-    ``m2`` is the sum of squared deviations from ``mean``. Every number has the shape, ``count`` and
+    ``m2`` is the sum of squared deviations from ``mean``, and ``deviation`` is
+    :math:`\sqrt{\mathrm{Var} + \epsilon}`. Every number has the shape, ``count`` and
     the ``epsilon`` that is added to the variance too: arrays of one shape are computed fastest.
     """
 
@@ -33,6 +34,7 @@ class Moments:
         self.count: Any = self.mean + PRIOR_COUNT
         self._one, self._epsilon = self.mean + 1.0, self.mean + epsilon
         self._sqrt: Any = np.sqrt if shape else math.sqrt  # which is much faster on a float
+        self.measure()
 
     def update(self, x: Any) -> Any:
         """Counts a sample and returns it less the new mean (Welford 1962)."""
@@ -40,7 +42,11 @@ class Moments:
         delta = x - self.mean
         self.mean += delta / self.count
         centered = x - self.mean
-        self.m2 += delta * centered
+        delta *= centered
+        self.m2 += delta
+        variance = self.m2 / self.count
+        variance += self._epsilon
+        self.deviation = self._sqrt(variance)
         return centered
 
     def update_some(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
@@ -60,10 +66,22 @@ class Moments:
         self.count += n
         self.mean += delta / self.count
         self.m2 += sums(deviation * deviation) + delta * (mean - self.mean)
+        self.measure()
 
-    def deviation(self) -> Any:
-        r""":math:`\sqrt{\mathrm{Var} + \epsilon}`."""
-        return self._sqrt(self.m2 / self.count + self._epsilon)
+    def measure(self) -> None:
+        """Computes the deviation anew, of moments that were changed from outside."""
+        self.deviation: Any = self._sqrt(self.m2 / self.count + self._epsilon)
+
+
+class _TaskMoments(dict[Any, Moments]):
+    """Those of each task id."""
+
+    def __missing__(self, task: Any) -> Moments:
+        raise ValueError(
+            f"expected info['task_id'] in [0, {len(self) - 1}], got an info with task_id {task!r}; "
+            "pass num_tasks= for more tasks, and add a TaskNameWrapper where an environment does "
+            "not say which task it plays"
+        )
 
 
 class _KeepsStatistics:
@@ -136,6 +154,8 @@ class _KeepsStatistics:
             rows = array.reshape(len(self._moments), *self._moments[0].shape)
             for each, row in zip(self._moments, rows, strict=True):
                 setattr(each, name, row if each.shape else float(row))
+        for each in self._moments:
+            each.measure()
 
 
 class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -144,17 +164,10 @@ class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
     def _ask(self, name: str) -> Any:
         return self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None
 
-    def _moments_of(self, info: Mapping[str, Any]) -> Moments:
-        """Those of the task id of ``info``, or of task 0 where there is but one."""
-        moments = self._moments
-        task: int | None = info.get("task_id", 0 if len(moments) == 1 else None)
-        if task is None or not 0 <= task < len(moments):
-            raise ValueError(
-                f"expected info['task_id'] in [0, {len(moments) - 1}], got an info with task_id "
-                f"{task!r}; pass num_tasks= for more tasks, and add a TaskNameWrapper where an "
-                "environment does not say which task it plays"
-            )
-        return moments[task]
+    def _keep(self, *args: Any) -> None:
+        super()._keep(*args)
+        self._of_task = _TaskMoments(enumerate(self._moments))
+        self._default = 0 if len(self._moments) == 1 else None  # the task of an info without one
 
 
 class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
