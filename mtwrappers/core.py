@@ -222,7 +222,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             ValueError: If both options are given.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """
-        asked = check_mapping({} if options is None else options, "options of reset")
+        asked = {} if options is None else check_mapping(options, "options of reset")
         resample = asked.get("resample_task")
         if resample and "task_state" in asked:
             raise ValueError(

@@ -144,6 +144,7 @@ class TaskSelector:
             raise ValueError(f"select must be one of {names} or a callable, got {select!r}")
         # A copy: environments that were given one strategy must not share its memory.
         self._strategy = copy.deepcopy(strategy)
+        self._what = f"the task drawn by the selection strategy {strategy!r}"
         self._num_tasks = num_tasks
         self._last: int | None = None
         sees = "history" in inspect.signature(strategy).parameters
@@ -185,8 +186,7 @@ class TaskSelector:
         """
         seen = {} if self.history is None else {"history": self.history}
         drawn = self._strategy(self._num_tasks, self._last, rng, **seen)
-        what = f"the task drawn by the selection strategy {self._strategy!r}"
-        self._last = check_index(drawn, self._num_tasks, what)
+        self._last = check_index(drawn, self._num_tasks, self._what)
         return self._last
 
     def _ask(self, method: str, *args: Any) -> Any:

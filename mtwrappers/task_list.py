@@ -190,7 +190,7 @@ class TaskListMTEnv(MTEnv):
         env_seed, branch = None, self._branch
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
             env_seed = seeding.child_seed(self._env_seed, branch)
-        below = {k: v for k, v in (options or {}).items() if k not in TASK_OPTIONS}
+        below = options and {k: v for k, v in options.items() if k not in TASK_OPTIONS}
         env_obs, info = self._env.reset(seed=env_seed, options=below or None)
         if env_seed is not None and branch is not None:
             self._seeded.add(branch)
@@ -201,7 +201,8 @@ class TaskListMTEnv(MTEnv):
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Steps the environment of the present task, or raises `ResetNeeded`."""
-        self._require_reset()
+        if self._phase != "playing":
+            self._require_reset()
         env_obs, reward, terminated, truncated, info = self._env.step(action)
         if self._history is not None:
             self._history.step(float(reward), bool(terminated or truncated), info)

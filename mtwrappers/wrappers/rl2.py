@@ -228,10 +228,10 @@ class _Memory:
         if not stays:
             self._tails[i] = 0
             self._played[i] = False
+            # A copy: the environment may change its task in place.
+            self._tasks[i] = copy.deepcopy(task)
         elif self._played[i]:
             self._tails[i, -1] = 1
-        # The environment may change its task in place.
-        self._tasks[i] = copy.deepcopy(task)
 
     def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, over: Any) -> None:
         """Takes a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""

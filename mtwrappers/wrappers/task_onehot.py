@@ -65,17 +65,15 @@ class TaskOnehotWrapper(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._append(obs), {**info, "task_id": self._task_index}
+        out = self._template.copy()
+        out[: self._size] = obs
+        return out, {**info, "task_id": self._task_index}
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        info = {**info, "task_id": self._task_index}
-        return self._append(obs), reward, terminated, truncated, info
-
-    def _append(self, obs: NDArray[Any]) -> NDArray[Any]:
         out = self._template.copy()
         out[: self._size] = obs
-        return out
+        return out, reward, terminated, truncated, {**info, "task_id": self._task_index}
 
     @classmethod
     def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:
