@@ -27,6 +27,8 @@ class Moments:
     the ``epsilon`` that is added to the variance too: arrays of one shape are computed fastest.
     """
 
+    deviation: Any
+
     def __init__(self, shape: tuple[int, ...], epsilon: float) -> None:
         self.shape = shape
         self.mean: Any = np.zeros(shape) if shape else 0.0
@@ -70,7 +72,7 @@ class Moments:
 
     def measure(self) -> None:
         """Computes the deviation anew, of moments that were changed from outside."""
-        self.deviation: Any = self._sqrt(self.m2 / self.count + self._epsilon)
+        self.deviation = self._sqrt(self.m2 / self.count + self._epsilon)
 
 
 class _TaskMoments(dict[Any, Moments]):
