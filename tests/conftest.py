@@ -1,9 +1,21 @@
+import copy
 import ctypes
+import functools
 import gc
 import signal
 import sys
 
 import pytest
+
+try:
+    import mujoco
+except ImportError:
+    pass
+else:
+    # Compiling a model takes ten times as long as copying it, and Meta-World's tests build hundreds
+    # of environments. The latest are kept, 21 MB each; Pythons of their own compile as ever.
+    _compiled = functools.lru_cache(maxsize=16)(mujoco.MjModel.from_xml_path)
+    mujoco.MjModel.from_xml_path = lambda path, *args: copy.copy(_compiled(path, *args))
 
 # A process started in the background of a script ignores Ctrl-C, which some tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
@@ -12,7 +24,11 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 @pytest.fixture(autouse=True, scope="module")
 def _memory_given_back():
-    """Workers are forked from this process, which takes the longer the larger it is."""
+    """Workers are forked from this process, which takes the longer the larger it is.
+
+    What was imported by now is no garbage, so that the collections of a module need not look at it.
+    """
+    gc.freeze()
     yield
     gc.collect()
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):

@@ -137,6 +137,7 @@ def test_no_goal_comes_again_before_all_have_come_and_no_actions_ever(tmp_path):
     assert returns[50] != returns[states.index(states[50])]
 
 
+@pytest.mark.usefixtures("short_episodes")
 def test_results_do_not_depend_on_the_number_of_workers(tmp_path):
     arguments = ["MT10", "--task", "push-v3", "--task", "door-open-v3", "--episodes", "2"]
     alone = play(tmp_path / "1", *arguments, "--policy", "random")

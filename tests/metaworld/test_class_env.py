@@ -6,6 +6,7 @@ import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers.metaworld import MetaWorldSetTaskEnv, make_benchmark
+from mtwrappers.metaworld.camera import CAMERAS
 from mtwrappers.metaworld.class_env import SawyerSettings, observation_box
 from tests.metaworld.fakes import actions, bare
 
@@ -36,6 +37,7 @@ def play(env, task, played, policy=None):
 @pytest.mark.parametrize("name", CLASSES)
 def test_a_class_plays_as_the_bare_one_bit_for_bit_in_its_space_and_in_plain_python(name):
     env, stock = build(name), CLASSES[name]()
+    assert tuple(stock.model.camera(i).name for i in range(stock.model.ncam)) == CAMERAS
     visible, hidden = (
         observation_box({name: CLASSES[name]}, goals_visible=shown) for shown in (True, False)
     )

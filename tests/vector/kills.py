@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# How many in a run of Meta-World, where each takes a second.
+# How many in a run of Meta-World, where each takes a second; others have some times as many.
 MANY = int(os.environ.get("MTWRAPPERS_KILLS", "2"))
 # Options of executors that come through any number of them.
 RECOVER: dict[str, Any] = {"workers": 2, "on_worker_failure": "recover", "max_recoveries": 20}

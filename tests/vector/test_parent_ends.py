@@ -77,15 +77,19 @@ def script(tmp_path, code):
                     os.kill(pid, signal.SIGKILL)
 
 
-@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+HANGS = "envs.step_async([1, 0, 1])"
+FORKS = "if os.fork() == 0: time.sleep(4); os._exit(0)"
+
+
 @pytest.mark.parametrize(
-    ("end", "doing"),
+    ("context", "end", "doing"),
     [
-        (signal.SIGTERM, ""),
-        (signal.SIGKILL, "envs.step_async([1, 0, 1])"),  # it hangs
-        (signal.SIGKILL, "if os.fork() == 0: time.sleep(4); os._exit(0)"),
+        ("fork", signal.SIGTERM, ""),
+        ("fork", signal.SIGKILL, HANGS),
+        ("fork", signal.SIGKILL, FORKS),
+        ("spawn", signal.SIGKILL, FORKS),
+        ("forkserver", signal.SIGKILL, HANGS),
     ],
-    ids=["nothing", "a step that hangs", "a fork that stays"],
 )
 def test_workers_end_with_a_parent_that_was_killed(context, doing, end, tmp_path):
     code = f"""
@@ -124,8 +128,9 @@ MetaParallelEnvExecutor(FragileEnv, 2, workers=2, context="{}")
 """
 
 
-@pytest.mark.parametrize("context", ["spawn", "forkserver"])
-@pytest.mark.parametrize("source", ["a file", "standard input"])
+@pytest.mark.parametrize(
+    ("source", "context"), [("a file", "spawn"), ("standard input", "forkserver")]
+)
 def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, context, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(NO_GUARD.format(context))
