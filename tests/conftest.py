@@ -22,6 +22,14 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
+def pytest_configure(config):
+    """Where files are shared out among processes, those of the largest folders begin first.
+
+    By itself, pytest-xdist would keep files of few tests, which are the longest ones, for the end.
+    """
+    config.option.loadscopereorder = False
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _memory_given_back():
     """Workers are forked from this process, which takes the longer the larger it is.

@@ -21,7 +21,7 @@ import mtwrappers.testing
 from mtwrappers.cli.main import main
 from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.processors.returns import discounted_sums
-from tests.fakes import CountingEnv, counting_makers
+from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers
 
 NAN, INF = float("nan"), float("inf")
 PATH = {"observations": np.zeros((3, 2)), "actions": np.zeros((3, 1)), "rewards": np.ones(3)}
@@ -57,12 +57,15 @@ def do(thing, *calls):
 
 
 def cli(*args):
-    with contextlib.redirect_stderr(io.StringIO()) as said:
+    err, out, code = io.StringIO(), io.StringIO(), 0
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(out):
         try:
             main(list(args))
-        except SystemExit:
-            [line] = said.getvalue().splitlines()
-            raise Exit(line.removeprefix("mtwrappers: error: ")) from None
+        except SystemExit as end:
+            code = end.code
+    if code == 2 and not out.getvalue():
+        [line] = err.getvalue().splitlines()
+        raise Exit(line.removeprefix("mtwrappers: error: "))
 
 
 def processed(*changes):
@@ -86,7 +89,9 @@ NAMES = {
     **{name: getattr(mtwrappers, name) for name in mtwrappers.__all__},
     **vars(mtwrappers.testing),
     **{c.__name__: c for c in (ClipReward, Discrete, SyncVectorEnv, discounted_sums, threading)},
-    **{"THIS": __file__, "adapts": SimpleNamespace(adapt=print, get_actions=print)},
+    "CountingSetTaskEnv": CountingSetTaskEnv,
+    **{"TWO": ("MT10", "--task", "push-v3"), "THIS": __file__},
+    "adapts": SimpleNamespace(adapt=print, get_actions=print),
     "counting": counting_makers,
     "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
     "multi": partial(mtwrappers.MultiEnvWrapper, counting_makers(2)),

@@ -1,6 +1,7 @@
 """Odd calls over the whole public API: each names what was expected and what came.
 
-Those of executors and of their adapters are in ``tests/vector/test_odd_inputs.py``.
+Those of executors and of their adapters are in ``tests/vector/test_odd_inputs.py``,
+those of Meta-World in ``tests/metaworld/test_odd_inputs.py``.
 """
 
 import contextlib
@@ -184,9 +185,14 @@ check_meta_vector_env(None, counting(2)) -> TypeError: make_vector must be calla
 check_meta_vector_env(lambda m, **_: 3, counting(2)) -> AssertionError: make_vector must ...got 3
 mtwrappers.NotThere -> AttributeError: module 'mtwrappers' has no attribute 'NotThere'
 cli("nope") -> Exit: argument {list,rollout,verify-fast}: invalid choice: 'nope'
-cli("rollout") -> Exit: the following arguments are required: benchmark
-cli("rollout", "MT11") -> Exit: ...choose from MT1, MT10, MT25, MT50, ML1-train
-cli("rollout", "MT10", "--task", "nope-v3") -> Exit: ...nope-v3...reach-v3
+cli("rollout") -> Exit: the following arguments are required: benchmark, or --resume DIR
+cli("rollout", "MT10-test") -> Exit: unknown benchmark 'MT10-test' (choose from MT1, MT10, MT25, MT5
+cli("rollout", "ML10-") -> Exit: unknown benchmark 'ML10-' (choose from MT1, MT10, MT25, MT50, ML1-t
+cli("rollout", "ML10-test", "--task", "reach-v3") -> Exit: ...of ML10-test (choose from drawer-open-
+cli("rollout", *TWO, "--task", "hammer-v3") -> Exit: unknown task 'hammer-v3' of MT10 (choose from r
+cli("rollout", "MT1", "--task", "reach-v2") -> Exit: ...of MT1 (choose from assembly-v3, basketball-
+cli("rollout", "MT1", *TWO[1:], "--task", "reach-v3") -> Exit: MT1 has one task, got 2; several clas
+cli("rollout", "MT1", "--seed", "4294967295") -> Exit: ...in [0, 2**32 - 2], got 4294967295
 cli("rollout", "MT10", "--episodes", "0") -> Exit: argument --episodes: must be 1 or more, got 0
 cli("rollout", "MT10", "--seed", "-1") -> Exit: argument --seed: must be in [0, 2**32 - 2], got -1
 cli("rollout", "MT10", "--workers", "two") -> Exit: argument --workers: must be 1 or more, got two
@@ -196,45 +202,11 @@ cli("verify-fast", "--workers", "-2") -> Exit: argument --workers: must be 1 or 
 cli("list", "extra") -> Exit: unrecognized arguments: extra
 """
 
-METAWORLD = """
-make("MT1", env_name="reach-v9") -> ValueError: unknown class 'reach-v9' (did you mean 'reach-v3'?);
-make("MT10", env_name="reach-v3") -> ValueError: MT10 takes no env_name, got 'reach-v3'
-make("MT10", num_goals=0) -> ValueError: num_goals must be a positive integer, got 0
-make("MT10", seed=-1) -> ValueError: a seed must be zero or greater, got -1
-make("MT10", seed=2**40) -> ValueError: a benchmark's seed must be below 2**32 ...got 1099511627776
-make("CustomMT", train_classes="reach-v3") -> ValueError: expected a ...got the string 'reach-v3'
-make("CustomMT", train_classes=["x"]) -> ValueError: unknown class 'x'; expected one of
-make("MT1", env_name="reach-v3", num_goals=2, task_encoding="one_hot") -> ValueError: task_encoding 
-make("MT1", env_name="reach-v3", num_goals=2, select="best") -> ValueError: select ...got 'best'
-make("MT1", env_name="reach-v3", num_goals=2, fast="yes") -> ValueError: fast must be ...got 'yes'
-make_vec("MT10", num_envs=7) -> ValueError: MT10 has 10 tasks: num_envs must be a multiple of 10 (10
-mt.reset(options={"task": 3}) -> ValueError: a Meta-World environment knows ...got ['task']
-mt.reset(options="x") -> TypeError: options of a Meta-World environment must be a dict, got 'x'
-mt.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
-do(mt, "reset()", "step(np.zeros(3))") -> ValueError: ...expected an action of shape (4,), got (3,)
-do(mt, "reset()", "step(np.full(4, INF))") -> ValueError: ...expected a ...got [inf inf inf inf]
-MetaWorldTaskSampler("MT10", "validation") -> ValueError: kind must be 'train' ...got 'validation'
-MetaWorldTaskSampler("MT11", "train") -> ValueError: unknown benchmark 'MT11'; expected one of
-MetaWorldTaskSampler(None, "train") -> TypeError: benchmark must be a ...got None
-MetaWorldTaskSampler("ML10", "train", add_env_onehot=True) -> ValueError: add_env_onehot is for the
-MetaWorldSetTaskEnv("MT10", "both") -> ValueError: kind must be 'train', 'test' or None, got 'both'
-MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name ...got 3
-MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark
-MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
-"""
-
 
 @pytest.fixture(scope="module")
 def point():
     with contextlib.closing(NAMES["make_vec"]("PointGoal", num_envs=2)) as envs:
         yield envs
-
-
-@pytest.fixture(scope="module")
-def mt():
-    pytest.importorskip("metaworld")
-    with contextlib.closing(NAMES["make"]("MT1", env_name="reach-v3", num_goals=2)) as env:
-        yield env
 
 
 @lines(WRAPPERS + ENVIRONMENTS + TASKS + SAMPLERS + PROCESSORS + CHECKERS_AND_CLI)
@@ -245,8 +217,3 @@ def test_odd_calls_say_what_was_expected_and_what_came(line):
 @lines(EVALUATION)
 def test_odd_evaluations_do_too(line, point):
     check(line, point=point)
-
-
-@lines(METAWORLD)
-def test_odd_calls_of_meta_world_do_too(line, mt):
-    check(line, mt=mt)

@@ -8,12 +8,6 @@ import pytest
 from mtwrappers.cli import main
 from mtwrappers.registration import TABLE
 
-BENCHMARKS = (
-    "MT1, MT10, MT25, MT50, ML1-train, ML1-test, ML10-train, ML10-test, "
-    "ML25-train, ML25-test, ML45-train, ML45-test"
-)
-
-
 # list
 
 
@@ -90,47 +84,6 @@ def test_what_parsing_refuses_names_the_help_of_its_command(capsys):
 
 
 # Bad input.
-
-
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (["rollout", "MT10-test"], f"unknown benchmark 'MT10-test' (choose from {BENCHMARKS})"),
-        (["rollout", "ML10-"], f"unknown benchmark 'ML10-' (choose from {BENCHMARKS})"),
-        (
-            ["rollout", "ML10-test", "--task", "reach-v3"],
-            "unknown task 'reach-v3' of ML10-test (choose from drawer-open-v3, door-close-v3, "
-            "shelf-place-v3, sweep-into-v3, lever-pull-v3)",
-        ),
-        (
-            ["rollout", "MT10", "--task", "push-v3", "--task", "hammer-v3"],
-            "unknown task 'hammer-v3' of MT10 (choose from reach-v3, push-v3, pick-place-v3, ",
-        ),
-        (
-            ["rollout", "MT1", "--task", "reach-v2"],
-            "unknown task 'reach-v2' of MT1 (choose from assembly-v3, basketball-v3, ",
-        ),
-        (
-            ["rollout", "MT1", "--task", "reach-v3", "--task", "push-v3"],
-            "MT1 has one task, got 2; several classes are in MT10, MT50",
-        ),
-        (["rollout"], "the following arguments are required: benchmark, or --resume DIR"),
-        (["rollout", "MT1", "--seed", str(2**32 - 1)], "[0, 2**32 - 2], got 4294967295"),
-    ],
-)
-def test_bad_input_is_one_line_that_names_the_choices(
-    arguments, message, capsys, tmp_path, monkeypatch
-):
-    monkeypatch.chdir(tmp_path)
-    with pytest.raises(SystemExit, match=r"^2$"):
-        main(arguments)
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.startswith("mtwrappers: error: ")
-    assert said.err.count("\n") == 1
-    # Versions of Python differ in where they quote.
-    assert message.replace("'", "") in said.err.replace("'", "")
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_a_directory_that_cannot_be_written_is_one_line(capsys, tmp_path):

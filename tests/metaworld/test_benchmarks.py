@@ -149,25 +149,3 @@ def test_the_global_random_state_is_neither_read_nor_changed():
 def test_no_model_is_compiled(monkeypatch):
     monkeypatch.setattr(mujoco, "MjModel", None)
     assert len(make_benchmark("MT50", seed=2001, num_goals=1).train_tasks) == 50
-
-
-BOTH = {"train_classes": PAIR, "test_classes": PAIR[1:]}
-REFUSED = [
-    ("mt10", {}, r"unknown benchmark 'mt10'; expected one of \['MT1', 'MT10'"),
-    ("MT1", {"num_goals": 2.5}, "num_goals must be a positive integer, got 2.5"),
-    ("ML1", {"train_classes": PAIR}, r"ML1 takes no train_classes, got \['reach-v3'"),
-    ("CustomMT", CUSTOM["CustomML"], r"CustomMT takes no test_classes, got \['door-open-v3'\]"),
-    ("CustomMT", {}, "CustomMT needs train_classes, a list of class names"),
-    ("CustomML", {"train_classes": PAIR}, "CustomML needs test_classes, a list of class names"),
-    ("MT1", {"env_name": "reach-v2"}, r"'reach-v2' \(did you mean 'reach-v3'\?\); .* \['assem"),
-    ("CustomMT", {"train_classes": PAIR * 2}, r"more different class names, got \['reach-v3"),
-    ("CustomMT", {"train_classes": []}, r"one or more different class names, got \[\]"),
-    ("CustomML", BOTH, r"not be .* \['push-v3'\] in both"),
-    ("MT1", {"seed": 2**32 - 1}, r"seed must be below 2\*\*32 - 1, got 4294967295"),
-]
-
-
-@pytest.mark.parametrize(("name", "arguments", "message"), REFUSED)
-def test_bad_arguments_are_refused_with_what_was_expected(name, arguments, message):
-    with pytest.raises(ValueError, match=message):
-        make_benchmark(name, **arguments)

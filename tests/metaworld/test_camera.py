@@ -118,24 +118,6 @@ def test_frames_have_the_kind_and_the_size_that_was_asked_for_beside_others(draw
     assert all(np.array_equal(env.render(), frame) for env, frame in zip(envs, first, strict=True))
 
 
-# Cameras that do not exist.
-
-
-@pytest.mark.parametrize(
-    ("look", "message"),
-    [
-        ({"camera_name": "front"}, r"camera_name must be one of \['topview', 'corner', .*'front'"),
-        ({"camera_id": 7}, r"camera_id must be an index into \['topview', 'corner', .* got 7"),
-        ({"camera_id": True}, "camera_id must be an index into .* got True"),
-    ],
-)
-def test_an_unknown_camera_is_refused_at_construction(look, message):
-    made = {"num_goals": 1, "render_mode": "rgb_array", **look}
-    for make in (gymnasium.make, gymnasium.make_vec):
-        with pytest.raises(ValueError, match=message):
-            make("mtwrappers/MT10-v0", **made)
-
-
 def test_a_model_of_ones_own_has_its_own_cameras():
     model = mujoco.MjModel.from_xml_string(
         "<mujoco><worldbody><camera name='front' pos='0 0 3'/><geom size='1'/></worldbody></mujoco>"

@@ -7,7 +7,7 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers.metaworld import MetaWorldSetTaskEnv, make_benchmark
 from mtwrappers.metaworld.camera import CAMERAS
-from mtwrappers.metaworld.class_env import SawyerSettings, observation_box
+from mtwrappers.metaworld.class_env import observation_box
 from tests.metaworld.fakes import actions, bare
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
@@ -91,25 +91,14 @@ def test_the_box_of_several_classes_is_the_union_of_theirs_and_has_width_everywh
         assert np.all(np.isfinite([box.low, box.high]))
 
 
-@pytest.mark.parametrize(
-    ("action", "message"),
-    [
-        ([np.nan, 0, 0, 0], r"reach-v3: expected a finite action, got \[nan  0.  0.  0.\]"),
-        ([0, 0, 0, np.nan], "reach-v3: expected a finite action"),
-        ([np.inf, -np.inf, 0, 0], "reach-v3: expected a finite action"),
-        ([0, 0, 0], r"reach-v3: expected an action of shape \(4,\), got \(3,\)"),
-        ([[0, 0, 0, 0]], r"reach-v3: expected an action of shape \(4,\), got \(1, 4\)"),
-        (0.0, r"reach-v3: expected an action of shape \(4,\), got \(\)"),
-    ],
-)
-def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on(action, message):
+def test_a_bad_action_is_refused_before_the_step_and_the_episode_goes_on():
     before, after = actions(3, 0), actions(3, 1)
     env, undisturbed = build("reach-v3"), build("reach-v3")
     for one in (env, undisturbed):
         for good in before:
             one.step(good)
-    with pytest.raises(ValueError, match=message):
-        env.step(np.array(action))
+    with pytest.raises(ValueError, match="reach-v3: expected a finite action"):
+        env.step(np.array([0, 0, 0, np.nan]))
     for good in after.tolist():  # a list is an action too
         (obs, reward, *_), (expected, expected_reward, *_) = (
             env.step(good),
@@ -133,20 +122,3 @@ def test_the_reward_function_version_reaches_the_class():
             rewards.append([step[1] for step in play(env, task, actions(3))[1:]])
     assert rewards[:2] == rewards[2:]
     assert rewards[0] != rewards[1]
-
-
-REFUSED = [
-    ({"reward_function_version": "v3"}, "version must be 'v1' or 'v2', got 'v3'"),
-    ({"render_mode": "ansi"}, "'rgb_array', 'depth_array', 'rgbd_tuple' or None, got 'ansi"),
-    ({"camera_name": "a", "camera_id": 1}, "camera_name or camera_id, not both; got 'a' and 1"),
-    ({"width": 0}, "width must be a positive integer, got 0"),
-    ({"height": 2.5}, r"height must be a positive integer, got 2\.5"),
-    ({"upright": "no"}, "upright must be True or False, got 'no'"),
-    ({"fast": None}, "fast must be 'auto', True or False, got None"),
-]
-
-
-@pytest.mark.parametrize(("settings", "message"), REFUSED)
-def test_settings_that_do_not_exist_are_refused(settings, message):
-    with pytest.raises(ValueError, match=message):
-        SawyerSettings(**settings)

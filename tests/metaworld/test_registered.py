@@ -8,11 +8,12 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from metaworld.policies import ENV_POLICY_MAP
 
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.registration import TABLE
 from tests.fakes import check_env_warnings, equal
 from tests.fakes import play as play_actions
-from tests.metaworld.fakes import make, make_vec, play
+from tests.metaworld.fakes import PARALLEL, make, make_vec, play
 
 IDS = [env_id.removeprefix("mtwrappers/").removesuffix("-v0") for env_id in TABLE]
 NUM_CLASSES = {
@@ -138,6 +139,44 @@ def test_gymnasiums_own_vectorization_gives_environments_that_move_between_tasks
         assert names == {"reach-v3", "push-v3"}
 
 
+@pytest.mark.parametrize(
+    ("kwargs", "executor", "workers"),
+    [
+        ({"workers": 1}, MetaIterativeEnvExecutor, None),
+        ({"workers": 9}, MetaParallelEnvExecutor, 4),
+        (PARALLEL | {"workers": 1}, MetaParallelEnvExecutor, 1),
+    ],
+)
+def test_execution_and_workers_choose_the_executor(kwargs, executor, workers):
+    with make_vec("CustomMT", envs_per_task=2, num_goals=2, **kwargs) as envs:
+        assert (type(envs), envs.num_envs) == (executor, 4)
+        assert getattr(envs, "num_workers", None) == workers
+
+
+@pytest.mark.parametrize(
+    ("name", "num_envs", "kwargs", "sizes"),
+    [
+        ("CustomMT", 6, {}, (2, 3)),
+        ("CustomMT", 1, {"envs_per_task": 3}, (2, 3)),
+        ("CustomMT", 4, {"envs_per_task": 2}, (2, 2)),
+        ("ML10-test", 1, {}, (5, 1)),
+        ("CustomML-train", 5, {}, (5, 1)),
+        ("CustomML-train", 3, {"meta_batch_size": 3}, (3, 1)),
+        ("CustomML-train", 6, {"meta_batch_size": 3, "envs_per_task": 2}, (3, 2)),
+        ("CustomML-train", 8, {"envs_per_task": 4}, (2, 4)),
+        ("ML1-train", 1, {"meta_batch_size": 50}, (50, 1)),
+    ],
+)
+def test_sizes_that_fit_and_classes_as_even_as_it_goes(name, num_envs, kwargs, sizes):
+    with make_vec(name, num_envs, **kwargs) as envs:
+        assert (envs.meta_batch_size, envs.envs_per_task) == sizes
+        assert envs.num_envs == sizes[0] * sizes[1]
+        classes = envs.get_attr("task_name")
+        each = [classes.count(name) for name in dict.fromkeys(classes)]
+        assert max(each) - min(each) <= sizes[1]
+        assert each == sorted(each, reverse=True)
+
+
 # Other arguments.
 
 
@@ -154,17 +193,3 @@ def test_a_success_ends_the_episode_only_where_it_is_asked_for():
                 ends[terminate] = step
                 break
     assert ends[True] == ends[False]
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"reward_function_version": "v3"}, "reward_function_version must be 'v1' or 'v2'"),
-        ({"kind": "test"}, "MT10 has no test tasks"),
-        ({"kind": "validation"}, "kind must be 'train'.* got 'validation'"),
-    ],
-)
-def test_bad_arguments_are_refused_when_the_environment_is_made(kwargs, message):
-    for factory in (make, make_vec):
-        with pytest.raises(ValueError, match=message):
-            factory("MT10", **kwargs)

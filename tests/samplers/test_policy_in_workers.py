@@ -22,11 +22,8 @@ CART = partial(gymnasium.make, "CartPole-v1")
 RECOVER = {"on_worker_failure": "recover"}
 WAYS = [
     {"policy_in": "workers"},
-    *[
-        {"parallel": True, "workers": workers, "policy_in": where}
-        for workers in (1, 2, 4)
-        for where in ("parent", "workers")
-    ],
+    {"parallel": True, "workers": 2},
+    *({"parallel": True, "workers": workers, "policy_in": "workers"} for workers in (1, 4)),
     {"parallel": True, "workers": 2, "policy_in": "workers", **RECOVER},
 ]
 

@@ -70,15 +70,13 @@ def play_mt10(envs, t):
     return [play(envs, t), envs.call("get_task_state")]
 
 
-@all_modes
-def test_kills_in_mt10_change_nothing(mode):
+def test_kills_in_mt10_change_nothing():
     make = partial(
         gymnasium.make_vec,
         "mtwrappers/MT10-v0",
         num_goals=5,
         max_episode_steps=30,
         record_episode_statistics=False,  # they hold the time
-        autoreset_mode=mode,
     )
     with closing(make()) as oracle, closing(make(**RECOVER)) as envs:
         oracle.reset()  # compiles the models that the workers then have
@@ -118,8 +116,9 @@ def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
             assert equal(result, sample(sampler, t)), t
 
 
-@all_modes
-@pytest.mark.parametrize("where", ["parent", "workers"])
+@pytest.mark.parametrize(
+    ("where", "mode"), [("parent", "SameStep"), ("workers", "NextStep"), ("workers", "Disabled")]
+)
 def test_an_evaluation_finds_the_same_through_kills(where, mode):
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode=mode)
 

@@ -29,6 +29,7 @@ executor(CountingEnv, 2).step([0, 0]) -> ResetNeeded: call reset() before step()
 do(executor(CountingEnv, 2), "close()", "reset()") -> ClosedEnvironmentError: Meta...EnvExecutor was
 executor(partial(Odd, obs=np.zeros(3)), 1).reset() -> ValueError: ...got array([0., 0., 0.])
 executor(partial(Odd, info=None), 1).reset() -> TypeError: environment 0: expected ...got (
+executor(CountingSetTaskEnv, 2).set_tasks([{"first": 7}, "b"]) -> ValueError: environment 1: a task 
 """
 
 WORKERS = """
@@ -47,11 +48,26 @@ envs.step(None) -> ValueError: expected actions of shape (2,), ...; got NoneType
 envs.step(np.array([None, None])) -> ValueError: actions must be numbers of at most 8 ...got object
 envs.step_wait() -> RuntimeError: step_wait() needs a step_async() before it
 envs.reset(seed="a") -> TypeError: a seed must be an integer, got 'a'
+envs.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
+envs.reset(seed=True) -> TypeError: a seed must be an integer, got True
+envs.reset(seed=[1, 2.5]) -> TypeError: a seed must be an integer, got 2.5
+envs.reset(seed=-1) -> ValueError: a seed must be zero or greater, got -1
+envs.reset(seed=[1, -3]) -> ValueError: a seed must be zero or greater, got -3
 envs.reset(seed=[1]) -> ValueError: expected 2 seeds, one per environment, got 1
 envs.reset(options="x") -> TypeError: options must be a dict or None, got 'x'
+envs.reset(options={"reset_mask": [True] * 2}) -> TypeError: reset_mask must be a bool ...got list
+envs.reset(options={"reset_mask": np.ones(2, int)}) -> TypeError: ...bool array, got int64 array
+envs.reset(options={"reset_mask": None}) -> TypeError: reset_mask must be a bool ...got NoneType
+envs.reset(options={"reset_mask": np.array([True])}) -> ValueError: ...have shape (2,), got (1,)
 envs.reset(options={"reset_mask": np.zeros(2, bool)}) -> ValueError: reset_mask must name at least o
-envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 environments, got
-envs.set_attr("first", [1, 2, 3]) -> ValueError: expected 2 values, one per environment, got 3
+envs.set_tasks([]) -> ValueError: expected 2 tasks, one for each group of 1 environments, got 0
+envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 ..., got 3
+envs.set_tasks("ab") -> ValueError: expected 2 tasks, ... got 'ab'
+envs.set_tasks(5) -> ValueError: expected 2 tasks, ... got 5
+envs.set_tasks({0: {}, 1: {}}) -> ValueError: expected 2 tasks, ... got {0: {}, 1: {}}
+envs.set_tasks([0, 1]) -> AttributeError: environment 0: ...set_task_state
+envs.set_attr("first", []) -> ValueError: expected 2 values, one per environment, got 0
+envs.set_attr("first", (1, 2, 3)) -> ValueError: expected 2 values, one per environment, got 3
 envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.get_attr(3) -> TypeError: environment 0: a name that is no string must be callable, got 3
 envs.call("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
@@ -120,7 +136,9 @@ def test_odd_arguments_for_workers_do_too(line):
 @lines(USES)
 def test_odd_uses_of_an_executor_do_too_and_leave_it_usable(line, envs):
     envs.reset(seed=0)
+    before = envs.get_attr("seeds")
     check(line, envs=envs)
+    assert envs.get_attr("seeds") == before  # nothing was reset
     envs.reset(seed=0)
     assert envs.step([0, 0])[0].tolist() == [[1, 1], [101, 101]]
 

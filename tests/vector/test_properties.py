@@ -66,7 +66,7 @@ MAKE = {
 
 @all_modes
 @given(operations=st.lists(OPERATIONS, max_size=25), first=st.sampled_from(["two workers", *MAKE]))
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=15, deadline=None)
 # The reward before a move is known after a call or a reset of others, too.
 @example(
     [("step", [0] * N), ("move", "one worker"), ("set_attr", [5] * N), ("kill", 0)], "iterative"

@@ -54,17 +54,6 @@ copies = pytest.mark.parametrize(
 )
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _living_models():
-    """The many environments here then share the compiled models of one."""
-    envs = [metaworld(), metaworld()]
-    for env in envs:
-        for state in (0, 3):
-            env.reset(options={"task_state": state})
-    yield
-    envs[0].close()
-
-
 def actions(env, n):
     env.action_space.seed(0)
     return [env.action_space.sample() for _ in range(n)]
