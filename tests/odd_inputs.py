@@ -92,6 +92,11 @@ NAMES = {
     "CountingSetTaskEnv": CountingSetTaskEnv,
     **{"TWO": ("MT10", "--task", "push-v3"), "THIS": __file__},
     "adapts": SimpleNamespace(adapt=print, get_actions=print),
+    "begins": SimpleNamespace(begin_trial=print, get_actions=print),
+    "drawing": lambda to=0: mtwrappers.MultiEnvWrapper(
+        counting_makers(2), select=lambda *_: to, sample_tasks_on_reset=True
+    ),
+    "point_disabled": lambda: NAMES["make_vec"]("PointGoal", autoreset_mode="Disabled"),
     "counting": counting_makers,
     "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
     "multi": partial(mtwrappers.MultiEnvWrapper, counting_makers(2)),

@@ -22,6 +22,12 @@ multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
 multi(unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 multi(env_observation_space=3) -> TypeError: Dict space element is not ... key='env_obs', space=3
 multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be True or ...got 'no'
+multi(select="x") -> ValueError: select must be one of ['least_success', 'round_robin', 'uniform', '
+multi(select=["uniform"]) -> ValueError: select must be one of ... or a callable, got ['uniform']
+do(drawing(2), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 2
+do(drawing(-1), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got -1
+do(drawing(1.0), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 1.0
+do(drawing(None), "reset(seed=0)") -> ValueError: ...be an integer in [0, 1], got None
 multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
 multi().reset(options="task_state") -> TypeError: options of reset must be a dict, got 'task_state'
 multi().set_state(None) -> TypeError: a state must be a dict, got None
@@ -169,6 +175,15 @@ evaluate(lambda o: o * NAN, point, 1) -> ValueError: actions of environments [0,
 judged(lambda: Odd(reward=NAN)) -> ValueError: rewards must be finite, got a return of nan from envi
 judged(lambda: Odd(info={"success": NAN})) -> ValueError: info['success'] must be a bool, 0 or 1, go
 few_shot_evaluate(np.negative, point) -> TypeError: a policy that adapts must have adapt(paths) or b
+few_shot_evaluate(SimpleNamespace(adapt=print), point) -> TypeError: ...have get_actions...callable
+few_shot_evaluate(begins, point, 2, adaptation_steps=0) -> ValueError: adaptation_steps must be a
+few_shot_evaluate(begins, point, 2, adaptation_steps=2) -> ValueError: ...needs a policy with adapt
+few_shot_evaluate(begins, point, 2, tasks=[[0, 1]]) -> ValueError: ...for each of 2 trials, got [2]
+few_shot_evaluate(begins, point, 2, tasks=[[0, 1], [0]]) -> ValueError: ...of 2 trials, got [2, 1]
+few_shot_evaluate(begins, point, 2, tasks=["a", "b"]) -> TypeError: ...list of lists, ...['a', 'b']
+few_shot_evaluate(begins, point_disabled()) -> ValueError: ...autoreset_mode='SameStep'...'Disabled'
+few_shot_evaluate(begins, three(), 2) -> ValueError: ...: pass tasks, 3 for each of 2 trials
+few_shot_evaluate(begins, MetaIterativeEnvExecutor(drawing, 2)) -> ValueError: ..._on_reset=False
 few_shot_evaluate(adapts, None) -> TypeError: envs must be a vector environment of ...got None
 few_shot_evaluate(adapts, point, adaptation_episodes=-1) -> ValueError: ...got -1
 few_shot_evaluate(adapts, point, trials=1, tasks=[1]) -> TypeError: tasks must be a ...got [1]

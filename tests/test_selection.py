@@ -97,20 +97,3 @@ def test_a_strategy_that_remembers_has_a_copy_of_its_own_and_a_state_and_forgets
         assert other(rng) == (2 if memory else 3)
         selector.reset()
         assert selector(rng) == (3 if memory else 2)
-
-
-@pytest.mark.parametrize("select", ["x", 3, ["uniform"]])
-def test_what_is_neither_the_name_of_a_strategy_nor_callable_is_refused(select):
-    names = r"\['least_success', 'round_robin', 'uniform', 'without_replacement'\]"
-    with pytest.raises(ValueError, match=rf"select must be one of {names} or a callable, got "):
-        TaskSelector(select, 3)
-
-
-@pytest.mark.parametrize("drawn", [3, -1, 1.0, None])
-def test_a_strategy_that_returns_no_index_is_refused_with_the_range(drawn):
-    def strategy(num_tasks, last_task, rng):
-        return drawn
-
-    expected = rf"strategy .*strategy.* must be an integer in \[0, 2\], got {drawn!r}"
-    with pytest.raises(ValueError, match=expected):
-        draws(strategy, 3, 1)

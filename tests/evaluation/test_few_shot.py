@@ -11,7 +11,7 @@ import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
 from mtwrappers.evaluation import EvaluationResult, FewShotResult
-from tests.evaluation.fakes import ScriptedEnv, ones
+from tests.evaluation.fakes import ScriptedEnv
 from tests.vector.fakes import both_executors
 
 
@@ -214,51 +214,3 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     assert isinstance(result.adaptation, EvaluationResult)
     result.plot(tmp_path / "few.png", "Title")
     assert imageio.imread(tmp_path / "few.png").shape[:2] == (540, 960)
-
-
-class Begins:
-    def begin_trial(self): ...
-
-    def __call__(self, observations):
-        return ones(observations)
-
-
-class AdaptsOnly:
-    def adapt(self, paths): ...
-
-
-class Bare(ScriptedEnv):
-    def set_task(self, task): ...
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "kwargs"),
-    [
-        (TypeError, "must have get_actions.* or be callable", {"policy": AdaptsOnly()}),
-        (ValueError, "adaptation_steps must be a positive", {"adaptation_steps": 0}),
-        (ValueError, r"adaptation_steps=2 needs a policy with adapt", {"adaptation_steps": 2}),
-        (ValueError, r"2 tasks for each of 2 trials, got \[2\]", {"tasks": [[0, 1]]}),
-        (ValueError, r"2 tasks for each of 2 trials, got \[2, 1\]", {"tasks": [[0, 1], [0]]}),
-        (
-            ValueError,
-            "needs autoreset_mode='SameStep'.*got 'Disabled'",
-            {"envs": lambda: goal_envs(autoreset_mode="Disabled")},
-        ),
-        (
-            ValueError,
-            "have neither task_states nor sample_tasks: pass tasks, 2 for each of 2 trials",
-            {"envs": lambda: MetaIterativeEnvExecutor(Bare, 2)},
-        ),
-        (
-            ValueError,
-            "make them with sample_tasks_on_reset=False",
-            {"envs": lambda: gymnasium.make_vec("mtwrappers/MT1-v0")},
-        ),
-        (TypeError, "tasks must be a list of lists, .* got .'a', 'b'", {"tasks": ["a", "b"]}),
-    ],
-)
-def test_bad_arguments_are_named(error, message, kwargs):
-    arguments = {"policy": Begins(), "trials": 2, **kwargs}
-    policy, envs = arguments.pop("policy"), arguments.pop("envs", goal_envs)()
-    with pytest.raises(error, match=message):
-        few_shot_evaluate(policy, envs, **arguments)

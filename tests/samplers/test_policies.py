@@ -7,6 +7,7 @@ import pytest
 
 from mtwrappers.samplers.policies import PolicyCaller
 from tests.fakes import equal
+from tests.odd_inputs import check, lines
 
 # Two tasks with three environments each, and observations of two numbers.
 OBSERVATIONS = np.arange(12.0).reshape(6, 2)
@@ -118,77 +119,39 @@ def test_reset_takes_a_mask_or_nothing(reset, told):
     assert log == told
 
 
-@pytest.mark.parametrize("policy", ["random", Scripted])
-def test_what_is_no_policy_is_refused(policy):
-    with pytest.raises(
-        TypeError, match=r"a policy must have get_actions\(observations\) or be callable, got"
-    ):
-        PolicyCaller(policy, 2, 3)
+REFUSED = """
+PolicyCaller("random", 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, got
+PolicyCaller(Scripted, 2, 3) -> TypeError: a policy must have get_actions(...) or be callable, got
+ask(ACTIONS[:1]) -> ValueError: ...of shape (2, 3) and more from the policy, got (1, 3, 2)
+ask(np.zeros((2, 2, 2))) -> ValueError: ...of shape (2, 3) and more ..., got (2, 2, 2)
+ask([ACTIONS[0], ACTIONS[1][:2]]) -> ValueError: actions must be ...rows of one shape, got list
+ask([]) -> ValueError: ...got (0,)
+ask(None) -> ValueError: ...got ()
+called(0.0) -> ValueError: expected 6 actions from the policy, got 0.0
+called(np.zeros((5, 2))) -> ValueError: expected 6 actions from the policy, got 5
+called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
+ask(ACTIONS, [{"mean": MEANS[0]}]) -> ValueError: ...['mean'] of shape (2, 3) ...got (1, 3, 2)
+ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]) -> ValueError: agent_infos['std'] of task 1 m
+ask(ACTIONS, {"std": [[0.0] * 3, [0.0] * 2]}) -> ValueError: agent_infos['std'] must be an array
+ask(ACTIONS, {"a": {"std": np.zeros((2, 2))}}) -> ValueError: ...infos['a']['std'] of ...got (2, 2)
+ask(ACTIONS, [{"a": np.zeros(3)}, {"b": np.zeros(3)}]) -> ValueError: ...of task 1 ...got ['b']
+ask(ACTIONS, 3.0) -> TypeError: agent_infos must be dicts, in lists or not, got float 3.0
+answered(None) -> TypeError: ...must return a pair (actions, agent_infos), got
+answered(ACTIONS[0]) -> TypeError: ...must return a pair (actions, agent_infos), got
+answered("ab" * 50) -> TypeError: ...must return a pair (actions, agent_infos), got
+"""
 
 
-@pytest.mark.parametrize(
-    ("actions", "message"),
-    [
-        (ACTIONS[:1], r"of shape \(2, 3\) and more from the policy, got \(1, 3, 2\)"),
-        (np.zeros((2, 2, 2)), r"of shape \(2, 3\) and more .*, got \(2, 2, 2\)"),
-        ([ACTIONS[0], ACTIONS[1][:2]], "actions must be an array with rows of one shape, got list"),
-        ([], r"got \(0,\)"),
-        (None, r"got \(\)"),
-    ],
-)
-def test_another_number_of_actions_is_refused(actions, message):
-    with pytest.raises(ValueError, match=message):
-        ask(actions)
+def called(actions):
+    return PolicyCaller(lambda _: actions, 2, 3)(OBSERVATIONS)
 
 
-@pytest.mark.parametrize(
-    ("actions", "message"),
-    [
-        (0.0, "expected 6 actions from the policy, got 0.0"),
-        (np.zeros((5, 2)), "expected 6 actions from the policy, got 5"),
-        ([[0], [1, 2]] * 3, "an array with rows of one shape, got list"),
-    ],
-)
-def test_other_answers_of_a_callable_are_refused(actions, message):
-    with pytest.raises(ValueError, match=message):
-        PolicyCaller(lambda _: actions, 2, 3)(OBSERVATIONS)
-
-
-@pytest.mark.parametrize(
-    ("error", "message", "infos"),
-    [
-        (ValueError, r"\['mean'\] of shape \(2, 3\) .* got \(1, 3, 2\)", [{"mean": MEANS[0]}]),
-        (
-            ValueError,
-            r"agent_infos\['std'\] of task 1 must have shape \(3,\) as of task 0, got \(2,\)",
-            [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2],
-        ),
-        (
-            ValueError,
-            r"agent_infos\['std'\] must be an array with rows of one shape",
-            {"std": [[0.0] * 3, [0.0] * 2]},
-        ),
-        (
-            ValueError,
-            r"agent_infos\['a'\]\['std'\] of shape \(2, 3\) and more .*, got \(2, 2\)",
-            {"a": {"std": np.zeros((2, 2))}},
-        ),
-        (
-            ValueError,
-            r"agent_infos of task 1 must have the keys \['a'\] as of task 0, got \['b'\]",
-            [{"a": np.zeros(3)}, {"b": np.zeros(3)}],
-        ),
-        (TypeError, "agent_infos must be dicts, in lists or not, got float 3.0", 3.0),
-    ],
-)
-def test_agent_infos_of_another_form_are_refused(error, message, infos):
-    with pytest.raises(error, match=message):
-        ask(ACTIONS, infos)
-
-
-@pytest.mark.parametrize("answer", [None, ACTIONS[0], "ab" * 50])
-def test_get_actions_must_return_a_pair(answer):
+def answered(answer):
     policy = Scripted(ACTIONS)
     policy.answer = answer
-    with pytest.raises(TypeError, match=r"must return a pair \(actions, agent_infos\), got"):
-        PolicyCaller(policy, 2, 3)(OBSERVATIONS)
+    return PolicyCaller(policy, 2, 3)(OBSERVATIONS)
+
+
+@lines(REFUSED)
+def test_what_is_no_policy_and_no_answer_of_one_is_refused(line):
+    check(line, **globals())
