@@ -23,6 +23,7 @@ multi(unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 multi(env_observation_space=3) -> TypeError: Dict space element is not ... key='env_obs', space=3
 multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be True or ...got 'no'
 multi(select="x") -> ValueError: select must be one of ['least_success', 'round_robin', 'uniform', '
+multi(select=3) -> ValueError: select must be one of ... or a callable, got 3
 multi(select=["uniform"]) -> ValueError: select must be one of ... or a callable, got ['uniform']
 do(drawing(2), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 2
 do(drawing(-1), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got -1
