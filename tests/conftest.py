@@ -2,6 +2,7 @@ import copy
 import ctypes
 import functools
 import gc
+import multiprocessing
 import signal
 import sys
 
@@ -16,6 +17,11 @@ else:
     # of environments. The latest are kept, 21 MB each; Pythons of their own compile as ever.
     _compiled = functools.lru_cache(maxsize=16)(mujoco.MjModel.from_xml_path)
     mujoco.MjModel.from_xml_path = lambda path, *args: copy.copy(_compiled(path, *args))
+
+# A fork server, which then has what its workers import.
+multiprocessing.set_forkserver_preload(
+    ["pytest", "gymnasium.wrappers.vector", "mtwrappers.vector.parallel", "tests.vector.faults"]
+)
 
 # A process started in the background of a script ignores Ctrl-C, which some tests press.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
