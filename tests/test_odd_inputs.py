@@ -77,6 +77,8 @@ make_vec("PointGoal", num_envs="3") -> ValueError: num_envs must be a positive i
 make_vec("PointGoal", num_envs=4, meta_batch_size="2") -> ValueError: meta_batch_size ...got '2'
 make_vec("PointGoal", max_episode_steps="a") -> ValueError: max_episode_steps must be a ...got 'a'
 make_vec("PointGoal", execution="threads") -> ValueError: execution must be ...got 'threads'
+make_vec("PointGoal", timeout=None) -> ValueError: ...no workers; got {'timeout': None}
+make_vec("PointGoal", timeout=7.0) -> ValueError: ...no workers; got {'timeout': 7.0}
 make_vec("PointGoal", workers=True) -> ValueError: workers must be a positive integer, got True
 make("MultiEnv", env_ids=[]) -> ValueError: env_ids must hold at least one registered id, got none
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-

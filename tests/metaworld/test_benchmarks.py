@@ -37,7 +37,7 @@ def splits(benchmark):
 @pytest.mark.parametrize(
     ("name", "kwargs", "upstream", "seed"),
     [
-        ("MT50", {}, (), 7),  # all fifty classes
+        ("MT10", {}, (), 7),  # each class alone is in ``test_class_env.py``
         ("MT1", {"env_name": "push-v3"}, ("push-v3",), 5),
         ("ML1", {"env_name": "push-v3"}, ("push-v3",), 5),
         ("CustomML", CUSTOM["CustomML"], (PAIR, ["door-open-v3"]), 5),

@@ -35,15 +35,19 @@ def play(env, task, played, policy=None):
 
 
 @pytest.mark.parametrize("name", CLASSES)
-def test_a_class_plays_as_the_bare_one_bit_for_bit_in_its_space_and_in_plain_python(name):
+def test_a_class_has_the_tasks_of_the_bare_one_and_plays_as_it_bit_for_bit_in_plain_python(
+    name, monkeypatch
+):
     env, stock = build(name), CLASSES[name]()
     assert tuple(stock.model.camera(i).name for i in range(stock.model.ncam)) == CAMERAS
     visible, hidden = (
         observation_box({name: CLASSES[name]}, goals_visible=shown) for shown in (True, False)
     )
     (first, second), (_, last) = (
-        make_benchmark(b, env_name=name, num_goals=2).train_tasks for b in ("MT1", "ML1")
+        make_benchmark(b, env_name=name, num_goals=2, seed=0).train_tasks for b in ("MT1", "ML1")
     )
+    monkeypatch.setattr(metaworld, "_N_GOALS", 2)
+    assert metaworld.MT1(name, seed=0).train_tasks == [first, second]
     expert = ENV_POLICY_MAP[name]()
     for box, task, *how in (
         (visible, first, actions(10)),

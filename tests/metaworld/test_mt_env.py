@@ -9,11 +9,7 @@ from gymnasium.error import ResetNeeded
 
 from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
 from tests.fakes import equal
-from tests.metaworld.fakes import PAIR, actions, bare, make_vec, play
-
-PAIR_ENV = {"benchmark": "CustomMT", "train_classes": PAIR, "num_goals": 3}
-HIDDEN = {"benchmark": "CustomML", "train_classes": PAIR, "test_classes": ["drawer-open-v3"]}
-HIDDEN["num_goals"] = 3
+from tests.metaworld.fakes import HIDDEN, PAIR_ENV, actions, bare, make_vec, play
 
 
 def tasks_drawn(env, n, **reset):
@@ -88,19 +84,6 @@ def test_a_copy_begins_with_a_reset_on_the_task_and_then_draws_as_the_original(c
         other.step(actions(1)[0])
     assert equal(play(other), expected)
     assert tasks_drawn(other, 5) == tasks_drawn(env, 5)
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({"kind": "test"}, "MT10 has no test tasks"),
-        ({"task_states": []}, "task_states must hold at least one task, got none"),
-        ({"task_states": [0, 20]}, r"each of task_states must be an .* in \[0, 19\], got 20"),
-    ],
-)
-def test_bad_arguments_are_refused_with_what_was_expected(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        MetaWorldMTEnv(**{"benchmark": "MT10", "num_goals": 2, **kwargs})
 
 
 # Curricula.

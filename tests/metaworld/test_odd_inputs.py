@@ -4,7 +4,7 @@ import contextlib
 
 import pytest
 
-from mtwrappers.metaworld import make_benchmark
+from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
 from tests.metaworld.fakes import PAIR
 from tests.odd_inputs import NAMES, check, lines
 
@@ -99,6 +99,9 @@ MetaWorldTaskSampler("MT10", "validation") -> ValueError: kind must be 'train' .
 MetaWorldTaskSampler("MT11", "train") -> ValueError: unknown benchmark 'MT11'; expected one of
 MetaWorldTaskSampler(None, "train") -> TypeError: benchmark must be a ...got None
 MetaWorldTaskSampler("ML10", "train", add_env_onehot=True) -> ValueError: add_env_onehot is for the
+MetaWorldMTEnv("MT10", "test") -> ValueError: MT10 has no test tasks
+MetaWorldMTEnv("MT10", task_states=[]) -> ValueError: task_states must hold at least one ...got none
+MetaWorldMTEnv("MT10", num_goals=2, task_states=[0, 20]) -> ValueError: ... in [0, 19], got 20
 MetaWorldSetTaskEnv("MT10", "both") -> ValueError: kind must be 'train', 'test' or None, got 'both'
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name ...got 3
 MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark
@@ -118,4 +121,4 @@ def mt():
 
 @lines(BENCHMARKS + SETTINGS + VECTORS + KEYWORDS + SET_TASK)
 def test_odd_calls_of_meta_world_say_what_was_expected_and_what_came(line, mt):
-    check(line, mt=mt, PAIR=PAIR, make_benchmark=make_benchmark)
+    check(line, mt=mt, PAIR=PAIR, make_benchmark=make_benchmark, MetaWorldMTEnv=MetaWorldMTEnv)

@@ -10,7 +10,7 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.vector.make import fit_sizes, make_executor
 from tests.fakes import Constructors, CountingEnv, counting_makers
-from tests.vector.fakes import all_modes, both_executors, exact
+from tests.vector.fakes import all_modes, both_executors
 
 
 @both_executors
@@ -128,13 +128,6 @@ def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value(executor, mode
 def test_a_timeout_of_none_is_for_ever(kwargs, seconds):
     with closing(make_executor([CountingEnv] * 2, 2, 1, workers=2, **kwargs)) as envs:
         assert envs._crew.exchange._timeout == seconds
-
-
-@pytest.mark.parametrize("timeout", [None, 7.0])
-def test_without_workers_a_timeout_is_refused(timeout):
-    message = f"iterative execution has no workers; got {{'timeout': {timeout}}}"
-    with pytest.raises(ValueError, match=exact(message)):
-        make_executor([CountingEnv] * 2, 2, 1, timeout=timeout)
 
 
 @pytest.mark.parametrize(
