@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import functools
 import json
-import os
 import shlex
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,8 +44,8 @@ class Progress(Observer):
     Args:
         directory: Where the rollout writes.
         settings: What determines the rollout, ready for JSON.
-        episodes: Those that are finished.
-        seconds: How long they took.
+        lines: What the file holds of each episode that is finished.
+        size: How many bytes of the file are to be kept.
 
     Attributes:
         episodes: All that are finished; ``resumed`` of them were in the file.
@@ -58,14 +57,16 @@ class Progress(Observer):
         self,
         directory: Path,
         settings: Mapping[str, Any],
-        episodes: Sequence[Episode] = (),
-        seconds: float = 0.0,
+        lines: Sequence[Mapping[str, Any]] = (),
+        size: int = 0,
     ) -> None:
         self.directory, self.settings = directory, settings
-        self.episodes, self.resumed, self.planned = list(episodes), len(episodes), 0
+        self.episodes = [Episode(**line["episode"]) for line in lines]
+        self.resumed, self.planned = len(lines), 0
         self.bar: Any = None
         self._file: BinaryIO
-        self._before, self._began = seconds, 0.0
+        self._size = size
+        self._before, self._began = lines[-1]["seconds"] if lines else 0.0, 0.0
 
     @classmethod
     def load(cls, directory: Path) -> Progress:
@@ -76,9 +77,10 @@ class Progress(Observer):
         """
         path = directory / NAME
         try:
-            header, *lines = [*_whole_lines(path.read_bytes())] or [{}]
+            text = path.read_bytes()
         except OSError as exc:
             raise UsageError(f"no rollout to resume: {path}: {exc.strerror}; {START}") from None
+        header, *lines = [*_whole_lines(text)] or [{}]
         if header.get("format") != FORMAT:
             raise UsageError(
                 f"no rollout to resume: {path} must begin with a line of the format {FORMAT!r}, "
@@ -90,27 +92,24 @@ class Progress(Observer):
                 f"the rollout into {directory} was begun with {', '.join(changed)}; install what "
                 f"it was begun with, or start again without --resume"
             )
-        episodes = [Episode(**line["episode"]) for line in lines]
-        seconds = lines[-1]["seconds"] if lines else 0.0
-        return cls(directory, header["settings"], episodes, seconds)
+        size = sum(len(line) + 1 for line in text.split(b"\n")[: 1 + len(lines)])
+        return cls(directory, header["settings"], lines, size)
 
     def __enter__(self) -> Progress:
-        """Writes what is known in the place of an earlier file, which stays until it is written.
+        """Opens the file: a new one, or that which was loaded, up to its last whole line.
 
         Raises:
             UsageError: If it cannot be written.
         """
         path = self.directory / NAME
-        fresh = path.with_suffix(".new")
         header = {"format": FORMAT, "settings": self.settings, "versions": _versions()}
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
-            self._file = fresh.open("wb")
-            self._write(header)
-            for episode in self.episodes:
-                self._write({"seconds": self.seconds, "episode": asdict(episode)})
-            os.fsync(self._file.fileno())
-            os.replace(fresh, path)
+            self._file = path.open("ab" if self._size else "wb")
+            if self._size:
+                self._file.truncate(self._size)
+            else:
+                self._write(header)
         except OSError as exc:
             raise UsageError(
                 f"cannot write to {self.directory}: {exc.strerror}; choose another directory with "

@@ -34,15 +34,8 @@ QUICK = Extent(tasks=1, steps=40)
 FULL = Extent(tasks=3, steps=500)
 
 
-def verify(
-    extent: Extent, names: Sequence[str] | None = None, workers: int = 1
-) -> Iterator[tuple[str, str | None]]:
-    """Compares classes, by default all; yields each name with its first difference, or ``None``."""
-    names = list(all_classes()) if names is None else list(names)
-    if workers == 1:
-        for name in names:
-            yield name, first_difference(name, extent)
-        return
+def verify(extent: Extent, names: Sequence[str], workers: int) -> Iterator[tuple[str, str | None]]:
+    """Compares classes in workers; yields each name with its first difference, or ``None``."""
     with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
         futures = {pool.submit(first_difference, name, extent): name for name in names}
         for future in as_completed(futures):

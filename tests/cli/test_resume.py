@@ -91,9 +91,13 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
 def unfinished(tmp_path):
     """The progress of a rollout that has finished two of its episodes."""
     settings = {**DEFAULTS, "benchmark": "MT1", "task": ["push-v3"]}
-    with Progress(tmp_path, settings, [Episode("push-v3", i, 0.1, 500) for i in range(2)], 1.5):
-        pass
-    return tmp_path / "progress.jsonl"
+    path = tmp_path / "progress.jsonl"
+    with Progress(tmp_path, settings) as kept:
+        kept.plan([])
+        for i in range(2):
+            kept.end(0, Episode("push-v3", i, 0.1, 500))
+    path.write_text(re.sub(r'"seconds": [^,]+', '"seconds": 1.5', path.read_text()))
+    return path
 
 
 def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
@@ -105,6 +109,8 @@ def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
             kept = Progress.load(unfinished.parent)
             assert len(kept.episodes) == sum(end <= size for end in ends[1:])
             assert kept.seconds == (1.5 if kept.episodes else 0.0)
+            with kept:
+                assert unfinished.read_bytes() == whole[: max(e for e in ends if e <= size)]
 
 
 @pytest.mark.parametrize(
