@@ -33,7 +33,9 @@ class ScriptedPolicy(Observer):
     def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
         self._experts, self._envs, self._seed = experts, envs, seed
         self._class_index = {task: i for i, task in enumerate(envs.get_attr("task_names")[0])}
-        self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [_stay] * envs.num_envs
+        self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [
+            lambda obs: np.zeros(4, np.float32)
+        ] * envs.num_envs
 
     def begin(self, i: int, slot: Slot) -> None:
         """Chooses what acts in environment ``i``."""
@@ -48,10 +50,6 @@ class ScriptedPolicy(Observer):
     def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
         """Actions ``(N, 4)`` for observations ``(N, O)``."""
         return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])
-
-
-def _stay(obs: NDArray[Any]) -> NDArray[np.float32]:
-    return np.zeros(4, dtype=np.float32)
 
 
 class Interruption(Observer):

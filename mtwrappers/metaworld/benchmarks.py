@@ -30,6 +30,12 @@ BENCHMARKS = (
     "CustomML",
 )
 DEFAULT_CLASS = "reach-v3"
+# The arguments that name the classes of those benchmarks that leave them open.
+TAKES = {
+    **dict.fromkeys(("MT1", "ML1"), ("env_name",)),
+    "CustomMT": ("train_classes",),
+    "CustomML": ("train_classes", "test_classes"),
+}
 # The arguments of `make_benchmark` that others pass on; the seed has a second meaning for most.
 OPTIONS = ("env_name", "train_classes", "test_classes", "num_goals")
 
@@ -128,22 +134,17 @@ def _classes(
     test_classes: Sequence[str] | None,
 ) -> tuple[Classes, Classes]:
     """The train and the test classes."""
-    custom = name in ("CustomMT", "CustomML")
     given = {"env_name": env_name, "train_classes": train_classes, "test_classes": test_classes}
-    takes = {
-        "env_name": name in ("MT1", "ML1"),
-        "train_classes": custom,
-        "test_classes": name == "CustomML",
-    }
+    takes = TAKES.get(name, ())
     for argument, value in given.items():
-        if value is not None and not takes[argument]:
+        if value is not None and argument not in takes:
             raise ValueError(f"{name} takes no {argument}, got {value!r}")
-        if value is None and takes[argument] and argument != "env_name":
+        if value is None and argument in takes and argument != "env_name":
             raise ValueError(f"{name} needs {argument}, a list of class names")
-    if takes["env_name"]:
+    if "env_name" in takes:
         one = _by_name([DEFAULT_CLASS if env_name is None else env_name])
         return one, one if name == "ML1" else ()
-    if custom:
+    if takes:
         train, test = _by_name(train_classes), _by_name(test_classes)
         both = sorted({name for name, _ in train} & {name for name, _ in test})
         if both:

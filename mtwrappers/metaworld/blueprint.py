@@ -21,8 +21,7 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from numpy.random import RandomState
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.rebind import names_of, with_globals
-from mtwrappers.metaworld.upstream import is_upstream
+from mtwrappers.metaworld.upstream import is_upstream, names_of, with_globals
 
 
 class CustomMT(metaworld.Benchmark):  # type: ignore[misc] # metaworld has no usable types

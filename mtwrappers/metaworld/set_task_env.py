@@ -92,24 +92,20 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self.action_space = action_box()
         self._name = "its first"  # whose tasks this is for
         self.tasks: list[Any] = []
-        self._order: ClassByClass | None = None
+        classes, visible = all_classes(), True
         if benchmark is not None:
             kinds = [kind] if kind else ["train", "test"]
             classes, self.tasks, self._kinds = split_of(benchmark, *kinds)
             self._name = type(benchmark).__name__
             visible = not decode(self.tasks[0])["partially_observable"]
-            if add_env_onehot and (not visible or "test" in self._kinds):
-                raise ValueError(
-                    "add_env_onehot is for the train tasks of multi-task benchmarks, got "
-                    f"{self._name} with kind={kind!r}"
-                )
-            self.layout = Layout(classes, visible, bool(add_env_onehot))
-            self._order = ClassByClass(self.tasks)
-            self.seed_tasks(seed)
-        elif add_env_onehot:
-            raise ValueError("add_env_onehot needs a benchmark to know its classes, got None")
-        else:
-            self.layout = Layout(all_classes(), goals_visible=True, onehot=False)
+        if add_env_onehot and (benchmark is None or not visible or "test" in self._kinds):
+            raise ValueError(
+                "add_env_onehot is for the train tasks of multi-task benchmarks, got "
+                f"{benchmark and self._name} with kind={kind!r}"
+            )
+        self.layout = Layout(classes, visible, bool(add_env_onehot))
+        self._order = ClassByClass(self.tasks)
+        self.seed_tasks(seed)
         if not isinstance(self.layout.short_classes, dict):
             # Of others than Meta-World's own, the cameras are known when they are built.
             from mtwrappers.metaworld.camera import find_camera
@@ -152,15 +148,14 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         Raises:
             ValueError: If there is no benchmark to draw from, or ``n_tasks`` is negative.
         """
-        if self._order is None:
+        if not self.tasks:
             raise ValueError("sample_tasks needs a benchmark; this environment was made without")
         draws = range(not_negative(n_tasks, "n_tasks"))
         return [self._describe(self._order.draw()) for _ in draws]
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the order of `sample_tasks`, from entropy when ``seed`` is ``None``."""
-        if self._order is not None:
-            self._order.seed(seed)
+        self._order.seed(seed)
 
     def set_task(self, task: SetTaskDict) -> None:
         """Makes a task of `sample_tasks` the present one; the next `reset` begins it.
@@ -174,7 +169,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             raise ValueError(
                 f"this environment is for {self._kind} tasks, got a {task['kind']} task"
             )
-        fixed, name = self._order is not None or self._task is not None, task["inner"].env_name
+        fixed, name = bool(self.tasks) or self._task is not None, task["inner"].env_name
         if fixed and not self.layout.plays(name, layout):
             raise ValueError(
                 f"this environment is for tasks of {self._name} with {self.layout}, got {name!r} "
@@ -208,12 +203,9 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         if options and "task" in options:
             self.set_task(options["task"])
         elif self._env is None:
-            if self._task is not None:  # a copy, on the task that it was copied on
-                self.set_task(self._task)
-            elif self.tasks:
-                self.turn_to(0)
-        if self._env is None:
-            raise ResetNeeded("no task was set: call set_task(task) before reset()")
+            if self._task is None and not self.tasks:
+                raise ResetNeeded("no task was set: call set_task(task) before reset()")
+            self.set_task(self._task or self._describe(0))  # a copy is on a task already
         obs, info = self._env.reset(seed=seed)
         self._reset_needed = False
         return obs, info
@@ -233,13 +225,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes: the present task, and the order of `sample_tasks`."""
-        order = None if self._order is None else self._order.get_state()
-        return {"task": self.get_task(), "order": order}
+        return {"task": self.get_task(), "order": self._order.get_state()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
-        if self._order is not None:
-            self._order.set_state(state["order"] or {})
+        self._order.set_state(state["order"])
         if state["task"] is not None:
             self.set_task(state["task"])
 

@@ -1,10 +1,16 @@
-"""Access to Meta-World, an optional dependency."""
+"""Access to Meta-World, an optional dependency: its classes, and copies of their functions.
+
+Nothing is patched. The module that a function comes from keeps its names, and whoever uses the
+function from there sees no change.
+"""
 
 from __future__ import annotations
 
 import difflib
+import functools
 import sys
 from collections.abc import Iterable
+from types import CellType, FunctionType
 from typing import Any
 
 from mtwrappers._extras import import_extra
@@ -40,3 +46,30 @@ def classes_by_name(names: Iterable[str]) -> dict[str, type[Any]]:
             hint = f" (did you mean {close[0]!r}?)" if close else ""
             raise ValueError(f"unknown class {name!r}{hint}; expected one of {sorted(known)}")
     return {name: known[name] for name in wanted}
+
+
+def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
+    """A copy of ``function`` in which those of ``names`` that its module defines mean these."""
+    # A decorated function holds the one that does the work in a cell.
+    closure = function.__closure__ and tuple(
+        CellType(with_globals(cell.cell_contents, names))
+        if isinstance(cell.cell_contents, FunctionType)
+        else cell
+        for cell in function.__closure__
+    )
+    own = {name: names.get(name, value) for name, value in function.__globals__.items()}
+    copy = FunctionType(function.__code__, own, argdefs=function.__defaults__, closure=closure)
+    copy.__kwdefaults__ = function.__kwdefaults__
+    functools.update_wrapper(copy, function)
+    return copy
+
+
+def names_of(cls: type[Any], base: type[Any]) -> dict[str, Any]:
+    """What ``cls`` and its bases before ``base`` define, nearest first."""
+    found: dict[str, Any] = {}
+    for owner in cls.__mro__:
+        if owner is base:
+            break
+        for name, value in vars(owner).items():
+            found.setdefault(name, value)
+    return found

@@ -109,7 +109,7 @@ MetaWorldSetTaskEnv("MT1").sample_tasks(-1) -> ValueError: n_tasks must be zero 
 MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
 MetaWorldSetTaskEnv("MT10", "test") -> ValueError: MT10 has no test tasks
 MetaWorldSetTaskEnv("ML10", add_env_onehot=True) -> ValueError: ...got ML10 with kind=None
-MetaWorldSetTaskEnv(add_env_onehot=True) -> ValueError: add_env_onehot needs a benchmark
+MetaWorldSetTaskEnv(add_env_onehot=True) -> ValueError: add_env_onehot is for ...got None with kind
 """
 
 

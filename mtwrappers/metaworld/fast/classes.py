@@ -10,7 +10,7 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld.fast.helpers import fast_globals
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
-from mtwrappers.metaworld.rebind import names_of, with_globals
+from mtwrappers.metaworld.upstream import names_of, with_globals
 
 
 @functools.cache
