@@ -96,7 +96,7 @@ def translated(kwargs: dict[str, Any]) -> dict[str, Any]:
         if name not in kwargs:
             continue
         value = result.pop(name)
-        if values is not None and not any(value is known or value == known for known in values):
+        if values is not None and value not in list(values):
             raise ValueError(f"{name} must be one of {list(values)}, got {value!r}")
         # The classes that an id has by default give way.
         if ours in kwargs and not ours.endswith("_classes"):

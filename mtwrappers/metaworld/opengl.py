@@ -70,8 +70,7 @@ class DrawingThread:
         self._drawings: set[Drawing] = set()
         self._buffers: dict[tuple[int, int], Any] = {}
         self.process: int | None = os.getpid()  # None once the thread has ended
-        self._thread = threading.Thread(target=self._work, daemon=True)
-        self._thread.start()
+        threading.Thread(target=self._work, daemon=True).start()
         try:
             self._context = self.run(_open_context)
         except DependencyNotInstalled:

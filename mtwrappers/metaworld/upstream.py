@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import difflib
 import functools
-import sys
 from collections.abc import Iterable
 from types import CellType, FunctionType
 from typing import Any
@@ -28,9 +27,7 @@ def all_classes() -> dict[str, type[Any]]:
 
 def is_upstream(cls: type[Any]) -> bool:
     """Whether a Sawyer class is Meta-World's own, and not a user's that stands in its table."""
-    module = sys.modules[cls.__module__]
-    own = module.__name__.startswith("metaworld.envs.") and vars(module).get(cls.__name__) is cls
-    return own and cls in all_classes().values()
+    return cls.__module__.startswith("metaworld.envs.") and cls in all_classes().values()
 
 
 def classes_by_name(names: Iterable[str]) -> dict[str, type[Any]]:

@@ -144,24 +144,16 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
 
     def touching_object(self, object_geom_id: int) -> Any:
         """Upstream looks at every contact in Python; here at the pairs of geoms at once."""
-        data = self.data
-        if not data.ncon:
-            return False
-        left, right = self._views.pads
-        left_contacts: list[int] = []
-        right_contacts: list[int] = []
-        for k, (one, two) in enumerate(data.contact.geom.tolist()):
-            if one == object_geom_id or two == object_geom_id:
-                if left in (one, two):
-                    left_contacts.append(k)
-                if right in (one, two):
-                    right_contacts.append(k)
-        if not left_contacts or not right_contacts:
+        contact, force = self.data.contact, self.data.efc_force
+        pairs = contact.geom.tolist()
+        sides = [
+            [k for k, pair in enumerate(pairs) if pad in pair and object_geom_id in pair]
+            for pad in self._views.pads
+        ]
+        if not all(sides):
             return False  # upstream compares a sum of nothing with zero
-        force, address = data.efc_force, data.contact.efc_address.tolist()
-        left_force = sum(force[address[k]] for k in left_contacts)
-        right_force = sum(force[address[k]] for k in right_contacts)
-        return left_force > 0 and right_force > 0
+        address = contact.efc_address.tolist()
+        return all(sum(force[address[k]] for k in side) > 0 for side in sides)
 
     def _gripper_caging_reward(
         self,
