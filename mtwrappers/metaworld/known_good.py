@@ -45,8 +45,7 @@ def fast_class(cls: Any) -> type[Any]:
     metaworld()
     from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
-    from mtwrappers.metaworld.fast.classes import make_fast_class
-    from mtwrappers.metaworld.fast.sawyer import FastSawyer
+    from mtwrappers.metaworld.fast.sawyer import FastSawyer, make_fast_class
 
     if isinstance(cls, str):
         cls = classes_by_name([cls])[cls]

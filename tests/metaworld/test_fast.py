@@ -13,7 +13,7 @@ from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld import fast_class, make_benchmark
-from mtwrappers.metaworld.fast import classes, memory
+from mtwrappers.metaworld.fast import memory, sawyer
 from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
 from mtwrappers.metaworld.upstream import all_classes
@@ -56,12 +56,12 @@ def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
 
     names = fast_globals()
     names["np"] = twin_of(names["np"], linalg=twin_of(np.linalg, norm=off))
-    monkeypatch.setattr(classes, "fast_globals", lambda: names)
-    classes.make_fast_class.cache_clear()
+    monkeypatch.setattr(sawyer, "fast_globals", lambda: names)
+    sawyer.make_fast_class.cache_clear()
     try:
         assert first_difference("reach-v3", EXTENT) is not None
     finally:
-        classes.make_fast_class.cache_clear()
+        sawyer.make_fast_class.cache_clear()
     monkeypatch.undo()
     assert first_difference("reach-v3", EXTENT) is None
 
