@@ -148,16 +148,13 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
 
     def touching_object(self, object_geom_id: int) -> Any:
         """Upstream looks at every contact in Python; here at the pairs of geoms at once."""
-        contact, force = self.data.contact, self.data.efc_force
+        data, contact = self.data, self.data.contact
         pairs = contact.geom.tolist()
         sides = [
             [k for k, pair in enumerate(pairs) if pad in pair and object_geom_id in pair]
             for pad in self._views.pads
         ]
-        if not all(sides):
-            return False  # upstream compares a sum of nothing with zero
-        address = contact.efc_address.tolist()
-        return all(sum(force[address[k]] for k in side) > 0 for side in sides)
+        return all(sum(data.efc_force[contact.efc_address[k]] for k in side) > 0 for side in sides)
 
     def _gripper_caging_reward(
         self,
