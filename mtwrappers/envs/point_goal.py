@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mtwrappers import seeding
 from mtwrappers.checks import check_options, not_negative, positive
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.make import make_executor
+from mtwrappers.vector.make import fit_sizes, make_executor
 
 MAX_STEP = 0.1
 BOUND = 5.0
@@ -145,21 +145,21 @@ def make_vec_env(
     """What `gymnasium.make_vec` calls for ``mtwrappers/PointGoal-v0``.
 
     Args:
-        num_envs: How many environments.
+        num_envs: How many environments; 1 (Gymnasium's default) means one per task.
         radius: The radius of the circle of goals, in (0, 4].
         max_episode_steps: When to truncate, ``None`` for never.
         meta_batch_size: How many tasks, ``num_envs`` by default; it must divide ``num_envs``.
         render_mode: ``None``; there is nothing to see.
         **executor: The arguments of `mtwrappers.vector.make.make_executor`.
     """
-    num_envs = positive(num_envs, "num_envs")
-    tasks = num_envs if meta_batch_size is None else positive(meta_batch_size, "meta_batch_size")
-    if num_envs % tasks:
-        raise ValueError(f"num_envs={num_envs} must be a multiple of meta_batch_size={tasks}")
+    tasks = positive(num_envs, "num_envs")
+    if meta_batch_size is not None:
+        tasks = positive(meta_batch_size, "meta_batch_size")
+    each = fit_sizes(num_envs, None, tasks, "PointGoal")
     if max_episode_steps is not None:
         max_episode_steps = positive(max_episode_steps, "max_episode_steps")
     make = functools.partial(_make_limited, radius, max_episode_steps, render_mode)
-    return make_executor([make] * num_envs, tasks, num_envs // tasks, **executor)
+    return make_executor([make] * (tasks * each), tasks, each, **executor)
 
 
 def _make_limited(

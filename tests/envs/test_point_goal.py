@@ -76,6 +76,7 @@ def test_what_is_no_task_is_refused_and_the_present_one_kept():
     [
         ({"num_envs": 3}, 3, 3),
         ({"num_envs": 6, "meta_batch_size": 2}, 2, 6),
+        ({"meta_batch_size": 3}, 3, 3),
     ],
 )
 def test_make_vec_makes_tasks_side_by_side(kwargs, num_tasks, num_envs):
