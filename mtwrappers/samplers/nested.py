@@ -21,6 +21,18 @@ def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
+def leaves(tree: Any) -> list[Any]:
+    """The arrays, one after another.
+
+    >>> leaves({"a": -1, "b": (-2, 3)})
+    [-1, -2, 3]
+    """
+    if not isinstance(tree, (dict, tuple)):
+        return [tree]
+    below = tree.values() if isinstance(tree, dict) else tree
+    return [leaf for own in below for leaf in leaves(own)]
+
+
 def stack(
     trees: Sequence[Any], name: str, each: str, axis: int = 0, nodes: Any = (dict, tuple)
 ) -> Any:
@@ -46,8 +58,9 @@ def stack(
         # What `np.stack` does, faster for many.
         dtype = np.result_type(*{tree.dtype for tree in trees})
         joined = np.empty((*expected[:axis], len(trees), *expected[axis:]), dtype)
+        rows = np.moveaxis(joined, axis, 0)
         for i, tree in enumerate(trees):
-            joined[(slice(None),) * axis + (i,)] = tree
+            rows[i] = tree
         return joined
     if isinstance(first, tuple):
         columns = enumerate(zip(*trees, strict=True))

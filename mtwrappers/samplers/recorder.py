@@ -8,13 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.samplers.nested import map_arrays, stack
+from mtwrappers.samplers.nested import leaves, map_arrays, stack
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.rollout import Step
 
 # Beside these, keys with an underscore say which environments reported the key without it.
 _NOT_OF_A_STEP = frozenset({"final_obs", "final_info", "episode"})
-_STEP_FIELDS = ("observations", "actions", "rewards", "terminated", "truncated", "agent_infos")
+_NOT_KEPT: dict[str, Any] = {"observations": None, "next_observations": None}
+_STEP_FIELDS = ("actions", "rewards", "terminated", "truncated", "agent_infos")
 
 
 class Recorder:
@@ -29,12 +30,29 @@ class Recorder:
 
     def __init__(self) -> None:
         self._steps: list[Step] = []
+        self._observations: Any = None
+        self._room = 128  # steps
 
     def __call__(self, step: Step) -> None:
         """Adds a step of every environment."""
+        now, seen = len(self._steps), step.observations
+        if not now:
+            self._observations = map_arrays(self._empty, seen)
+        elif now == self._room:
+            self._room *= 2
+            longer = map_arrays(self._empty, seen)
+            for old, new in zip(leaves(self._observations), leaves(longer), strict=True):
+                new[:, :now] = old
+            self._observations = longer
+        # These are large: they are written while they are fresh in the processor's cache.
+        for array, own in zip(leaves(self._observations), leaves(seen), strict=True):
+            array[:, now] = own
         # Environments make new arrays in every step; a policy may use its own again.
-        said = {"actions": step.actions, "agent_infos": step.agent_infos}
-        self._steps.append(step._replace(**map_arrays(np.array, said)))
+        actions, said = np.array(step.actions), map_arrays(np.array, step.agent_infos)
+        self._steps.append(step._replace(actions=actions, agent_infos=said, **_NOT_KEPT))
+
+    def _empty(self, array: NDArray[Any]) -> NDArray[Any]:
+        return np.empty((len(array), self._room, *array.shape[1:]), array.dtype)
 
     def paths(self) -> list[list[Path]]:
         """The paths of each environment, in the order in which they ended."""
@@ -42,16 +60,17 @@ class Recorder:
             field: stack([getattr(step, field) for step in self._steps], field, "step", 1)
             for field in _STEP_FIELDS
         }
+        arrays["observations"] = self._observations
         infos = self._infos()
         start = [0] * len(arrays["rewards"])
         paths: list[list[Path]] = [[] for _ in start]
         for stop, step in enumerate(self._steps, 1):
-            for i in np.flatnonzero(step.over).tolist():
+            for i in step.over.nonzero()[0].tolist():
                 if step.counted[i]:
                     own = {key: array for key, (array, told) in infos.items() if told[i]}
                     path: Path = _cut({**arrays, "env_infos": own}, i, slice(start[i], stop))
                     final = step.infos["final_obs"][i]
-                    path["next_observation"] = map_arrays(np.array, final)
+                    path["next_observation"] = map_arrays(np.asarray, final)
                     paths[i].append(path)
                 start[i] = stop
         return paths
@@ -84,5 +103,9 @@ def with_common_infos(paths: Sequence[Path]) -> list[Path]:
     ]
 
 
-def _cut(arrays: Any, i: int, span: slice) -> Any:
-    return map_arrays(lambda array: array[i, span], arrays)
+def _cut(tree: Any, i: int, span: slice) -> Any:
+    if isinstance(tree, dict):
+        return {key: _cut(own, i, span) for key, own in tree.items()}
+    if isinstance(tree, tuple):
+        return tuple(_cut(own, i, span) for own in tree)
+    return tree[i, span]

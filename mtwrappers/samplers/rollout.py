@@ -117,12 +117,12 @@ def rollout(
     executor: MetaVectorEnv = envs.unwrapped
     if not counted.all():
         executor.rest(~counted)
-    steps = 0
+    steps, ended, going = 0, True, bool(counted.any())
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
-    while counted.any():
+    while going:
         began = over & counted
-        any_began = bool(began.any())
+        any_began = ended and bool(began.any())
         if any_began:
             begun[began] = steps
             if begin is not None:
@@ -150,11 +150,13 @@ def rollout(
         for observer in observe:
             observer(step)
         obs = step.next_observations
-        if over.any():
+        ended = bool(over.any())
+        if ended:
             left -= over & counted
             if (counted != (left > 0)).any():
                 counted = left > 0
-                executor.rest(~counted & counted.any())
+                going = bool(counted.any())
+                executor.rest(~counted & going)
     return policy_seconds, env_seconds
 
 
