@@ -58,7 +58,8 @@ class ObsLayout:
             parts = [_part(row, path) for row in rows] if path else rows
             into = array[start : start + len(rows)]
             try:
-                if {part.shape for part in parts} == {shape}:
+                # The first axis: of the others, NumPy says itself whether they fit.
+                if {*map(len, parts)} == {*shape[:1]}:
                     np.concatenate(parts, out=into.reshape(-1, *shape[1:]), casting="safe")
                     continue
             except (AttributeError, TypeError, ValueError):

@@ -54,7 +54,8 @@ def exclusive(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E,
 
     @functools.wraps(method)
     def alone(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
-        self._require_open()
+        if self.closed:
+            self._require_open()
         if not self._turn.acquire(blocking=False):
             raise RuntimeError(
                 f"{name}() during another call of this {type(self).__name__}: its methods must be "

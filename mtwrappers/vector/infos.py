@@ -148,7 +148,7 @@ def join_infos(infos: Sequence[Info | None], add_info: Callable[[Info, Info, int
     """
     batched: Info = {}
     for i, info in enumerate(infos):
-        if info is not None:
+        if info:
             batched = add_info(batched, info, i)
     return batched
 

@@ -59,7 +59,10 @@ class BlockVectorEnv(MetaVectorEnv):
     def _end_step(self) -> StepResult:
         block = self._block
         actions, resting = self._actions, self._buffers.resting
-        self._noted("step", lambda: steps_of(actions, resting), lambda: block.step(actions))
+        if self._told is None:
+            block.step(actions)
+        else:
+            self._noted("step", lambda: steps_of(actions, resting), lambda: block.step(actions))
         if self._first_step:
             self._first_step = False
             layout = layout_of(block.checked_infos(), self._buffers)
@@ -68,9 +71,10 @@ class BlockVectorEnv(MetaVectorEnv):
             infos = self._columns.read()
         else:
             infos = join_infos(block.checked_infos(), self._add_info)
-        first = block.rows.start
-        finals = [(i - first, last, info) for i, last, info in block.finals]
-        infos = add_finals(infos, finals, self._add_info)
+        if block.finals:
+            first = block.rows.start
+            finals = [(i - first, last, info) for i, last, info in block.finals]
+            infos = add_finals(infos, finals, self._add_info)
         obs = self._layout.batch(self._buffers.obs, block.obs)
         return (obs, *self._buffers.outcome(), infos)
 
