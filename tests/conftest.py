@@ -3,10 +3,14 @@ import ctypes
 import functools
 import gc
 import multiprocessing
+import random
 import signal
 import sys
 
+import numpy as np
 import pytest
+
+from tests.vector.processes import nothing_left_behind
 
 try:
     import mujoco
@@ -47,6 +51,22 @@ def _memory_given_back():
     gc.collect()
     if sys.platform == "linux" and hasattr(libc := ctypes.CDLL(None), "malloc_trim"):
         libc.malloc_trim(0)
+
+
+@pytest.fixture
+def leaves_nothing_behind():
+    """No process and no open file may be left of the test."""
+    with nothing_left_behind():
+        yield
+
+
+@pytest.fixture
+def same_random_state():
+    """Gives the global random state back."""
+    state = random.getstate(), np.random.get_state()
+    yield
+    random.setstate(state[0])
+    np.random.set_state(state[1])
 
 
 @pytest.fixture(autouse=True)

@@ -59,6 +59,11 @@ RL2Observation(CountingEnv(), across_episodes="no") -> TypeError: across_episode
 RL2Observation(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64 cannot
 RL2Observation(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation ...got Discrete(16)
 VectorNormalizeRewardPerTask(CountingEnv()) -> TypeError: expected a MetaVectorEnv...got CountingEnv
+VectorNormalizeRewardPerTask(SyncVectorEnv(counting(2))) -> TypeError: ...got SyncVectorEnv, which h
+VectorNormalizeObservationPerTask(SyncVectorEnv(counting(2))) -> TypeError: ...got SyncVectorEnv, wh
+VectorRL2Observation(SyncVectorEnv(counting(2))) -> TypeError: ...SyncVectorEnv, ...no step_async
+MetaVectorWrapper(gymnasium.make_vec("CartPole-v1", 2, "vector_entry_point")) -> TypeError: expected
+MetaVectorWrapper(ClipReward(three(), 0, 1)) -> TypeError: ...no step_async...Gymnasium's own ...go
 VectorNormalizeRewardPerTask(three(), 0) -> ValueError: num_tasks must be a positive integer, got 0
 VectorNormalizeObservationPerTask(three(), num_leading=0) -> ValueError: num_leading must ...got 0
 VectorRL2Observation(three(), reward_divisor=INF) -> ValueError: reward_divisor must be ...got inf

@@ -84,39 +84,34 @@ def convert_arrays(envs):
     return wrappers.ArrayConversion(envs, env_xp=np, target_xp=importlib.import_module("torch"))
 
 
-def late(name, *modules):
+def late(name):
     """A wrapper of arrays is looked up late: Gymnasium imports torch and jax with it."""
-    return (
-        BoxCountingEnv,
-        lambda envs: getattr(wrappers, name)(envs),
-        ("array_api_compat", *modules),
-    )
+    return BoxCountingEnv, lambda envs: getattr(wrappers, name)(envs)
 
 
 ARRAYS, FRAMES, PARTS = BoxCountingEnv, FrameEnv, PartsEnv
-# What is wrapped, what wraps it, and the modules that it needs.
-TABLE: dict[str, tuple[type[gymnasium.Env], Callable[..., Any], tuple[str, ...]]] = {
-    "ClipAction": (ARRAYS, wrappers.ClipAction, ()),
-    "ClipReward": (ARRAYS, partial(wrappers.ClipReward, max_reward=2.0), ()),
-    "DictInfoToList": (ARRAYS, wrappers.DictInfoToList, ()),
-    "DtypeObservation": (ARRAYS, partial(wrappers.DtypeObservation, dtype=np.float16), ()),
-    "FilterObservation": (PARTS, partial(wrappers.FilterObservation, filter_keys=["b"]), ()),
-    "FlattenObservation": (PARTS, wrappers.FlattenObservation, ()),
-    "GrayscaleObservation": (FRAMES, wrappers.GrayscaleObservation, ()),
-    "NormalizeObservation": (ARRAYS, wrappers.NormalizeObservation, ()),
-    "NormalizeReward": (ARRAYS, wrappers.NormalizeReward, ()),
-    "RecordEpisodeStatistics": (ARRAYS, wrappers.RecordEpisodeStatistics, ()),
-    "RescaleAction": (ARRAYS, partial(wrappers.RescaleAction, min_action=-5, max_action=5), ()),
-    "RescaleObservation": (ARRAYS, partial(wrappers.RescaleObservation, min_obs=-1, max_obs=1), ()),
-    "ReshapeObservation": (FRAMES, partial(wrappers.ReshapeObservation, shape=(8, 9)), ()),
-    "ResizeObservation": (FRAMES, partial(wrappers.ResizeObservation, shape=(2, 3)), ("cv2",)),
-    "TransformAction": (ARRAYS, partial(wrappers.TransformAction, func=halve), ()),
-    "TransformObservation": (ARRAYS, transform_observation, ()),
-    "TransformReward": (ARRAYS, partial(wrappers.TransformReward, func=halve), ()),
+# What is wrapped, and what wraps it.
+TABLE: dict[str, tuple[type[gymnasium.Env], Callable[..., Any]]] = {
+    "ClipAction": (ARRAYS, wrappers.ClipAction),
+    "ClipReward": (ARRAYS, partial(wrappers.ClipReward, max_reward=2.0)),
+    "DictInfoToList": (ARRAYS, wrappers.DictInfoToList),
+    "DtypeObservation": (ARRAYS, partial(wrappers.DtypeObservation, dtype=np.float16)),
+    "FilterObservation": (PARTS, partial(wrappers.FilterObservation, filter_keys=["b"])),
+    "FlattenObservation": (PARTS, wrappers.FlattenObservation),
+    "GrayscaleObservation": (FRAMES, wrappers.GrayscaleObservation),
+    "NormalizeObservation": (ARRAYS, wrappers.NormalizeObservation),
+    "NormalizeReward": (ARRAYS, wrappers.NormalizeReward),
+    "RecordEpisodeStatistics": (ARRAYS, wrappers.RecordEpisodeStatistics),
+    "RescaleAction": (ARRAYS, partial(wrappers.RescaleAction, min_action=-5, max_action=5)),
+    "RescaleObservation": (ARRAYS, partial(wrappers.RescaleObservation, min_obs=-1, max_obs=1)),
+    "ReshapeObservation": (FRAMES, partial(wrappers.ReshapeObservation, shape=(8, 9))),
+    "ResizeObservation": (FRAMES, partial(wrappers.ResizeObservation, shape=(2, 3))),
+    "TransformAction": (ARRAYS, partial(wrappers.TransformAction, func=halve)),
+    "TransformObservation": (ARRAYS, transform_observation),
+    "TransformReward": (ARRAYS, partial(wrappers.TransformReward, func=halve)),
     "VectorizeTransformAction": (
         ARRAYS,
         vectorize("Action", halve, action_space=lambda envs: half_box(envs.single_action_space)),
-        (),
     ),
     "VectorizeTransformObservation": (
         PARTS,
@@ -125,13 +120,17 @@ TABLE: dict[str, tuple[type[gymnasium.Env], Callable[..., Any], tuple[str, ...]]
             sum_of_parts,
             observation_space=lambda envs: Box(0, 9000, (1,), np.float64),
         ),
-        (),
     ),
-    "VectorizeTransformReward": (ARRAYS, vectorize("Reward", halve), ()),
-    "ArrayConversion": (ARRAYS, convert_arrays, ("array_api_compat", "torch")),
-    "NumpyToTorch": late("NumpyToTorch", "torch"),
-    "JaxToNumpy": late("JaxToNumpy", "jax"),
-    "JaxToTorch": late("JaxToTorch", "jax", "torch"),
+    "VectorizeTransformReward": (ARRAYS, vectorize("Reward", halve)),
+    "ArrayConversion": (ARRAYS, convert_arrays),
+    "NumpyToTorch": late("NumpyToTorch"),
+    "JaxToNumpy": late("JaxToNumpy"),
+    "JaxToTorch": late("JaxToTorch"),
+}
+# The modules that some of them need.
+NEEDS = {
+    "ResizeObservation": ("cv2",),
+    **dict.fromkeys(("ArrayConversion", "NumpyToTorch"), ("array_api_compat", "torch")),
 }
 RENDERING = {"HumanRendering", "RecordVideo"}
 # Gymnasium's own limits: these refuse other modes, over its own vector environments, too. (Arrays
@@ -175,7 +174,7 @@ def test_every_vector_wrapper_of_gymnasium_is_tested():
 
 def compare(name, ours, mode):
     """Requires of a wrapper over ``ours`` what it does over Gymnasium's own."""
-    env_class, wrap, _ = TABLE[name]
+    env_class, wrap = TABLE[name]
     oracle = Oracle(makers(env_class), autoreset_mode=mode)
     if mode not in MODES.get(name, AutoresetMode):
         for envs in (ours, oracle):
@@ -199,8 +198,8 @@ def compare(name, ours, mode):
 @pytest.mark.parametrize("name", [name for name in TABLE if name not in JAX])
 @all_modes
 def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, mode):
-    env_class, _, modules = TABLE[name]
-    for module in modules:
+    env_class, _ = TABLE[name]
+    for module in NEEDS.get(name, ()):
         pytest.importorskip(module)
     # By turns: what the executors return is equal.
     executor = list(EXECUTORS.values())[list(TABLE).index(name) % 2]

@@ -9,8 +9,7 @@ import pytest
 
 import mtwrappers
 from tests.integrations.examples import load_example
-from tests.vector.kills import RECOVER, play_until_killed
-from tests.vector.processes import needs_proc
+from tests.vector.processes import RECOVER, needs_proc, play_until_killed
 
 pytest.importorskip("stable_baselines3")
 

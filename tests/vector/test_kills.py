@@ -16,8 +16,13 @@ from mtwrappers import (
 )
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.fakes import all_modes
-from tests.vector.kills import MANY, RECOVER, play_until_killed
-from tests.vector.processes import needs_proc, nothing_left_behind
+from tests.vector.processes import (
+    MANY,
+    RECOVER,
+    needs_proc,
+    nothing_left_behind,
+    play_until_killed,
+)
 
 pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
 
