@@ -28,7 +28,6 @@ from benchmarks.common import limit_row, machine, rates, ratio, save, table
 from benchmarks.vector import player
 from mtwrappers import load_checkpoint, save_checkpoint
 from mtwrappers.vector.crew import Crew
-from mtwrappers.vector.exchange import Exchange
 
 make_vec = partial(gymnasium.make_vec, workers=2)
 
@@ -54,7 +53,7 @@ def journal_cost(steps: int, rounds: int) -> tuple[float, dict[str, list[float]]
 def timed_recovery() -> Iterator[Counter[str]]:
     """The seconds that each part of a recovery takes."""
     seconds: Counter[str] = Counter()
-    start, say = Crew._start, Exchange.say
+    start, say = Crew._start, Crew._say
 
     def timed_start(self: Any, workers: Any) -> Any:
         begin = time.perf_counter()
@@ -73,7 +72,7 @@ def timed_recovery() -> Iterator[Counter[str]]:
 
     with (
         mock.patch.object(Crew, "_start", timed_start),
-        mock.patch.object(Exchange, "say", timed_say),
+        mock.patch.object(Crew, "_say", timed_say),
     ):
         yield seconds
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,9 +21,9 @@ from mtwrappers.vector.arguments import (
     split_options,
     spread_seeds,
 )
-from mtwrappers.vector.buffers import ObsLayout
-from mtwrappers.vector.calls import CallingVectorEnv
-from mtwrappers.vector.exclusive import exclusive
+from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.calls import CallingVectorEnv, exclusive
+from mtwrappers.vector.journal import Journal, Past
 from mtwrappers.vector.rllib import check_rllib
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
@@ -53,6 +53,8 @@ class MetaVectorEnv(CallingVectorEnv):
     """
 
     autoreset_mode: AutoresetMode
+    _buffers: Buffers
+    _journal: Journal | None = None
 
     def __init__(
         self,
@@ -71,7 +73,6 @@ class MetaVectorEnv(CallingVectorEnv):
         self.autoreset_mode = check_autoreset_mode(autoreset_mode)
         check_rllib(self.num_envs, self.autoreset_mode)
         self._over = np.zeros(self.num_envs, dtype=np.bool_)
-        self._was_reset = False
         self._some_rest = False
 
     def _declare(
@@ -81,9 +82,10 @@ class MetaVectorEnv(CallingVectorEnv):
         render_mode: str | None,
     ) -> None:
         """Takes the spaces (observation, action) that each environment has."""
-        n, (observation_space, action_space) = self.num_envs, spaces[0]
-        self.single_observation_space, self.single_action_space = observation_space, action_space
+        n = self.num_envs
         check_same_spaces(spaces)
+        observation_space, action_space = spaces[0]
+        self.single_observation_space, self.single_action_space = observation_space, action_space
         self.observation_space = batch_space(observation_space, n)
         self.action_space = batch_space(action_space, n)
         self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
@@ -116,18 +118,14 @@ class MetaVectorEnv(CallingVectorEnv):
         options, mask = split_options(options, self.num_envs)
         if mask is not None and not mask.all() and not self._was_reset:
             raise ResetNeeded("reset every environment before some of them")
-        if self._first_seeds is not None:
-            both = zip(seeds, self._first_seeds, strict=True)
-            seeds = [first if given is None else given for given, first in both]
+        for i, first in enumerate(self._first_seeds or ()):
+            seeds[i] = first if seeds[i] is None else seeds[i]
         if self._some_rest:
             self._buffers.resting[slice(None) if mask is None else mask] = False
             self._some_rest = bool(self._buffers.resting.any())
-        try:
-            masks = [True] * self.num_envs if mask is None else mask.tolist()
-            result = self._reset(seeds, options, masks)
-        except BaseException:
-            self._was_reset = False
-            raise
+        self._was_reset = False  # should it raise
+        masks = [True] * self.num_envs if mask is None else mask.tolist()
+        result = self._reset(seeds, options, masks)
         self._first_seeds = None
         self._was_reset = True
         self._over[slice(None) if mask is None else mask] = False
@@ -146,10 +144,9 @@ class MetaVectorEnv(CallingVectorEnv):
         Raises:
             ValueError: If the mask has another shape or dtype.
         """
-        if np.shape(mask) != (self.num_envs,) or np.asarray(mask).dtype != np.bool_:
-            raise ValueError(
-                f"expected a mask of shape ({self.num_envs},) and dtype bool, got {mask!r}"
-            )
+        n = self.num_envs
+        if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:
+            raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
         self._buffers.resting[...] = mask
         self._some_rest = bool(np.any(mask))
 
@@ -187,11 +184,8 @@ class MetaVectorEnv(CallingVectorEnv):
                 "reset them with options={'reset_mask': ...}"
             )
         checked = self._check_actions(actions)
-        try:
-            self._begin_step(checked)
-        except BaseException:
-            self._was_reset = False
-            raise
+        self._was_reset = False  # until the step has ended well
+        self._begin_step(checked)
         self._stepping = True
 
     @exclusive
@@ -203,23 +197,78 @@ class MetaVectorEnv(CallingVectorEnv):
         """
         if not self._stepping:
             raise RuntimeError("step_wait() needs a step_async() before it")
-        try:
-            result = self._end_step()
-        except BaseException:
-            self._was_reset = False
-            raise
-        finally:
-            self._stepping = False
+        self._stepping = False
+        result = self._end_step()
+        self._was_reset = True
         over = result[2] | result[3]
         self._over = np.where(self._buffers.resting, self._over, over) if self._some_rest else over
         return result
 
+    @exclusive
+    def get_state(self) -> dict[str, Any]:
+        """All that the environments are, for `save_checkpoint`: of what JSON knows, and arrays.
+
+        Raises:
+            RuntimeError: If there is no journal.
+        """
+        pasts = self._get_journal().pasts(slice(0, self.num_envs))
+        return {
+            **self._identity(),
+            "was_reset": self._was_reset,
+            "over": self._over.copy(),
+            "first_seeds": self._first_seeds,
+            "pasts": [past.to_state() for past in pasts],
+        }
+
+    @exclusive
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Builds the environments anew, and brings them to where those of a state were.
+
+        Args:
+            state: What `get_state` returned, here or in another executor with the same
+                constructors and settings, on any number of workers.
+
+        Raises:
+            RuntimeError: If there is no journal.
+            ValueError: If it is the state of other environments.
+            NotDeterministicError: If an environment does not come to where the other one was. After
+                any error the environments are as they were.
+        """
+        journal = self._get_journal()
+        expected, found = self._identity(), {name: state.get(name) for name in self._identity()}
+        if found != expected:
+            raise ValueError(f"expected the state of environments with {expected}, got {found}")
+        pasts = [Past.from_state(past) for past in state["pasts"]]
+        shown = [array.copy() for array in self._buffers.obs]
+        try:
+            self._restore(pasts)
+        except BaseException:
+            for array, before in zip(self._buffers.obs, shown, strict=True):
+                array[...] = before
+            raise
+        journal.take(pasts)
+        self._was_reset, self._first_seeds = state["was_reset"], state["first_seeds"]
+        self._over[:] = state["over"]
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "num_envs": self.num_envs,
+            "envs_per_task": self.envs_per_task,
+            "max_path_length": self._max_path_length,
+            "autoreset_mode": self.autoreset_mode.value,
+        }
+
+    def _get_journal(self) -> Journal:
+        if self._journal is not None:
+            return self._journal
+        raise RuntimeError(
+            "the state of an executor needs its journal: pass journal=True, or "
+            "on_worker_failure='recover'"
+        )
+
     @abc.abstractmethod
     def _reset(
-        self,
-        seeds: list[int | None],
-        options: dict[str, Any] | None,
-        masks: list[bool],
+        self, seeds: list[int | None], options: dict[str, Any] | None, masks: list[bool]
     ) -> tuple[Any, dict[str, Any]]: ...
 
     @abc.abstractmethod
@@ -227,3 +276,7 @@ class MetaVectorEnv(CallingVectorEnv):
 
     @abc.abstractmethod
     def _end_step(self) -> StepResult: ...
+
+    @abc.abstractmethod
+    def _restore(self, pasts: Sequence[Past]) -> None:
+        """Puts environments with these pasts in the place of the present ones, or raises."""

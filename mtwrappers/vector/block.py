@@ -35,17 +35,6 @@ class EnvBlock:
     environment, last observation and last info of each episode that a SAME_STEP autoreset has
     ended, and ``states`` the state that each environment which was reset had just before, if the
     block keeps a journal.
-
-    Args:
-        makers: The constructors of the block's environments.
-        offset: The index of the first of them.
-        mode: How episodes begin after others end.
-        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
-        journal: Whether there is a journal, for which ``states`` are kept.
-
-    Raises:
-        TypeError: If a constructor returns something else than an environment.
-        Exception: Whatever a constructor raises, with the environment named.
     """
 
     def __init__(
@@ -68,7 +57,8 @@ class EnvBlock:
         self.finals: list[tuple[int, Any, Info]] = []
         self.states: dict[int, Any] = {}
         self.called = 0  # how many environments the last call has reached
-        self._journal = journal
+        self.mode, self.max_path_length = mode, max_path_length
+        self.journal = journal  # whether there is one, for which ``states`` are kept
         self._same_step = mode is AutoresetMode.SAME_STEP
         self._next_step = mode is AutoresetMode.NEXT_STEP
         self._over = [False] * len(self.envs)
@@ -89,21 +79,15 @@ class EnvBlock:
         self,
         seeds: Sequence[int | None],
         options: dict[str, Any] | None,
-        mask: Sequence[bool] | None,
+        mask: Sequence[bool],
     ) -> list[Info | None]:
-        """Resets the environments, or those in ``mask``, and returns their infos.
-
-        Args:
-            seeds: One for each environment of the block.
-            options: Handed to each.
-            mask: Which to reset; ``None`` resets all. The info of any other is ``None``.
-        """
+        """Resets the environments in ``mask``; the info of any other is ``None``."""
         self.finals, self.states = [], {}
         infos: list[Info | None] = [None] * len(self.envs)
         i = 0
         try:
             for i in range(len(self.envs)):
-                if mask is None or mask[i]:
+                if mask[i]:
                     self.infos[i] = info = self._reset_one(i, seed=seeds[i], options=options)
                     infos[i] = info
         except Exception as exc:
@@ -112,11 +96,7 @@ class EnvBlock:
         return infos
 
     def step(self, actions: Any) -> None:
-        """Steps every environment that does not rest.
-
-        Args:
-            actions: One for each environment, by its place in the block.
-        """
+        """Steps every environment that does not rest; ``actions`` has one for each."""
         self.finals, self.states = [], {}
         obs, infos, over = self.obs, self.infos, self._over
         same_step, next_step = self._same_step, self._next_step
@@ -164,11 +144,7 @@ class EnvBlock:
         self._write_obs()
 
     def checked_infos(self) -> list[Info]:
-        """The infos of the last step.
-
-        Raises:
-            TypeError: If one is not a dict.
-        """
+        """The infos of the last step, all of which are dicts."""
         i = 0
         try:
             for i in range(len(self.infos)):
@@ -179,7 +155,7 @@ class EnvBlock:
 
     def _reset_one(self, i: int, **arguments: Any) -> Info:
         """Resets one environment, and returns its info."""
-        if self._journal:
+        if self.journal:
             self.states[self.rows.start + i] = get_state(self.envs[i])
         result = self.envs[i].reset(**arguments)
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
@@ -190,19 +166,12 @@ class EnvBlock:
         self._names[i] = info.get("task_name")
         return info
 
-    def all_states(self) -> list[Any]:
-        """The state of each environment, from which it may be reset."""
-        return [get_state(env) for env in self.envs]
+    def reached(self, failed: str) -> Any:
+        """How far a command has come that failed, for `Journal.note_failure`."""
+        return self.called if failed == "call" else [get_state(env) for env in self.envs]
 
     def replay(self, pasts: Sequence[Past]) -> None:
-        """Brings new environments to where others were, and checks that they are there.
-
-        Args:
-            pasts: The past of each environment of the block.
-
-        Raises:
-            NotDeterministicError: If an environment does not show what it showed before.
-        """
+        """Brings new environments to where others were, and checks that they are there."""
         i = 0
         try:
             for i, (env, past) in enumerate(zip(self.envs, pasts, strict=True)):
@@ -233,31 +202,18 @@ class EnvBlock:
             raise
 
     def call(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        """Calls a method or a function, or reads an attribute, of each environment.
-
-        Args:
-            name: Looked up through the environment's wrappers; or a function of the environment.
-            each: Arguments for each environment of the block; ``None`` leaves one alone, and its
-                result is ``None``.
-        """
+        """What `call_env` gives of each environment that is not left alone, of which it is None."""
         results: list[Any] = []
         self.states = {}
         i = 0
         try:
             for i, env in enumerate(self.envs):
                 self.called = i + 1
-                arguments = each[i]
-                if arguments is None:
-                    results.append(None)
-                    continue
-                results.append(call_env(env, name, *arguments))
+                told = each[i]
+                results.append(None if told is None else call_env(env, name, *told))
         except Exception as exc:
             self._fail(exc, i)
         return results
-
-    def render(self) -> list[Any]:
-        """A frame of each environment."""
-        return self.call("render", [((), {})] * len(self.envs))
 
     def close(self) -> None:
         """Closes every environment, and raises what the last failing one raised, if any did."""

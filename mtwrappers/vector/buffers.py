@@ -150,14 +150,13 @@ class Buffers:
         return np.frombuffer(self._actions.data, dtype, count).reshape(self._n, *shape)
 
 
-def anonymous_file(nbytes: int) -> int:
-    """The descriptor of a file of zeros without a name, which no process can leave behind."""
+def anonymous_file() -> int:
+    """The descriptor of an empty file without a name, which no process can leave behind."""
     if hasattr(os, "memfd_create"):
         fd = os.memfd_create("mtwrappers")
     else:
         fd, path = tempfile.mkstemp(prefix="mtwrappers")
         os.unlink(path)
-    os.ftruncate(fd, nbytes)
     return fd
 
 

@@ -1,29 +1,91 @@
-"""What environments are asked and told beside their episodes."""
+"""What environments are asked and told beside their episodes, one call at a time."""
 
 from __future__ import annotations
 
 import abc
-from collections.abc import Callable, Sequence
-from typing import Any, TypeAlias
+import functools
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
 
 import numpy as np
+from gymnasium.error import ClosedEnvironmentError
+from gymnasium.vector import VectorEnv
 
+from mtwrappers import state as layers
 from mtwrappers.checks import check_callable
 from mtwrappers.vector.block import EachCall
-from mtwrappers.vector.exclusive import exclusive
-from mtwrappers.vector.stateful import StatefulVectorEnv
 
 # The methods by which environments are turned to a task; the first that they have is used.
 TASK_SETTERS = ("set_task", "set_task_state")
 # What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
 BlockFunction: TypeAlias = "Callable[[CallingVectorEnv, slice], Any]"
 
+P = ParamSpec("P")
+R = TypeVar("R")
+E = TypeVar("E", bound="CallingVectorEnv")
 
-class CallingVectorEnv(StatefulVectorEnv):
+
+def exclusive(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+    """Refuses a call on a closed executor, during another call, or while a step is under way."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def alone(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        self._require_open()
+        if not self._turn.acquire(blocking=False):
+            raise RuntimeError(
+                f"{name}() during another call of this {type(self).__name__}: its methods must be "
+                "called by one thread at a time"
+            )
+        try:
+            self._user = threading.get_ident()
+            if self._stepping and name != "step_wait":
+                raise RuntimeError(f"{name}() while a step is under way: call step_wait() first")
+            return method(self, *args, **kwargs)
+        finally:
+            self._turn.release()
+
+    return alone
+
+
+class CallingVectorEnv(VectorEnv[Any, Any, Any]):
     """A vector environment with `call` and its kin, tasks, and functions of whole blocks."""
 
     meta_batch_size: int
+    envs_per_task: int
+    _was_reset = False
+    # For copies of an environment: a seed for the first reset of each.
+    _first_seeds: list[int] | None = None
     _setter: str | None = None
+    closed = True  # until it is built
+
+    def __init__(self) -> None:
+        self._pid = os.getpid()
+        self._turn = threading.Lock()
+        self._user = threading.get_ident()  # the thread whose call is, or was last, under way
+        self._stepping = False  # whether a step was begun and not ended
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
+
+    def close(self, **kwargs: Any) -> None:
+        """Closes every environment; a second call does nothing.
+
+        Raises:
+            RuntimeError: If another thread's call is under way.
+        """
+        # A signal handler may close in the middle of its own thread's call.
+        if not self.closed and self._turn.locked() and self._user != threading.get_ident():
+            raise RuntimeError("close() while another thread's call is under way")
+        super().close(**kwargs)
+
+    def __del__(self) -> None:
+        """Closes what was not closed, but not in a forked process, which only inherited it."""
+        if not self.closed and self._pid == os.getpid():
+            self.close()
 
     @exclusive
     def set_tasks(self, tasks: Sequence[Any]) -> None:
@@ -121,9 +183,29 @@ class CallingVectorEnv(StatefulVectorEnv):
         self._call_each("set_wrapper_attr", [((name, value), {}) for value in values])
 
     @exclusive
+    def get_states(self) -> dict[str, Any]:
+        """The state between two episodes of each environment, which needs no journal."""
+        each = self._call_each(layers.get_state, [((), {})] * self.num_envs)
+        return {"first_seeds": self._first_seeds, "envs": each}
+
+    @exclusive
+    def set_states(self, states: Mapping[str, Any]) -> None:
+        """Takes what `get_states` returned; a `reset` of all environments is then due.
+
+        Raises:
+            ValueError: If they are the states of other environments.
+        """
+        each = states["envs"]
+        if len(each) != self.num_envs:
+            raise ValueError(f"expected states of {self.num_envs} environments, got {len(each)}")
+        self._was_reset = False
+        self._call_each(layers.set_state, [((state,), {}) for state in each])
+        self._first_seeds = states["first_seeds"]
+
+    @exclusive
     def render(self) -> tuple[Any, ...]:
         """A frame of each environment."""
-        return tuple(self._render())
+        return tuple(self._call_each("render", [((), {})] * self.num_envs))
 
     @property  # type: ignore[misc] # Gymnasium's SyncVectorEnv has no setter either
     def np_random(self) -> Any:
@@ -136,7 +218,7 @@ class CallingVectorEnv(StatefulVectorEnv):
         return self.get_attr("np_random_seed")
 
     @abc.abstractmethod
-    def _render(self) -> list[Any]: ...
+    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]: ...
 
     @abc.abstractmethod
     def _map_blocks(self, function: BlockFunction) -> list[Any]: ...

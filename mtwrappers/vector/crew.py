@@ -3,21 +3,31 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import time
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
 import numpy as np
 
-from mtwrappers.errors import WorkerDiedError
+from mtwrappers.errors import WorkerDiedError, WorkerTraceback
 from mtwrappers.vector.buffers import Buffers
-from mtwrappers.vector.exchange import Answers, Exchange
-from mtwrappers.vector.process import Request, Worker, command
+from mtwrappers.vector.journal import Journal
+from mtwrappers.vector.messages import Answer, command, read_answer
+from mtwrappers.vector.process import ALIVE_CHECK, Request, Worker
 
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 # A NaN that no environment returns as its reward: where it still stands, none has.
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
+
+
+class Answers(NamedTuple):
+    """What workers have answered."""
+
+    results: dict[int, Any]  # by the worker's index
+    lost: list[Worker]
+    failure: Exception | None  # of the first environments, as a single process would raise it
 
 
 class Crew:
@@ -28,48 +38,31 @@ class Crew:
 
     Attributes:
         workers: The worker processes.
-        exchange: How they are talked to; lost workers are replaced where it has a journal.
-        recoveries: How many workers have been replaced.
-
-    Args:
-        workers: None of them started yet.
-        timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
-        envs_per_task: By which errors name the tasks of a worker.
         max_recoveries: How often in a row workers may be lost in the same call.
+        buffers: What their environments write to, once they are built.
+        journal: What the environments were told, if it is kept; only then workers are replaced.
+        recoveries: How many workers have been replaced.
     """
 
-    def __init__(
-        self,
-        workers: Sequence[Worker],
-        timeout: float | None,
-        envs_per_task: int,
-        max_recoveries: int,
-    ) -> None:
-        self.workers = workers
-        self.exchange = Exchange(timeout)
-        self.recoveries = 0
-        self._envs_per_task, self._max_recoveries = envs_per_task, max_recoveries
+    buffers: Buffers
+    journal: Journal | None = None
+
+    def __init__(self, envs_per_task: int) -> None:
+        self.workers: Sequence[Worker] = ()
+        self.max_recoveries = self.recoveries = 0
+        self._envs_per_task = envs_per_task  # by which errors name the tasks of a worker
         self._setup: list[bytes] = []  # commands that prepare a worker, beside its own block
 
     # What an executor asks for.
 
-    def build(self) -> list[Any]:
-        """Starts the workers, and returns what each has built."""
-        self._certain(self._start(self.workers))
-        return self._certain(self.exchange.say(self.workers, Worker.first_message))
-
-    def share(self, fd: int, buffers: Buffers, layout: bytes) -> None:
-        """Gives every worker the memory.
-
-        Args:
-            fd: The file descriptor of shared memory, which stays open; -1 if there is none.
-            buffers: The arrays of all environments.
-            layout: How they are laid out.
-        """
-        self._fd, self._memory, self._buffers = fd, layout, buffers
-        self._certain(self._share(self.workers))
-        for worker in self.workers:
+    def build(self, workers: Sequence[Worker]) -> list[Any]:
+        """Starts workers, and returns what each has built."""
+        self.workers = workers
+        self._certain(self._start(workers))
+        built = self._certain(self._say(workers, Worker.first_message))
+        for worker in workers:
             worker.ready = True
+        return built
 
     def prepare(self, message: bytes) -> None:
         """Tells every worker something that its successors are to know as well."""
@@ -86,7 +79,7 @@ class Crew:
         self.settle()
         for worker in self.workers:
             worker.request = request
-            self.exchange.send(worker, request.message(worker.rows))
+            worker.send(request.message(worker.rows))
 
     def end(self) -> list[Any]:
         """The answer of every worker to what was begun."""
@@ -124,12 +117,11 @@ class Crew:
 
     def _finish(self, workers: Sequence[Worker]) -> list[Any]:
         """The answers of workers that were asked, or of those that had to take their places."""
-        waiting = [worker for worker in workers if worker.ready]
-        results, _, failure = answers = self.exchange.gather(waiting)
-        lost = [worker for worker in workers if worker not in waiting or worker in answers.lost]
+        results, lost, failure = self._gather([worker for worker in workers if worker.ready])
+        lost += [worker for worker in workers if not worker.ready]
         attempts = 0
         while lost:
-            if self.exchange.journal is None or attempts == self._max_recoveries:
+            if self.journal is None or attempts == self.max_recoveries:
                 self._die(lost, attempts)
             attempts += 1
             self.recoveries += len(lost)
@@ -137,7 +129,7 @@ class Crew:
             gymnasium.logger.warn(f"{reason}; another one takes its place")
             for worker in lost:
                 worker.kill()
-            again = self._replace(lost, reason)
+            again = self._replace(lost, self.journal, reason)
             results.update(again.results)
             failure = failure or again.failure
             lost = again.lost
@@ -145,25 +137,18 @@ class Crew:
             raise failure
         return [results.get(worker.index) for worker in workers]
 
-    def _replace(self, workers: list[Worker], reason: str) -> Answers:
+    def _replace(self, workers: list[Worker], journal: Journal, reason: str) -> Answers:
         """Starts workers where others were lost, brings them there, and asks them again."""
-        journal = self.exchange.journal
-        assert journal is not None
-        steps: list[Callable[[list[Worker]], Answers]] = [
-            self._start,
-            lambda some: self.exchange.say(some, Worker.first_message),
-            self._share,
-            *(
-                lambda some, told=told: self.exchange.say(some, lambda _: told)
-                for told in self._setup
-            ),
-            lambda some: self.exchange.say(
-                some, lambda worker: command("replay", journal.pasts(worker.rows))
-            ),
+        messages: list[Callable[[Worker], bytes] | None] = [
+            None,  # first they start
+            Worker.first_message,
+            *(lambda _, told=told: told for told in self._setup),
+            lambda worker: command("replay", journal.pasts(worker.rows)),
         ]
         lost: list[Worker] = []
-        for step in steps:
-            answers = step([worker for worker in workers if worker not in lost])
+        for message in messages:
+            here = [worker for worker in workers if worker not in lost]
+            answers = self._start(here) if message is None else self._say(here, message)
             if answers.failure is not None:
                 said = f"{reason}, and cannot be recovered: {answers.failure}"
                 raise WorkerDiedError(said) from answers.failure
@@ -175,31 +160,109 @@ class Crew:
             worker.ready = True
             if worker.request is not None:
                 if worker.request.name == "step":
-                    self._buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
-                self.exchange.send(worker, worker.request.message(worker.rows))
+                    self.buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
+                worker.send(worker.request.message(worker.rows))
                 asked.append(worker)
-        answers = self.exchange.gather(asked)
+        answers = self._gather(asked)
         return Answers(answers.results, lost + answers.lost, answers.failure)
 
     def _start(self, workers: Sequence[Worker]) -> Answers:
         for worker in workers:
             worker.start()
         here = [worker for worker in workers if worker.connect()]
-        answers = self.exchange.gather(here)
+        answers = self._gather(here)
         for index in answers.results:
             self.workers[index].started = True
         gone = [worker for worker in workers if worker not in here]
         return answers._replace(lost=gone + answers.lost)
 
-    def _share(self, workers: Sequence[Worker]) -> Answers:
-        first = self.exchange.say(workers, lambda _: self._memory)
-        if self._fd < 0:
-            return first
-        here = [worker for worker in workers if worker not in first.lost]
-        for worker in here:
-            worker.hand_over(self._fd)
-        second = self.exchange.gather(here)
-        return Answers({}, first.lost + second.lost, first.failure or second.failure)
+    def _say(self, workers: Sequence[Worker], message: Callable[[Worker], bytes]) -> Answers:
+        """Sends each worker a message, and awaits what they answer."""
+        for worker in workers:
+            worker.send(message(worker))
+        return self._gather(workers)
+
+    def _gather(self, workers: Iterable[Worker]) -> Answers:
+        """Awaits the answers that workers owe."""
+        waiting: dict[int, Worker] = {}
+        deadlines: dict[int, float] = {}
+        poll = select.poll()
+        for worker in workers:
+            assert worker.channel is not None
+            fd = worker.channel.fd
+            waiting[fd], deadlines[fd] = worker, worker.deadline()
+            poll.register(fd, select.POLLIN)
+        results: dict[int, Any] = {}
+        lost: list[Worker] = []
+        failures: dict[int, Exception] = {}
+        now = time.monotonic()
+        look = now + ALIVE_CHECK
+        while waiting:
+            gone = []
+            ready = dict(poll.poll(max(min(look, *deadlines.values()) - now, 0.0) * 1000))
+            for fd in ready:
+                worker = waiting[fd]
+                channel: Any = worker.channel
+                deadlines[fd] = worker.deadline()
+                try:
+                    while worker.owes and (message := channel.feed()) is not None:
+                        self._take(worker, message, results, failures)
+                except (EOFError, OSError):
+                    gone.append(fd)
+                    continue
+                if not worker.owes:
+                    poll.unregister(fd)
+                    del waiting[fd], deadlines[fd]
+            now = time.monotonic()
+            if now >= look:  # however much others say: a node may vanish without a word
+                silent = waiting.keys() - ready.keys()
+                gone += [fd for fd in silent if not waiting[fd].process.is_alive()]
+                look = now + ALIVE_CHECK
+            for fd, worker in waiting.items():
+                if now >= deadlines[fd]:
+                    worker.give_up()
+                    gone.append(fd)
+            for fd in dict.fromkeys(gone):
+                poll.unregister(fd)
+                lost.append(waiting.pop(fd))
+                del deadlines[fd]
+        lost.sort(key=lambda worker: worker.index)
+        return Answers(results, lost, failures[min(failures)] if failures else None)
+
+    def _take(
+        self,
+        worker: Worker,
+        message: bytes,
+        results: dict[int, Any],
+        failures: dict[int, Exception],
+    ) -> None:
+        """Takes an answer, and lets the journal know what the worker's environments have done."""
+        answer = read_answer(message, worker.results)
+        if answer is None:
+            return
+        worker.owes -= 1
+        if answer.rows is not None:
+            worker.take_rows(answer.rows)
+        if answer.failure is None:
+            results[worker.index] = answer.result
+        else:
+            failures[worker.index], traceback = answer.failure
+            failures[worker.index].__cause__ = WorkerTraceback(traceback)
+        if worker.ready and (request := worker.request) is not None:
+            worker.request = None
+            if self.journal is not None and request.entries is not None:
+                self._note(self.journal, worker.rows, request, answer)
+
+    def _note(self, journal: Journal, rows: slice, request: Request, answer: Answer) -> None:
+        name, entries = request.name, request.entries or ()
+        if answer.failure is not None:
+            journal.note_failure(rows, name, entries[rows], answer.states)
+        elif name == "run":
+            journal.take(answer.states, rows.start)
+        else:
+            played = name != "call" and answer.result is not None
+            objects = answer.result[0] if played else None
+            journal.note(rows, entries[rows], answer.states or {}, objects)
 
     def _certain(self, answers: Answers) -> list[Any]:
         """The answers of workers that may not be lost now, in their order."""
@@ -224,7 +287,7 @@ class Crew:
             return ""
         if not worker.shared:  # nothing says how far it came
             return ""
-        rewards = self._buffers.rewards[worker.rows].view(np.uint64)
+        rewards = self.buffers.rewards[worker.rows].view(np.uint64)
         for place in np.flatnonzero(rewards == _NO_REWARD).tolist():
             name = f", task {worker.names[place]!r}" if worker.names[place] else ""
             entry = request.entries[first + place]

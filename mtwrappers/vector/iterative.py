@@ -1,21 +1,135 @@
-"""All environments in this process, one after another."""
+"""Environments in this process, one after another."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 import gymnasium
+import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from mtwrappers.vector.arguments import Maker, resolve_makers
-from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.base import MetaVectorEnv, StepResult
+from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.calls import BlockFunction
-from mtwrappers.vector.journal import Journal, Past
-from mtwrappers.vector.part import BlockVectorEnv, PartVectorEnv
+from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
+from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
+
+T = TypeVar("T")
+
+
+class BlockVectorEnv(MetaVectorEnv):
+    """A block of environments in this process, as a vector environment."""
+
+    _block: EnvBlock
+    _told: Journal | None  # where to note what the environments are told
+    _actions: Any = None
+    _columns: Columns | None = None
+    _first_step = True
+
+    def _declare_block(self, block: EnvBlock) -> None:
+        """Takes the spaces of a block's environments."""
+        first = block.envs[0]
+        spaces = [(env.observation_space, env.action_space) for env in block.envs]
+        self._declare(spaces, first.metadata, first.render_mode)
+
+    def _reset(
+        self, seeds: list[int | None], options: dict[str, Any] | None, masks: list[bool]
+    ) -> tuple[Any, Info]:
+        both = list(zip(seeds, masks, strict=True))
+        own = self._noted(
+            "reset",
+            lambda: [("reset", seed, options) if mask else None for seed, mask in both],
+            lambda: self._block.reset(seeds, options, masks),
+        )
+        infos = join_infos(own, self._add_info)
+        return self._layout.batch(self._buffers.obs, self._block.obs), infos
+
+    def _begin_step(self, actions: Any) -> None:
+        self._actions = actions
+
+    def _end_step(self) -> StepResult:
+        block = self._block
+        actions, resting = self._actions, self._buffers.resting
+        self._noted("step", lambda: steps_of(actions, resting), lambda: block.step(actions))
+        if self._first_step:
+            self._first_step = False
+            layout = layout_of(block.checked_infos(), self._buffers)
+            self._columns = None if layout is None else Columns(layout, self._buffers)
+        if self._columns is not None and self._columns.write(0, block.infos):
+            infos = self._columns.read()
+        else:
+            infos = join_infos(block.checked_infos(), self._add_info)
+        first = block.rows.start
+        finals = [(i - first, last, info) for i, last, info in block.finals]
+        infos = add_finals(infos, finals, self._add_info)
+        obs = self._layout.batch(self._buffers.obs, block.obs)
+        return (obs, *self._buffers.outcome(), infos)
+
+    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
+        return self._noted(
+            "call",
+            lambda: [None if given is None else ("call", name, *given) for given in each],
+            lambda: self._block.call(name, each),
+        )
+
+    def _noted(self, what: str, told: Callable[[], list[Entry | None]], do: Callable[[], T]) -> T:
+        """Does it, and lets the journal know what environments were told, even if they raise."""
+        block, journal = self._block, self._told
+        if journal is None:
+            return do()
+        try:
+            result = do()
+        except BaseException:
+            journal.note_failure(block.rows, what, told(), block.reached(what))
+            raise
+        journal.note(block.rows, told(), block.states, block.obs)
+        return result
+
+
+class PartVectorEnv(BlockVectorEnv):
+    """What `MetaVectorEnv.map_blocks` hands to a function: a block that stays its owner's.
+
+    ``state`` says whether the environments were reset, whose episodes are over, and which rest;
+    ``told`` notes what they are told, and ``on_step`` is called in each step.
+    """
+
+    def __init__(
+        self,
+        block: EnvBlock,
+        buffers: Buffers,
+        told: Journal | None,
+        state: tuple[bool, NDArray[np.bool_], NDArray[np.bool_]],
+        on_step: Callable[[], object] = lambda: None,
+    ) -> None:
+        super().__init__(len(block.envs), 1, block.max_path_length, block.mode)
+        self._declare_block(block)
+        self._block, self._told, self._on_step = block, told, on_step
+        self._buffers = buffers.part(block.rows)
+        self._was_reset, self._over, resting = state
+        self.rest(resting)
+
+    def end(self) -> tuple[bool, NDArray[np.bool_], NDArray[np.bool_]]:
+        """What ``state`` is now."""
+        return self._was_reset, self._over, self._buffers.resting.copy()
+
+    def _end_step(self) -> StepResult:
+        self._on_step()
+        return super()._end_step()
+
+    def _restore(self, pasts: Sequence[Past]) -> NoReturn:
+        raise RuntimeError("a block of environments is restored by its executor")
+
+    def _map_blocks(self, function: BlockFunction) -> NoReturn:
+        raise RuntimeError("map_blocks is for all environments, not for a block of them")
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Leaves the environments to their owner."""
 
 
 class MetaIterativeEnvExecutor(BlockVectorEnv):
@@ -66,16 +180,15 @@ class MetaIterativeEnvExecutor(BlockVectorEnv):
         self._build = functools.partial(
             EnvBlock, makers, 0, self.autoreset_mode, self._max_path_length, journal
         )
-        block = self._build()
+        self._block = block = self._build()
         with contextlib.ExitStack() as undo:
             undo.callback(block.close)
             self._declare_block(block)
             undo.pop_all()
         memory = memoryview(bytearray(Buffers.nbytes(self._layout, 0)))
-        buffers = Buffers(self._layout, 0, memory)
-        block.write_to(self._layout, buffers)
-        self._take_block(block, buffers, Journal(self.num_envs, buffers) if journal else None)
-        self._journal = self._told
+        self._buffers = Buffers(self._layout, 0, memory)
+        block.write_to(self._layout, self._buffers)
+        self._journal = self._told = Journal(self.num_envs, self._buffers) if journal else None
 
     @property
     def envs(self) -> list[gymnasium.Env[Any, Any]]:
@@ -93,9 +206,8 @@ class MetaIterativeEnvExecutor(BlockVectorEnv):
         self._block = block
 
     def _map_blocks(self, function: BlockFunction) -> list[Any]:
-        settings = self.autoreset_mode, self._max_path_length
         state = self._was_reset, self._over, self._buffers.resting
-        envs = PartVectorEnv(self._block, self._buffers, *settings, self._told, state)
+        envs = PartVectorEnv(self._block, self._buffers, self._told, state)
         self._was_reset = False  # should it raise
         result = function(envs, self._block.rows)
         self._was_reset, self._over, _ = envs.end()

@@ -111,9 +111,18 @@ class Journal:
         if objects is not None:
             self._objects[rows] = objects
 
-    def note_failure(self, rows: slice, states: Sequence[Any]) -> None:
-        """Notes that the environments ``rows`` must be reset, from these states."""
-        for i, state in enumerate(states, rows.start):
+    def note_failure(
+        self, rows: slice, what: str, entries: Sequence[Entry | None], reached: Any
+    ) -> None:
+        """Notes a command that failed.
+
+        ``reached`` is how many environments a call has reached, which go on. After any other
+        command it is the state of each, which must be reset.
+        """
+        if what == "call":
+            self.note(slice(rows.start, rows.start + reached), entries[:reached], {})
+            return
+        for i, state in enumerate(reached, rows.start):
             self._begin(i, state)
 
     def pasts(self, rows: slice) -> list[Past]:

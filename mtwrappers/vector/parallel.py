@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import mmap
 import multiprocessing as mp
+import os
 import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Literal
@@ -91,10 +92,12 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
     ) -> None:
         super().__init__(meta_batch_size, envs_per_task, max_path_length, autoreset_mode)
         check_process()
+        start = mp.get_context(context or _safe_context())
+        self._fd = anonymous_file()  # shared with workers, which are there before its size is
         self._hire(
             env,
             cores() if workers is None else positive(workers, "workers"),
-            functools.partial(Worker, context=mp.get_context(context or _safe_context())),
+            functools.partial(Worker, context=start, memory=self._fd),
             on_worker_failure,
             max_recoveries,
             journal,
@@ -107,8 +110,13 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         return [worker.process.pid for worker in self._crew.workers]
 
     def _allocate(self, size: int) -> memoryview:
-        self._fd = anonymous_file(size)
+        os.ftruncate(self._fd, size)
         return memoryview(mmap.mmap(self._fd, size))
+
+    def _left(self) -> None:
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
 
     def _step_message(
         self, actions: NDArray[Any], resting: NDArray[np.bool_]

@@ -1,20 +1,21 @@
-"""Worker processes as their parent sees them: starting them, and how they end."""
+"""Worker processes as their parent sees them: starting them, telling them, and how they end."""
 
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing as mp
 import os
 import pickle
 import signal
+import time
 from collections.abc import Callable, Sequence
+from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
-import cloudpickle
-
 from mtwrappers.vector.buffers import anonymous_file
-from mtwrappers.vector.channel import Channel
 from mtwrappers.vector.journal import Entry
+from mtwrappers.vector.messages import Channel
 from mtwrappers.vector.worker import main
 
 ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
@@ -24,11 +25,6 @@ GUARD = (
     "(not from standard input), or pass context='fork': other contexts import the main module "
     "again in each worker"
 )
-
-
-def command(name: str, *arguments: Any) -> bytes:
-    """A command to a worker as a message."""
-    return bytes(cloudpickle.dumps((name, arguments)))
 
 
 class Request(NamedTuple):
@@ -46,20 +42,26 @@ class Request(NamedTuple):
 
 
 class Worker:
-    """One worker process.
+    """One worker process, with the environments ``rows``.
 
-    Args:
-        index: Which worker it is.
-        rows: Its environments.
-        block: What it builds them from, for `mtwrappers.vector.server.BlockServer`.
-        context: The `multiprocessing` context to start it in.
+    ``block`` is what `BlockServer` builds them from, ``timeout`` the seconds after which it counts
+    as hung if it is silent; it starts in the `multiprocessing` context ``context``, with the file
+    ``memory`` as memory that it shares with its parent.
     """
 
     shared = True  # whether what it writes is seen at once
 
-    def __init__(self, index: int, rows: slice, block: bytes, context: Any = None) -> None:
-        self.index, self.rows, self.block = index, rows, block
-        self._context = context
+    def __init__(
+        self,
+        index: int,
+        rows: slice,
+        block: Any,
+        timeout: float | None,
+        context: Any = None,
+        memory: int = -1,
+    ) -> None:
+        self.index, self.rows, self.block, self.timeout = index, rows, block, timeout
+        self._context, self._memory = context, memory
         self.process: Any = None
         self.channel: Channel | None = None
         self.results = -1  # the descriptor of a file that it writes large results to
@@ -67,17 +69,19 @@ class Worker:
         self.request: Request | None = None  # what it was asked and has not answered
         self.started = False
         self.ready = False  # whether it has built its environments, and they are where they belong
-        self.hung: float | None = None  # the seconds that it was silent
+        self.hung = False
         self.names: list[Any] = [None] * (rows.stop - rows.start)  # of tasks, as resets said
 
     def start(self) -> None:
         """Starts the process, which first answers ``STARTED``."""
-        self.started, self.hung = False, None
+        self.started = self.hung = False
         conn, other = self._context.Pipe()
         self.channel = Channel(conn)
-        self.results = anonymous_file(0)
+        self.results = anonymous_file()
+        # A connection is what `multiprocessing` hands over in every context.
+        ends = [other, *(Connection(os.dup(fd)) for fd in (self._memory, self.results))]
         self.process = self._context.Process(
-            target=main, args=(other,), daemon=True, name=f"mtw-{self.index}"
+            target=main, args=ends, daemon=True, name=f"mtw-{self.index}"
         )
         self.owes = 1
         try:
@@ -85,7 +89,8 @@ class Worker:
         except BrokenPipeError:
             pass  # it ended at once, which shows when it is awaited
         finally:
-            other.close()
+            for end in ends:
+                end.close()
 
     def post(self, data: bytes) -> Any:
         """What a message says of large data, for `BlockServer` to fetch."""
@@ -99,12 +104,24 @@ class Worker:
         """Awaits its channel, and says whether it came."""
         return True
 
-    def hand_over(self, memory: int) -> None:
-        """Hands it the shared memory, which it awaits."""
-        if self.channel is not None:
-            self.owes += 1
-            with contextlib.suppress(OSError):  # of one that is gone
-                self.channel.send_fds([memory, self.results])
+    def send(self, message: bytes) -> None:
+        """Sends it a message. If it is gone, or takes none, that shows when it is awaited."""
+        channel = self.channel
+        assert channel is not None
+        self.owes += 1
+        try:
+            channel.send(message, self.deadline())
+        except TimeoutError:
+            self.give_up()
+        except OSError:
+            pass
+        finally:
+            if channel.cut:  # by an interrupt: what follows could not be read
+                self.process.kill()
+
+    def deadline(self) -> float:
+        """When it counts as hung if it is silent from now on."""
+        return math.inf if self.timeout is None else time.monotonic() + self.timeout
 
     def take_rows(self, rows: bytes) -> None:
         """Takes what it has written, which shared memory shows by itself."""
@@ -121,10 +138,10 @@ class Worker:
             self.results = -1
         self.owes, self.ready = 0, False
 
-    def give_up(self, timeout: float | None) -> None:
-        """Ends the process because it was silent for ``timeout`` seconds."""
+    def give_up(self) -> None:
+        """Ends the process because it was silent for too long."""
         if self.process.is_alive():
-            self.hung = timeout
+            self.hung = True
             self.process.kill()
 
     def describe(self, envs_per_task: int) -> str:
@@ -133,18 +150,16 @@ class Worker:
         tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
         names = dict.fromkeys(str(name) for name in self.names if name)
         named = f" ({', '.join(names)})" if names else ""
-        return (
-            f"worker {self.index} {self._how_it_ended()}, with environments {first} to {last} of "
-            f"tasks {tasks}{named}"
-        )
+        how = f"hung: it did not answer within {self.timeout:g} s" if self.hung else self._end()
+        which = f"environments {first} to {last} of tasks {tasks}{named}"
+        return f"worker {self.index} {how}, with {which}"
 
     def advice(self) -> str:
         """What to do where it did not even start."""
         return "" if self.started or self._context.get_start_method() == "fork" else GUARD
 
-    def _how_it_ended(self) -> str:
-        if self.hung is not None:
-            return f"hung: it did not answer within {self.hung:g} s"
+    def _end(self) -> str:
+        """How the process ended by itself."""
         self.process.join(ALIVE_CHECK)
         code = self.process.exitcode
         if code is None:

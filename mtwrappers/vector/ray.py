@@ -20,9 +20,9 @@ from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_mapping, positive
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.buffers import Buffers
-from mtwrappers.vector.channel import Channel
 from mtwrappers.vector.cluster import CONNECT_TIMEOUT, ActorProcess, Cluster, listed, needs_of
 from mtwrappers.vector.infos import sizes_of
+from mtwrappers.vector.messages import Channel
 from mtwrappers.vector.parallel import TIMEOUT
 from mtwrappers.vector.process import Worker
 from mtwrappers.vector.worker import serve
@@ -103,12 +103,10 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
                     f"it has {listed(cluster.total(needs))}, which is room for {room}"
                 )
 
-            def make_worker(index: int, rows: slice, block: bytes) -> _RayWorker:
-                return _RayWorker(index, rows, block, self, cluster, options)
-
-            self._hire(env, count, make_worker, on_worker_failure, max_recoveries, journal, timeout)
+            make = functools.partial(_RayWorker, executor=self, cluster=cluster, options=options)
+            self._hire(env, count, make, on_worker_failure, max_recoveries, journal, timeout)
         except BaseException:
-            self._leave()
+            self._left()
             raise
 
     def _post(self, data: bytes) -> Callable[[slice], Any]:
@@ -117,16 +115,7 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
         workers = {worker.rows.start: worker for worker in self._crew.workers}
         return lambda rows: workers[rows.start].post(stored)
 
-    def _abandon(self) -> None:
-        super()._abandon()
-        self._leave()
-
-    def close_extras(self, **kwargs: Any) -> None:
-        """Lets the actors close their environments, and ends them."""
-        super().close_extras(**kwargs)
-        self._leave()
-
-    def _leave(self) -> None:
+    def _left(self) -> None:
         if self._cluster is not None and os.getpid() == self._pid:
             self._cluster.leave()
             self._cluster = None
@@ -166,7 +155,7 @@ class _Actor:
         with end:
             end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             end.sendall(token)
-            serve(Channel(end), shared=False, fetch=self.fetch)
+            serve(Channel(end), self.fetch)
 
 
 class _RayWorker(Worker):
@@ -179,11 +168,12 @@ class _RayWorker(Worker):
         index: int,
         rows: slice,
         block: bytes,
+        timeout: float | None,
         executor: MetaRayEnvExecutor,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
-        super().__init__(index, rows, cluster.ray.put(block))
+        super().__init__(index, rows, cluster.ray.put(block), timeout)
         self._executor, self._cluster, self._options = executor, cluster, options
         self._listener: socket.socket | None = None
         self._part: Buffers | None = None
@@ -191,7 +181,7 @@ class _RayWorker(Worker):
 
     def start(self) -> None:
         ray = self._cluster.ray
-        self.started, self.hung, self.channel, self._host = False, None, None, ""
+        self.started, self.hung, self.channel, self._host = False, False, None, ""
         self._token = secrets.token_bytes(_TOKEN)
         self._listener = socket.create_server((ray.util.get_node_ip_address(), 0))
         # Ray would start it again by itself, with nobody to serve.
@@ -253,9 +243,7 @@ class _RayWorker(Worker):
             f"{listed(total)}, {listed(free)} are free"
         )
 
-    def _how_it_ended(self) -> str:
-        if self.hung is not None:
-            return f"hung: it did not answer within {self.hung:g} s"
+    def _end(self) -> str:
         if self.channel is None and self.process.is_alive():
             return f"did not start within {START_TIMEOUT:g} s"
         where = f"on {self._host} " if self._host else ""

@@ -18,8 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.vector.answers import DONE, STARTED, failure
-from mtwrappers.vector.channel import Channel
+from mtwrappers.vector.messages import STARTED, Channel, failure
 from mtwrappers.vector.server import BlockServer
 
 # Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
@@ -30,13 +29,8 @@ _YIELD = 20e-6
 _GIVE_WAY = 100
 
 
-def main(conn: Connection) -> None:
-    """Serves the executor at the other end of ``conn`` until it closes.
-
-    Args:
-        conn: This end of the pipe. First come the block, for `BlockServer`, then how memory is laid
-            out, then the memory and a file for results.
-    """
+def main(conn: Connection, memory: Connection, results: Connection) -> None:
+    """Serves the executor at the other end of ``conn``, with its memory and a file for results."""
     # The parent decides what Ctrl-C means; the handlers that it may have set are not for workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -44,32 +38,22 @@ def main(conn: Connection) -> None:
     # A forked worker has the parent's global random state; all workers would draw the same.
     random.seed()
     np.random.seed(np.random.SeedSequence().generate_state(8))
-    serve(Channel(conn))
+    serve(Channel(conn), memory=memory.fileno(), results=results.fileno())
 
 
 def serve(
-    channel: Channel, *, shared: bool = True, fetch: Callable[[Any], bytes] = lambda data: data
+    channel: Channel, fetch: Callable[[Any], bytes] = lambda data: data, **files: int
 ) -> None:
     """Builds a block, and does what the other end of a channel says until that closes.
 
-    Args:
-        channel: One end.
-        shared: Whether memory is shared.
-        fetch: See `BlockServer`.
+    ``fetch`` and ``files`` are those of `BlockServer`.
     """
     server: BlockServer | None = None
     try:
         channel.send(STARTED)
-        block = fetch(pickle.loads(channel.recv()))
-        server = BlockServer(block, functools.partial(_say, channel), fetch)
+        arguments = fetch(pickle.loads(channel.recv()))
+        server = BlockServer(arguments, functools.partial(_say, channel), fetch, **files)
         channel.send(server.built())
-        layout = channel.recv()
-        memory = []
-        if shared:
-            channel.send(DONE)
-            memory = channel.recv_fds(2)
-        server.share(layout, *memory)
-        channel.send(DONE)
         inbox = _Inbox(channel)
         while not server.closed:
             channel.send(server.handle(inbox.receive()))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import itertools
 import os
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Literal
@@ -23,7 +22,8 @@ from mtwrappers.vector.calls import BlockFunction
 from mtwrappers.vector.crew import Crew
 from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
 from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
-from mtwrappers.vector.process import Request, Worker, command
+from mtwrappers.vector.messages import command
+from mtwrappers.vector.process import Request, Worker
 
 # Which arguments a command has for the environments in these rows.
 ArgumentsOf = Callable[[slice], tuple[Any, ...]]
@@ -32,55 +32,52 @@ ArgumentsOf = Callable[[slice], tuple[Any, ...]]
 class WorkersVectorEnv(MetaVectorEnv):
     """What executors with workers have in common, wherever the workers are.
 
-    A subclass builds with `_hire`. Its workers are made by ``make_worker(index, rows, block)``.
+    A subclass builds with `_hire`. ``make_worker`` takes the first arguments of `Worker`.
     """
 
-    _fd = -1  # the descriptor of memory that is shared with workers
+    _columns: Columns | None = None
+    _first_step = True
 
     def _hire(
         self,
         env: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
         count: int,
-        make_worker: Callable[[int, slice, bytes], Worker],
+        make_worker: Callable[[int, slice, bytes, float | None], Worker],
         on_worker_failure: Literal["raise", "recover"],
         max_recoveries: int,
         journal: bool,
         timeout: float | None,
     ) -> None:
         """Builds the environments on ``count`` workers."""
-        if on_worker_failure not in ("raise", "recover"):
-            raise ValueError(
-                f"on_worker_failure must be 'raise' or 'recover', got {on_worker_failure!r}"
-            )
-        recovers = on_worker_failure == "recover"
-        journal = journal or recovers
-        makers, self._first_seeds = resolve_makers(env, self.meta_batch_size, self.envs_per_task)
-        count = min(count, self.num_envs)
-        bounds = [self.num_envs * w // count for w in range(count + 1)]
-        handles = []
-        for w, (start, stop) in enumerate(itertools.pairwise(bounds)):
-            block = makers[start:stop], start, self.autoreset_mode, self._max_path_length, journal
-            handles.append(make_worker(w, slice(start, stop), cloudpickle.dumps(block)))
-        self._crew = Crew(
-            handles,
-            check_timeout(timeout),
-            self.envs_per_task,
-            positive(max_recoveries, "max_recoveries") if recovers else 0,
-        )
-        self._objects: list[Any] = [None] * self.num_envs  # observations that are not arrays
-        self._columns: Columns | None = None
-        self._first_step = True
+        n, recovers = self.num_envs, on_worker_failure == "recover"
+        self._crew = Crew(self.envs_per_task)
+        self._objects: list[Any] = [None] * n  # observations that are not arrays
         try:
-            built = self._crew.build()
+            if not recovers and on_worker_failure != "raise":
+                raise ValueError(
+                    f"on_worker_failure must be 'raise' or 'recover', got {on_worker_failure!r}"
+                )
+            if recovers:
+                self._crew.max_recoveries = positive(max_recoveries, "max_recoveries")
+            journal, timeout = journal or recovers, check_timeout(timeout)
+            makers, self._first_seeds = resolve_makers(
+                env, self.meta_batch_size, self.envs_per_task
+            )
+            count = min(count, n)
+            workers = []
+            for w in range(count):
+                rows = slice(n * w // count, n * (w + 1) // count)
+                settings = rows.start, self.autoreset_mode, self._max_path_length, journal
+                block = cloudpickle.dumps((makers[rows], *settings))
+                workers.append(make_worker(w, rows, block, timeout))
+            built = self._crew.build(workers)
             self._declare([pair for spaces, *_ in built for pair in spaces], *built[0][1:])
             check = self._check_actions
             memory = self._allocate(Buffers.nbytes(self._layout, check.size))
-            self._buffers = Buffers(self._layout, check.size, memory)
-            layout = cloudpickle.dumps((self.num_envs, check.row_shape, check.size))
-            self._crew.share(self._fd, self._buffers, layout)
+            self._buffers = self._crew.buffers = Buffers(self._layout, check.size, memory)
+            self._crew.prepare(command("share", n, check.row_shape, check.size))
             if journal:
-                self._journal = Journal(self.num_envs, self._buffers)
-                self._crew.exchange.journal = self._journal
+                self._journal = self._crew.journal = Journal(n, self._buffers)
         except BaseException:
             self._abandon()
             raise
@@ -117,15 +114,13 @@ class WorkersVectorEnv(MetaVectorEnv):
             raise
 
     def _abandon(self) -> None:
-        """Ends the workers at once and gives up the shared memory."""
+        """Ends the workers at once."""
         self.closed = True
         self._crew.kill()
-        self._free_memory()
+        self._left()
 
-    def _free_memory(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    def _left(self) -> None:
+        """Gives up what workers have needed."""
 
     def _require_open(self) -> None:
         super()._require_open()
@@ -136,10 +131,7 @@ class WorkersVectorEnv(MetaVectorEnv):
             )
 
     def _reset(
-        self,
-        seeds: list[int | None],
-        options: dict[str, Any] | None,
-        masks: list[bool],
+        self, seeds: list[int | None], options: dict[str, Any] | None, masks: list[bool]
     ) -> tuple[Any, Info]:
         told = [("reset", s, options) if m else None for s, m in zip(seeds, masks, strict=True)]
         answers = self._ask("reset", lambda rows: (seeds[rows], options, masks[rows]), told)
@@ -157,14 +149,13 @@ class WorkersVectorEnv(MetaVectorEnv):
         with self._open_after():
             self._crew.settle()  # before the actions of a call that was interrupted are overwritten
             resting = self._buffers.resting.copy()
-            told = None if self._crew.exchange.journal is None else steps_of(actions, resting)
+            told = None if self._journal is None else steps_of(actions, resting)
             if self._check_actions.is_array:
                 message = self._step_message(actions, resting)
             else:
-                rests = resting.tolist()
 
                 def message(rows: slice) -> bytes:
-                    return command("step_objects", actions[rows], rests[rows])
+                    return command("step_objects", actions[rows], resting[rows])
 
             self._crew.begin(Request("step", message, told))
 
@@ -232,7 +223,7 @@ class WorkersVectorEnv(MetaVectorEnv):
             raise TypeError(
                 f"a function must pickle to be called in workers, {function!r} does not ({exc})"
             ) from exc
-        journal = self._crew.exchange.journal
+        journal = self._journal
         was_reset, self._was_reset = self._was_reset, False  # should it raise
         # A worker that is lost on the way may have let others rest.
         over, resting = self._over, self._buffers.resting.copy()
@@ -274,12 +265,9 @@ class WorkersVectorEnv(MetaVectorEnv):
         if not self._layout.fixed:
             self._objects = [past.obs for past in pasts]
 
-    def _render(self) -> list[Any]:
-        return [frame for frames in self._ask("render", lambda rows: ()) for frame in frames]
-
     def close_extras(self, **kwargs: Any) -> None:
         """Lets the workers close their environments, and ends them."""
         if os.getpid() != self._pid:
             return  # a forked process, to which they do not belong
         self._crew.close()
-        self._free_memory()
+        self._left()

@@ -127,7 +127,7 @@ def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value(executor, mode
 )
 def test_a_timeout_of_none_is_for_ever(kwargs, seconds):
     with closing(make_executor([CountingEnv] * 2, 2, 1, workers=2, **kwargs)) as envs:
-        assert envs._crew.exchange._timeout == seconds
+        assert envs._crew.workers[0].timeout == seconds
 
 
 @pytest.mark.parametrize(
