@@ -27,22 +27,10 @@ def resolve_makers(
     meta_batch_size: int,
     envs_per_task: int,
 ) -> tuple[list[Maker], list[int] | None]:
-    """One constructor for each of ``meta_batch_size * envs_per_task`` environments.
+    """One constructor per environment, and, for copies of one, a seed for the first reset of each.
 
-    Args:
-        env: A constructor; a list of constructors, one per task or one per environment; or an
-            environment that pickles, of which every environment becomes a copy.
-        meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments per task.
-
-    Returns:
-        The constructors, and, for copies, a seed for the first reset of each. Copies of an
-        environment share its random state, so without seeds of their own they would all play the
-        same. The seeds follow from the environment's generator, or from entropy if it has none yet.
-
-    Raises:
-        TypeError: If ``env`` is none of the three, or does not pickle.
-        ValueError: If a list has another length than the tasks or the environments.
+    Copies share its random state, so without seeds of their own they would all play the same. The
+    seeds follow from the environment's generator, or from entropy if it has none yet.
     """
     n = meta_batch_size * envs_per_task
     seeds = None
@@ -89,12 +77,7 @@ def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
 
 
 def construct(maker: Maker, index: int) -> gymnasium.Env[Any, Any]:
-    """Makes environment ``index``, and checks that it is one.
-
-    Raises:
-        TypeError: If the constructor returns something else, or an environment without spaces.
-        Exception: Whatever the constructor raises, with the environment named.
-    """
+    """Makes environment ``index``, and checks that it is one and has spaces."""
     try:
         env = maker()
     except Exception as exc:
@@ -110,43 +93,17 @@ def construct(maker: Maker, index: int) -> gymnasium.Env[Any, Any]:
 
 
 def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
-    """The `AutoresetMode` of this name or value.
-
-    Raises:
-        ValueError: If there is none; the message names the modes.
-    """
-    if isinstance(mode, AutoresetMode):
-        return mode
+    """The `AutoresetMode` of this name or value."""
     for known in AutoresetMode:
-        if mode in (known.value, known.name):
+        if mode in (known, known.value, known.name):
             return known
     raise ValueError(
         f"autoreset_mode must be one of {[known.value for known in AutoresetMode]}, got {mode!r}"
     )
 
 
-def check_timeout(timeout: Any) -> float | None:
-    """A positive number of seconds, or ``None``.
-
-    Raises:
-        ValueError: If it is anything else.
-    """
-    if timeout is None:
-        return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float, np.number)):
-        raise ValueError(f"timeout must be a number of seconds or None, got {timeout!r}")
-    if not timeout > 0:
-        raise ValueError(f"timeout must be positive or None, got {timeout!r}")
-    return float(timeout)
-
-
 def spread_seeds(seed: Any, n: int) -> list[int | None]:
-    """A seed for each of ``n`` environments: ``s + i`` for an integer ``s``.
-
-    Raises:
-        ValueError: If a list has another length, or a seed is negative.
-        TypeError: If a seed is not an integer.
-    """
+    """A seed for each of ``n`` environments: ``s + i`` for an integer ``s``."""
     if seed is None:
         return [None] * n
     if isinstance(seed, (list, tuple, np.ndarray)):
@@ -158,12 +115,7 @@ def spread_seeds(seed: Any, n: int) -> list[int | None]:
 
 
 def split_options(options: Any, n: int) -> tuple[dict[str, Any] | None, NDArray[np.bool_] | None]:
-    """The options for environments, and a copy of the reset mask among them.
-
-    Raises:
-        ValueError: If the mask has another shape than ``(n,)``, or is False everywhere.
-        TypeError: If the options are not a dict, or the mask is not a bool array.
-    """
+    """The options for environments, and a copy of the reset mask among them."""
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict or None, got {options!r}")
     if options is None or "reset_mask" not in options:
@@ -180,11 +132,7 @@ def split_options(options: Any, n: int) -> tuple[dict[str, Any] | None, NDArray[
 
 
 def check_same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:
-    """Checks the spaces (observation, action) that each environment has.
-
-    Raises:
-        ValueError: If they differ; the message names the first environment whose do.
-    """
+    """Refuses environments whose spaces (observation, action) differ."""
     for i, pair in enumerate(spaces):
         for what, space, expected in zip(("observation", "action"), pair, spaces[0], strict=True):
             if space != expected:
@@ -195,13 +143,7 @@ def check_same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:
 
 
 class ActionCheck:
-    """Checks a batch of actions and copies it.
-
-    Args:
-        space: The space of one action.
-        batch: The space of ``n`` actions.
-        n: How many environments.
-    """
+    """Checks ``n`` actions in a space, whose batch is ``batch``, and copies them."""
 
     def __init__(self, space: Space[Any], batch: Space[Any], n: int) -> None:
         self._batch, self._n = batch, n
@@ -211,12 +153,7 @@ class ActionCheck:
         self._may_be_nan = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
 
     def __call__(self, actions: Any) -> Any:
-        """The actions as a new array, or as a list where the space has no array.
-
-        Raises:
-            ValueError: If they have another shape, are not numbers or are NaN; the message names
-                environments.
-        """
+        """The actions as a new array, or as a list where the space has no array."""
         n = self._n
         if not self.is_array:
             try:
@@ -229,7 +166,7 @@ class ActionCheck:
         try:
             array = np.array(actions)
         except ValueError:  # rows of several lengths
-            array = np.array(None)
+            array = np.empty(n, object)
         if array.shape != (n, *self.row_shape):
             raise ValueError(self._shape_message(actions, array))
         if array.dtype.kind not in "biuf" or array.itemsize > 8:
@@ -244,15 +181,12 @@ class ActionCheck:
 
     def _shape_message(self, actions: Any, array: NDArray[Any]) -> str:
         n, row = self._n, self.row_shape
-        expected = f"expected actions of shape {(n, *row)}, a row of {row} for each of "
-        expected += f"environments 0 to {n - 1}"
-        length = len(actions) if hasattr(actions, "__len__") else None
-        if length == n and not isinstance(actions, (dict, str)):
-            bad = [i for i, action in enumerate(actions) if np.shape(action) != row]
-            shapes = sorted({str(np.shape(actions[i])) for i in bad})
-            return f"{expected}; environments {bad} got {', '.join(shapes)}"
-        got = array.shape if array.dtype != object else type(actions).__name__
-        missing = ""
-        if length is not None and length < n:
-            missing = f", none for environments {list(range(length, n))}"
-        return f"{expected}; got {got}{missing}"
+        shapes = [np.shape(action) for action in actions] if array.ndim else []
+        bad = [i for i in range(max(n, len(shapes))) if i >= n or shapes[i : i + 1] != [row]]
+        got: Any = array.shape
+        if array.dtype == object:
+            got = shapes or type(actions).__name__
+        return (
+            f"expected actions of shape {(n, *row)}, a row of {row} for each of environments 0 to "
+            f"{n - 1}; got {got}, of which rows {bad} do not fit"
+        )

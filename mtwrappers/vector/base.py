@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import abc
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -249,6 +249,16 @@ class MetaVectorEnv(CallingVectorEnv):
         journal.take(pasts)
         self._was_reset, self._first_seeds = state["was_reset"], state["first_seeds"]
         self._over[:] = state["over"]
+
+    def _results(
+        self, infos: dict[str, Any], finals: Iterable[tuple[int, Any, Any]], objects: Sequence[Any]
+    ) -> StepResult:
+        """What a step returns, from buffers, batched infos and what ends of episodes showed."""
+        for i, last_obs, last_info in finals:
+            infos = self._add_info(infos, {"final_obs": last_obs, "final_info": last_info}, i)
+        buffers = self._buffers
+        flags = buffers.terminated.copy(), buffers.truncated.copy()
+        return self._layout.batch(buffers.obs, objects), buffers.rewards.copy(), *flags, infos
 
     def _identity(self) -> dict[str, Any]:
         return {

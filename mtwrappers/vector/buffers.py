@@ -27,12 +27,7 @@ Leaf = tuple[tuple[Any, ...], tuple[int, ...], np.dtype[Any]]
 
 
 class ObsLayout:
-    """The arrays that hold ``n`` observations of a space.
-
-    Args:
-        space: The space of one observation.
-        n: How many observations.
-    """
+    """The arrays that hold ``n`` observations of a space, one for each of its ``leaves``."""
 
     def __init__(self, space: Space[Any], n: int) -> None:
         self.space, self.n = space, n
@@ -43,17 +38,7 @@ class ObsLayout:
         self._flat = self.fixed and len(self.leaves) == 1 and self.leaves[0][0] == ()
 
     def write(self, arrays: Sequence[NDArray[Any]], start: int, rows: Sequence[Any]) -> None:
-        """Writes observations into the rows from ``start`` on.
-
-        Args:
-            arrays: One per leaf, of shape ``(n, ...)``.
-            start: The row of the first observation.
-            rows: The observations.
-
-        Raises:
-            ValueError: If one has another shape than its space, lacks a part, or has values that
-                the space's integers cannot hold.
-        """
+        """Writes observations, all of which must fit the space, from the row ``start`` on."""
         for array, (path, shape, dtype) in zip(arrays, self.leaves, strict=True):
             parts = [_part(row, path) for row in rows] if path else rows
             into = array[start : start + len(rows)]
@@ -69,9 +54,7 @@ class ObsLayout:
     def batch(self, arrays: Sequence[NDArray[Any]], objects: Sequence[Any]) -> Any:
         """Copies of all observations, as a vector environment returns them.
 
-        Args:
-            arrays: Where those of a fixed space are.
-            objects: Those of any other space, which Gymnasium batches.
+        Those of a fixed space are in ``arrays``; others are ``objects``, which Gymnasium batches.
         """
         if not self.fixed:
             out: Any = create_empty_array(self.space, self.n)
@@ -93,10 +76,7 @@ class Buffers:
         numbers: Numbers of infos, ``(NUMBERS, n)``, float64.
         texts: Strings of infos, ``(TEXTS, n)``.
 
-    Args:
-        layout: How observations lie.
-        action_size: How many numbers an action has; 0 where actions are not arrays.
-        memory: At least `nbytes` long.
+    ``action_size`` is how many numbers an action has, 0 where actions are not arrays.
     """
 
     def __init__(self, layout: ObsLayout, action_size: int, memory: memoryview) -> None:
@@ -133,10 +113,6 @@ class Buffers:
     def _written(self, numbers: int, texts: int) -> list[NDArray[Any]]:
         flags = self.terminated, self.truncated
         return [*self.obs, self.rewards, *flags, self.numbers[:numbers], self.texts[:texts]]
-
-    def outcome(self) -> tuple[NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_]]:
-        """Copies of rewards, terminated and truncated."""
-        return self.rewards.copy(), self.terminated.copy(), self.truncated.copy()
 
     @staticmethod
     def nbytes(layout: ObsLayout, action_size: int) -> int:

@@ -70,13 +70,11 @@ class Cluster:
             raise WorkerDiedError("Ray was shut down, and with it all workers")
         return import_extra("ray", "ray")
 
-    def total(self, names: Iterable[str]) -> dict[str, float]:
-        """How much the cluster has of some resources."""
-        return _chosen(self.ray.cluster_resources(), names)
-
-    def free(self, names: Iterable[str]) -> dict[str, float]:
-        """How much of it nobody uses."""
-        return _chosen(self.ray.available_resources(), names)
+    def resources(self, needs: Iterable[str]) -> tuple[str, str]:
+        """How much the cluster has of what is needed, and how much of it nobody uses."""
+        both = self.ray.cluster_resources(), self.ray.available_resources()
+        total, free = (listed({name: each.get(name, 0.0) for name in needs}) for each in both)
+        return total, free
 
     def room(self, needs: Mapping[str, float]) -> int:
         """How many actors with these needs its nodes hold."""
@@ -144,10 +142,6 @@ def needs_of(options: Mapping[str, Any]) -> dict[str, float]:
     needs = {name: options.get(option) or 0.0 for name, option in named.items()}
     needs.update(options.get("resources") or {})
     return {name: each for name, each in needs.items() if each}
-
-
-def _chosen(resources: Mapping[str, float], names: Iterable[str]) -> dict[str, float]:
-    return {name: resources.get(name, 0.0) for name in names}
 
 
 def listed(resources: Mapping[str, float]) -> str:

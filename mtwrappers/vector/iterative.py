@@ -17,7 +17,7 @@ from mtwrappers.vector.base import MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.calls import BlockFunction
-from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
+from mtwrappers.vector.infos import Columns, Info, join_infos, layout_of
 from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
 
 T = TypeVar("T")
@@ -67,9 +67,7 @@ class BlockVectorEnv(MetaVectorEnv):
             infos = join_infos(block.checked_infos(), self._add_info)
         first = block.rows.start
         finals = [(i - first, last, info) for i, last, info in block.finals]
-        infos = add_finals(infos, finals, self._add_info)
-        obs = self._layout.batch(self._buffers.obs, block.obs)
-        return (obs, *self._buffers.outcome(), infos)
+        return self._results(infos, finals, block.obs)
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         return self._noted(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -43,14 +45,13 @@ class Past(NamedTuple):
     def to_state(self) -> dict[str, Any]:
         """This as a dict, in which the actions of steps in a row are one array if they can be."""
         entries: list[list[Any]] = []
-        for what, *told in self.entries:
-            if what == "step" and entries and entries[-1][0] == "steps":
-                entries[-1][1].append(told[0])
+        for what, some in itertools.groupby(self.entries, key=operator.itemgetter(0)):
+            if what == "step":
+                actions = [action for _, action in some]
+                arrays = isinstance(actions[0], (np.ndarray, np.generic))
+                entries.append(["steps", np.stack(actions) if arrays else actions])
             else:
-                entries.append(["steps", told] if what == "step" else [what, *told])
-        for entry in entries:
-            if entry[0] == "steps" and isinstance(entry[1][0], (np.ndarray, np.generic)):
-                entry[1] = np.stack(entry[1])
+                entries += map(list, some)
         told = [[*entry] for entry in self.told]
         return {**self._asdict(), "told": told, "entries": entries}
 
@@ -65,12 +66,7 @@ class Past(NamedTuple):
 
 
 class Journal:
-    """The past of each of ``n`` environments.
-
-    Args:
-        n: How many environments.
-        buffers: Where they write their observations and rewards.
-    """
+    """The past of each of ``n`` environments, which write to ``buffers``."""
 
     def __init__(self, n: int, buffers: Buffers) -> None:
         self._buffers = buffers
@@ -90,11 +86,8 @@ class Journal:
     ) -> None:
         """Notes what the environments ``rows`` were told, and have done.
 
-        Args:
-            rows: Which environments.
-            entries: What each of them was told; ``None`` where it was left alone.
-            states: The state that those which were reset had just before, by environment.
-            objects: The observations of ``rows``, where those are not arrays.
+        ``states`` has what those which were reset were just before, by environment, ``objects``
+        what ``rows`` show, where observations are not arrays.
         """
         for i, entry in zip(range(rows.start, rows.stop), entries, strict=True):
             if i in states:
@@ -187,9 +180,8 @@ def call_env(
 def play_again(env: gymnasium.Env[Any, Any], past: Past) -> tuple[Any, Any, bool, int]:
     """Tells a new environment all that another one was told.
 
-    Returns:
-        Its last observation, its last reward (``None`` after a reset), whether its episode is over,
-        and how many steps that has had.
+    Returns its last observation and reward (``None`` after a reset), whether its episode is over,
+    and how many steps that has had.
     """
     obs = reward = None
     ended, steps = False, 0

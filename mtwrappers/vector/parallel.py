@@ -113,7 +113,7 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         os.ftruncate(self._fd, size)
         return memoryview(mmap.mmap(self._fd, size))
 
-    def _left(self) -> None:
+    def _release(self) -> None:
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1

@@ -46,20 +46,11 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
     actors. Nodes need this package and whatever the constructors import.
 
     Args:
-        env: A constructor; a list of constructors, one per task or one per environment; or an
-            environment that pickles, of which every environment is a copy.
-        meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments per task.
-        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
-        autoreset_mode: How an episode begins after another ends, one of
-            `gymnasium.vector.AutoresetMode`.
+        env, meta_batch_size, envs_per_task, max_path_length, autoreset_mode, max_recoveries,
+            journal, timeout: Those of `MetaParallelEnvExecutor`.
         workers: How many actors; by default as many as the cluster has CPUs, and never more than
             environments.
         on_worker_failure: ``"raise"`` or ``"recover"``, which starts another actor, on any node.
-        max_recoveries: How often in a row actors may be lost in the same call.
-        journal: Whether to keep what the environments were told since their last resets, so that
-            `get_state` works, in mid-episode too; ``"recover"`` always does.
-        timeout: Seconds after which a silent actor counts as hung; ``None`` waits for ever.
         ray_options: What each actor needs and where it goes, for Ray's ``options``, such as
             ``{"num_cpus": 2, "scheduling_strategy": "SPREAD"}``; one CPU by default.
 
@@ -100,13 +91,13 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
             if count > room:
                 raise ValueError(
                     f"{count} workers do not fit the Ray cluster: each needs {listed(needs)}, and "
-                    f"it has {listed(cluster.total(needs))}, which is room for {room}"
+                    f"it has {cluster.resources(needs)[0]}, which is room for {room}"
                 )
 
             make = functools.partial(_RayWorker, executor=self, cluster=cluster, options=options)
             self._hire(env, count, make, on_worker_failure, max_recoveries, journal, timeout)
         except BaseException:
-            self._left()
+            self._release()
             raise
 
     def _post(self, data: bytes) -> Callable[[slice], Any]:
@@ -115,7 +106,7 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
         workers = {worker.rows.start: worker for worker in self._crew.workers}
         return lambda rows: workers[rows.start].post(stored)
 
-    def _left(self) -> None:
+    def _release(self) -> None:
         if self._cluster is not None and os.getpid() == self._pid:
             self._cluster.leave()
             self._cluster = None
@@ -237,10 +228,10 @@ class _RayWorker(Worker):
         if self.channel is not None or not self.process.is_alive():
             return ""
         needs = needs_of(self._options)
-        total, free = self._cluster.total(needs), self._cluster.free(needs)
+        total, free = self._cluster.resources(needs)
         return (
-            f"no node had room: a worker needs {listed(needs)}, and of the Ray cluster's "
-            f"{listed(total)}, {listed(free)} are free"
+            f"no node had room: a worker needs {listed(needs)}, and of the Ray cluster's {total}, "
+            f"{free} are free"
         )
 
     def _end(self) -> str:

@@ -12,15 +12,15 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import positive
+from mtwrappers.checks import above_zero, positive
 from mtwrappers.errors import WorkerDiedError
-from mtwrappers.vector.arguments import Maker, check_timeout, resolve_makers
+from mtwrappers.vector.arguments import Maker, resolve_makers
 from mtwrappers.vector.base import MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.calls import BlockFunction
 from mtwrappers.vector.crew import Crew
-from mtwrappers.vector.infos import Columns, Info, add_finals, join_infos, layout_of
+from mtwrappers.vector.infos import Columns, Info, join_infos, layout_of
 from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
 from mtwrappers.vector.messages import command
 from mtwrappers.vector.process import Request, Worker
@@ -59,7 +59,9 @@ class WorkersVectorEnv(MetaVectorEnv):
                 )
             if recovers:
                 self._crew.max_recoveries = positive(max_recoveries, "max_recoveries")
-            journal, timeout = journal or recovers, check_timeout(timeout)
+            if timeout is not None:
+                timeout = above_zero(timeout, "timeout, if it is not None,")
+            journal = journal or recovers
             makers, self._first_seeds = resolve_makers(
                 env, self.meta_batch_size, self.envs_per_task
             )
@@ -117,9 +119,9 @@ class WorkersVectorEnv(MetaVectorEnv):
         """Ends the workers at once."""
         self.closed = True
         self._crew.kill()
-        self._left()
+        self._release()
 
-    def _left(self) -> None:
+    def _release(self) -> None:
         """Gives up what workers have needed."""
 
     def _require_open(self) -> None:
@@ -170,46 +172,33 @@ class WorkersVectorEnv(MetaVectorEnv):
         with self._open_after():
             answers = self._crew.end()
         finals: list[tuple[int, Any, Info]] = []
-        sent: dict[int, list[Info]] = {}  # infos that did not go through shared memory
+        sent: list[list[Info] | None] = []  # infos that did not go through shared memory
         for worker, answer in zip(self._crew.workers, answers, strict=True):
-            if answer is None:
-                continue
-            objects, infos, own = answer
+            objects, infos, own = answer or (None, None, ())
             self._take_objects(worker, objects)
             finals += own
-            if infos is not None:
-                sent[worker.index] = infos
-        batched = add_finals(self._batch_infos(sent), finals, self._add_info)
-        obs = self._layout.batch(self._buffers.obs, self._objects)
-        result = (obs, *self._buffers.outcome(), batched)
-        if self._first_step:
-            self._fix_columns(sent)
+            sent.append(infos)
+        columns = self._columns
+        if columns is not None and not any(sent):
+            return self._results(columns.read(), finals, self._objects)
+        each: list[Info] = []
+        for worker, some in zip(self._crew.workers, sent, strict=True):
+            if some is None and columns is not None:
+                some = columns.read_each(worker.rows)
+            each += some or ()
+        result = self._results(join_infos(each, self._add_info), finals, self._objects)
+        if self._first_step:  # which decides what infos go through shared memory from now on
+            self._first_step = False
+            layout = layout_of(each, self._buffers)
+            if layout is not None:
+                self._columns = Columns(layout, self._buffers)
+                with self._open_after():
+                    self._crew.prepare(command("columns_are", layout))
         return result
 
     def _take_objects(self, worker: Worker, objects: Sequence[Any] | None) -> None:
         if objects is not None:
             self._objects[worker.rows] = objects
-
-    def _batch_infos(self, sent: dict[int, list[Info]]) -> Info:
-        columns = self._columns
-        if columns is not None and not sent:
-            return columns.read()
-        each: list[Info] = []
-        for worker in self._crew.workers:
-            if worker.index in sent:
-                each += sent[worker.index]
-            elif columns is not None:
-                each += columns.read_each(worker.rows.start, worker.rows.stop)
-        return join_infos(each, self._add_info)
-
-    def _fix_columns(self, sent: dict[int, list[Info]]) -> None:
-        """Decides after the first step which infos go through shared memory from now on."""
-        self._first_step = False
-        layout = layout_of([info for _, own in sorted(sent.items()) for info in own], self._buffers)
-        if layout is not None:
-            self._columns = Columns(layout, self._buffers)
-            with self._open_after():
-                self._crew.prepare(command("columns_are", layout))
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         told = [None if arguments is None else ("call", name, *arguments) for arguments in each]
@@ -270,4 +259,4 @@ class WorkersVectorEnv(MetaVectorEnv):
         if os.getpid() != self._pid:
             return  # a forked process, to which they do not belong
         self._crew.close()
-        self._left()
+        self._release()

@@ -78,7 +78,7 @@ def test_columns_give_back_what_gymnasium_would(case):
     writer, reader = Columns(layout, shared), Columns(layout, shared)
     assert writer.write(0, infos[:1])
     assert writer.write(1, infos[1:])
-    found, each, expected = reader.read(), reader.read_each(0, 3), gymnasiums(infos)
+    found, each, expected = reader.read(), reader.read_each(slice(0, 3)), gymnasiums(infos)
     # What was read does not change with the arrays.
     shared.numbers[...] = shared.texts[...] = 0
     assert list(found) == list(expected)

@@ -35,9 +35,9 @@ executor(CountingSetTaskEnv, 2).set_tasks([{"first": 7}, "b"]) -> ValueError: en
 WORKERS = """
 MetaParallelEnvExecutor(CountingEnv, 2, workers=0) -> ValueError: workers must be a ...got 0
 MetaParallelEnvExecutor(CountingEnv, 2, on_worker_failure="ignore") -> ValueError: ...must be 'raise
-MetaParallelEnvExecutor(CountingEnv, 2, timeout=0) -> ValueError: timeout must be positive ...got 0
-MetaParallelEnvExecutor(CountingEnv, 2, timeout=NAN) -> ValueError: timeout must be ...got nan
-MetaParallelEnvExecutor(CountingEnv, 2, timeout="a") -> ValueError: timeout must be a ...got 'a'
+MetaParallelEnvExecutor(CountingEnv, 2, timeout=0) -> ValueError: timeout, ...above zero ...got 0
+MetaParallelEnvExecutor(CountingEnv, 2, timeout=NAN) -> ValueError: timeout, if it ...got nan
+MetaParallelEnvExecutor(CountingEnv, 2, timeout="a") -> ValueError: timeout, if it ...got 'a'
 MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
 """
 
@@ -97,7 +97,7 @@ venv.set_options([{"a": 1}, {"a": 2}, {"a": 1}]) -> ValueError: ...3 equal ones,
 venv.set_options([{}]) -> ValueError: expected a dict of options or 3 equal ones, got [{}]
 venv.set_options("x") -> TypeError: ...environment 0 must be a dict, got 'x'
 venv.set_options({"reset_mask": np.ones(3, bool)}) -> ValueError: ...resets all environments at once
-venv.step(np.zeros(2, np.int64)) -> ValueError: ...none for environments [2]
+venv.step(np.zeros(2, np.int64)) -> ValueError: ...got (2,), of which rows [2] do not fit
 venv.step(np.zeros((3, 1))) -> ValueError: expected actions of shape
 venv.step_wait() -> RuntimeError: ...needs a step_async
 as_sb3_vec_env(three()).step(np.zeros(3, np.int64)) -> ResetNeeded: ...call reset

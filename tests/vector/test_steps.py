@@ -44,11 +44,14 @@ NUMBERS = "actions must be numbers of at most 8 bytes, got "
 @pytest.mark.parametrize(
     ("actions", "message"),
     [
-        (np.zeros((3, 2)), SHAPE + "got (3, 2), none for environments [3]"),
-        (np.zeros((5, 2)), SHAPE + "got (5, 2)"),
-        (np.zeros(4), SHAPE + "environments [0, 1, 2, 3] got ()"),
-        ([[0, 0], [0, 0, 0], [0, 0], [0]], SHAPE + "environments [1, 3] got (1,), (3,)"),
-        (0.5, SHAPE + "got ()"),
+        (np.zeros((3, 2)), SHAPE + "got (3, 2), of which rows [3] do not fit"),
+        (np.zeros((5, 2)), SHAPE + "got (5, 2), of which rows [4] do not fit"),
+        (np.zeros(4), SHAPE + "got (4,), of which rows [0, 1, 2, 3] do not fit"),
+        (
+            [[0, 0], [0, 0, 0], [0, 0], [0]],
+            SHAPE + "got [(2,), (3,), (2,), (1,)], of which rows [1, 3] do",
+        ),
+        (np.array(0.5), SHAPE + "got (), of which rows [0, 1, 2, 3] do not fit"),
         (None, SHAPE + "got NoneType"),
         (dict.fromkeys("abcd"), SHAPE + "got dict"),
         (np.zeros((4, 2), object), NUMBERS + "object"),
