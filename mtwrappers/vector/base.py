@@ -39,17 +39,6 @@ class MetaVectorEnv(CallingVectorEnv):
 
     After a `step` or `reset` that raised, the environments are no longer in step with each other,
     and a `reset` of all of them is due. Methods must be called by one thread at a time.
-
-    Args:
-        meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments per task.
-        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
-        autoreset_mode: How an episode begins after another ends; see
-            `gymnasium.vector.AutoresetMode`.
-
-    Raises:
-        ValueError: If a size is not positive, the mode is none of Gymnasium's, or RLlib makes it
-            and would misread it.
     """
 
     autoreset_mode: AutoresetMode

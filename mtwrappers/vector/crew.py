@@ -192,9 +192,8 @@ class Crew:
             fd = worker.channel.fd
             waiting[fd], deadlines[fd] = worker, worker.deadline()
             poll.register(fd, select.POLLIN)
-        results: dict[int, Any] = {}
+        answers: dict[int, Answer] = {}
         lost: list[Worker] = []
-        failures: dict[int, Exception] = {}
         now = time.monotonic()
         look = now + ALIVE_CHECK
         while waiting:
@@ -206,7 +205,9 @@ class Crew:
                 deadlines[fd] = worker.deadline()
                 try:
                     while worker.owes and (message := channel.feed()) is not None:
-                        self._take(worker, message, results, failures)
+                        if (answer := read_answer(message, worker.results)) is not None:
+                            answers[worker.index] = answer
+                            self._take(worker, answer)
                 except (EOFError, OSError):
                     gone.append(fd)
                     continue
@@ -227,34 +228,27 @@ class Crew:
                 lost.append(waiting.pop(fd))
                 del deadlines[fd]
         lost.sort(key=lambda worker: worker.index)
-        return Answers(results, lost, failures[min(failures)] if failures else None)
+        results, failure = {}, None
+        for index, answer in sorted(answers.items(), reverse=True):
+            if answer.failure is None:
+                results[index] = answer.result
+            else:
+                failure, traceback = answer.failure
+                failure.__cause__ = WorkerTraceback(traceback)
+        return Answers(results, lost, failure)
 
-    def _take(
-        self,
-        worker: Worker,
-        message: bytes,
-        results: dict[int, Any],
-        failures: dict[int, Exception],
-    ) -> None:
+    def _take(self, worker: Worker, answer: Answer) -> None:
         """Takes an answer, and lets the journal know what the worker's environments have done."""
-        answer = read_answer(message, worker.results)
-        if answer is None:
-            return
         worker.owes -= 1
         if answer.rows is not None:
             worker.take_rows(answer.rows)
-        if answer.failure is None:
-            results[worker.index] = answer.result
-        else:
-            failures[worker.index], traceback = answer.failure
-            failures[worker.index].__cause__ = WorkerTraceback(traceback)
-        if worker.ready and (request := worker.request) is not None:
-            worker.request = None
-            if self.journal is not None and request.entries is not None:
-                self._note(self.journal, worker.rows, request, answer)
-
-    def _note(self, journal: Journal, rows: slice, request: Request, answer: Answer) -> None:
-        name, entries = request.name, request.entries or ()
+        if not worker.ready or worker.request is None:
+            return
+        name, _, entries = worker.request
+        worker.request = None
+        journal, rows = self.journal, worker.rows
+        if journal is None or entries is None:
+            return
         if answer.failure is not None:
             journal.note_failure(rows, name, entries[rows], answer.states)
         elif name == "run":

@@ -97,30 +97,18 @@ def executor_class(execution: Execution) -> Any:
 
 
 def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: str) -> int:
-    """How many environments each task gets.
+    """How many environments each of ``num_tasks`` tasks gets, of which messages say ``what``.
 
-    Args:
-        num_envs: How many environments in all; 1 (Gymnasium's default) leaves it open.
-        envs_per_task: How many per task; ``None`` leaves it open.
-        num_tasks: How many tasks there are.
-        what: The name of the benchmark, for messages.
-
-    Raises:
-        ValueError: If the sizes do not go together; the message names some that do.
+    A ``num_envs`` of 1 (Gymnasium's default) and an ``envs_per_task`` of ``None`` leave it open.
     """
     n = num_tasks
     total = positive(num_envs, "num_envs")
     each = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
     if total in (1, n * each):
         return each
+    if envs_per_task is None and total % n == 0:
+        return total // n
+    fits = f"num_envs must be a multiple of {n} ({n}, {2 * n}, {3 * n}, ...)"
     if envs_per_task is not None:
-        raise ValueError(
-            f"{what} has {n} tasks: with envs_per_task={each}, num_envs must be {n * each} (or 1, "
-            f"which leaves it open), got {total}"
-        )
-    if total % n:
-        raise ValueError(
-            f"{what} has {n} tasks: num_envs must be a multiple of {n} ({n}, {2 * n}, {3 * n}, "
-            f"...), or 1 for one environment per task; got {total}"
-        )
-    return total // n
+        fits = f"with {envs_per_task=}, num_envs must be {n * each}"
+    raise ValueError(f"{what} has {n} tasks: {fits} or 1 (which leaves it open), got {total}")

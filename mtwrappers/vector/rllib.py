@@ -14,14 +14,6 @@ def check_rllib(num_envs: int, autoreset_mode: AutoresetMode) -> None:
     An env runner takes the step after the end of an episode for a reset, whatever the
     environment's metadata says, and passes nothing on that tells who asks. So the stack is
     searched for it; in a process that has not imported ``ray.rllib`` nothing is done.
-
-    Args:
-        num_envs: How many environments the vector environment has.
-        autoreset_mode: Its autoreset mode.
-
-    Raises:
-        ValueError: If an env runner makes it, and the mode is not `AutoresetMode.NEXT_STEP` or
-            the runner expects another number of environments.
     """
     frame = _env_runner_frame() if "ray.rllib" in sys.modules else None
     if frame is None:

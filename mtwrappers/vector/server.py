@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import mmap
 import pickle
 import socket
@@ -224,7 +225,8 @@ class BlockServer:
         """Says now and then that a long call goes on."""
         if time.monotonic() >= self._next_beat:
             self._next_beat = time.monotonic() + _BEAT
-            self._say(ALIVE)
+            with contextlib.suppress(OSError):  # of a parent that is gone, which shows in time
+                self._say(ALIVE)
 
     def _close(self) -> bytes:
         self.block.close()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import multiprocessing as mp
 import os
 import pickle
@@ -52,7 +51,7 @@ def serve(
     try:
         channel.send(STARTED)
         arguments = fetch(pickle.loads(channel.recv()))
-        server = BlockServer(arguments, functools.partial(_say, channel), fetch, **files)
+        server = BlockServer(arguments, channel.send, fetch, **files)
         channel.send(server.built())
         inbox = _Inbox(channel)
         while not server.closed:
@@ -66,11 +65,6 @@ def serve(
         if server is not None:
             with contextlib.suppress(Exception):
                 server.block.close()
-
-
-def _say(channel: Channel, message: bytes) -> None:
-    with contextlib.suppress(OSError):  # of a parent that is gone, which shows in time
-        channel.send(message)
 
 
 def _follow_parent() -> None:
