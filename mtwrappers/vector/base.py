@@ -23,6 +23,7 @@ from mtwrappers.vector.arguments import (
 )
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.calls import CallingVectorEnv, exclusive
+from mtwrappers.vector.infos import Columns, Info, Layout, join_infos, layout_of
 from mtwrappers.vector.journal import Journal, Past
 from mtwrappers.vector.rllib import check_rllib
 
@@ -43,6 +44,8 @@ class MetaVectorEnv(CallingVectorEnv):
 
     autoreset_mode: AutoresetMode
     _buffers: Buffers
+    _columns: Columns | None = None
+    _first_step = True
     _journal: Journal | None = None
 
     def __init__(
@@ -240,14 +243,25 @@ class MetaVectorEnv(CallingVectorEnv):
         self._over[:] = state["over"]
 
     def _results(
-        self, infos: dict[str, Any], finals: Iterable[tuple[int, Any, Any]], objects: Sequence[Any]
+        self, each: Sequence[Info], finals: Iterable[tuple[int, Any, Info]], objects: Sequence[Any]
     ) -> StepResult:
-        """What a step returns, from buffers, batched infos and what ends of episodes showed."""
+        """What a step returns, from buffers, and from ``each`` info if those are not in columns."""
+        columns = self._columns
+        infos = join_infos(each, self._add_info) if each or columns is None else columns.read()
         for i, last_obs, last_info in finals:
             infos = self._add_info(infos, {"final_obs": last_obs, "final_info": last_info}, i)
         buffers = self._buffers
         flags = buffers.terminated.copy(), buffers.truncated.copy()
-        return self._layout.batch(buffers.obs, objects), buffers.rewards.copy(), *flags, infos
+        obs, rewards = self._layout.batch(buffers.obs, objects), buffers.rewards.copy()
+        if self._first_step:
+            self._first_step = False
+            if (layout := layout_of(each, buffers)) is not None:
+                self._fix_columns(layout)
+        return obs, rewards, *flags, infos
+
+    def _fix_columns(self, layout: Layout) -> None:
+        """Decides after the first step which infos go through arrays from now on."""
+        self._columns = Columns(layout, self._buffers)
 
     def _identity(self) -> dict[str, Any]:
         return {

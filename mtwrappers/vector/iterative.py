@@ -17,7 +17,7 @@ from mtwrappers.vector.base import MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.calls import BlockFunction
-from mtwrappers.vector.infos import Columns, Info, join_infos, layout_of
+from mtwrappers.vector.infos import Info, join_infos
 from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
 
 T = TypeVar("T")
@@ -29,8 +29,6 @@ class BlockVectorEnv(MetaVectorEnv):
     _block: EnvBlock
     _told: Journal | None  # where to note what the environments are told
     _actions: Any = None
-    _columns: Columns | None = None
-    _first_step = True
 
     def _declare_block(self, block: EnvBlock) -> None:
         """Takes the spaces of a block's environments."""
@@ -57,17 +55,10 @@ class BlockVectorEnv(MetaVectorEnv):
         block = self._block
         actions, resting = self._actions, self._buffers.resting
         self._noted("step", lambda: steps_of(actions, resting), lambda: block.step(actions))
-        if self._first_step:
-            self._first_step = False
-            layout = layout_of(block.checked_infos(), self._buffers)
-            self._columns = None if layout is None else Columns(layout, self._buffers)
-        if self._columns is not None and self._columns.write(0, block.infos):
-            infos = self._columns.read()
-        else:
-            infos = join_infos(block.checked_infos(), self._add_info)
+        fit = self._columns is not None and self._columns.write(0, block.infos)
         first = block.rows.start
         finals = [(i - first, last, info) for i, last, info in block.finals]
-        return self._results(infos, finals, block.obs)
+        return self._results(() if fit else block.checked_infos(), finals, block.obs)
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         return self._noted(

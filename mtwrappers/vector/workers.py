@@ -20,7 +20,7 @@ from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.calls import BlockFunction
 from mtwrappers.vector.crew import Crew
-from mtwrappers.vector.infos import Columns, Info, join_infos, layout_of
+from mtwrappers.vector.infos import Info, Layout, join_infos
 from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
 from mtwrappers.vector.messages import command
 from mtwrappers.vector.process import Request, Worker
@@ -34,9 +34,6 @@ class WorkersVectorEnv(MetaVectorEnv):
 
     A subclass builds with `_hire`. ``make_worker`` takes the first arguments of `Worker`.
     """
-
-    _columns: Columns | None = None
-    _first_step = True
 
     def _hire(
         self,
@@ -178,23 +175,18 @@ class WorkersVectorEnv(MetaVectorEnv):
             self._take_objects(worker, objects)
             finals += own
             sent.append(infos)
-        columns = self._columns
-        if columns is not None and not any(sent):
-            return self._results(columns.read(), finals, self._objects)
         each: list[Info] = []
-        for worker, some in zip(self._crew.workers, sent, strict=True):
-            if some is None and columns is not None:
-                some = columns.read_each(worker.rows)
-            each += some or ()
-        result = self._results(join_infos(each, self._add_info), finals, self._objects)
-        if self._first_step:  # which decides what infos go through shared memory from now on
-            self._first_step = False
-            layout = layout_of(each, self._buffers)
-            if layout is not None:
-                self._columns = Columns(layout, self._buffers)
-                with self._open_after():
-                    self._crew.prepare(command("columns_are", layout))
-        return result
+        if any(sent):
+            for worker, some in zip(self._crew.workers, sent, strict=True):
+                if some is None and self._columns is not None:
+                    some = self._columns.read_each(worker.rows)
+                each += some or ()
+        return self._results(each, finals, self._objects)
+
+    def _fix_columns(self, layout: Layout) -> None:
+        super()._fix_columns(layout)
+        with self._open_after():
+            self._crew.prepare(command("columns_are", layout))
 
     def _take_objects(self, worker: Worker, objects: Sequence[Any] | None) -> None:
         if objects is not None:
