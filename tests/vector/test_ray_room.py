@@ -41,39 +41,28 @@ class Hog:
         return True
 
 
-@pytest.fixture
-def hog(monkeypatch):
-    """It is there, and actors are to start within 3 s."""
-    monkeypatch.setattr("mtwrappers.vector.ray.START_TIMEOUT", 3.0)
-    begun = []
-
-    def begin():
-        begun.append(Hog.remote())
-        ray.get(begun[-1].is_there.remote())
-
-    yield begin
-    for one in begun:
-        ray.kill(one)
-
-
 NO_ROOM = (
     r"did not start within 3 s, with environments 2 to 3 of tasks \[1\].*; no node had room: a "
     r"worker needs 1 CPU, and of the Ray cluster's 4 CPU, [01] CPU are free; all workers were "
 )
 
 
-def test_cpus_that_others_have_are_an_error(hog):
-    hog()
+def test_cpus_that_others_have_are_an_error(monkeypatch):
+    monkeypatch.setattr("mtwrappers.vector.ray.START_TIMEOUT", 3.0)
+    hog = Hog.remote()
+    ray.get(hog.is_there.remote())
     with pytest.raises(WorkerDiedError, match="worker 1 " + NO_ROOM):
         on_ray()
+    ray.kill(hog)
 
 
-def test_no_room_for_a_replacement_is_an_error(hog):
+def test_no_room_for_a_replacement_is_an_error(monkeypatch):
     envs = recovering(fragile_makers(), workers=2, max_recoveries=1)
     envs.reset(seed=0)
     pids = pids_of(envs)
-    blocked = [Hog.options(num_cpus=1).remote() for _ in range(3)]  # one of them waits
-    ray.get([one.is_there.remote() for one in blocked[:2]])
+    monkeypatch.setattr("mtwrappers.vector.ray.START_TIMEOUT", 3.0)
+    blocked = [Hog.options(num_cpus=1).remote() for _ in range(3)]  # any one of them waits
+    ray.wait([one.is_there.remote() for one in blocked], num_returns=2)
     os.kill(pids[2], signal.SIGKILL)
     with pytest.raises(WorkerDiedError, match="; no node had room: a worker needs 1 CPU, and of"):
         envs.step(NO_ACTIONS)
