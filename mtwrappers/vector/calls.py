@@ -7,7 +7,7 @@ import functools
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Concatenate, ParamSpec, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from gymnasium.error import ClosedEnvironmentError
@@ -17,22 +17,18 @@ from mtwrappers import state as layers
 from mtwrappers.checks import check_callable
 from mtwrappers.vector.block import EachCall
 
-# The methods by which environments are turned to a task; the first that they have is used.
-TASK_SETTERS = ("set_task", "set_task_state")
 # What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
 BlockFunction: TypeAlias = "Callable[[CallingVectorEnv, slice], Any]"
 
-P = ParamSpec("P")
-R = TypeVar("R")
-E = TypeVar("E", bound="CallingVectorEnv")
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-def exclusive(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E, P], R]:
+def exclusive(method: Method) -> Method:
     """Refuses a call on a closed executor, during another call, or while a step is under way."""
     name = method.__name__
 
     @functools.wraps(method)
-    def alone(self: E, /, *args: P.args, **kwargs: P.kwargs) -> R:
+    def alone(self: CallingVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
         self._require_open()
         if not self._turn.acquire(blocking=False):
             raise RuntimeError(
@@ -47,7 +43,7 @@ def exclusive(method: Callable[Concatenate[E, P], R]) -> Callable[Concatenate[E,
         finally:
             self._turn.release()
 
-    return alone
+    return cast("Method", alone)
 
 
 class CallingVectorEnv(VectorEnv[Any, Any, Any]):
@@ -58,7 +54,7 @@ class CallingVectorEnv(VectorEnv[Any, Any, Any]):
     _was_reset = False
     # For copies of an environment: a seed for the first reset of each.
     _first_seeds: list[int] | None = None
-    _setter: str | None = None
+    _setter: str | None = None  # the method by which environments are turned to a task
     closed = True  # until it is built
 
     def __init__(self) -> None:
@@ -107,8 +103,8 @@ class CallingVectorEnv(VectorEnv[Any, Any, Any]):
                 f"expected {m} tasks, one for each group of {k} environments, got {got}"
             )
         if self._setter is None:
-            has = self._call_each("has_wrapper_attr", [((TASK_SETTERS[0],), {})] * self.num_envs)
-            self._setter = TASK_SETTERS[0] if all(has) else TASK_SETTERS[1]
+            has = self._call_each("has_wrapper_attr", [(("set_task",), {})] * self.num_envs)
+            self._setter = "set_task" if all(has) else "set_task_state"
         each: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
         self._was_reset = False
         self._call_each(self._setter, each)
