@@ -147,8 +147,8 @@ class EnvBlock:
         """The infos of the last step, all of which are dicts."""
         i = 0
         try:
-            for i, info in enumerate(self.infos):
-                _require_info(info)
+            for i in range(len(self.infos)):
+                _require_info(self.infos[i])
         except TypeError as exc:
             self._fail(exc, i)
         return self.infos

@@ -65,13 +65,12 @@ def make_executor(
         "workers": None if workers == 1 and execution == "iterative" else workers,
         "on_worker_failure": on_worker_failure,
         "max_recoveries": max_recoveries,
-        "timeout": None if timeout == TIMEOUT else timeout,
         "context": context,
         "ray_options": ray_options,
     }
     given = {name: value for name, value in given.items() if value is not None}
-    if timeout is None:
-        given["timeout"] = None
+    if timeout != TIMEOUT:
+        given["timeout"] = timeout
     takes = inspect.signature(make := executor_class(execution)).parameters
     if extra := {name: value for name, value in given.items() if name not in takes}:
         what = "has no workers" if execution == "iterative" else "takes no such arguments"
