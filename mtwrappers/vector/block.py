@@ -59,13 +59,17 @@ class EnvBlock:
         self.called = 0  # how many environments the last call has reached
         self.mode, self.max_path_length = mode, max_path_length
         self.journal = journal  # whether there is one, for which ``states`` are kept
-        self._same_step = mode is AutoresetMode.SAME_STEP
-        self._next_step = mode is AutoresetMode.NEXT_STEP
         self._over = [False] * len(self.envs)
         # As TimeLimit would, without a wrapper's call in every step.
         self._limit = sys.maxsize if max_path_length is None else max_path_length
         self._elapsed = [0] * len(self.envs)
         self._names: list[Any] = [None] * len(self.envs)
+
+    def traits(self) -> tuple[list[tuple[Any, Any]], dict[str, Any], str | None]:
+        """Spaces (observation, action) of each; metadata and render mode of the first."""
+        first = self.envs[0]
+        spaces = [(env.observation_space, env.action_space) for env in self.envs]
+        return spaces, first.metadata, first.render_mode
 
     def write_to(self, layout: ObsLayout, buffers: Buffers) -> None:
         """Says where results go: into the block's rows of these buffers."""
@@ -99,7 +103,8 @@ class EnvBlock:
         """Steps every environment that does not rest; ``actions`` has one for each."""
         self.finals, self.states = [], {}
         obs, infos, over = self.obs, self.infos, self._over
-        same_step, next_step = self._same_step, self._next_step
+        same_step = self.mode is AutoresetMode.SAME_STEP
+        next_step = self.mode is AutoresetMode.NEXT_STEP
         elapsed, limit = self._elapsed, self._limit
         resting = self._resting.tolist()
         rewards, terminated, truncated = self._rewards, self._terminated, self._truncated

@@ -30,12 +30,6 @@ class BlockVectorEnv(MetaVectorEnv):
     _told: Journal | None  # where to note what the environments are told
     _actions: Any = None
 
-    def _declare_block(self, block: EnvBlock) -> None:
-        """Takes the spaces of a block's environments."""
-        first = block.envs[0]
-        spaces = [(env.observation_space, env.action_space) for env in block.envs]
-        self._declare(spaces, first.metadata, first.render_mode)
-
     def _reset(
         self, seeds: list[int | None], options: dict[str, Any] | None, masks: list[bool]
     ) -> tuple[Any, Info]:
@@ -97,7 +91,7 @@ class PartVectorEnv(BlockVectorEnv):
         on_step: Callable[[], object] = lambda: None,
     ) -> None:
         super().__init__(len(block.envs), 1, block.max_path_length, block.mode)
-        self._declare_block(block)
+        self._declare(*block.traits())
         self._block, self._told, self._on_step = block, told, on_step
         self._buffers = buffers.part(block.rows)
         self._was_reset, self._over, resting = state
@@ -172,7 +166,7 @@ class MetaIterativeEnvExecutor(BlockVectorEnv):
         self._block = block = self._build()
         with contextlib.ExitStack() as undo:
             undo.callback(block.close)
-            self._declare_block(block)
+            self._declare(*block.traits())
             undo.pop_all()
         memory = memoryview(bytearray(Buffers.nbytes(self._layout, 0)))
         self._buffers = Buffers(self._layout, 0, memory)

@@ -72,10 +72,8 @@ class BlockServer:
         return EnvBlock(*arguments)
 
     def built(self) -> bytes:
-        """The first answer: the spaces of each environment, and what the first says of itself."""
-        first = self.block.envs[0]
-        spaces = [(env.observation_space, env.action_space) for env in self.block.envs]
-        return pickled(Answer((spaces, first.metadata, first.render_mode)))
+        """The first answer."""
+        return pickled(Answer(self.block.traits()))
 
     def handle(self, message: bytes) -> bytes:
         """Does what a message says, and returns the answer."""
