@@ -67,7 +67,7 @@ class Crew:
     def prepare(self, message: bytes) -> None:
         """Tells every worker something that its successors are to know as well."""
         self._setup.append(message)
-        self.ask(Request("prepare", lambda rows: message))
+        self.ask(Request("prepare", lambda worker: message))
 
     def ask(self, request: Request) -> list[Any]:
         """The answer of every worker."""
@@ -79,7 +79,7 @@ class Crew:
         self.settle()
         for worker in self.workers:
             worker.request = request
-            worker.send(request.message(worker.rows))
+            worker.send(request.message(worker))
 
     def end(self) -> list[Any]:
         """The answer of every worker to what was begun."""
@@ -161,7 +161,7 @@ class Crew:
             if worker.request is not None:
                 if worker.request.name == "step":
                     self.buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
-                worker.send(worker.request.message(worker.rows))
+                worker.send(worker.request.message(worker))
                 asked.append(worker)
         answers = self._gather(asked)
         return Answers(answers.results, lost + answers.lost, answers.failure)

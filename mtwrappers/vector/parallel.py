@@ -120,10 +120,10 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
 
     def _step_message(
         self, actions: NDArray[Any], resting: NDArray[np.bool_]
-    ) -> Callable[[slice], bytes]:
+    ) -> Callable[[Worker], bytes]:
         self._buffers.actions(actions.dtype, actions.shape[1:])[...] = actions
         message = actions.dtype.str.encode()
-        return lambda rows: message
+        return lambda worker: message
 
 
 def _safe_context() -> str | None:

@@ -32,12 +32,12 @@ class Request(NamedTuple):
 
     Attributes:
         name: The command.
-        message: The message for the worker that has these environments.
+        message: The message for a worker.
         entries: What the journal notes of each environment once it is answered.
     """
 
     name: str
-    message: Callable[[slice], bytes]
+    message: Callable[[Worker], bytes]
     entries: Sequence[Entry | None] | None = None
 
 

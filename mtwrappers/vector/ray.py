@@ -10,7 +10,7 @@ import secrets
 import socket
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal
 
 import gymnasium
@@ -100,11 +100,9 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
             self._release()
             raise
 
-    def _post(self, data: bytes) -> Callable[[slice], Any]:
+    def _stored(self, data: bytes) -> Any:
         assert self._cluster is not None
-        stored = self._cluster.ray.put(data)  # once, for all
-        workers = {worker.rows.start: worker for worker in self._crew.workers}
-        return lambda rows: workers[rows.start].post(stored)
+        return self._cluster.ray.put(data)  # once, for all
 
     def _release(self) -> None:
         if self._cluster is not None and os.getpid() == self._pid:

@@ -99,7 +99,7 @@ class WorkersVectorEnv(MetaVectorEnv):
         self, name: str, arguments: ArgumentsOf, entries: Sequence[Entry | None] | None = None
     ) -> list[Any]:
         """The answer of every worker to a command."""
-        request = Request(name, lambda rows: command(name, *arguments(rows)), entries)
+        request = Request(name, lambda worker: command(name, *arguments(worker.rows)), entries)
         with self._open_after():
             return self._crew.ask(request)
 
@@ -153,17 +153,17 @@ class WorkersVectorEnv(MetaVectorEnv):
                 message = self._step_message(actions, resting)
             else:
 
-                def message(rows: slice) -> bytes:
-                    return command("step_objects", actions[rows], resting[rows])
+                def message(worker: Worker) -> bytes:
+                    return command("step_objects", actions[worker.rows], resting[worker.rows])
 
             self._crew.begin(Request("step", message, told))
 
     def _step_message(
         self, actions: NDArray[Any], resting: NDArray[np.bool_]
-    ) -> Callable[[slice], bytes]:
-        """The message of a step to the worker that has these environments."""
+    ) -> Callable[[Worker], bytes]:
+        """The message of a step."""
         dtype = actions.dtype.str.encode() + b"\0"
-        return lambda rows: dtype + resting[rows].tobytes() + actions[rows].tobytes()
+        return lambda to: dtype + resting[to.rows].tobytes() + actions[to.rows].tobytes()
 
     def _end_step(self) -> StepResult:
         with self._open_after():
@@ -210,29 +210,29 @@ class WorkersVectorEnv(MetaVectorEnv):
         over, resting = self._over, self._buffers.resting.copy()
 
         with self._open_after():
-            post = self._post(data)
+            stored = self._stored(data)
 
-            def message(rows: slice) -> bytes:
+            def message(worker: Worker) -> bytes:
+                rows = worker.rows
                 pasts = None if journal is None else journal.pasts(rows)
-                state = was_reset, over[rows], resting[rows]
-                return command("run", post(rows), state, pasts)
+                return command(
+                    "run", worker.post(stored), (was_reset, over[rows], resting[rows]), pasts
+                )
 
             answers = self._crew.ask(Request("run", message, ()))
-        results, resets, ends, rests = [], [], [], []
-        for worker, (objects, result, *state) in zip(self._crew.workers, answers, strict=True):
+        results = []
+        self._over = over.copy()
+        for worker, (objects, result, _, *state) in zip(self._crew.workers, answers, strict=True):
             self._take_objects(worker, objects)
+            self._over[worker.rows], self._buffers.resting[worker.rows] = state
             results.append(result)
-            resets.append(state[0])
-            ends.append(state[1])
-            rests.append(state[2])
-        self._was_reset, self._over = all(resets), np.concatenate(ends)
-        self._buffers.resting[...] = np.concatenate(rests)
+        self._was_reset = all(answer[2] for answer in answers)
         self._some_rest = bool(self._buffers.resting.any())
         return results
 
-    def _post(self, data: bytes) -> Callable[[slice], Any]:
-        """What a message says of large data to the worker that has these environments."""
-        return lambda rows: data
+    def _stored(self, data: bytes) -> Any:
+        """Large data for all workers, for `Worker.post`."""
+        return data
 
     def _restore(self, pasts: Sequence[Past]) -> None:
         try:
