@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
+import sys
 from collections.abc import Callable, Sequence
+from types import FrameType
 from typing import Any, TypeAlias
 
 import cloudpickle
@@ -100,6 +102,46 @@ def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
     raise ValueError(
         f"autoreset_mode must be one of {[known.value for known in AutoresetMode]}, got {mode!r}"
     )
+
+
+def check_rllib(num_envs: int, autoreset_mode: AutoresetMode) -> None:
+    """Refuses to make a vector environment that an RLlib env runner would misread.
+
+    An env runner takes the step after the end of an episode for a reset, whatever the
+    environment's metadata says, and passes nothing on that tells who asks. So the stack is
+    searched for it; in a process that has not imported ``ray.rllib`` nothing is done.
+    """
+    frame = _env_runner_frame() if "ray.rllib" in sys.modules else None
+    if frame is None:
+        return
+    if autoreset_mode is not AutoresetMode.NEXT_STEP:
+        raise ValueError(
+            "RLlib's env runners take the step after the end of an episode for a reset, and need "
+            f"autoreset_mode='NextStep', got {autoreset_mode.value!r}: pass "
+            ".environment(..., env_config={'autoreset_mode': 'NextStep'})"
+        )
+    config = getattr(frame.f_locals["self"], "config", None)
+    expected = getattr(config, "num_envs_per_env_runner", num_envs)
+    if expected != num_envs:
+        raise ValueError(
+            f"RLlib expects {expected} environments of this vector environment, which has "
+            f"{num_envs}: pass .env_runners(num_envs_per_env_runner={num_envs})"
+        )
+
+
+def _env_runner_frame() -> FrameType | None:
+    """The env runner's frame that makes its environment, if that is what is going on."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("ray.rllib."):
+            # A callback, which makes environments of its own, is called from elsewhere.
+            if not module.startswith("ray.rllib.env."):
+                return None
+            if frame.f_code.co_name == "make_env" and "self" in frame.f_locals:
+                return frame
+        frame = frame.f_back
+    return None
 
 
 def spread_seeds(seed: Any, n: int) -> list[int | None]:

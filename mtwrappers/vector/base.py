@@ -17,6 +17,7 @@ from mtwrappers.checks import positive
 from mtwrappers.vector.arguments import (
     ActionCheck,
     check_autoreset_mode,
+    check_rllib,
     check_same_spaces,
     split_options,
     spread_seeds,
@@ -25,7 +26,6 @@ from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.calls import CallingVectorEnv, exclusive
 from mtwrappers.vector.infos import Columns, Info, Layout, join_infos, layout_of
 from mtwrappers.vector.journal import Journal, Past
-from mtwrappers.vector.rllib import check_rllib
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 

@@ -11,7 +11,7 @@ import select
 import signal
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection, wait
 from typing import Any
 
@@ -53,9 +53,10 @@ def serve(
         arguments = fetch(pickle.loads(channel.recv()))
         server = BlockServer(arguments, channel.send, fetch, **files)
         channel.send(server.built())
-        inbox = _Inbox(channel)
-        while not server.closed:
-            channel.send(server.handle(inbox.receive()))
+        for message in _messages(channel):
+            channel.send(server.handle(message))
+            if server.closed:
+                break
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the parent is gone
     except Exception as exc:
@@ -89,20 +90,14 @@ def _follow_parent() -> None:
     threading.Thread(target=watch, daemon=True, name="follow-parent").start()
 
 
-class _Inbox:
-    """Awaits messages."""
-
-    def __init__(self, channel: Channel) -> None:
-        self._channel = channel
-        self._give_way = 0
-        self._poll = select.poll()
-        self._poll.register(channel.fd, select.POLLIN)
-
-    def receive(self) -> bytes:
-        """The next message."""
-        arrived = self._poll.poll
-        if self._give_way:
-            self._give_way -= 1
+def _messages(channel: Channel) -> Iterator[bytes]:
+    """Messages as they arrive, for ever."""
+    poll = select.poll()
+    poll.register(channel.fd, select.POLLIN)
+    arrived, give_way = poll.poll, 0
+    while True:
+        if give_way:
+            give_way -= 1
         elif not arrived(0):
             now = time.perf_counter()
             until = now + _WATCH
@@ -110,6 +105,6 @@ class _Inbox:
                 os.sched_yield()
                 before, now = now, time.perf_counter()
                 if now - before > _YIELD:
-                    self._give_way = _GIVE_WAY
+                    give_way = _GIVE_WAY
                     break
-        return self._channel.recv()
+        yield channel.recv()
