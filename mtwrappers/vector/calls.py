@@ -29,7 +29,8 @@ def exclusive(method: Method) -> Method:
 
     @functools.wraps(method)
     def alone(self: CallingVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
-        self._require_open()
+        if self.closed or self._pid != os.getpid():
+            self._require_open()
         if not self._turn.acquire(blocking=False):
             raise RuntimeError(
                 f"{name}() during another call of this {type(self).__name__}: its methods must be "

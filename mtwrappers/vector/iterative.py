@@ -48,7 +48,10 @@ class BlockVectorEnv(MetaVectorEnv):
     def _end_step(self) -> StepResult:
         block = self._block
         actions, resting = self._actions, self._buffers.resting
-        self._noted("step", lambda: steps_of(actions, resting), lambda: block.step(actions))
+        if self._told is None:
+            block.step(actions)
+        else:
+            self._noted("step", lambda: steps_of(actions, resting), lambda: block.step(actions))
         fit = self._columns is not None and self._columns.write(0, block.infos)
         first = block.rows.start
         finals = [(i - first, last, info) for i, last, info in block.finals]
