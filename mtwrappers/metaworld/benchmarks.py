@@ -17,18 +17,9 @@ from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 Kind: TypeAlias = Literal["train", "test"]
 Classes: TypeAlias = tuple[tuple[str, type[Any]], ...]
 
-BENCHMARKS = (
-    "MT1",
-    "MT10",
-    "MT25",
-    "MT50",
-    "CustomMT",
-    "ML1",
-    "ML10",
-    "ML25",
-    "ML45",
-    "CustomML",
-)
+# These hide their goals and have a test split.
+META_LEARNING = ("ML1", "ML10", "ML25", "ML45", "CustomML")
+BENCHMARKS = ("MT1", "MT10", "MT25", "MT50", "CustomMT", *META_LEARNING)
 DEFAULT_CLASS = "reach-v3"
 # The arguments that name the classes of those benchmarks that leave them open.
 TAKES = {
@@ -38,11 +29,6 @@ TAKES = {
 }
 # The arguments of `make_benchmark` that others pass on; the seed has a second meaning for most.
 OPTIONS = ("env_name", "train_classes", "test_classes", "num_goals")
-
-
-def is_meta_learning(name: str) -> bool:
-    """Whether the benchmark hides its goals and has a test split."""
-    return name.startswith(("ML", "CustomML"))
 
 
 def make_benchmark(
@@ -84,7 +70,7 @@ def make_benchmark(
     if goals_seed >= 2**32 - 1:  # NumPy's limit, and ML1 takes the next one too
         raise ValueError(f"a benchmark's seed must be below 2**32 - 1, got {goals_seed}")
     train, test = _classes(name, env_name, train_classes, test_classes)
-    hidden = is_meta_learning(name)
+    hidden = name in META_LEARNING
     # ML1 tests on other goals of the train class; the others on other classes.
     test_seed = goals_seed + 1 if name == "ML1" else goals_seed
 
@@ -151,7 +137,7 @@ def _classes(
             raise ValueError(f"test classes must not be train classes, got {both} in both")
         return train, test
     table = getattr(metaworld().env_dict, f"{name}_V3")
-    if is_meta_learning(name):
+    if name in META_LEARNING:
         return _by_name(table["train"]), _by_name(table["test"])
     return _by_name(table), ()
 

@@ -40,22 +40,11 @@ def find_camera(name: str | None, index: int | None, cameras: Sequence[str] = CA
 
 
 class Camera:
-    """A camera of one model, by its name or index; the free camera (see `aim`) is -1, or neither.
+    """The camera of one model that `SawyerSettings` ask for; for the free camera see `aim`."""
 
-    ``upright`` turns the frames, of ``width`` and ``height`` pixels, of one that hangs upside down.
-    """
-
-    def __init__(
-        self,
-        model: Any,
-        *,
-        name: str | None = None,
-        index: int | None = None,
-        width: int = 480,
-        height: int = 480,
-        upright: bool = True,
-    ) -> None:
-        found = find_camera(name, index, [model.camera(i).name for i in range(model.ncam)])
+    def __init__(self, model: Any, settings: Any) -> None:
+        own = [model.camera(i).name for i in range(model.ncam)]
+        found = find_camera(settings.camera_name, settings.camera_id, own)
         self._model = model
         self._is_free = found == FREE
         self._view = mujoco.MjvCamera()
@@ -65,8 +54,8 @@ class Camera:
             self._view.type = mujoco.mjtCamera.mjCAMERA_FIXED
             self._view.fixedcamid = found
             # How far the camera's upward axis rises; it is 0 when looking straight down.
-            self._turned = upright and model.cam_mat0[found][7] < -1e-6
-        self._rect = mujoco.MjrRect(0, 0, width, height)
+            self._turned = settings.upright and model.cam_mat0[found][7] < -1e-6
+        self._rect = mujoco.MjrRect(0, 0, settings.width, settings.height)
         self._options = mujoco.MjvOption()
         self._scene = mujoco.MjvScene(model, 1000)  # as many geoms as Gymnasium allows
         self._data = mujoco.MjData(model)

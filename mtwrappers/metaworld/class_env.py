@@ -87,21 +87,6 @@ class SawyerSettings:
         positive(self.width, "width")
         positive(self.height, "height")
 
-    def camera(self, model: Any) -> Any:
-        """The `mtwrappers.metaworld.camera.Camera` of a model; ``None`` without a render mode."""
-        if self.render_mode is None:
-            return None
-        from mtwrappers.metaworld.camera import Camera
-
-        return Camera(
-            model,
-            name=self.camera_name,
-            index=self.camera_id,
-            width=self.width,
-            height=self.height,
-            upright=self.upright,
-        )
-
 
 def action_box() -> Box:
     """Moves of the hand along x, y, z (hundredths of a metre) and the gripper's effort."""
@@ -156,7 +141,11 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self.sawyer = class_to_build(cls, settings.fast)(
             reward_function_version=settings.reward_function_version
         )
-        self._camera = settings.camera(self.sawyer.model)
+        self._camera: Any = None
+        if settings.render_mode is not None:
+            from mtwrappers.metaworld.camera import Camera  # which imports mujoco
+
+            self._camera = Camera(self.sawyer.model, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._reset_needed = True
 

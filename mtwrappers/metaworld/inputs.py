@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 
 from mtwrappers._extras import import_extra
-from mtwrappers.metaworld.benchmarks import is_meta_learning
+from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import RL2Observation
@@ -107,7 +107,7 @@ def translated(kwargs: dict[str, Any]) -> dict[str, Any]:
 
 def default_task_encoding(benchmark: str) -> TaskEncoding:
     """One-hot where there are several tasks to tell apart; meta-learners must find out."""
-    return "none" if is_meta_learning(benchmark) or benchmark == "MT1" else "onehot"
+    return "none" if benchmark in META_LEARNING or benchmark == "MT1" else "onehot"
 
 
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> Inputs:

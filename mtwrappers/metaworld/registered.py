@@ -12,9 +12,9 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.checks import check_keywords, positive
 from mtwrappers.metaworld.benchmarks import (
+    META_LEARNING,
     OPTIONS,
     Kind,
-    is_meta_learning,
     split_of,
     take_benchmark,
 )
@@ -121,7 +121,7 @@ def make_vec_env(
         goals = positive(total_tasks_per_cls, "total_tasks_per_cls")
         if goals > num_goals:
             raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {goals}")
-    if is_meta_learning(benchmark):
+    if benchmark in META_LEARNING:
         each = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
         what = f"{benchmark}-{kind}"
         groups = _spread(meta_batch_size, num_envs, each, len(classes), goals, what)
@@ -134,7 +134,7 @@ def make_vec_env(
         each = fit_sizes(num_envs, envs_per_task, len(classes), benchmark)
         groups = [(c, range(goals)) for c in range(len(classes))]
     if sample_tasks_on_reset is None:
-        sample_tasks_on_reset = not is_meta_learning(benchmark)
+        sample_tasks_on_reset = benchmark not in META_LEARNING
     settings = {name: rest.pop(name) for name in (*SETTINGS, "select") if name in rest}
     makers: list[functools.partial[TaskControl]] = []
     for c, own in groups:

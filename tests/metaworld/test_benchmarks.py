@@ -10,7 +10,7 @@ from gymnasium.spaces import Box
 from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 
 from mtwrappers.metaworld import BENCHMARKS, benchmarks, make_benchmark
-from mtwrappers.metaworld.benchmarks import is_meta_learning
+from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.metaworld.blueprint import goal_space
 from tests.fakes import equal
 from tests.metaworld.fakes import PAIR
@@ -50,7 +50,7 @@ def test_tasks_are_those_of_meta_world(name, kwargs, upstream, seed):
         theirs._test_classes = {}
     assert splits(ours) == splits(theirs)
     assert len(ours.train_tasks) == 2 * len(ours.train_classes)
-    assert len(ours.test_tasks) == (2 * len(ours.test_classes) if is_meta_learning(name) else 0)
+    assert len(ours.test_tasks) == (2 * len(ours.test_classes) if name in META_LEARNING else 0)
 
 
 class Own(SawyerReachEnvV3):
@@ -102,7 +102,7 @@ def test_a_benchmark_has_the_type_and_the_classes_of_meta_world_and_seed_zero_is
     assert name == "CustomMT" or type(zero) is getattr(metaworld, name)
     if name not in ("MT1", "ML1", *CUSTOM):
         table = getattr(metaworld._env_dict, f"{name}_V3")
-        splits_of = table if is_meta_learning(name) else {"train": table, "test": {}}
+        splits_of = table if name in META_LEARNING else {"train": table, "test": {}}
         for kind, classes in splits_of.items():
             assert list(getattr(zero, f"{kind}_classes").items()) == list(classes.items())
             assert [task.env_name for task in getattr(zero, f"{kind}_tasks")] == list(classes)

@@ -12,6 +12,7 @@ import pytest
 from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.camera import CAMERAS, Camera
+from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.verify import state
 from tests.metaworld.fakes import PAIR, actions
 
@@ -123,10 +124,9 @@ def test_a_model_of_ones_own_has_its_own_cameras():
         "<mujoco><worldbody><camera name='front' pos='0 0 3'/><geom size='1'/></worldbody></mujoco>"
     )
     with pytest.raises(ValueError, match=r"camera_name must be one of \['front'\] or None"):
-        Camera(model, name="corner2")
-    depth = Camera(model, name="front", width=65, height=65).frame(
-        mujoco.MjData(model), "depth_array"
-    )
+        Camera(model, SawyerSettings(camera_name="corner2"))
+    settings = SawyerSettings(camera_name="front", width=65, height=65)
+    depth = Camera(model, settings).frame(mujoco.MjData(model), "depth_array")
     assert abs(depth[32, 32] - 2.0) < 1e-3
 
 
