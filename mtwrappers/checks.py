@@ -67,6 +67,14 @@ def check_flag(value: Any, name: str) -> bool:
     return bool(value)
 
 
+def check_choice(value: Any, known: Sequence[Any], name: str) -> Any:
+    """Returns ``value`` if it is one of ``known``, or raises `ValueError`."""
+    if value not in known:
+        expected = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+        raise ValueError(f"{name} must be {expected}, got {value!r}")
+    return value
+
+
 def check_callable(value: Any, name: str) -> Any:
     """Returns ``value`` if it is callable, or raises `TypeError`."""
     if not callable(value):

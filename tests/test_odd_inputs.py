@@ -88,7 +88,7 @@ make_vec("PointGoal", workers=True) -> ValueError: workers must be a positive in
 make("MultiEnv", env_ids=[]) -> ValueError: env_ids must hold at least one registered id, got none
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
 make("MultiEnv", unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
-make("MultiEnv", task_encoding="flat") -> ValueError: task_encoding must be one of ...got 'flat'
+make("MultiEnv", task_encoding="flat") -> ValueError: ...'onehot', 'none' or 'dict', got 'flat'
 make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
 make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
 make_vec("MultiEnv", num_envs=2, envs_per_task=2) -> ValueError: ...num_envs must be 4 ..., got 2

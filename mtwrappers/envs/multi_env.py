@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers.checks import check_flag, check_list, check_mapping
+from mtwrappers.checks import check_choice, check_flag, check_list, check_mapping
 from mtwrappers.selection import SelectName
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
@@ -109,10 +109,7 @@ def _arguments(
 def _make(
     task_encoding: Encoding, arguments: dict[str, Any], record: bool = False
 ) -> gymnasium.Env[Any, Any]:
-    if task_encoding not in ("onehot", "none", "dict"):
-        raise ValueError(
-            f"task_encoding must be one of ['onehot', 'none', 'dict'], got {task_encoding!r}"
-        )
+    check_choice(task_encoding, ("onehot", "none", "dict"), "task_encoding")
     multi = MultiEnvWrapper(**arguments)
     env = multi if task_encoding == "dict" else FlattenMTEnv(multi, task_encoding)
     return RecordEpisodeStatistics(env) if record else env

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from mtwrappers import seeding
-from mtwrappers.checks import positive
+from mtwrappers.checks import check_choice, positive
 from mtwrappers.metaworld.plain_task import encode
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 
@@ -101,8 +101,7 @@ def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], li
     tasks: list[Any] = []
     kind_of: list[Kind] = []
     for kind in kinds:
-        if kind not in ("train", "test"):
-            raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
+        check_choice(kind, ("train", "test"), "kind")
         own = getattr(benchmark, f"{kind}_tasks")
         if own:
             classes.update(getattr(benchmark, f"{kind}_classes"))

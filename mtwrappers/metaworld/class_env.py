@@ -15,7 +15,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
-from mtwrappers.checks import positive
+from mtwrappers.checks import check_choice, positive
 from mtwrappers.metaworld.known_good import Fast, class_to_build
 
 OBS_SIZE = 39
@@ -75,10 +75,7 @@ class SawyerSettings:
 
     def __post_init__(self) -> None:
         for name, known in _KNOWN.items():
-            value = getattr(self, name)
-            if value not in known:
-                expected = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
-                raise ValueError(f"{name} must be {expected}, got {value!r}")
+            check_choice(getattr(self, name), known, name)
         if self.camera_name is not None and self.camera_id is not None:
             raise ValueError(
                 "give camera_name or camera_id, not both; got "

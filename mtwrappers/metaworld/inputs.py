@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 
 from mtwrappers._extras import import_extra
+from mtwrappers.checks import check_choice
 from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
@@ -47,14 +48,9 @@ class Inputs:
     normalize_observations: bool = False
 
     def __post_init__(self) -> None:
-        expected = ["onehot", "none", "dict"]
-        if self.task_encoding not in expected:
-            raise ValueError(f"task_encoding must be one of {expected}, got {self.task_encoding!r}")
-        if self.reward_normalization_method not in (None, "gymnasium", "exponential"):
-            raise ValueError(
-                "reward_normalization_method must be 'gymnasium', 'exponential' or None, got "
-                f"{self.reward_normalization_method!r}"
-            )
+        check_choice(self.task_encoding, ("onehot", "none", "dict"), "task_encoding")
+        methods = ("gymnasium", "exponential", None)
+        check_choice(self.reward_normalization_method, methods, "reward_normalization_method")
         changes = self.recurrent_info_in_obs or self.normalize_observations
         if changes and self.task_encoding == "dict":
             raise ValueError(

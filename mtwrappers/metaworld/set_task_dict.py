@@ -15,6 +15,7 @@ from typing import Any, TypeAlias
 from gymnasium.spaces import Box
 
 from mtwrappers import seeding
+from mtwrappers.checks import check_choice
 from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.metaworld.upstream import all_classes, classes_by_name, metaworld
@@ -76,8 +77,7 @@ def layout_of(task: Any) -> Layout:
     inner, given = task["inner"], task["classes"]
     if not isinstance(inner, metaworld().Task):
         raise ValueError(f"task['inner'] must be a metaworld.Task, got {inner!r}")
-    if task["kind"] not in ("train", "test"):
-        raise ValueError(f"task['kind'] must be 'train' or 'test', got {task['kind']!r}")
+    check_choice(task["kind"], ("train", "test"), "task['kind']")
     try:
         classes = dict(given) if isinstance(given, Mapping) else classes_by_name(given)
     except (TypeError, ValueError) as exc:

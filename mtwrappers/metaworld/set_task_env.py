@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.checks import check_options, not_negative, positive
+from mtwrappers.checks import check_choice, check_options, not_negative, positive
 from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA, SawyerClassEnv, SawyerSettings, action_box
 from mtwrappers.metaworld.plain_task import decode
@@ -75,8 +75,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         max_episode_steps: int | None = 500,
         **options: Any,
     ) -> None:
-        if kind not in ("train", "test", None):
-            raise ValueError(f"kind must be 'train', 'test' or None, got {kind!r}")
+        check_choice(kind, ("train", "test", None), "kind")
         if max_episode_steps is not None:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
         benchmark = take_benchmark(benchmark, seed, options)

@@ -16,7 +16,7 @@ from numpy.random import Generator
 
 from mtwrappers import seeding
 from mtwrappers import state as layers
-from mtwrappers.checks import check_callable, check_env, check_list, positive
+from mtwrappers.checks import check_callable, check_choice, check_env, check_list, positive
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.tasks.updates import (
     Env,
@@ -235,8 +235,7 @@ class MetaWorldTaskSampler(SetTaskSampler):
         *,
         seed: int | None = None,
     ) -> None:
-        if kind not in ("train", "test"):
-            raise ValueError(f"kind must be 'train' or 'test', got {kind!r}")
+        check_choice(kind, ("train", "test"), "kind")
         if benchmark is None:
             raise TypeError("benchmark must be a metaworld.Benchmark or its name, got None")
         # Never stepped, so it builds no simulation.

@@ -10,6 +10,7 @@ from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
+from mtwrappers.checks import check_choice
 from mtwrappers.spaces import append_box, append_onehot, require_flat_box
 
 
@@ -42,8 +43,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             raise TypeError(
                 f"expected an MTEnv with observations {{env_obs, task_obs}}, got {space}"
             )
-        if task_encoding not in ("onehot", "none"):
-            raise ValueError(f"task_encoding must be 'onehot' or 'none', got {task_encoding!r}")
+        check_choice(task_encoding, ("onehot", "none"), "task_encoding")
         box = require_flat_box(space["env_obs"], "the space of env_obs")
         task = space["task_obs"]
         self._size = box.shape[0]
