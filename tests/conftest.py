@@ -33,9 +33,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
 
 
 def pytest_configure(config):
-    """Where files are shared out among processes, those of the largest folders begin first.
+    """Files that are shared out among processes keep their order, whose last ones are quick.
 
-    By itself, pytest-xdist would keep files of few tests, which are the longest ones, for the end.
+    By itself, pytest-xdist keeps files of few tests for the end, and some of those are the longest.
     """
     config.option.loadscopereorder = False
 

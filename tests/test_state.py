@@ -4,13 +4,10 @@ import pickle
 from functools import partial
 
 import gymnasium
-import numpy as np
 import pytest
 
 from mtwrappers import (
     EnvPoolSampler,
-    EnvToMTEnv,
-    LinearFeatureBaseline,
     MetaSampler,
     MetaWorldSetTaskEnv,
     MetaWorldTaskSampler,
@@ -25,17 +22,10 @@ from tests.fakes import equal
 GRAVITIES = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0)]
 MAKE = {
     "CartPole": partial(gymnasium.make, "CartPole-v1"),
-    "uniform": partial(MultiEnvWrapper, GRAVITIES, sample_tasks_on_reset=True),
     "without replacement": partial(
         MultiEnvWrapper, GRAVITIES, sample_tasks_on_reset=True, select="without_replacement"
     ),
     "one task": partial(MultiEnvWrapper, GRAVITIES, 1),
-    "a space": lambda: EnvToMTEnv(
-        gymnasium.make("Pendulum-v1"),
-        gymnasium.spaces.Box(8.0, 10.0, (), np.float64),
-        lambda env, g: setattr(env.unwrapped, "g", float(g)),
-        sample_tasks_on_reset=True,
-    ),
     "MT1": partial(gymnasium.make, "mtwrappers/MT1-v0", env_name="reach-v3"),
     "MT10": partial(gymnasium.make, "mtwrappers/MT10-v0", select="least_success"),
     "point goal": PointGoalEnv,
@@ -128,10 +118,3 @@ def test_a_meta_sampler_goes_on_with_the_same_paths(parallel):
         assert other.total_timesteps_sampled == first.total_timesteps_sampled
     for sampler in made:
         sampler.close()
-
-
-def test_a_baseline_keeps_its_parameters():
-    first, other = LinearFeatureBaseline(), LinearFeatureBaseline()
-    first.set_params(np.arange(3.0))
-    other.set_state(first.get_state())
-    assert other.get_param_values().tolist() == [0, 1, 2]

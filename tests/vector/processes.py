@@ -8,7 +8,6 @@ import gc
 import math
 import os
 import random
-import resource
 import signal
 import sys
 import threading
@@ -51,7 +50,7 @@ def open_files() -> int:
 
 
 def resident_bytes(pid: int) -> int:
-    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * resource.getpagesize()
+    return int(Path(f"/proc/{pid}/statm").read_text().split()[1]) * os.sysconf("SC_PAGESIZE")
 
 
 def wait_until(condition: Callable[[], Any], seconds: float) -> bool:
