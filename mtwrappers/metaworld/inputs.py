@@ -92,8 +92,8 @@ def translated(kwargs: dict[str, Any]) -> dict[str, Any]:
         if name not in kwargs:
             continue
         value = result.pop(name)
-        if values is not None and value not in list(values):
-            raise ValueError(f"{name} must be one of {list(values)}, got {value!r}")
+        if values is not None:
+            check_choice(value, list(values), name)
         # The classes that an id has by default give way.
         if ours in kwargs and not ours.endswith("_classes"):
             raise TypeError(f"{name} is Meta-World's name for {ours}, got both")

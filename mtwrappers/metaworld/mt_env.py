@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_index, check_options
+from mtwrappers.checks import check_index, check_list, check_options
 from mtwrappers.core import TASK_OPTIONS, Observation
 from mtwrappers.metaworld.benchmarks import Kind, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA
@@ -76,9 +76,8 @@ class MetaWorldMTEnv(TaskListMTEnv):
         )
         every = self.env.tasks
         chosen = range(len(every)) if task_states is None else task_states
+        chosen = check_list(chosen, "task_states", "task")
         states = [check_index(state, len(every), "each of task_states") for state in chosen]
-        if not states:
-            raise ValueError("task_states must hold at least one task, got none")
         self.tasks = [every[state] for state in states]
         index = {name: i for i, name in enumerate(self.env.task_names)}
         if select is None:

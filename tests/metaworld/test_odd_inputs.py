@@ -84,8 +84,8 @@ make_vec("MT10", workers=2, vectorization_mode="sync") -> TypeError: ...no 'work
 
 # Meta-World's own names for them, and names that there are not.
 KEYWORDS = """
-make("MT10", vector_strategy="threads") -> ValueError: ...one of ['sync', 'async'], got 'threads'
-make_vec("MT10", use_one_hot="yes") -> ValueError: ...one of [True, False], got 'yes'
+make("MT10", vector_strategy="threads") -> ValueError: ...'sync' or 'async', got 'threads'
+make_vec("MT10", use_one_hot="yes") -> ValueError: ...True or False, got 'yes'
 make("MT10", use_one_hot=True, task_encoding="none") -> TypeError: ...for task_encoding, got both
 make_vec("MT10", reward_normalization_method="running") -> ValueError: ...None, got 'running'
 make("MT10", recurrent_info_in_obs=True, task_encoding="dict") -> ValueError: ...flat obs...'dict'
@@ -101,6 +101,7 @@ MetaWorldTaskSampler(None, "train") -> TypeError: benchmark must be a ...got Non
 MetaWorldTaskSampler("ML10", "train", add_env_onehot=True) -> ValueError: add_env_onehot is for the
 MetaWorldMTEnv("MT10", "test") -> ValueError: MT10 has no test tasks
 MetaWorldMTEnv("MT10", task_states=[]) -> ValueError: task_states must hold at least one ...got none
+MetaWorldMTEnv("MT10", task_states="all") -> TypeError: task_states must be a list ...got 'all'
 MetaWorldMTEnv("MT10", num_goals=2, task_states=[0, 20]) -> ValueError: ... in [0, 19], got 20
 MetaWorldSetTaskEnv("MT10", "both") -> ValueError: kind must be 'train', 'test' or None, got 'both'
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name ...got 3
