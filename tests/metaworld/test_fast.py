@@ -13,6 +13,7 @@ from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld import fast_class, make_benchmark
+from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.fast import memory, sawyer
 from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
@@ -79,6 +80,18 @@ def test_actions_beyond_the_bounds_of_any_kind_are_those_of_stock(task):
     for action in ([3.0, -0.2, -1.0, 2.0], [0, -7, 1, -1], np.array([0.5, np.inf, -2, 0.1])):
         for _ in range(60):  # as far as the hand goes
             assert fast.step(action)[0].tobytes() == stock.step(action)[0].tobytes()
+
+
+def test_the_pads_touch_what_they_touch_by_the_code_of_stock():
+    env, act = fast_class("pick-place-v3")(), expert("pick-place-v3")
+    env.set_task(make_benchmark("MT1", env_name="pick-place-v3", num_goals=1).train_tasks[0])
+    obs, found = env.reset()[0], []
+    for _ in range(60):
+        obs = env.step(act(obs, env._target_pos))[0]
+        for geom in {*env.data.contact.geom.flat}:
+            found.append(env.touching_object(geom))
+            assert found[-1] == SawyerXYZEnv.touching_object(env, geom)
+    assert {*found} == {True, False}
 
 
 def test_a_fast_class_is_a_subclass_with_the_names_and_the_spaces_of_its_own():
