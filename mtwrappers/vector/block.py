@@ -137,10 +137,7 @@ class EnvBlock:
                 if over[i] and same_step:
                     _require_info(info)
                     # Copies: an environment may use its arrays again in the reset.
-                    last = (
-                        obs[i].copy() if type(obs[i]) is np.ndarray else copy.deepcopy(obs[i]),
-                        _copied(info),
-                    )
+                    last = copy.deepcopy(obs[i]), _copied(info)
                     self.finals.append((self.rows.start + i, *last))
                     info = self._reset_one(i)
                 infos[i] = info
