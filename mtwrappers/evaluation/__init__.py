@@ -2,8 +2,7 @@
 
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
-from mtwrappers.evaluation.few_shot import few_shot_evaluate
-from mtwrappers.evaluation.few_shot_result import FewShotResult
+from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import Slot
 from mtwrappers.evaluation.result import EvaluationResult
 

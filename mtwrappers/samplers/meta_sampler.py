@@ -6,24 +6,62 @@ import contextlib
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from mtwrappers import seeding
 from mtwrappers import state as layers
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import LogSink, check_env, check_flag, check_log_sink, positive
-from mtwrappers.samplers.collect import Collection
+from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, check_policy_in, pickled
-from mtwrappers.samplers.recorder import with_common_infos
-from mtwrappers.samplers.rollout import check_array_spaces
+from mtwrappers.samplers.recorder import Recorder, with_common_infos
+from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import Execution, executor_class
+
+
+@dataclass(frozen=True)
+class Collection:
+    """The collection of paths of all environments, of which a block does its own part.
+
+    Args:
+        policy: Asked for actions; `pickled` where it goes to workers.
+        meta_batch_size: ``M``.
+        envs_per_task: ``K``.
+        quotas: How many paths each environment gives, ``(N,)``.
+        obs: The observations of the reset before, ``(N, O)``, nested or not.
+        seed: Of the policy's generators.
+        observe: Called with each step.
+    """
+
+    policy: Any
+    meta_batch_size: int
+    envs_per_task: int
+    quotas: NDArray[np.int64]
+    obs: Any
+    seed: tuple[int, ...]
+    observe: Sequence[Callable[[Step], object]] = ()
+
+    def __call__(self, envs: Any, rows: slice) -> tuple[list[list[Path]], tuple[float, float]]:
+        """The paths of each environment of ``envs``, and the seconds in policy and environments.
+
+        Args:
+            envs: A vector environment.
+            rows: Which of all environments these are.
+        """
+        sizes = self.meta_batch_size, self.envs_per_task
+        caller = PolicyCaller(self.policy, *sizes, rows, self.seed)
+        recorder = Recorder()
+        obs = map_arrays(lambda array: array[rows], self.obs)
+        seconds = rollout(envs, caller, self.quotas[rows], obs, observe=(recorder, *self.observe))
+        return recorder.paths(), seconds
 
 
 class MetaSampler:

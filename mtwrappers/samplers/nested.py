@@ -33,19 +33,17 @@ def leaves(tree: Any) -> list[Any]:
     return [leaf for own in below for leaf in leaves(own)]
 
 
-def stack(
-    trees: Sequence[Any], name: str, each: str, axis: int = 0, nodes: Any = (dict, tuple)
-) -> Any:
-    """Several trees of the same form as one, with their arrays stacked along ``axis``.
+def stack(trees: Sequence[Any], name: str, each: str, axis: int = 0) -> Any:
+    """Several arrays, or dicts of them, of the same form as one, stacked along ``axis``.
 
-    ``name`` is what messages call them, ``each`` what a tree belongs to, such as ``"step"``, and
-    ``nodes`` what is no array. A `ValueError` names the first tree of another form.
+    ``name`` is what messages call them, ``each`` what one belongs to, such as ``"step"``. A
+    `ValueError` names the first of another form.
 
     >>> stack([{"a": 1}, {"a": 2}], "infos", "step")
     {'a': array([1, 2])}
     """
     first = trees[0]
-    if not isinstance(first, nodes):
+    if not isinstance(first, dict):
         expected: Any = np.shape(first)
         for i, tree in enumerate(trees):
             if np.shape(tree) != expected:
@@ -62,9 +60,6 @@ def stack(
         for i, tree in enumerate(trees):
             rows[i] = tree
         return joined
-    if isinstance(first, tuple):
-        columns = enumerate(zip(*trees, strict=True))
-        return tuple(stack(own, f"{name}[{i}]", each, axis, nodes) for i, own in columns)
     for i, tree in enumerate(trees):
         if not isinstance(tree, dict) or tree.keys() != first.keys():
             got = sorted(tree) if isinstance(tree, dict) else repr(tree)
@@ -72,6 +67,5 @@ def stack(
                 f"{name} of {each} {i} must have the keys {sorted(first)} as of {each} 0, got {got}"
             )
     return {
-        key: stack([tree[key] for tree in trees], f"{name}[{key!r}]", each, axis, nodes)
-        for key in first
+        key: stack([tree[key] for tree in trees], f"{name}[{key!r}]", each, axis) for key in first
     }

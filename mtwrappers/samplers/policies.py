@@ -134,12 +134,10 @@ class PolicyCaller:
             infos = {}
         elif isinstance(infos, (list, tuple)):
             per_task = [
-                stack(own, "agent_infos", "environment", nodes=dict)
-                if isinstance(own, (list, tuple))
-                else own
+                stack(own, "agent_infos", "environment") if isinstance(own, (list, tuple)) else own
                 for own in infos
             ]
-            infos = stack(per_task, "agent_infos", "task", nodes=dict)
+            infos = stack(per_task, "agent_infos", "task")
         if not isinstance(infos, dict):
             raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(answer[1])}")
         return self._joined(actions, "actions"), self._joined(infos, "agent_infos")
