@@ -39,7 +39,8 @@ class MetaVectorEnv(CallingVectorEnv):
     and ``set_attr`` are Gymnasium's; `set_tasks` turns each task's environments to a task.
 
     After a `step` or `reset` that raised, the environments are no longer in step with each other,
-    and a `reset` of all of them is due. Methods must be called by one thread at a time.
+    and a `reset` of all of them is due. Methods must be called by one thread at a time. One that
+    RLlib makes and would misread is refused with a ``ValueError``.
     """
 
     autoreset_mode: AutoresetMode

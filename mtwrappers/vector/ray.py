@@ -93,7 +93,6 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
                     f"{count} workers do not fit the Ray cluster: each needs {listed(needs)}, and "
                     f"it has {cluster.resources(needs)[0]}, which is room for {room}"
                 )
-
             make = functools.partial(_RayWorker, executor=self, cluster=cluster, options=options)
             self._hire(env, count, make, on_worker_failure, max_recoveries, journal, timeout)
         except BaseException:

@@ -83,11 +83,14 @@ def test_the_state_of_other_environments_is_refused_and_changes_nothing():
             shorter.set_state(state)
         state["pasts"][3]["obs"] = [np.array([5.0, 5.0])]
         for envs in (other, first):
+            shown = envs.step([0] * 4)[0]
             before = envs.get_state()
             with pytest.raises(NotDeterministicError, match=r"environment 3.* is not determ"):
                 envs.set_state(state)
             assert equal(envs.get_state(), before)
-            assert envs.step([0] * 4)[1].tolist() == [2.0] * 4
+            envs.get_attr("steps")  # which is noted together with what is shown
+            assert equal([past["obs"][0] for past in envs.get_state()["pasts"]], [*shown])
+            assert envs.step([0] * 4)[1].tolist() == [3.0] * 4
 
 
 @pytest.mark.filterwarnings("ignore:.*another one takes its place")
