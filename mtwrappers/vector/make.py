@@ -8,7 +8,7 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.checks import positive
+from mtwrappers.checks import check_choice, positive
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
@@ -55,8 +55,7 @@ def make_executor(
     Raises:
         ValueError: If an argument is none of those, or does not go with the execution.
     """
-    if execution not in (None, *get_args(Execution)):
-        raise ValueError(f"execution must be one of {get_args(Execution)}, got {execution!r}")
+    check_choice(execution, (*get_args(Execution), None), "execution")
     if workers is not None:
         workers = positive(workers, "workers")
     if execution is None:

@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import above_zero, positive
+from mtwrappers.checks import above_zero, check_choice, positive
 from mtwrappers.errors import WorkerDiedError
 from mtwrappers.vector.arguments import Maker, resolve_makers
 from mtwrappers.vector.base import MetaVectorEnv, StepResult
@@ -46,14 +46,12 @@ class WorkersVectorEnv(MetaVectorEnv):
         timeout: float | None,
     ) -> None:
         """Builds the environments on ``count`` workers."""
-        n, recovers = self.num_envs, on_worker_failure == "recover"
+        n = self.num_envs
         self._crew = Crew(self.envs_per_task)
         self._objects: list[Any] = [None] * n  # observations that are not arrays
         try:
-            if not recovers and on_worker_failure != "raise":
-                raise ValueError(
-                    f"on_worker_failure must be 'raise' or 'recover', got {on_worker_failure!r}"
-                )
+            known = ("raise", "recover")
+            recovers = check_choice(on_worker_failure, known, "on_worker_failure") == "recover"
             if recovers:
                 self._crew.max_recoveries = positive(max_recoveries, "max_recoveries")
             if timeout is not None:
