@@ -113,6 +113,12 @@ def test_images_keep_their_shape_and_dtype(sampler_type):
 
 
 @both
+def test_long_paths_hold_every_observation(sampler_type):
+    [path] = sampler_type(CountingEnv(300), lambda _: [0], 1, 999).obtain_samples()
+    assert path["observations"][:, 0].tolist() == list(range(300))
+
+
+@both
 def test_a_policy_may_use_its_arrays_again(sampler_type):
     """Actions keep their dimensions and fractions, and observations follow from them."""
 
