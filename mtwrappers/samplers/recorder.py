@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -94,13 +93,12 @@ class Recorder:
         return infos
 
 
-def with_common_infos(paths: Sequence[Path]) -> list[Path]:
-    """The paths of a task, with those ``env_infos`` alone that all of them have."""
+def with_common_infos(paths: list[Path]) -> list[Path]:
+    """Takes those ``env_infos`` out of a task's paths that not all of them have."""
     common = set.intersection(*(set(path["env_infos"]) for path in paths)) if paths else set()
-    return [
-        {**path, "env_infos": {key: path["env_infos"][key] for key in sorted(common)}}
-        for path in paths
-    ]
+    for path in paths:
+        path["env_infos"] = {key: path["env_infos"][key] for key in sorted(common)}
+    return paths
 
 
 def _cut(tree: Any, i: int, span: slice) -> Any:

@@ -137,8 +137,9 @@ class EnvBlock:
                 if over[i] and same_step:
                     _require_info(info)
                     # Copies: an environment may use its arrays again in the reset.
-                    last = copy.deepcopy(obs[i]), _copied(info)
-                    self.finals.append((self.rows.start + i, *last))
+                    seen = obs[i]
+                    last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
+                    self.finals.append((self.rows.start + i, last, _copied(info)))
                     info = self._reset_one(i)
                 infos[i] = info
         except Exception as exc:
