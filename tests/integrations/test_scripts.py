@@ -1,5 +1,6 @@
 """Scripts of the folder `examples` that have no test of their own."""
 
+import csv
 import json
 from collections import Counter
 
@@ -40,9 +41,29 @@ def test_a_finished_episode_has_exactly_one_entry_and_the_seed_determines_it(cap
     main = load_example("cleanrl_ppo.py").main
     sizes = ["--iterations", "2", "--num-steps", "25", "--episode-steps", "10", "--epochs", "1"]
     episodes, again = (main([*sizes, "--seed", "3"]) for _ in range(2))
-    # 50 steps of episodes that are cut after 10.
-    assert Counter(episode["task"] for episode in episodes) == dict.fromkeys(MT10, 5)
-    assert {episode["l"] for episode in episodes} == {10}
-    assert [episode["r"] for episode in again] == [episode["r"] for episode in episodes]
+    # 50 steps of ten environments, with episodes that are cut after 10.
+    ends = [100, 200, 300, 400, 500]
+    assert Counter((e["task"], e["steps"]) for e in episodes) == {
+        (name, end): 1 for name in MT10 for end in ends
+    }
+    assert [e["return"] for e in again] == [e["return"] for e in episodes]
     lines = capsys.readouterr().out.splitlines()
     assert [line[:12] for line in lines] == ["iteration 0:", "iteration 1:"] * 2
+
+
+@pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
+def test_the_learning_benchmark_writes_the_episodes_of_both_sides(tmp_path, capsys):
+    pytest.importorskip("torch")
+    from benchmarks import learning
+
+    csv_file, plot = tmp_path / "learning.csv", tmp_path / "learning.png"
+    options = ["--minutes", "0.001", "--seeds", "3", "--csv", csv_file, "--plot", plot]
+    learning.main([str(option) for option in options])
+    with open(csv_file, newline="") as file:
+        rows = list(csv.DictReader(file))
+    played = Counter((row["side"], row["task"]) for row in rows)
+    assert played.keys() == {(side, name) for side in learning.SIDES for name in learning.CLASSES}
+    assert len(set(played.values())) == 1
+    assert plot.stat().st_size > 10_000
+    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line[:2] == "| "]
+    assert [name.strip() for _, name, *_ in rows] == ["", "steps", *learning.CLASSES]
