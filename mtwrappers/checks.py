@@ -55,7 +55,8 @@ def check_fraction(value: Any, name: str) -> float:
 
 def above_zero(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float above zero, or raises `ValueError`."""
-    if not isinstance(value, (int, float, np.number)) or not 0 < value < float("inf"):
+    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
+    if not number or not 0 < value < float("inf"):
         raise ValueError(f"{name} must be above zero and finite, got {value!r}")
     return float(value)
 

@@ -45,6 +45,11 @@ class Recorder:
             self._observations = longer
         # These are large: they are written while they are fresh in the processor's cache.
         for array, own in zip(leaves(self._observations), leaves(seen), strict=True):
+            if own.dtype != array.dtype or own.shape[1:] != array.shape[2:]:
+                raise ValueError(
+                    f"observations must keep the shape {array.shape[2:]} and {array.dtype} of the "
+                    f"first step, got {own.shape[1:]} and {own.dtype} in step {now}"
+                )
             array[:, now] = own
         # Environments make new arrays in every step; a policy may use its own again.
         actions, said = np.array(step.actions), map_arrays(np.array, step.agent_infos)

@@ -9,7 +9,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
+from mtwrappers import MetaIterativeEnvExecutor, MetaVectorWrapper, few_shot_evaluate
 from mtwrappers.evaluation import EvaluationResult, FewShotResult
 from tests.evaluation.fakes import ScriptedEnv
 from tests.vector.fakes import both_executors
@@ -116,6 +116,23 @@ def test_a_policy_that_adapts_between_episodes_is_evaluated_before_and_after(
     assert result.evaluation.per_task["task 1"]["success_final"].value == 1.0
     counted = Counter(e.trial for e in result.evaluation.episodes)
     assert counted == dict.fromkeys(range(2 * trials), after)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (np.float32, r"shape \(3,\) and float64 .* got \(3,\) and float32 in step 1"),
+        (lambda obs: obs[:, :1], r"shape \(3,\) and float64 .* got \(1,\) and float64 in step 1"),
+    ],
+)
+def test_observations_that_change_their_form_are_refused(change, message):
+    class Changes(MetaVectorWrapper):
+        def step_wait(self):
+            obs, *rest = self.env.step_wait()
+            return change(obs), *rest
+
+    with pytest.raises(ValueError, match=message):
+        few_shot_evaluate(Learner(2), Changes(goal_envs()), 1)
 
 
 @pytest.mark.parametrize("k", [1, 2])

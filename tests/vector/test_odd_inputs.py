@@ -37,6 +37,7 @@ MetaParallelEnvExecutor(CountingEnv, 2, workers=0) -> ValueError: workers must b
 MetaParallelEnvExecutor(CountingEnv, 2, on_worker_failure="ignore") -> ValueError: ...must be 'raise
 MetaParallelEnvExecutor(CountingEnv, 2, timeout=0) -> ValueError: timeout, ...above zero ...got 0
 MetaParallelEnvExecutor(CountingEnv, 2, timeout=NAN) -> ValueError: timeout, if it ...got nan
+MetaParallelEnvExecutor(CountingEnv, 2, timeout=True) -> ValueError: timeout, if it ...got True
 MetaParallelEnvExecutor(CountingEnv, 2, timeout="a") -> ValueError: timeout, if it ...got 'a'
 MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
 """
