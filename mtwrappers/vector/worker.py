@@ -47,6 +47,7 @@ def serve(
 
     ``fetch`` and ``files`` are those of `BlockServer`.
     """
+    os.environ["OMP_NUM_THREADS"] = "1"  # workers share the cores; torch may come with a policy
     server: BlockServer | None = None
     try:
         channel.send(STARTED)

@@ -1,5 +1,6 @@
 """A policy that is asked where the environments are gives the same paths and results."""
 
+import multiprocessing
 import os
 import signal
 import threading
@@ -228,7 +229,8 @@ def test_a_policy_that_does_not_pickle_is_named():
         sampler.obtain_samples()
 
 
-def test_torch_has_one_thread_in_a_worker():
+@pytest.mark.parametrize("method", ["fork", "spawn"])  # torch is there, or comes with the policy
+def test_torch_has_one_thread_in_a_worker(method):
     torch = pytest.importorskip("torch")
 
     class Threads:
@@ -239,7 +241,12 @@ def test_torch_has_one_thread_in_a_worker():
             count = np.full(observations.shape[:2], torch.get_num_threads())
             return found, {"threads": count}
 
-    [paths] = sampled(POINT, Threads(), 1, parallel=True, workers=2, policy_in="workers")
+    before = multiprocessing.get_start_method(allow_none=True)
+    multiprocessing.set_start_method(method, force=True)
+    try:
+        [paths] = sampled(POINT, Threads(), 1, parallel=True, workers=2, policy_in="workers")
+    finally:
+        multiprocessing.set_start_method(before, force=True)
     assert {
         int(path["agent_infos"]["threads"].max()) for own in paths.values() for path in own
     } == {1}
