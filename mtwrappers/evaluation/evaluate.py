@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import positive
+from mtwrappers.checks import check_choice, positive
 from mtwrappers.evaluation.episodes import Episode, Observer, Tally
 from mtwrappers.evaluation.frozen import frozen_statistics
 from mtwrappers.evaluation.plan import (
@@ -21,7 +21,7 @@ from mtwrappers.evaluation.plan import (
     task_names,
 )
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
-from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, check_policy_in, pickled
+from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.seeding import check_seed
 
@@ -119,7 +119,7 @@ def evaluate(
     listed = isinstance(observers, (list, tuple))
     if not listed or not all(isinstance(observer, Observer) for observer in observers):
         raise TypeError(f"observers must be a list of Observer, got {observers!r}")
-    remote = check_policy_in(policy_in) == "workers"
+    remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)  # which checks it
     check_array_spaces(envs)
     if remote:

@@ -7,7 +7,7 @@ import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import gymnasium
 import numpy as np
@@ -17,10 +17,10 @@ from numpy.typing import NDArray
 from mtwrappers import seeding
 from mtwrappers import state as layers
 from mtwrappers._extras import import_extra
-from mtwrappers.checks import LogSink, check_env, check_flag, check_log_sink, positive
+from mtwrappers.checks import LogSink, check_choice, check_env, check_flag, check_log_sink, positive
 from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
-from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, check_policy_in, pickled
+from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
 from mtwrappers.vector.base import MetaVectorEnv
@@ -128,7 +128,7 @@ class MetaSampler:
                 f"envs_per_task={self.envs_per_task} is more than rollouts_per_meta_task="
                 f"{self.rollouts_per_meta_task}: some environments would have nothing to do"
             )
-        self._policy_in = check_policy_in(policy_in)
+        self._policy_in = check_choice(policy_in, get_args(PolicyIn), "policy_in")
         self._seed = None if seed is None else seeding.check_seed(seed)
         self._policy_seed, self._iteration = seeding.chosen_seed(seed), 0
         self._sink = check_log_sink(log_sink)

@@ -21,13 +21,6 @@ from mtwrappers.samplers.nested import map_arrays, stack
 PolicyIn: TypeAlias = Literal["parent", "workers"]
 
 
-def check_policy_in(value: Any) -> PolicyIn:
-    """Returns where a policy is asked, or raises `ValueError`."""
-    if value not in ("parent", "workers"):
-        raise ValueError(f"policy_in must be 'parent' or 'workers', got {value!r}")
-    return value  # type: ignore[no-any-return]
-
-
 class PolicyCaller:
     """Asks a policy for the actions of environments among ``M`` tasks times ``K``.
 

@@ -6,7 +6,6 @@ import contextlib
 import mmap
 import pickle
 import socket
-import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -204,8 +203,6 @@ class BlockServer:
         self._next_beat = time.monotonic() + _BEAT
         envs = PartVectorEnv(self.block, self._buffers, told, state, self._beat)
         call = pickle.loads(self._fetch(function))
-        if torch := sys.modules.get("torch"):
-            torch.set_num_threads(1)  # workers share the cores
         result = call(envs, self.block.rows)
         states = told.pasts(self.block.rows) if told else None
         answer = Answer((self._objects(), result, *envs.end()), None, states, self._rows())

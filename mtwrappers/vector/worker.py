@@ -9,6 +9,7 @@ import pickle
 import random
 import select
 import signal
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -47,7 +48,10 @@ def serve(
 
     ``fetch`` and ``files`` are those of `BlockServer`.
     """
-    os.environ["OMP_NUM_THREADS"] = "1"  # workers share the cores; torch may come with a policy
+    # Workers share the cores. Torch may be here already, or come with an environment or a policy.
+    os.environ["OMP_NUM_THREADS"] = "1"
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
     server: BlockServer | None = None
     try:
         channel.send(STARTED)

@@ -11,7 +11,13 @@ import numpy as np
 from gymnasium.spaces import Box, Space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_callable, check_index, check_list, check_task_names
+from mtwrappers.checks import (
+    check_callable,
+    check_choice,
+    check_index,
+    check_list,
+    check_task_names,
+)
 from mtwrappers.core import Observation
 from mtwrappers.errors import with_context
 from mtwrappers.selection import SelectName, Strategy
@@ -72,8 +78,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         self._makers = check_list(funcs_to_make_envs, "funcs_to_make_envs", "constructor")
         for i, maker in enumerate(self._makers):
             check_callable(maker, f"the constructor of task {i}")
-        if unify not in (None, "pad"):
-            raise ValueError(f"unify must be 'pad' or None, got {unify!r}")
+        check_choice(unify, ("pad", None), "unify")
         n = len(self._makers)
         initial = check_index(initial_task_state, n, "initial_task_state")
         self._task_names = check_task_names(task_names, n)
