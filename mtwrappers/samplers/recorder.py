@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy as np
@@ -72,7 +73,9 @@ class Recorder:
             for i in step.over.nonzero()[0].tolist():
                 if step.counted[i]:
                     own = {key: array for key, (array, told) in infos.items() if told[i]}
-                    path: Path = _cut({**arrays, "env_infos": own}, i, slice(start[i], stop))
+                    own_steps = i, slice(start[i], stop)
+                    kept = {**arrays, "env_infos": own}
+                    path: Path = map_arrays(operator.itemgetter(own_steps), kept)
                     final = step.infos["final_obs"][i]
                     path["next_observation"] = map_arrays(np.asarray, final)
                     paths[i].append(path)
@@ -104,11 +107,3 @@ def with_common_infos(paths: list[Path]) -> list[Path]:
     for path in paths:
         path["env_infos"] = {key: path["env_infos"][key] for key in sorted(common)}
     return paths
-
-
-def _cut(tree: Any, i: int, span: slice) -> Any:
-    if isinstance(tree, dict):
-        return {key: _cut(own, i, span) for key, own in tree.items()}
-    if isinstance(tree, tuple):
-        return tuple(_cut(own, i, span) for own in tree)
-    return tree[i, span]

@@ -8,6 +8,7 @@ of them, are *fixed*: a batch is arrays of known shape, written row by row. Thos
 from __future__ import annotations
 
 import copy
+import math
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -83,7 +84,7 @@ class Buffers:
         self._n = layout.n
         arrays, offset = [], 0
         for shape, dtype in _parts(layout, action_size):
-            count = int(np.prod(shape))
+            count = math.prod(shape)
             arrays.append(np.frombuffer(memory, dtype, count, offset).reshape(shape))
             offset += _rounded(count * dtype.itemsize)
         *self.obs, self._actions = arrays[:-6]
@@ -118,11 +119,11 @@ class Buffers:
     def nbytes(layout: ObsLayout, action_size: int) -> int:
         """How long the memory must be."""
         parts = _parts(layout, action_size)
-        return sum(_rounded(int(np.prod(shape)) * dtype.itemsize) for shape, dtype in parts)
+        return sum(_rounded(math.prod(shape) * dtype.itemsize) for shape, dtype in parts)
 
     def actions(self, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """The actions of all environments, shape ``(n, *shape)``, as ``dtype``."""
-        count = self._n * int(np.prod(shape))
+        count = self._n * math.prod(shape)
         return np.frombuffer(self._actions.data, dtype, count).reshape(self._n, *shape)
 
 

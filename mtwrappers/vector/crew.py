@@ -202,7 +202,6 @@ class Crew:
             for fd in ready:
                 worker = waiting[fd]
                 channel: Any = worker.channel
-                deadlines[fd] = worker.deadline()
                 try:
                     while worker.owes and (message := channel.feed()) is not None:
                         if (answer := read_answer(message, worker.results)) is not None:
@@ -211,7 +210,9 @@ class Crew:
                 except (EOFError, OSError):
                     gone.append(fd)
                     continue
-                if not worker.owes:
+                if worker.owes:
+                    deadlines[fd] = worker.deadline()
+                else:
                     poll.unregister(fd)
                     del waiting[fd], deadlines[fd]
             now = time.monotonic()

@@ -11,7 +11,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Literal
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
@@ -118,9 +117,7 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
             os.close(self._fd)
             self._fd = -1
 
-    def _step_message(
-        self, actions: NDArray[Any], resting: NDArray[np.bool_]
-    ) -> Callable[[Worker], bytes]:
+    def _step_message(self, actions: NDArray[Any]) -> Callable[[Worker], bytes]:
         self._buffers.actions(actions.dtype, actions.shape[1:])[...] = actions
         message = actions.dtype.str.encode()
         return lambda worker: message

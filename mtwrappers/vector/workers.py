@@ -9,7 +9,6 @@ from typing import Any, Literal
 
 import cloudpickle
 import gymnasium
-import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.checks import above_zero, check_choice, positive
@@ -145,10 +144,10 @@ class WorkersVectorEnv(MetaVectorEnv):
     def _begin_step(self, actions: Any) -> None:
         with self._open_after():
             self._crew.settle()  # before the actions of a call that was interrupted are overwritten
-            resting = self._buffers.resting.copy()
+            resting = self._buffers.resting
             told = None if self._journal is None else steps_of(actions, resting)
             if self._check_actions.is_array:
-                message = self._step_message(actions, resting)
+                message = self._step_message(actions)
             else:
 
                 def message(worker: Worker) -> bytes:
@@ -156,11 +155,9 @@ class WorkersVectorEnv(MetaVectorEnv):
 
             self._crew.begin(Request("step", message, told))
 
-    def _step_message(
-        self, actions: NDArray[Any], resting: NDArray[np.bool_]
-    ) -> Callable[[Worker], bytes]:
+    def _step_message(self, actions: NDArray[Any]) -> Callable[[Worker], bytes]:
         """The message of a step."""
-        dtype = actions.dtype.str.encode() + b"\0"
+        dtype, resting = actions.dtype.str.encode() + b"\0", self._buffers.resting
         return lambda to: dtype + resting[to.rows].tobytes() + actions[to.rows].tobytes()
 
     def _end_step(self) -> StepResult:
