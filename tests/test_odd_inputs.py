@@ -123,7 +123,7 @@ sampler(rollouts_per_meta_task=0) -> ValueError: rollouts_per_meta_task must be 
 sampler(max_path_length=None) -> ValueError: max_path_length must be a positive integer, got None
 sampler(envs_per_task=3) -> ValueError: envs_per_task=3 is more than rollouts_per_meta_task=2
 sampler(seed="a") -> TypeError: a seed must be an integer, got 'a'
-sampler(parallel="no") -> TypeError: parallel, if it is not 'ray', must be True or False, got 'no'
+sampler(parallel="no") -> ValueError: parallel must be False, True or 'ray', got 'no'
 sampler(progress=3) -> TypeError: progress must be True or False, got 3
 sampler(log_sink="stdout") -> TypeError: a log sink must be a callable (key, value) ...got 'stdout'
 sampler(nope=1) -> TypeError: ...got an unexpected keyword argument 'nope'

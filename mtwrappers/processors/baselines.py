@@ -10,7 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.processors.returns import Floats, steps_before
-from mtwrappers.samplers.path import Path, check_keys, cut_observations, join_steps
+from mtwrappers.processors.steps import (
+    Steps,
+    check_finite,
+    check_keys,
+    cut_observations,
+    join_steps,
+)
+from mtwrappers.samplers.path import Path
 
 
 class Baseline(abc.ABC):
@@ -199,3 +206,56 @@ def _observations(path: Any) -> Any:
 def _time_features(times: NDArray[np.intp]) -> Floats:
     scaled = times / 100.0
     return np.stack([scaled, scaled**2, scaled**3, np.ones(len(times))], axis=1)
+
+
+def checked_baseline(baseline: Any, bootstrapped: bool) -> Baseline:
+    """Returns a baseline that has the methods which a processor calls."""
+    methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
+    if isinstance(baseline, type) or not all(map(callable, methods)):
+        raise TypeError(f"a baseline must have fit and predict, got {baseline!r}")
+    if bootstrapped and not hasattr(baseline, "fit_bootstrapped"):
+        raise ValueError(
+            "bootstrap_truncated needs a baseline with fit_bootstrapped, which values what follows "
+            f"a cut by its observation, such as LinearFeatureBaseline; got {baseline!r}"
+        )
+    checked: Baseline = baseline
+    return checked
+
+
+def fit_predict(
+    baseline: Any, steps: Steps, targets: Floats, key: str, discount: float | None = None
+) -> tuple[Floats, Floats]:
+    """Fits a baseline to targets ``(S,)`` and predicts them.
+
+    With a ``discount``, targets go on after a time limit. Returns the predictions for all steps,
+    ``(S,)``, and for what follows each path, ``(P,)``: zero where nothing does.
+    """
+    # Subclasses may change fit or predict; these very classes take all paths at once.
+    if type(baseline) in (LinearFeatureBaseline, LinearTimeBaseline) and discount is None:
+        values = baseline.fit_steps(steps.observations, targets, steps.lengths)
+        check_finite(values, steps.lengths, "prediction", steps.what)
+        return values, np.zeros(len(steps.lengths))
+    own = np.split(targets, steps.starts[1:])
+    paths = [{**path, key: part} for path, part in zip(steps.paths, own, strict=True)]
+    ends: list[NDArray[Any] | None] = [None] * len(paths)
+    if discount is None:
+        baseline.fit(paths, target_key=key)
+    else:
+        ends = cut_observations(paths, steps.what)
+        baseline.fit_bootstrapped(paths, discount, target_key=key)
+    counts, predicted = [], []
+    for i, (path, end) in enumerate(zip(paths, ends, strict=True)):
+        if end is not None:
+            path["observations"] = np.concatenate([path["observations"], end[None]])
+        counts.append(steps.lengths[i] + (end is not None))
+        predicted.append(baseline.predict(path))
+        if np.shape(predicted[i]) != (counts[i],):
+            raise ValueError(
+                f"the baseline must predict shape ({counts[i]},) for path {i} of {steps.what}, "
+                f"got {np.shape(predicted[i])}"
+            )
+    values = np.concatenate(predicted)
+    check_finite(values, counts, "prediction", steps.what)
+    last = np.cumsum(counts) - 1
+    cut = np.array([end is not None for end in ends])
+    return np.delete(values, last[cut]), np.where(cut, values[last], 0.0)

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.checks import LogSink, check_flag, positive
-from mtwrappers.processors.baselines import Baseline
+from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
-from mtwrappers.processors.processors import Log, SampleProcessor, checked_baseline
+from mtwrappers.processors.processors import Log, SampleProcessor
 from mtwrappers.processors.returns import Floats, steps_before
 from mtwrappers.processors.steps import Steps
 from mtwrappers.samplers.path import Path
@@ -70,23 +70,19 @@ class DiceSampleProcessor(SampleProcessor):
         self, paths: Sequence[Path], log: Log = False, log_prefix: str = ""
     ) -> DiceSamplesData:
         """Makes the padded batch; as `SampleProcessor.process_samples`, for paths that fit."""
-        data: DiceSamplesData = self._batches([self._steps(paths, "paths")], log, log_prefix)[0]
+        data: DiceSamplesData = self._batches([Steps(paths, "paths")], log, log_prefix)[0]
         return data
 
-    def _steps(self, paths: Sequence[Path], what: str) -> Steps:
-        steps = super()._steps(paths, what)
-        longest = int(np.argmax(steps.lengths))
-        if steps.lengths[longest] > self.max_path_length:
-            raise ValueError(
-                f"path {longest} of {what} has {steps.lengths[longest]} steps, at most "
-                f"max_path_length={self.max_path_length} were expected"
-            )
-        return steps
-
     def _estimates(self, steps: Steps, returns: Floats) -> dict[str, Floats]:
+        for i, length in enumerate(steps.lengths):
+            if length > self.max_path_length:
+                raise ValueError(
+                    f"path {i} of {steps.what} has {length} steps, at most "
+                    f"max_path_length={self.max_path_length} were expected"
+                )
         powers = np.cumprod([1.0, *[self.discount] * (self.max_path_length - 1)])
         discounted = steps.rewards * powers[steps_before(steps.lengths)]
-        predicted, _ = steps.fit_predict(self.baseline, discounted, "discounted_rewards")
+        predicted, _ = fit_predict(self.baseline, steps, discounted, "discounted_rewards")
         made = {
             "mask": np.ones(len(returns)),
             "adjusted_rewards": self._rescaled(discounted - predicted),

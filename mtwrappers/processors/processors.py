@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 
 from mtwrappers.checks import LogSink, check_flag, check_fraction, check_log_sink
-from mtwrappers.processors.baselines import Baseline
+from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
 from mtwrappers.processors.returns import Floats, discounted_sums, gae
 from mtwrappers.processors.steps import Steps
@@ -79,7 +79,7 @@ class SampleProcessor:
             ValueError: If the paths are malformed, or an observation, a reward or a prediction is
                 not finite; the message names path and step.
         """
-        data: SamplesData = self._batches([self._steps(paths, "paths")], log, log_prefix)[0]
+        data: SamplesData = self._batches([Steps(paths, "paths")], log, log_prefix)[0]
         return data
 
     def _meta_batches(self, paths: Any, log: Log, prefix: str) -> list[Any]:
@@ -87,7 +87,7 @@ class SampleProcessor:
         if not isinstance(paths, Mapping) or not paths:
             got = "none" if isinstance(paths, Mapping) else type(paths).__name__
             raise ValueError(f"expected a dict of the paths of at least one task, got {got}")
-        tasks = [self._steps(own, f"paths of task {task!r}") for task, own in paths.items()]
+        tasks = [Steps(own, f"paths of task {task!r}") for task, own in paths.items()]
         batches = self._batches(tasks, log, prefix)
         rewards = np.concatenate([steps.rewards for steps in tasks])
         mean, std = np.mean(rewards), np.std(rewards)
@@ -127,9 +127,6 @@ class SampleProcessor:
                 self._sink(f"{prefix}{key}", float(figures[key]))
         return batches
 
-    def _steps(self, paths: Sequence[Path], what: str) -> Steps:
-        return Steps(paths, what)
-
     def _estimates(self, steps: Steps, returns: Floats) -> dict[str, Floats]:
         """What the baseline is for: arrays ``(S,)``."""
         return {"advantages": self._advantages(self.baseline, steps, returns)}
@@ -141,7 +138,7 @@ class SampleProcessor:
     def _advantages(self, baseline: Baseline, steps: Steps, returns: Floats) -> Floats:
         """Advantages ``(S,)`` over a baseline that is fitted to the returns."""
         discount = self.discount if self.bootstrap_truncated else None
-        values, after = steps.fit_predict(baseline, returns, "returns", discount)
+        values, after = fit_predict(baseline, steps, returns, "returns", discount)
         return self._rescaled(
             gae(steps.rewards, values, after, self.discount, self.gae_lambda, steps.lengths)
         )
@@ -176,17 +173,3 @@ class MetaSampleProcessor(SampleProcessor):
             ValueError: As there, or if there are no tasks; the message names the task.
         """
         return self._meta_batches(paths_meta_batch, log, log_prefix)
-
-
-def checked_baseline(baseline: Any, bootstrapped: bool) -> Baseline:
-    """Returns a baseline that has the methods which a processor calls."""
-    methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
-    if isinstance(baseline, type) or not all(map(callable, methods)):
-        raise TypeError(f"a baseline must have fit and predict, got {baseline!r}")
-    if bootstrapped and not hasattr(baseline, "fit_bootstrapped"):
-        raise ValueError(
-            "bootstrap_truncated needs a baseline with fit_bootstrapped, which values what follows "
-            f"a cut by its observation, such as LinearFeatureBaseline; got {baseline!r}"
-        )
-    checked: Baseline = baseline
-    return checked

@@ -8,81 +8,146 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.processors.baselines import LinearFeatureBaseline, LinearTimeBaseline
 from mtwrappers.processors.returns import Floats
-from mtwrappers.samplers.path import (
-    Path,
-    check_finite,
-    check_keys,
-    cut_observations,
-    join_arrays,
-    join_infos,
-    join_steps,
-)
+from mtwrappers.samplers.nested import join
+from mtwrappers.samplers.path import Path
 
 
 class Steps:
     """``S`` steps of ``P`` paths, one path after another, or `ValueError` if they are malformed.
 
-    The paths are not changed; ``what`` is what messages call them.
+    The paths are not changed.
+
+    Args:
+        paths: A list of paths; see `mtwrappers.samplers.path`.
+        what: What messages call them, such as ``"paths of task 3"``.
     """
 
     def __init__(self, paths: Sequence[Path], what: str) -> None:
-        check_keys(paths, (), what)
-        expected = paths[0].keys()
-        check_keys(paths[:1], ("observations", "actions", "rewards"), what)
-        for i, path in enumerate(paths):
-            if path.keys() != expected:
-                raise ValueError(
-                    f"path {i} of {what} has the keys {sorted(path)}, expected {sorted(expected)} "
-                    "as in path 0"
-                )
+        check_keys(paths, ("observations", "actions", "rewards"), what)
         self.paths, self.what = paths, what
         self.observations, rewards, self.lengths = join_steps(paths, "rewards", what)
-        self.rewards = rewards.astype(np.float64, copy=False)
+        self.rewards: Floats = rewards.astype(np.float64, copy=False)
         self.starts = np.cumsum([0, *self.lengths[:-1]])
-        self.actions = join_arrays(paths, "actions", self.lengths, what)
+        self.actions = _arrays(paths, "actions", self.lengths, what)
         check_finite(self.actions, self.lengths, "action", what)
-        for key in ("terminated", "truncated"):
-            if np.ndim(paths[0].get(key, False)):
-                join_arrays(paths, key, self.lengths, what)
-        self.env_infos = join_infos(paths, "env_infos", self.lengths, what)
-        self.agent_infos = join_infos(paths, "agent_infos", self.lengths, what)
+        self.env_infos, self.agent_infos = map(self._infos, ("env_infos", "agent_infos"))
 
-    def fit_predict(
-        self, baseline: Any, targets: Floats, key: str, discount: float | None = None
-    ) -> tuple[Floats, Floats]:
-        """Fits a baseline to targets ``(S,)`` and predicts them.
+    def _infos(self, key: str) -> dict[str, Any]:
+        infos = [{} if path.get(key) is None else path[key] for path in self.paths]
+        if not isinstance(infos[0], dict):
+            raise ValueError(f"{key} of path 0 of {self.what} must be a dict, got {infos[0]!r}")
+        joined: dict[str, Any] = join(infos, key, f"path {{}} of {self.what}", self.lengths)
+        return joined
 
-        With a ``discount``, targets go on after a time limit. Returns the predictions for all
-        steps, ``(S,)``, and for what follows each path, ``(P,)``: zero where nothing does.
-        """
-        # Subclasses may change fit or predict; these very classes take all paths at once.
-        if type(baseline) in (LinearFeatureBaseline, LinearTimeBaseline) and discount is None:
-            values = baseline.fit_steps(self.observations, targets, self.lengths)
-            check_finite(values, self.lengths, "prediction", self.what)
-            return values, np.zeros(len(self.lengths))
-        own = np.split(targets, self.starts[1:])
-        paths = [{**path, key: part} for path, part in zip(self.paths, own, strict=True)]
-        ends: list[NDArray[Any] | None] = [None] * len(paths)
-        if discount is None:
-            baseline.fit(paths, target_key=key)
-        else:
-            ends = cut_observations(paths, self.what)
-            baseline.fit_bootstrapped(paths, discount, target_key=key)
-        counts, predicted = [], []
-        for i, (path, end) in enumerate(zip(paths, ends, strict=True)):
-            if end is not None:
-                path["observations"] = np.concatenate([path["observations"], end[None]])
-            counts.append(self.lengths[i] + (end is not None))
-            predicted.append(baseline.predict(path))
-            if np.shape(predicted[i]) != (counts[i],):
-                raise ValueError(
-                    f"the baseline must predict shape ({counts[i]},) for path {i} of {self.what}, "
-                    f"got {np.shape(predicted[i])}"
-                )
-        values = np.concatenate(predicted)
-        check_finite(values, counts, "prediction", self.what)
-        last = np.cumsum(counts) - 1
-        cut = np.array([end is not None for end in ends])
-        return np.delete(values, last[cut]), np.where(cut, values[last], 0.0)
+
+def join_steps(
+    paths: Any, numbers: str, what: str = "paths"
+) -> tuple[NDArray[Any], NDArray[Any], list[int]]:
+    """The steps of all paths, one path after another.
+
+    Args:
+        paths: A list of paths with ``observations``, ``(T, O)``, and numbers, ``(T,)``.
+        numbers: The key of the numbers, such as ``"rewards"``.
+        what: What messages call the paths.
+
+    Returns:
+        Observations ``(S, O)``, numbers ``(S,)``, and the length of each path.
+
+    Raises:
+        ValueError: If there are no paths, one lacks a key, arrays differ in length or shape, or
+            hold something that is no finite number; the message names the path.
+    """
+    check_keys(paths, ("observations", numbers), what)
+    shapes = [np.shape(path[numbers]) for path in paths]
+    for i, shape in enumerate(shapes):
+        if len(shape) != 1 or not shape[0]:
+            raise ValueError(
+                f"{numbers} of path {i} of {what} must have shape (T,) with T of 1 or more, got "
+                f"{shape}"
+            )
+    lengths = [length for (length,) in shapes]
+    observations = _arrays(paths, "observations", lengths, what)
+    values = np.concatenate([path[numbers] for path in paths])
+    check_finite(values, lengths, "reward" if numbers == "rewards" else repr(numbers), what)
+    check_finite(observations, lengths, "observation", what)
+    return observations, values, lengths
+
+
+def _arrays(paths: Sequence[Path], key: str, lengths: list[int], what: str) -> NDArray[Any]:
+    """One key of all paths, ``(T, ...)``, as an array ``(S, ...)``."""
+    if isinstance(paths[0][key], (dict, tuple)):
+        raise ValueError(
+            f"{key} of {what} must be arrays, got {type(paths[0][key]).__name__}s of them; "
+            "gymnasium.wrappers.FlattenObservation makes one array of an observation"
+        )
+    values = [path[key] for path in paths]
+    joined: NDArray[Any] = join(values, key, f"path {{}} of {what}", lengths)
+    return joined
+
+
+def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, what: str) -> None:
+    """Raises `ValueError`, naming path and step, unless values ``(S, ...)`` are finite numbers.
+
+    ``name`` is what the message calls one value, such as ``"reward"``.
+    """
+    try:
+        finite = np.isfinite(values)
+    except TypeError:
+        raise ValueError(
+            f"each {name} of {what} must be of numbers, got dtype {values.dtype}"
+        ) from None
+    if finite.all():
+        return
+    at = int(np.argwhere(~finite)[0, 0])
+    path = int(np.searchsorted(np.cumsum(lengths), at, side="right"))
+    value = values[at][~finite[at]].flat[0]
+    raise ValueError(
+        f"{name} of path {path} of {what} is {'NaN' if np.isnan(value) else value} at step "
+        f"{at - sum(lengths[:path])}"
+    )
+
+
+def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray[Any] | None]:
+    """The ``next_observation`` of each path that a time limit cut, ``None`` for the others.
+
+    A path is cut if its last step is truncated and not terminated.
+
+    Raises:
+        ValueError: If a path has no ``truncated``, or a cut one no ``next_observation`` of finite
+            numbers and of the shape of its observations; the message names the path.
+    """
+    found: list[NDArray[Any] | None] = []
+    for i, path in enumerate(paths):
+        if "truncated" not in path:
+            raise ValueError(f"path {i} of {what} does not say whether it is truncated")
+        terminated, truncated = (
+            bool(np.ravel(path.get(key, False))[-1]) for key in ("terminated", "truncated")
+        )
+        if terminated or not truncated:
+            found.append(None)
+            continue
+        if path.get("next_observation") is None:
+            raise ValueError(
+                f"path {i} is truncated and has no next_observation to bootstrap from ({what})"
+            )
+        after, shape = np.asarray(path["next_observation"]), np.shape(path["observations"])[1:]
+        if after.shape != shape or not np.isfinite(after).all():
+            raise ValueError(
+                f"next_observation of path {i} of {what} must have shape {shape} and finite "
+                f"numbers, got {after}"
+            )
+        found.append(after)
+    return found
+
+
+def check_keys(paths: Any, keys: Sequence[str], what: str) -> None:
+    """Checks that there are paths, and that each is a dict with these keys."""
+    if not isinstance(paths, Sequence) or isinstance(paths, (str, bytes)) or not paths:
+        got = "none" if isinstance(paths, Sequence) else repr(paths)
+        raise ValueError(f"{what} must be a list of at least one path, got {got}")
+    for i, path in enumerate(paths):
+        if not isinstance(path, dict):
+            raise ValueError(f"path {i} of {what} must be a dict, got {path!r}")
+        if missing := [key for key in keys if key not in path]:
+            raise ValueError(f"path {i} of {what} lacks {missing}; it has {sorted(path)}")

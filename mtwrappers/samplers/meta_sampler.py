@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 import gymnasium
@@ -25,43 +25,6 @@ from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import Execution, executor_class
-
-
-@dataclass(frozen=True)
-class Collection:
-    """The collection of paths of all environments, of which a block does its own part.
-
-    Args:
-        policy: Asked for actions; `pickled` where it goes to workers.
-        meta_batch_size: ``M``.
-        envs_per_task: ``K``.
-        quotas: How many paths each environment gives, ``(N,)``.
-        obs: The observations of the reset before, ``(N, O)``, nested or not.
-        seed: Of the policy's generators.
-        observe: Called with each step.
-    """
-
-    policy: Any
-    meta_batch_size: int
-    envs_per_task: int
-    quotas: NDArray[np.int64]
-    obs: Any
-    seed: tuple[int, ...]
-    observe: Sequence[Callable[[Step], object]] = ()
-
-    def __call__(self, envs: Any, rows: slice) -> tuple[list[list[Path]], tuple[float, float]]:
-        """The paths of each environment of ``envs``, and the seconds in policy and environments.
-
-        Args:
-            envs: A vector environment.
-            rows: Which of all environments these are.
-        """
-        sizes = self.meta_batch_size, self.envs_per_task
-        caller = PolicyCaller(self.policy, *sizes, rows, self.seed)
-        recorder = Recorder()
-        obs = map_arrays(lambda array: array[rows], self.obs)
-        seconds = rollout(envs, caller, self.quotas[rows], obs, observe=(recorder, *self.observe))
-        return recorder.paths(), seconds
 
 
 class MetaSampler:
@@ -136,11 +99,8 @@ class MetaSampler:
         self._progress = import_extra("rich.progress", "cli").Progress if show else None
         PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)  # which checks it
         self._policy = policy
-        execution: Execution = "ray"
-        if parallel != "ray":
-            in_workers = check_flag(parallel, "parallel, if it is not 'ray',")
-            execution = "parallel" if in_workers else "iterative"
-        make = executor_class(execution)
+        known: dict[Any, Execution] = {False: "iterative", True: "parallel", "ray": "ray"}
+        make = executor_class(known[check_choice(parallel, list(known), "parallel")])
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make(
                 env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
@@ -194,26 +154,25 @@ class MetaSampler:
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None
         self._iteration += 1
-        collection = Collection(policy, m, k, quotas, obs, (self._policy_seed, self._iteration))
+        seed = self._policy_seed, self._iteration
+        own = functools.partial(_collect, policy, (m, k), seed, quotas, obs)
         if remote:
-            blocks = self.envs.map_blocks(collection)
+            blocks = self.envs.map_blocks(own)
         else:
             with contextlib.ExitStack() as bars:
+                observe: list[Callable[[Step], object]] = []
                 if self._progress:
                     bar = bars.enter_context(self._progress(transient=True))
                     count = bar.add_task("paths", total=int(quotas.sum()))
-                    collection = replace(
-                        collection,
-                        observe=[lambda s: bar.advance(count, int((s.over & s.counted).sum()))],
-                    )
-                blocks = [collection(self.envs, slice(0, m * k))]
-        recorded = [own for each, _ in blocks for own in each]
+                    observe = [lambda s: bar.advance(count, int((s.over & s.counted).sum()))]
+                blocks = [own(self.envs, slice(0, m * k), observe)]
+        recorded = [paths for each, _ in blocks for paths in each]
         paths = {
             task: with_common_infos([*itertools.chain(*recorded[task * k : (task + 1) * k])])
             for task in range(m)
         }
         # Of workers, the one that took longest.
-        seconds = np.max([own for _, own in blocks], axis=0).tolist()
+        seconds = np.max([took for _, took in blocks], axis=0).tolist()
         steps = sum(len(path["rewards"]) for own in paths.values() for path in own)
         self.total_timesteps_sampled += steps
         if log:
@@ -266,3 +225,25 @@ class MetaSampler:
         self.envs.close()
         if self._made_env:
             self.env.close()
+
+
+def _collect(
+    policy: Any,
+    sizes: tuple[int, int],
+    seed: tuple[int, ...],
+    quotas: NDArray[np.int64],
+    obs: Any,
+    envs: Any,
+    rows: slice,
+    observe: Sequence[Callable[[Step], object]] = (),
+) -> tuple[list[list[Path]], tuple[float, float]]:
+    """The paths of the environments ``rows``, which are ``envs``; and the seconds that they took.
+
+    ``sizes`` are ``M`` and ``K``. ``quotas`` (how many paths each gives) and ``obs`` (what the
+    reset before has returned) are of all environments. The seconds are the policy's and theirs.
+    """
+    recorder = Recorder()
+    caller = PolicyCaller(policy, *sizes, rows, seed)
+    obs = map_arrays(lambda array: array[rows], obs)
+    seconds = rollout(envs, caller, quotas[rows], obs, observe=(recorder, *observe))
+    return recorder.paths(), seconds

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -27,45 +29,51 @@ def leaves(tree: Any) -> list[Any]:
     >>> leaves({"a": -1, "b": (-2, 3)})
     [-1, -2, 3]
     """
-    if not isinstance(tree, (dict, tuple)):
-        return [tree]
-    below = tree.values() if isinstance(tree, dict) else tree
-    return [leaf for own in below for leaf in leaves(own)]
+    found: list[Any] = []
+    map_arrays(found.append, tree)
+    return found
 
 
-def stack(trees: Sequence[Any], name: str, each: str, axis: int = 0) -> Any:
-    """Several arrays, or dicts of them, of the same form as one, stacked along ``axis``.
+def join(
+    trees: Sequence[Any], name: str, each: str, lengths: Sequence[int] | None = None, axis: int = 0
+) -> Any:
+    """Several arrays, or dicts of them, as one: stacked, or with ``lengths`` one after another.
 
-    ``name`` is what messages call them, ``each`` what one belongs to, such as ``"step"``. A
-    `ValueError` names the first of another form.
+    Args:
+        trees: Arrays, or nested dicts of them, of the same form.
+        name: What messages call them.
+        each: What messages call that to which one belongs, such as ``"step {}"``.
+        lengths: How many rows each has.
+        axis: Along which axis to stack.
 
-    >>> stack([{"a": 1}, {"a": 2}], "infos", "step")
+    Raises:
+        ValueError: If one is not of the form of the first.
+
+    >>> join([{"a": 1}, {"a": 2}], "infos", "step {}")
     {'a': array([1, 2])}
     """
     first = trees[0]
-    if not isinstance(first, dict):
-        expected: Any = np.shape(first)
+    if isinstance(first, dict):
         for i, tree in enumerate(trees):
-            if np.shape(tree) != expected:
+            if not isinstance(tree, dict) or tree.keys() != first.keys():
+                got = sorted(tree) if isinstance(tree, dict) else repr(tree)
                 raise ValueError(
-                    f"{name} of {each} {i} must have shape {expected} as of {each} 0, got "
-                    f"{np.shape(tree)}"
+                    f"{name} of {each.format(i)} must be a dict with the keys {sorted(first)} as "
+                    f"that of {each.format(0)}, got {got}"
                 )
-        if not axis:
-            return np.stack(trees)
-        # What `np.stack` does, faster for many.
-        dtype = np.result_type(*{tree.dtype for tree in trees})
-        joined = np.empty((*expected[:axis], len(trees), *expected[axis:]), dtype)
-        rows = np.moveaxis(joined, axis, 0)
-        for i, tree in enumerate(trees):
-            rows[i] = tree
-        return joined
+        return {
+            key: join([tree[key] for tree in trees], f"{name}[{key!r}]", each, lengths, axis)
+            for key in first
+        }
+    merge = functools.partial(np.stack, axis=axis) if lengths is None else np.concatenate
+    with contextlib.suppress(TypeError, ValueError):  # which is faster than a look at each shape
+        if lengths is None or list(map(len, trees)) == lengths:
+            return merge(trees)
     for i, tree in enumerate(trees):
-        if not isinstance(tree, dict) or tree.keys() != first.keys():
-            got = sorted(tree) if isinstance(tree, dict) else repr(tree)
+        shape = np.shape(first)
+        expected = shape if lengths is None else (lengths[i], *shape[1:])
+        if np.shape(tree) != expected:
             raise ValueError(
-                f"{name} of {each} {i} must have the keys {sorted(first)} as of {each} 0, got {got}"
+                f"{name} of {each.format(i)} must have shape {expected}, got {np.shape(tree)}"
             )
-    return {
-        key: stack([tree[key] for tree in trees], f"{name}[{key!r}]", each, axis) for key in first
-    }
+    return merge(trees)  # with NumPy's word for what else is wrong

@@ -7,8 +7,7 @@ that are to be the same wherever the policy is asked, and whoever shares the bat
 from __future__ import annotations
 
 import inspect
-import math
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Mapping
 from typing import Any, Literal, TypeAlias
 
 import cloudpickle
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.samplers.nested import map_arrays, stack
+from mtwrappers.samplers.nested import join, map_arrays
 
 PolicyIn: TypeAlias = Literal["parent", "workers"]
 
@@ -70,13 +69,14 @@ class PolicyCaller:
             raise TypeError(
                 f"a policy must have get_actions(observations) or be callable, got {policy!r}"
             )
-        self._shape: tuple[int, ...] = (m * k,)  # of what the policy is asked for
-        first = 0
+        # What the policy is asked for, and which of it is wanted.
+        asked = range(m * k)
+        self._ask: Callable[..., Any] = policy
+        self._shape: tuple[int, ...] = (m * k,)
         if callable(get_actions):
-            self._shape, first = (len(tasks), k), tasks.start * k
-        self._ask: Callable[..., Any] = get_actions if callable(get_actions) else policy
-        asked = range(first, first + math.prod(self._shape))
-        self._own = slice(rows.start - first, rows.stop - first)
+            asked = range(tasks.start * k, tasks.stop * k)
+            self._ask, self._shape = get_actions, (len(tasks), k)
+        self._own = slice(rows.start - asked.start, rows.stop - asked.start)
         # Which of the given observations the policy sees in each place.
         places = [i - rows.start if rows.start <= i < rows.stop else 0 for i in asked]
         self._places = None if len(places) == rows.stop - rows.start else np.array(places)
@@ -87,14 +87,15 @@ class PolicyCaller:
             self._extra = {"rng": rngs.reshape(self._shape)}
         reset = getattr(policy, "reset", None)
         self._reset: Callable[..., Any] | None = reset if callable(reset) else None
-        self._takes_mask = self._reset is not None and _takes_argument(self._reset)
+        named = _parameters(reset).values()
+        self._takes_mask = any(each.kind is not each.KEYWORD_ONLY for each in named)
 
     def reset(self, mask: NDArray[np.bool_]) -> None:
         """Tells the policy which environments begin an episode, shape ``(n,)``."""
         if self._reset is None:
             return
         if self._takes_mask:
-            asked = np.zeros(math.prod(self._shape), dtype=np.bool_)
+            asked = np.zeros(self._shape, dtype=np.bool_).ravel()
             asked[self._own] = mask
             self._reset(asked)
         elif mask.all():
@@ -123,17 +124,16 @@ class PolicyCaller:
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
             )
         actions, infos = answer
-        if infos is None or (isinstance(infos, (list, tuple)) and not infos):
-            infos = {}
-        elif isinstance(infos, (list, tuple)):
+        if isinstance(infos, (list, tuple)):
+            each = "environment {}"
             per_task = [
-                stack(own, "agent_infos", "environment") if isinstance(own, (list, tuple)) else own
+                join(own, "agent_infos", each) if isinstance(own, (list, tuple)) else own
                 for own in infos
             ]
-            infos = stack(per_task, "agent_infos", "task")
-        if not isinstance(infos, dict):
+            infos = join(per_task, "agent_infos", "task {}") if per_task else {}
+        if not isinstance(infos, (dict, type(None))):
             raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(answer[1])}")
-        return self._joined(actions, "actions"), self._joined(infos, "agent_infos")
+        return self._joined(actions, "actions"), self._joined(infos or {}, "agent_infos")
 
     def _joined(self, values: Any, name: str) -> Any:
         """Arrays ``(m, K, ...)``, in dicts or not, as arrays ``(n, ...)``."""
@@ -167,21 +167,11 @@ def pickled(policy: Any) -> PickledPolicy:
         ) from exc
 
 
-def _parameters(function: Callable[..., Any]) -> Collection[str]:
+def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # a function of C without a signature
-        return ()
-
-
-def _takes_argument(function: Callable[..., Any]) -> bool:
-    try:
-        inspect.signature(function).bind(None)
-    except TypeError:
-        return False
-    except ValueError:  # a function of C without a signature
-        return True
-    return True
+    except (TypeError, ValueError):  # no function, or one of C without a signature
+        return {}
 
 
 def _array(values: Any, what: str) -> NDArray[Any]:

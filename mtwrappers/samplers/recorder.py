@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.samplers.nested import leaves, map_arrays, stack
+from mtwrappers.samplers.nested import join, leaves, map_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.rollout import Step
 
 # Beside these, keys with an underscore say which environments reported the key without it.
 _NOT_OF_A_STEP = frozenset({"final_obs", "final_info", "episode"})
 _NOT_KEPT: dict[str, Any] = {"observations": None, "next_observations": None}
-_STEP_FIELDS = ("actions", "rewards", "terminated", "truncated", "agent_infos")
+_COLUMNS = ("actions", "rewards", "terminated", "truncated", "agent_infos")
 
 
 class Recorder:
@@ -61,25 +61,25 @@ class Recorder:
 
     def paths(self) -> list[list[Path]]:
         """The paths of each environment, in the order in which they ended."""
-        arrays = {
-            field: stack([getattr(step, field) for step in self._steps], field, "step", 1)
-            for field in _STEP_FIELDS
+        columns = {
+            field: join([getattr(step, field) for step in self._steps], field, "step {}", axis=1)
+            for field in _COLUMNS
         }
-        arrays["observations"] = self._observations
-        infos = self._infos()
-        start = [0] * len(arrays["rewards"])
+        said, infos = columns.pop("agent_infos"), self._infos()
+        start = [0] * len(columns["rewards"])
         paths: list[list[Path]] = [[] for _ in start]
         for stop, step in enumerate(self._steps, 1):
-            for i in step.over.nonzero()[0].tolist():
-                if step.counted[i]:
-                    own = {key: array for key, (array, told) in infos.items() if told[i]}
-                    own_steps = i, slice(start[i], stop)
-                    kept = {**arrays, "env_infos": own}
-                    path: Path = map_arrays(operator.itemgetter(own_steps), kept)
-                    final = step.infos["final_obs"][i]
-                    path["next_observation"] = map_arrays(np.asarray, final)
-                    paths[i].append(path)
-                start[i] = stop
+            for i in (step.over & step.counted).nonzero()[0].tolist():
+                own = i, slice(start[i], stop)
+                cut, start[i] = operator.itemgetter(own), stop
+                path: Path = {
+                    "observations": map_arrays(cut, self._observations),
+                    **{key: array[own] for key, array in columns.items()},
+                    "env_infos": {k: array[own] for k, (array, told) in infos.items() if told[i]},
+                    "agent_infos": map_arrays(cut, said),
+                    "next_observation": map_arrays(np.asarray, step.infos["final_obs"][i]),
+                }
+                paths[i].append(path)
         return paths
 
     def _infos(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
@@ -97,7 +97,7 @@ class Recorder:
             shapes = {getattr(column, "shape", None) for column in columns}
             if len(shapes) == 1 and None not in shapes:
                 known: NDArray[np.bool_] = np.all(np.stack(told) | ~counted, axis=0)
-                infos[key] = stack(columns, key, "step", 1), known
+                infos[key] = np.stack(columns, axis=1), known
         return infos
 
 

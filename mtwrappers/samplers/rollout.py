@@ -62,18 +62,17 @@ class Step(NamedTuple):
             Values ``(N, ...)``, or a dict of them; and which environments reported one, ``(N,)``
             bool. Values of the others mean nothing.
         """
-        now, told = self.infos.get(key), self.infos.get(f"_{key}")
-        if told is not None and "final_info" not in self.infos:
-            return now, told
         nobody = np.zeros_like(self.over)
-        told = nobody if told is None else told
+        now, told = self.infos.get(key), self.infos.get(f"_{key}", nobody)
         if "final_info" not in self.infos:
             return now, told
         final, ended = self.infos["final_info"], self.infos["_final_info"]
         last, last_told = final.get(key), final.get(f"_{key}", nobody)
-        if last is None or isinstance(last, dict):
-            return (now if last is None else last), told & ~ended
-        if now is None or isinstance(now, dict) or now.shape[1:] != last.shape[1:]:
+        if last is None:
+            return now, told & ~ended
+        if not (isinstance(now, np.ndarray) and isinstance(last, np.ndarray)) or (
+            now.shape[1:] != last.shape[1:]
+        ):
             return last, last_told & ended
         rows = ended.reshape(-1, *[1] * (now.ndim - 1))
         return np.where(rows, last, now), np.where(ended, last_told, told)

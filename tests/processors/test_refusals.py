@@ -43,8 +43,7 @@ TWO, THREE = np.ones(2), np.ones(3)
         (iter([two()]), "{} must be a list of at least one path, got <list"),
         ([two(), [1.0]], r"path 1 of {} must be a dict, got \[1\.0\]"),
         ([lacks("actions")] * 2, r"path 0 of {} lacks \['actions'\]; it has \["),
-        ([two(), lacks("rewards")], r"path 1 of {} has the keys .*expected \['actions', .* path 0"),
-        ([two(), two(extra=1)], "path 1 of {} has the keys .*'extra'.* in path 0"),
+        ([two(), lacks("rewards")], r"path 1 of {} lacks \['rewards'\]; it has \["),
         # Arrays with a row per step.
         ([two(rewards=np.ones((2, 1)))], r"rewards of path 0 of {} .* 1 or more, got \(2, 1\)"),
         ([two(), two(rewards=TWO[:0])], r"rewards of path 1 of {} .* 1 or more, got \(0,\)"),
@@ -55,11 +54,10 @@ TWO, THREE = np.ones(2), np.ones(3)
         ([two(), two(observations=3.0)], r"observations of path 1 .* \(2, 2\), got \(\)"),
         ([two(observations={"a": TWO})], "observations of {} must be arrays, got dicts"),
         ([two(observations=(TWO, TWO))], "observations of {} must be arrays, got tuples"),
-        ([two(), two(terminated=THREE > 0)], r"terminated of path 1 of {} .*\(2,\), got \(3,\)"),
         # Infos of the same form.
-        (infos(None, None), "env_infos of path 0 of {} must be a dict, got None"),
+        (infos(2.0, 2.0), "env_infos of path 0 of {} must be a dict, got 2.0"),
         (infos([{}, {}], [{}, {}], "agent_infos"), "agent_infos of path 0 of {} must be a dict"),
-        (infos({}, None), r"env_infos of path 1 of {} must be a dict .*\[\] .*, got None"),
+        ([lacks("env_infos"), two()], r"env_infos of path 1 of {} .* keys \[\] .* got \['step'\]"),
         (infos({"a": TWO}, {"b": TWO}), r"path 1 of {} .* the keys \['a'\] .*, got \['b'\]"),
         (infos({"a": TWO}, {"a": THREE}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(3,\)"),
         (infos({"a": 1.0}, {"a": 1.0}), r"env_infos\['a'\] of path 0 .*\(2,\), got \(\)"),

@@ -96,7 +96,7 @@ def test_steps_after_the_last_path_of_an_environment_leave_its_infos_alone():
 @pytest.mark.parametrize(
     ("key", "size", "message"),
     [
-        ("other", 2, "agent_infos of step 1 must have the keys .*'mean'.* got .*'other'"),
+        ("other", 2, "agent_infos of step 1 must be a dict with the keys .*'mean'.* got .*'other'"),
         ("mean", 1, r"agent_infos\['mean'\] of step 1 must have shape .*2\).* got .*1\)"),
     ],
 )
