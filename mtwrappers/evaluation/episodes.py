@@ -101,9 +101,9 @@ class Tally:
         self._lengths = np.zeros(n, dtype=np.int64)
         self._once, self._told = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
 
-    def present(self, i: int) -> Slot | None:
-        """The episode that environment ``i`` plays, ``None`` if it has played all."""
-        return next(iter(self._slots[i][self._played[i] :]), None)
+    def present(self, i: int) -> Slot:
+        """The episode that environment ``i`` plays."""
+        return self._slots[i][self._played[i]]
 
     def __call__(self, step: Step) -> None:
         """Adds a step."""
@@ -121,7 +121,7 @@ class Tally:
         for observer in self._observers:
             observer.step(step)
         for i in np.flatnonzero(step.over & step.counted).tolist():
-            slot = self._slots[i][self._played[i]]
+            slot = self.present(i)
             if not np.isfinite(self._returns[i]):
                 raise ValueError(
                     f"rewards must be finite, got a return of {self._returns[i]} from environment "
@@ -156,7 +156,7 @@ class Tally:
                 if not isinstance(value, (bool, int, float)) or value not in (0, 1):
                     raise ValueError(
                         f"info[{key!r}] must be a bool, 0 or 1, got {value!r} from environment "
-                        f"{self._first + i}, task {self._slots[i][self._played[i]].task!r}"
+                        f"{self._first + i}, task {self.present(i).task!r}"
                     )
                 told[i], success[i] = True, bool(value)
         return success, told

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import functools
+from collections.abc import Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
+from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_choice, positive
@@ -14,7 +15,6 @@ from mtwrappers.evaluation.episodes import Episode, Observer, Tally
 from mtwrappers.evaluation.frozen import frozen_statistics
 from mtwrappers.evaluation.plan import (
     Slot,
-    executor_of,
     make_plan,
     stream_seed,
     task_choices,
@@ -24,6 +24,7 @@ from mtwrappers.evaluation.result import EvaluationResult, check_confidence
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.seeding import check_seed
+from mtwrappers.vector.base import MetaVectorEnv
 
 # Keeps the first reset, which no episode begins with, apart from those of the episodes.
 _FIRST_RESET = 1_000_033
@@ -109,19 +110,14 @@ def evaluate(
     >>> result.per_task["task 0"]["length"].value
     100.0
     """
-    inner = executor_of(envs)
+    inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
     episodes_per_task = positive(episodes_per_task, "episodes_per_task")
     if max_episode_steps is not None:
         max_episode_steps = positive(max_episode_steps, "max_episode_steps")
-    seed = check_seed(seed)
-    check_confidence(confidence)
-    positive(resamples, "resamples")
     listed = isinstance(observers, (list, tuple))
     if not listed or not all(isinstance(observer, Observer) for observer in observers):
         raise TypeError(f"observers must be a list of Observer, got {observers!r}")
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
-    PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)  # which checks it
-    check_array_spaces(envs)
     if remote:
         _check_remote(envs, observers)
     with frozen_statistics(envs) as (scale, raw):
@@ -135,63 +131,68 @@ def evaluate(
         plan = [[slot for slot in own if _place(slot) not in known] for own in plan]
         for observer in observers:
             observer.plan(slots)
-        game = _Game(
-            pickled(policy) if remote else policy,
-            inner.meta_batch_size,
-            inner.envs_per_task,
-            seed,
-            plan,
-            max_episode_steps,
-            scale,
-            raw,
-            () if remote else observers,
-        )
+        sizes = inner.meta_batch_size, inner.envs_per_task
+        settings = sizes, seed, plan, max_episode_steps, scale, raw
         if remote:
-            ended = [one for own in inner.map_blocks(game) for one in own]
+            blocks = inner.map_blocks(functools.partial(_play, pickled(policy), *settings))
+            ended = [one for own in blocks for one in own]
             for observer in observers:
                 for i, episode in ended:
                     observer.end(i, episode)
         else:
-            ended = game(envs, slice(0, inner.num_envs))
+            ended = _play(policy, *settings, envs, slice(0, inner.num_envs), observers)
     episodes = [*known.values(), *(episode for _, episode in ended)]
     episodes.sort(key=lambda episode: (order[episode.task], episode.number))
     return EvaluationResult(episodes, seed, confidence, resamples)
 
 
-@dataclass(frozen=True)
-class _Game:
-    """The episodes of all environments, of which a block plays its own."""
+def check_arguments(
+    policy: Any, envs: Any, seed: Any, confidence: Any, resamples: Any
+) -> tuple[MetaVectorEnv, int]:
+    """Checks what all evaluations take; returns the executor below wrappers, and the seed."""
+    inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
+    if not isinstance(inner, MetaVectorEnv):
+        raise TypeError(
+            "envs must be a vector environment of this package (what gymnasium.make_vec or "
+            f"MetaIterativeEnvExecutor makes) or a wrapper of one, got {inner!r}"
+        )
+    check_confidence(confidence)
+    positive(resamples, "resamples")
+    PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)  # which checks it
+    check_array_spaces(envs)
+    return inner, check_seed(seed)
 
-    policy: Any  # pickled where it goes to workers
-    meta_batch_size: int
-    envs_per_task: int
-    seed: int
-    plan: Sequence[Sequence[Slot]]
-    max_episode_steps: int | None
-    scale: NDArray[np.float64]
-    raw: Flags
-    observers: Sequence[Observer]
 
-    def __call__(self, envs: Any, rows: slice) -> list[tuple[int, Episode]]:
-        """Plays those of the environments ``rows``, which are those of ``envs``."""
-        sizes = self.meta_batch_size, self.envs_per_task
-        act = PolicyCaller(self.policy, *sizes, rows, (self.seed,))
-        plan, observers = self.plan[rows], self.observers
-        tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
+def _play(
+    policy: Any,
+    sizes: tuple[int, int],
+    seed: int,
+    plan: Sequence[Sequence[Slot]],
+    max_episode_steps: int | None,
+    scale: NDArray[np.float64],
+    raw: Flags,
+    envs: Any,
+    rows: slice,
+    observers: Sequence[Observer] = (),
+) -> list[tuple[int, Episode]]:
+    """Plays the episodes of the environments ``rows`` of all, which are those of ``envs``.
 
-        def begin(which: Flags) -> Any:
-            present = [tally.present(i) if which[i] else None for i in range(len(plan))]
-            obs = _reset(envs, which, present, rows.start)
-            for i, slot in enumerate(present):
-                if slot is not None:
-                    for observer in observers:
-                        observer.begin(i, slot)
-            return obs
+    ``sizes`` are ``M`` and ``K``; ``plan``, ``scale`` and ``raw`` are of all environments.
+    """
+    act = PolicyCaller(policy, *sizes, rows, (seed,))
+    tally = Tally(plan[rows], scale[rows], raw[rows], observers, rows.start)
 
-        quotas = np.array([len(own) for own in plan], dtype=np.int64)
-        limit = self.max_episode_steps
-        rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
-        return tally.ended
+    def begin(which: Flags) -> Any:
+        present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
+        obs = _reset(envs, present, rows.start)
+        for i, slot in present.items():
+            for observer in observers:
+                observer.begin(i, slot)
+        return obs
+
+    quotas, limit = np.array([len(own) for own in plan[rows]], dtype=np.int64), max_episode_steps
+    rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
+    return tally.ended
 
 
 def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
@@ -244,34 +245,33 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[Slot]]) -> list
     return [task for task in known if task in tasks]
 
 
-def _reset(envs: Any, which: Flags, slots: Sequence[Slot | None], first: int) -> Any:
-    """Resets environments ``which`` to the episodes in ``slots``; returns all observations.
-
-    ``first`` is the index of the first among all environments.
+def _reset(envs: Any, present: Mapping[int, Slot], first: int) -> Any:
+    """Resets environments to the episodes that they are to play; returns all observations.
 
     The reset is explicit in every autoreset mode, so that all modes play the same episodes. Options
     are the same for all environments of a reset, so there is one reset per task state.
+
+    Args:
+        envs: A vector environment.
+        present: The episode of each environment that begins one.
+        first: The index of its first environment among all.
     """
-    groups: dict[int | None, list[int]] = {}
-    for i in np.flatnonzero(which).tolist():
-        slot = slots[i]
-        groups.setdefault(None if slot is None else slot.task_state, []).append(i)
+    groups: dict[int | None, dict[int, Slot]] = {}
+    for i, slot in present.items():
+        groups.setdefault(slot.task_state, {})[i] = slot
     obs: Any = None
     for state, members in groups.items():
-        mask = np.zeros_like(which)
-        mask[members] = True
-        options = (
-            {"reset_mask": mask} if state is None else {"reset_mask": mask, "task_state": state}
-        )
-        seeds = [slot.seed if slot and own else None for slot, own in zip(slots, mask, strict=True)]
-        obs, infos = envs.reset(seed=seeds, options=options)
-        for i in members if "task_name" in infos else ():
-            slot, name = slots[i], infos["task_name"][i]
-            if slot is not None and infos["_task_name"][i] and name != slot.task:
+        mask = np.zeros(envs.num_envs, dtype=np.bool_)
+        mask[list(members)] = True
+        seeds = [members[i].seed if i in members else None for i in range(envs.num_envs)]
+        chosen = {} if state is None else {"task_state": state}
+        obs, infos = envs.reset(seed=seeds, options={"reset_mask": mask, **chosen})
+        for i, slot in members.items() if "task_name" in infos else ():
+            name = infos["task_name"][i]
+            if infos["_task_name"][i] and name != slot.task:
                 raise ValueError(
                     f"environment {first + i} was on task {slot.task!r} and its reset went to "
-                    f"{name!r}: "
-                    "evaluate needs environments that stay with their task, or that draw it from "
-                    "task_states"
+                    f"{name!r}: evaluate needs environments that stay with their task, or that "
+                    "draw it from task_states"
                 )
     return obs

@@ -16,21 +16,15 @@ from numpy.random import PCG64, Generator, SeedSequence
 from mtwrappers.checks import positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import Episode, Tally
+from mtwrappers.evaluation.evaluate import check_arguments
 from mtwrappers.evaluation.frozen import frozen_statistics
-from mtwrappers.evaluation.plan import (
-    Slot,
-    executor_of,
-    has_everywhere,
-    stream_seed,
-    task_names,
-)
-from mtwrappers.evaluation.result import EvaluationResult, StoredResult, check_confidence
+from mtwrappers.evaluation.plan import Slot, has_everywhere, stream_seed, task_names
+from mtwrappers.evaluation.result import EvaluationResult, StoredResult
 from mtwrappers.evaluation.table import table
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
-from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
-from mtwrappers.seeding import check_seed
+from mtwrappers.samplers.rollout import Step, rollout
 from mtwrappers.vector.base import MetaVectorEnv
 
 
@@ -173,14 +167,11 @@ def few_shot_evaluate(
     >>> len(result.adaptation.episodes), len(result.evaluation.episodes)
     (8, 24)
     """
-    inner = executor_of(envs)
+    inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
     trials = positive(trials, "trials")
     before = positive(adaptation_episodes, "adaptation_episodes")
     after = positive(evaluation_episodes, "evaluation_episodes")
     adaptation_steps = positive(adaptation_steps, "adaptation_steps")
-    seed = check_seed(seed)
-    check_confidence(confidence)
-    positive(resamples, "resamples")
     adapts = callable(getattr(policy, "adapt", None))
     begin_trial = getattr(policy, "begin_trial", None)
     if not adapts and not callable(begin_trial):
@@ -194,7 +185,6 @@ def few_shot_evaluate(
             "remembers adapts in one go"
         )
     act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
-    check_array_spaces(envs)
     _check_envs(envs, inner)
     if tasks is not None:
         _check_tasks(tasks, inner.meta_batch_size, trials)

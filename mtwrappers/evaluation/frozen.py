@@ -12,7 +12,6 @@ import numpy as np
 from gymnasium.vector import VectorWrapper
 from numpy.typing import NDArray
 
-from mtwrappers.evaluation.plan import executor_of
 from mtwrappers.samplers.rollout import Flags
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,
@@ -32,7 +31,7 @@ def frozen_statistics(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
         Gymnasium's ``NormalizeReward``; and whose rewards before that are in
         ``info["raw_reward"]``, ``(N,)`` bool.
     """
-    inner = executor_of(envs)
+    inner = envs.unwrapped
     switches, scale, raw = _freeze(envs)
     within = inner.call(_freeze)
     # What a wrapper within reports as raw has passed no wrapper outside.

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from gymnasium.vector import VectorEnv
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.vector.base import MetaVectorEnv
@@ -30,17 +29,6 @@ class Slot:
     seed: int | None = None
     task_state: int | None = None
     trial: int | None = None
-
-
-def executor_of(envs: Any) -> MetaVectorEnv:
-    """The executor below vector wrappers, or `TypeError` if there is none of ours."""
-    inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
-    if not isinstance(inner, MetaVectorEnv):
-        raise TypeError(
-            "envs must be a vector environment of this package (what gymnasium.make_vec or "
-            f"MetaIterativeEnvExecutor makes) or a wrapper of one, got {inner!r}"
-        )
-    return inner
 
 
 def stream_seed(seed: int, *key: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -17,7 +17,7 @@ from mtwrappers.checks import positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, Episode
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, estimate
-from mtwrappers.evaluation.table import Row, table
+from mtwrappers.evaluation.table import table
 from mtwrappers.seeding import check_seed
 
 # How much of the tasks each leaves out at either end.
@@ -97,8 +97,8 @@ class EvaluationResult(StoredResult):
     >>> from mtwrappers.evaluation import Episode
     >>> result = EvaluationResult([Episode("reach", i, 2.0 * i, 5, i > 0, False) for i in range(4)])
     >>> print(result)
-    task   n  once       95%  final       95%  return        95%  steps
-    reach  4  0.75 0.30-0.95   0.00 0.00-0.49     3.0 1.0 to 5.0    5.0
+    task  n      once (95%)     final (95%)  return  steps
+    reach 4  0.75 0.30-0.95  0.00 0.00-0.49     3.0    5.0
     once, final: success rates at any and at the last step
     95%: intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
     """
@@ -109,7 +109,6 @@ class EvaluationResult(StoredResult):
     seed: int = 0
     confidence: float = 0.95
     resamples: int = 2000
-    tasks: tuple[str, ...] = field(init=False, compare=False, default=())
 
     def __post_init__(self) -> None:
         episodes = tuple(self.episodes)
@@ -119,14 +118,14 @@ class EvaluationResult(StoredResult):
             if not isinstance(episode, Episode):
                 raise TypeError(f"episodes must be of the type Episode, got {episode!r}")
         check_confidence(self.confidence)
-        checked = {
-            "episodes": episodes,
-            "seed": check_seed(self.seed),
-            "resamples": positive(self.resamples, "resamples"),
-            "tasks": tuple(dict.fromkeys(episode.task for episode in episodes)),
-        }
-        for name, value in checked.items():
-            object.__setattr__(self, name, value)
+        object.__setattr__(self, "episodes", episodes)
+        object.__setattr__(self, "seed", check_seed(self.seed))
+        object.__setattr__(self, "resamples", positive(self.resamples, "resamples"))
+
+    @cached_property
+    def tasks(self) -> tuple[str, ...]:
+        """The names of the tasks, in the order of their episodes."""
+        return tuple(dict.fromkeys(episode.task for episode in self.episodes))
 
     def of_task(self, task: str) -> tuple[Episode, ...]:
         """The episodes of a task, in their order.
@@ -179,11 +178,12 @@ class EvaluationResult(StoredResult):
         return self.overall["mean"]["success_once"] is not None
 
     def __str__(self) -> str:
-        rows: list[Row] = [(t, len(self.of_task(t)), found) for t, found in self.per_task.items()]
-        if len(self.tasks) > 1:
-            n = len(self.episodes)
-            rows += [None, *((k.replace("_", " "), n, found) for k, found in self.overall.items())]
-        lines = table("task", rows, self.confidence)
+        n, several = len(self.episodes), len(self.tasks) > 1
+        rows = [(task, len(self.of_task(task)), found) for task, found in self.per_task.items()]
+        over_all = [(name.replace("_", " "), n, found) for name, found in self.overall.items()]
+        lines = table("task", rows + over_all * several, self.confidence)
+        if several:
+            lines.insert(1 + len(rows), "-" * len(lines[0]))
         kinds = f"bootstrap, {self.resamples} resamples"
         if self.has_success:
             lines.append("once, final: success rates at any and at the last step")

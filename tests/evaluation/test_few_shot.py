@@ -221,9 +221,9 @@ def test_the_result_prints_saves_and_plots(tmp_path):
     assert lines[0] == "after adaptation:"
     assert lines[2].split()[:7] == ["task", "0", "3", "1.00", "0.44-1.00", "1.00", "0.44-1.00"]
     assert "over trials" in lines[-6]
-    assert lines[-4].split()[:6] == ["mean", "over", "tasks", "n", "once", "95%"]
-    assert lines[-3].startswith("adaptation, episode 1  6  0.00 ")
-    assert lines[-1].startswith("evaluation, episode 3  6  1.00 ")
+    assert lines[-4].split()[:6] == ["mean", "over", "tasks", "n", "once", "(95%)"]
+    assert lines[-3].startswith("adaptation, episode 1 6  0.00 ")
+    assert lines[-1].startswith("evaluation, episode 3 6  1.00 ")
     result.save(tmp_path / "few.json")
     assert FewShotResult.load(tmp_path / "few.json") == result
     curve = result.to_dict()["by_episode"]
