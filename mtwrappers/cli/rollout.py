@@ -170,10 +170,9 @@ def _make(
     make = functools.partial(
         gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
     )
-    forks = execution is None and workers > 1
-    context = "forkserver" if forks and "render_mode" in kwargs else None
+    renders = "render_mode" in kwargs
     many = [make] * workers
-    return make_executor(many, workers, workers=workers, execution=execution, context=context)
+    return make_executor(many, workers, workers=workers, execution=execution, renders=renders)
 
 
 def _prepare_video(console: Any) -> bool:

@@ -22,7 +22,7 @@ from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
 from mtwrappers.metaworld.inputs import INPUTS, UPSTREAM, Inputs, take_inputs, translated
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.make import fit_sizes, make_executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
@@ -44,7 +44,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
         ValueError: If an argument is none of those.
     """
     known = {*_names(MetaWorldMTEnv), *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
-    only_vector = {*_names(make_vec_env), *_names(make_executor)} - known
+    only_vector = {*_names(make_vec_env), *EXECUTOR_OPTIONS} - known
     hint = "it is for make_vec, without vectorization_mode"
     check_keywords(kwargs, known, f"make of {benchmark}", dict.fromkeys(only_vector, hint))
     kwargs = translated(kwargs)
@@ -108,9 +108,8 @@ def make_vec_env(
         ValueError: If sizes do not fit (the message names some that do), or an argument is none of
             those.
     """
-    known = {*_names(make_vec_env), *_names(make_executor)} - {"makers"}
-    known |= {"select", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
-    check_keywords(rest, known, f"make_vec of {benchmark}")
+    known = {*_names(make_vec_env), *EXECUTOR_OPTIONS, "select", *OPTIONS}
+    check_keywords(rest, {*known, *SETTINGS, *INPUTS, *UPSTREAM}, f"make_vec of {benchmark}")
     rest = translated(rest)
     inputs = take_inputs(benchmark, rest)
     rest["num_goals"] = num_goals
@@ -155,10 +154,8 @@ def make_vec_env(
                 **settings,
             )
             makers.append(make)
-    parallel = rest.get("execution") == "parallel" or rest.get("workers") not in (None, 1)
-    if parallel and settings.get("render_mode") is not None and rest.get("context") is None:
-        rest["context"] = "forkserver"  # OpenGL does not survive a fork
-    envs = make_executor(makers, len(groups), each, **rest)
+    renders = settings.get("render_mode") is not None
+    envs = make_executor(makers, len(groups), each, renders=renders, **rest)
     if seed is not None:
         envs.action_space.seed(seed)
     return envs

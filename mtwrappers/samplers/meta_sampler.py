@@ -24,7 +24,7 @@ from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
 from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.make import Execution, executor_class
+from mtwrappers.vector.make import EXECUTORS
 
 
 class MetaSampler:
@@ -99,10 +99,10 @@ class MetaSampler:
         self._progress = import_extra("rich.progress", "cli").Progress if show else None
         PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)  # which checks it
         self._policy = policy
-        known: dict[Any, Execution] = {False: "iterative", True: "parallel", "ray": "ray"}
-        make = executor_class(known[check_choice(parallel, list(known), "parallel")])
+        known = {False: "iterative", True: "parallel", "ray": "ray"}
+        execution = known[check_choice(parallel, list(known), "parallel")]
         with contextlib.ExitStack() as undo:
-            self.envs: MetaVectorEnv = make(
+            self.envs: MetaVectorEnv = EXECUTORS[execution](
                 env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
             )
             undo.callback(self.envs.close)

@@ -24,7 +24,7 @@ from mtwrappers.vector.arguments import (
 )
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.calls import CallingVectorEnv, exclusive
-from mtwrappers.vector.infos import Columns, Info, Layout, join_infos, layout_of
+from mtwrappers.vector.infos import Columns, Info, Layout, layout_of
 from mtwrappers.vector.journal import Journal, Past
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
@@ -163,11 +163,7 @@ class MetaVectorEnv(CallingVectorEnv):
 
     @exclusive
     def step_async(self, actions: Any) -> None:
-        """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it.
-
-        Args:
-            actions: Shape ``(N, ...)``, in `action_space`.
-        """
+        """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
         if not self._was_reset:
             raise ResetNeeded("call reset() before step()")
         over = self._over & ~self._buffers.resting if self._some_rest else self._over
@@ -248,7 +244,7 @@ class MetaVectorEnv(CallingVectorEnv):
     ) -> StepResult:
         """What a step returns, from buffers, and from ``each`` info if those are not in columns."""
         columns = self._columns
-        infos = join_infos(each, self._add_info) if each or columns is None else columns.read()
+        infos = self._join(each) if each or columns is None else columns.read()
         for i, last_obs, last_info in finals:
             infos = self._add_info(infos, {"final_obs": last_obs, "final_info": last_info}, i)
         buffers = self._buffers
@@ -259,6 +255,14 @@ class MetaVectorEnv(CallingVectorEnv):
             if (layout := layout_of(each, buffers)) is not None:
                 self._fix_columns(layout)
         return obs, rewards, *flags, infos
+
+    def _join(self, infos: Sequence[Info | None]) -> Info:
+        """Batches infos in Gymnasium's own way; ``None`` reports nothing."""
+        batched: Info = {}
+        for i, info in enumerate(infos):
+            if info:
+                batched = self._add_info(batched, info, i)
+        return batched
 
     def _fix_columns(self, layout: Layout) -> None:
         """Decides after the first step which infos go through arrays from now on."""
@@ -273,12 +277,12 @@ class MetaVectorEnv(CallingVectorEnv):
         }
 
     def _get_journal(self) -> Journal:
-        if self._journal is not None:
-            return self._journal
-        raise RuntimeError(
-            "the state of an executor needs its journal: pass journal=True, or "
-            "on_worker_failure='recover'"
-        )
+        if self._journal is None:
+            raise RuntimeError(
+                "the state of an executor needs its journal: pass journal=True, or "
+                "on_worker_failure='recover'"
+            )
+        return self._journal
 
     @abc.abstractmethod
     def _reset(

@@ -112,14 +112,10 @@ class CallingVectorEnv(VectorEnv[Any, Any, Any]):
 
     @exclusive
     def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
-        """Calls a method or a function, or reads an attribute, of each environment.
+        """Calls a method, or reads an attribute, of each environment, through its wrappers.
 
-        Args:
-            name: The method or attribute, looked up through the environment's wrappers; or a
-                function ``name(env, *args, **kwargs)``, run where the environment is. It must
-                pickle where environments are in workers.
-            *args: Passed on.
-            **kwargs: Passed on.
+        ``name`` may be a function ``name(env, *args, **kwargs)``, too, which is run where the
+        environment is and must pickle where that is a worker.
         """
         return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
 

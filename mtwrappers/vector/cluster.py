@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import socket
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from mtwrappers._extras import import_extra
@@ -70,11 +70,14 @@ class Cluster:
             raise WorkerDiedError("Ray was shut down, and with it all workers")
         return import_extra("ray", "ray")
 
-    def resources(self, needs: Iterable[str]) -> tuple[str, str]:
-        """How much the cluster has of what is needed, and how much of it nobody uses."""
-        both = self.ray.cluster_resources(), self.ray.available_resources()
-        total, free = (listed({name: each.get(name, 0.0) for name in needs}) for each in both)
-        return total, free
+    def resources(self, needs: Mapping[str, float]) -> str:
+        """What a worker needs of how much the cluster has, in a message."""
+        total, free = self.ray.cluster_resources(), self.ray.available_resources()
+        has = ", ".join(
+            f"{total.get(name, 0.0):g} {name} ({free.get(name, 0.0):g} free)" for name in needs
+        )
+        wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
+        return f"a worker needs {wants}, and the Ray cluster has {has}"
 
     def room(self, needs: Mapping[str, float]) -> int:
         """How many actors with these needs its nodes hold."""
@@ -122,10 +125,8 @@ class ActorProcess:
         except Exception as exc:  # of any class, as the actor or its node failed
             if (raised := getattr(exc, "cause", None)) is not None:
                 return f"{type(raised).__name__}: {raised}"
-            lines = [line.strip() for line in str(exc).splitlines() if line.strip()]
-            why = [line for line in lines if "because its" in line] or lines[-1:]
-            said = why[0].partition("because ")[2] or why[0] if why else type(exc).__name__
-            return said.partition(" Some common causes")[0].rstrip(".")
+            said = " ".join(str(exc).split())
+            return (said.partition(" because ")[2] or said).partition(" Some common causes")[0]
         return "it closed its connection"
 
 
@@ -142,8 +143,3 @@ def needs_of(options: Mapping[str, Any]) -> dict[str, float]:
     needs = {name: options.get(option) or 0.0 for name, option in named.items()}
     needs.update(options.get("resources") or {})
     return {name: each for name, each in needs.items() if each}
-
-
-def listed(resources: Mapping[str, float]) -> str:
-    """Resources in a message."""
-    return ", ".join(f"{amount:g} {name}" for name, amount in resources.items()) or "nothing"

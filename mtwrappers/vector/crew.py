@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 import select
 import time
-from collections.abc import Callable, Iterable, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -20,14 +20,6 @@ from mtwrappers.vector.process import ALIVE_CHECK, Request, Worker
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 # A NaN that no environment returns as its reward: where it still stands, none has.
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
-
-
-class Answers(NamedTuple):
-    """What workers have answered."""
-
-    results: dict[int, Any]  # by the worker's index
-    lost: list[Worker]
-    failure: Exception | None  # of the first environments, as a single process would raise it
 
 
 class Crew:
@@ -58,8 +50,9 @@ class Crew:
     def build(self, workers: Sequence[Worker]) -> list[Any]:
         """Starts workers, and returns what each has built."""
         self.workers = workers
-        self._certain(self._start(workers))
-        built = self._certain(self._say(workers, Worker.first_message))
+        if lost := self._start(workers) or self._say(workers, Worker.first_message):
+            self._die(lost)
+        built = _results(workers)
         for worker in workers:
             worker.ready = True
         return built
@@ -117,7 +110,7 @@ class Crew:
 
     def _finish(self, workers: Sequence[Worker]) -> list[Any]:
         """The answers of workers that were asked, or of those that had to take their places."""
-        results, lost, failure = self._gather([worker for worker in workers if worker.ready])
+        lost = self._gather([worker for worker in workers if worker.ready])
         lost += [worker for worker in workers if not worker.ready]
         attempts = 0
         while lost:
@@ -127,32 +120,29 @@ class Crew:
             self.recoveries += len(lost)
             reason = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
             gymnasium.logger.warn(f"{reason}; another one takes its place")
-            for worker in lost:
-                worker.kill()
-            again = self._replace(lost, self.journal, reason)
-            results.update(again.results)
-            failure = failure or again.failure
-            lost = again.lost
-        if failure is not None:
-            raise failure
-        return [results.get(worker.index) for worker in workers]
+            lost = self._replace(lost, self.journal, reason)
+        return _results(workers)
 
-    def _replace(self, workers: list[Worker], journal: Journal, reason: str) -> Answers:
-        """Starts workers where others were lost, brings them there, and asks them again."""
-        messages: list[Callable[[Worker], bytes] | None] = [
-            None,  # first they start
+    def _replace(self, workers: list[Worker], journal: Journal, reason: str) -> list[Worker]:
+        """Starts workers where others were lost, brings them there, and asks them again.
+
+        Returns those that are lost again.
+        """
+        for worker in workers:
+            worker.kill()
+        lost = self._start(workers)
+        messages: list[Callable[[Worker], bytes]] = [
             Worker.first_message,
             *(lambda _, told=told: told for told in self._setup),
             lambda worker: command("replay", journal.pasts(worker.rows)),
         ]
-        lost: list[Worker] = []
         for message in messages:
             here = [worker for worker in workers if worker not in lost]
-            answers = self._start(here) if message is None else self._say(here, message)
-            if answers.failure is not None:
-                said = f"{reason}, and cannot be recovered: {answers.failure}"
-                raise WorkerDiedError(said) from answers.failure
-            lost += answers.lost
+            lost += self._say(here, message)
+            try:
+                _results(here)
+            except Exception as exc:
+                raise WorkerDiedError(f"{reason}, and cannot be recovered: {exc}") from exc
         asked = []
         for worker in workers:
             if worker in lost:
@@ -163,27 +153,25 @@ class Crew:
                     self.buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
                 worker.send(worker.request.message(worker))
                 asked.append(worker)
-        answers = self._gather(asked)
-        return Answers(answers.results, lost + answers.lost, answers.failure)
+        return lost + self._gather(asked)
 
-    def _start(self, workers: Sequence[Worker]) -> Answers:
+    def _start(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Starts workers; returns the lost."""
         for worker in workers:
             worker.start()
-        here = [worker for worker in workers if worker.connect()]
-        answers = self._gather(here)
-        for index in answers.results:
-            self.workers[index].started = True
-        gone = [worker for worker in workers if worker not in here]
-        return answers._replace(lost=gone + answers.lost)
+        self._gather([worker for worker in workers if worker.connect()])
+        for worker in workers:
+            worker.started = worker.answer is not None
+        return [worker for worker in workers if not worker.started]
 
-    def _say(self, workers: Sequence[Worker], message: Callable[[Worker], bytes]) -> Answers:
-        """Sends each worker a message, and awaits what they answer."""
+    def _say(self, workers: Sequence[Worker], message: Callable[[Worker], bytes]) -> list[Worker]:
+        """Sends each worker a message, and awaits what they answer; returns the lost."""
         for worker in workers:
             worker.send(message(worker))
         return self._gather(workers)
 
-    def _gather(self, workers: Iterable[Worker]) -> Answers:
-        """Awaits the answers that workers owe."""
+    def _gather(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Awaits the answers that workers owe; returns the lost."""
         waiting: dict[int, Worker] = {}
         deadlines: dict[int, float] = {}
         poll = select.poll()
@@ -192,7 +180,6 @@ class Crew:
             fd = worker.channel.fd
             waiting[fd], deadlines[fd] = worker, worker.deadline()
             poll.register(fd, select.POLLIN)
-        answers: dict[int, Answer] = {}
         lost: list[Worker] = []
         now = time.monotonic()
         look = now + ALIVE_CHECK
@@ -205,7 +192,6 @@ class Crew:
                 try:
                     while worker.owes and (message := channel.feed()) is not None:
                         if (answer := read_answer(message, worker.results)) is not None:
-                            answers[worker.index] = answer
                             self._take(worker, answer)
                 except (EOFError, OSError):
                     gone.append(fd)
@@ -228,19 +214,12 @@ class Crew:
                 poll.unregister(fd)
                 lost.append(waiting.pop(fd))
                 del deadlines[fd]
-        lost.sort(key=lambda worker: worker.index)
-        results, failure = {}, None
-        for index, answer in sorted(answers.items(), reverse=True):
-            if answer.failure is None:
-                results[index] = answer.result
-            else:
-                failure, traceback = answer.failure
-                failure.__cause__ = WorkerTraceback(traceback)
-        return Answers(results, lost, failure)
+        return sorted(lost, key=lambda worker: worker.index)
 
     def _take(self, worker: Worker, answer: Answer) -> None:
         """Takes an answer, and lets the journal know what the worker's environments have done."""
-        worker.owes -= 1
+        worker.owes = False
+        worker.answer = answer
         if answer.rows is not None:
             worker.take_rows(answer.rows)
         if not worker.ready or worker.request is None:
@@ -258,14 +237,6 @@ class Crew:
             played = name != "call" and answer.result is not None
             objects = answer.result[0] if played else None
             journal.note(rows, entries[rows], answer.states or {}, objects)
-
-    def _certain(self, answers: Answers) -> list[Any]:
-        """The answers of workers that may not be lost now, in their order."""
-        if answers.lost:
-            self._die(answers.lost)
-        if answers.failure is not None:
-            raise answers.failure
-        return [result for _, result in sorted(answers.results.items())]
 
     def _die(self, lost: Sequence[Worker], attempts: int = 0) -> NoReturn:
         said = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
@@ -289,3 +260,15 @@ class Crew:
             action = entry[1] if entry else None
             return f", by environment {first + place}{name}, stepped with action {action}"
         return ""
+
+
+def _results(workers: Sequence[Worker]) -> list[Any]:
+    """What workers have answered; raises the first failure, as a single process would."""
+    answers = [worker.answer for worker in workers]
+    for worker in workers:
+        worker.answer = None
+    for answer in answers:
+        if answer is not None and answer.failure is not None:
+            failure, traceback = answer.failure
+            raise failure from WorkerTraceback(traceback)
+    return [None if answer is None else answer.result for answer in answers]

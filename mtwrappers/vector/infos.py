@@ -8,7 +8,7 @@ be shared with workers, and read from them key by key. The results are Gymnasium
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -115,12 +115,3 @@ def sizes_of(columns: Columns | None) -> tuple[int, int]:
     """How many rows of numbers, and of texts, hold infos."""
     kinds = [] if columns is None else [kind for _, kind in columns.layout]
     return len(kinds) - kinds.count(str), kinds.count(str)
-
-
-def join_infos(infos: Sequence[Info | None], add_info: Callable[[Info, Info, int], Info]) -> Info:
-    """Batches infos in Gymnasium's own way, ``VectorEnv._add_info``; ``None`` reports nothing."""
-    batched: Info = {}
-    for i, info in enumerate(infos):
-        if info:
-            batched = add_info(batched, info, i)
-    return batched

@@ -17,7 +17,7 @@ from mtwrappers.vector.base import MetaVectorEnv, StepResult
 from mtwrappers.vector.block import EachCall, EnvBlock
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.calls import BlockFunction
-from mtwrappers.vector.infos import Info, join_infos
+from mtwrappers.vector.infos import Info
 from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
 
 T = TypeVar("T")
@@ -39,8 +39,7 @@ class BlockVectorEnv(MetaVectorEnv):
             lambda: [("reset", seed, options) if mask else None for seed, mask in both],
             lambda: self._block.reset(seeds, options, masks),
         )
-        infos = join_infos(own, self._add_info)
-        return self._layout.batch(self._buffers.obs, self._block.obs), infos
+        return self._layout.batch(self._buffers.obs, self._block.obs), self._join(own)
 
     def _begin_step(self, actions: Any) -> None:
         self._actions = actions

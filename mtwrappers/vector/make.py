@@ -3,18 +3,30 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeAlias, get_args
+from collections.abc import Sequence
+from typing import Any, Literal, TypeAlias
 
-from gymnasium.vector import AutoresetMode
-
-from mtwrappers.checks import check_choice, positive
+from mtwrappers.checks import check_choice, check_keywords, positive
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
-from mtwrappers.vector.parallel import TIMEOUT, MetaParallelEnvExecutor
+from mtwrappers.vector.parallel import MetaParallelEnvExecutor
+from mtwrappers.vector.ray import MetaRayEnvExecutor
 
 Execution: TypeAlias = Literal["parallel", "iterative", "ray"]
+
+EXECUTORS: dict[str, Any] = {
+    "parallel": MetaParallelEnvExecutor,
+    "iterative": MetaIterativeEnvExecutor,
+    "ray": MetaRayEnvExecutor,
+}
+# What registered ids take for `make_executor`.
+EXECUTOR_OPTIONS = {"execution"} | {
+    name
+    for executor in EXECUTORS.values()
+    for name, parameter in inspect.signature(executor).parameters.items()
+    if parameter.kind is parameter.KEYWORD_ONLY
+}
 
 
 def make_executor(
@@ -23,14 +35,8 @@ def make_executor(
     envs_per_task: int = 1,
     *,
     execution: Execution | None = None,
-    workers: int | None = None,
-    autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
-    on_worker_failure: Literal["raise", "recover"] | None = None,
-    max_recoveries: int | None = None,
-    journal: bool = False,
-    timeout: float | None = TIMEOUT,
-    context: str | None = None,
-    ray_options: Mapping[str, Any] | None = None,
+    renders: bool = False,
+    **options: Any,
 ) -> MetaVectorEnv:
     """Makes an executor over one constructor per environment.
 
@@ -40,58 +46,31 @@ def make_executor(
         envs_per_task: ``K``, how many environments per task.
         execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel when
             ``workers`` is above 1, else iterative.
-        workers: How many processes, by default as many as there are cores for this process; or
-            Ray actors, by default as many as the cluster has CPUs.
-        autoreset_mode: How an episode begins after another ends, one of
-            `gymnasium.vector.AutoresetMode`.
-        on_worker_failure: ``"raise"`` (default) or ``"recover"``.
-        max_recoveries: How often in a row workers may be lost in the same call; 3 by default.
-        journal: Whether the state can be read (`MetaVectorEnv.get_state`) and saved.
-        timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
-        context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
-            Python's default.
-        ray_options: See `mtwrappers.vector.ray.MetaRayEnvExecutor`.
+        renders: Whether environments draw with OpenGL, which does not survive a fork.
+        **options: Those of the executor; ``None`` stands for a default, but as ``timeout``.
 
     Raises:
+        TypeError: If there is no such option; the message names what comes close.
         ValueError: If an argument is none of those, or does not go with the execution.
     """
-    check_choice(execution, (*get_args(Execution), None), "execution")
-    if workers is not None:
-        workers = positive(workers, "workers")
+    check_choice(execution, (*EXECUTORS, None), "execution")
+    check_keywords(options, EXECUTOR_OPTIONS, "make_vec")
+    given = {name: value for name, value in options.items() if value is not None}
+    if "timeout" in options:
+        given["timeout"] = options["timeout"]
+    workers = positive(given.get("workers", 1), "workers")
     if execution is None:
-        execution = "parallel" if (workers or 1) > 1 else "iterative"
-    given: dict[str, Any] = {
-        "workers": None if workers == 1 and execution == "iterative" else workers,
-        "on_worker_failure": on_worker_failure,
-        "max_recoveries": max_recoveries,
-        "context": context,
-        "ray_options": ray_options,
-    }
-    given = {name: value for name, value in given.items() if value is not None}
-    if timeout != TIMEOUT:
-        given["timeout"] = timeout
-    takes = inspect.signature(make := executor_class(execution)).parameters
+        execution = "parallel" if workers > 1 else "iterative"
+    if execution == "iterative" and workers == 1:
+        given.pop("workers", None)
+    if execution == "parallel" and renders:
+        given.setdefault("context", "forkserver")
+    takes = inspect.signature(EXECUTORS[execution]).parameters
     if extra := {name: value for name, value in given.items() if name not in takes}:
         what = "has no workers" if execution == "iterative" else "takes no such arguments"
         raise ValueError(f"{execution} execution {what}; got {extra}")
-    envs: MetaVectorEnv = make(
-        makers,
-        meta_batch_size,
-        envs_per_task,
-        autoreset_mode=autoreset_mode,
-        journal=journal,
-        **given,
-    )
+    envs: MetaVectorEnv = EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)
     return envs
-
-
-def executor_class(execution: Execution) -> Any:
-    """The executor of this kind."""
-    if execution == "ray":
-        from mtwrappers.vector.ray import MetaRayEnvExecutor
-
-        return MetaRayEnvExecutor
-    return MetaParallelEnvExecutor if execution == "parallel" else MetaIterativeEnvExecutor
 
 
 def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: str) -> int:

@@ -43,23 +43,14 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
     macOS).
 
     Args:
-        env: A constructor; a list of constructors, one per task or one per environment; or an
-            environment that pickles, of which every environment is a copy. Copies are seeded at
-            their first reset, each with its own branch of the environment's generator (or of
-            entropy, if it was never seeded), unless `reset` is given seeds. Constructors are sent
-            with cloudpickle.
-        meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments per task.
-        max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
-        autoreset_mode: How an episode begins after another ends, one of
-            `gymnasium.vector.AutoresetMode`.
+        env, meta_batch_size, envs_per_task, max_path_length, autoreset_mode: Those of
+            `MetaIterativeEnvExecutor`; constructors are sent with cloudpickle.
         workers: How many processes; by default as many as there are cores for this process, and
             never more than environments.
         on_worker_failure: ``"raise"`` or ``"recover"``.
         max_recoveries: How often in a row workers may be lost in the same call before it raises
             `WorkerDiedError` after all, as when an environment itself causes the crash.
-        journal: Whether to keep what the environments were told since their last resets, so that
-            `get_state` works, in mid-episode too; ``"recover"`` always does.
+        journal: That of `MetaIterativeEnvExecutor`; ``"recover"`` always keeps one.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
             Python's default, and ``"forkserver"`` beside Ray, whose threads do not survive a fork.

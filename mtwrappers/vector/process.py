@@ -15,16 +15,10 @@ from typing import Any, NamedTuple
 
 from mtwrappers.vector.buffers import anonymous_file
 from mtwrappers.vector.journal import Entry
-from mtwrappers.vector.messages import Channel
+from mtwrappers.vector.messages import Answer, Channel
 from mtwrappers.vector.worker import main
 
 ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
-
-GUARD = (
-    "it ended before it began: start workers only below `if __name__ == '__main__':`, in a file "
-    "(not from standard input), or pass context='fork': other contexts import the main module "
-    "again in each worker"
-)
 
 
 class Request(NamedTuple):
@@ -65,7 +59,8 @@ class Worker:
         self.process: Any = None
         self.channel: Channel | None = None
         self.results = -1  # the descriptor of a file that it writes large results to
-        self.owes = 0  # how many answers it still owes
+        self.owes = False  # whether an answer is due
+        self.answer: Answer | None = None  # the last, until it is used
         self.request: Request | None = None  # what it was asked and has not answered
         self.started = False
         self.ready = False  # whether it has built its environments, and they are where they belong
@@ -74,7 +69,7 @@ class Worker:
 
     def start(self) -> None:
         """Starts the process, which first answers ``STARTED``."""
-        self.started = self.hung = False
+        self.hung = False
         conn, other = self._context.Pipe()
         self.channel = Channel(conn)
         self.results = anonymous_file()
@@ -83,7 +78,7 @@ class Worker:
         self.process = self._context.Process(
             target=main, args=ends, daemon=True, name=f"mtw-{self.index}"
         )
-        self.owes = 1
+        self.owes = True
         try:
             self.process.start()
         except BrokenPipeError:
@@ -108,7 +103,7 @@ class Worker:
         """Sends it a message. If it is gone, or takes none, that shows when it is awaited."""
         channel = self.channel
         assert channel is not None
-        self.owes += 1
+        self.owes = True
         try:
             channel.send(message, self.deadline())
         except TimeoutError:
@@ -136,7 +131,7 @@ class Worker:
         if self.results >= 0:
             os.close(self.results)
             self.results = -1
-        self.owes, self.ready = 0, False
+        self.owes, self.ready, self.answer = False, False, None
 
     def give_up(self) -> None:
         """Ends the process because it was silent for too long."""
@@ -156,7 +151,13 @@ class Worker:
 
     def advice(self) -> str:
         """What to do where it did not even start."""
-        return "" if self.started or self._context.get_start_method() == "fork" else GUARD
+        if self.started or self._context.get_start_method() == "fork":
+            return ""
+        return (
+            "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "
+            "file (not from standard input), or pass context='fork': other contexts import the "
+            "main module again in each worker"
+        )
 
     def _end(self) -> str:
         """How the process ended by itself."""
@@ -180,8 +181,6 @@ def cores() -> int:
 
 def check_process() -> None:
     """Refuses workers in a process that may have none."""
-    if getattr(mp.current_process(), "_inheriting", False):
-        raise RuntimeError(f"a worker that is only starting cannot start workers; {GUARD}")
     if mp.current_process().daemon:
         raise RuntimeError(
             "a daemonic process may not have children, so there can be no workers here; use "

@@ -20,7 +20,7 @@ from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_mapping, positive
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.buffers import Buffers
-from mtwrappers.vector.cluster import CONNECT_TIMEOUT, ActorProcess, Cluster, listed, needs_of
+from mtwrappers.vector.cluster import CONNECT_TIMEOUT, ActorProcess, Cluster, needs_of
 from mtwrappers.vector.infos import sizes_of
 from mtwrappers.vector.messages import Channel
 from mtwrappers.vector.parallel import TIMEOUT
@@ -90,8 +90,7 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
             count = min(max(room, 1) if count is None else count, self.num_envs)
             if count > room:
                 raise ValueError(
-                    f"{count} workers do not fit the Ray cluster: each needs {listed(needs)}, and "
-                    f"it has {cluster.resources(needs)[0]}, which is room for {room}"
+                    f"{count} workers do not fit: {cluster.resources(needs)}, room for {room}"
                 )
             make = functools.partial(_RayWorker, executor=self, cluster=cluster, options=options)
             self._hire(env, count, make, on_worker_failure, max_recoveries, journal, timeout)
@@ -163,22 +162,21 @@ class _RayWorker(Worker):
     ) -> None:
         super().__init__(index, rows, cluster.ray.put(block), timeout)
         self._executor, self._cluster, self._options = executor, cluster, options
-        self._listener: socket.socket | None = None
         self._part: Buffers | None = None
         self._deadline, self._posted, self._host = 0.0, 0, ""
 
     def start(self) -> None:
         ray = self._cluster.ray
-        self.started, self.hung, self.channel, self._host = False, False, None, ""
+        self.hung, self.channel, self._host = False, None, ""
         self._token = secrets.token_bytes(_TOKEN)
-        self._listener = socket.create_server((ray.util.get_node_ip_address(), 0))
         # Ray would start it again by itself, with nobody to serve.
         options = {**self._options, "max_concurrency": 2, "max_restarts": 0}
         actor = _actor_class().options(**options).remote()
+        self._listener = socket.create_server((ray.util.get_node_ip_address(), 0))
         self.process = ActorProcess(
             self._cluster, actor, actor.serve.remote(self._listener.getsockname(), self._token)
         )
-        self.owes = 1
+        self.owes = True
         self._deadline = time.monotonic() + START_TIMEOUT
 
     def post(self, data: Any) -> int:
@@ -188,7 +186,6 @@ class _RayWorker(Worker):
         return self._posted
 
     def connect(self) -> bool:
-        assert self._listener is not None
         with self._listener as listener:
             while time.monotonic() < self._deadline and self.process.is_alive():
                 listener.settimeout(0.2)
@@ -211,11 +208,6 @@ class _RayWorker(Worker):
                 token += part
         return hmac.compare_digest(token, self._token)
 
-    def kill(self) -> None:
-        if self._listener is not None:
-            self._listener.close()
-        super().kill()
-
     def take_rows(self, rows: bytes) -> None:
         if self._part is None:
             self._part = self._executor._buffers.part(self.rows)
@@ -224,12 +216,7 @@ class _RayWorker(Worker):
     def advice(self) -> str:
         if self.channel is not None or not self.process.is_alive():
             return ""
-        needs = needs_of(self._options)
-        total, free = self._cluster.resources(needs)
-        return (
-            f"no node had room: a worker needs {listed(needs)}, and of the Ray cluster's {total}, "
-            f"{free} are free"
-        )
+        return f"no node had room: {self._cluster.resources(needs_of(self._options))}"
 
     def _end(self) -> str:
         if self.channel is None and self.process.is_alive():

@@ -70,10 +70,6 @@ class BlockServer:
             raise with_context(exc, first) from exc
         return EnvBlock(*arguments)
 
-    def built(self) -> bytes:
-        """The first answer."""
-        return pickled(Answer(self.block.traits()))
-
     def handle(self, message: bytes) -> bytes:
         """Does what a message says, and returns the answer."""
         command = "step"

@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.vector.messages import STARTED, Channel, failure
+from mtwrappers.vector.messages import STARTED, Answer, Channel, failure, pickled
 from mtwrappers.vector.server import BlockServer
 
 # Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
@@ -57,7 +57,7 @@ def serve(
         channel.send(STARTED)
         arguments = fetch(pickle.loads(channel.recv()))
         server = BlockServer(arguments, channel.send, fetch, **files)
-        channel.send(server.built())
+        channel.send(pickled(Answer(server.block.traits())))
         for message in _messages(channel):
             channel.send(server.handle(message))
             if server.closed:

@@ -19,7 +19,7 @@ from mtwrappers.vector.block import EachCall
 from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.calls import BlockFunction
 from mtwrappers.vector.crew import Crew
-from mtwrappers.vector.infos import Info, Layout, join_infos
+from mtwrappers.vector.infos import Info, Layout
 from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
 from mtwrappers.vector.messages import command
 from mtwrappers.vector.process import Request, Worker
@@ -138,8 +138,7 @@ class WorkersVectorEnv(MetaVectorEnv):
             for row, info in enumerate(own):
                 if info is not None:
                     worker.names[row] = info.get("task_name")
-        obs = self._layout.batch(self._buffers.obs, self._objects)
-        return obs, join_infos(infos, self._add_info)
+        return self._layout.batch(self._buffers.obs, self._objects), self._join(infos)
 
     def _begin_step(self, actions: Any) -> None:
         with self._open_after():

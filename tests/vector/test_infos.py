@@ -10,7 +10,7 @@ from gymnasium.spaces import Discrete
 from gymnasium.vector import VectorEnv
 
 from mtwrappers.vector.buffers import LETTERS, NUMBERS, TEXTS, Buffers, ObsLayout
-from mtwrappers.vector.infos import Columns, join_infos, layout_of
+from mtwrappers.vector.infos import Columns, layout_of
 
 BIG = 2**63
 LOCK = threading.Lock()
@@ -20,7 +20,10 @@ def gymnasiums(infos):
     """What Gymnasium makes of infos."""
     envs = VectorEnv()
     envs.num_envs = len(infos)
-    return join_infos(infos, envs._add_info)
+    batched = {}
+    for i, info in enumerate(infos):
+        batched = envs._add_info(batched, info, i)
+    return batched
 
 
 def buffers():
