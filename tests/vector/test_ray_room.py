@@ -43,7 +43,7 @@ class Hog:
 
 NO_ROOM = (
     r"did not start within 3 s, with environments 2 to 3 of tasks \[1\].*; no node had room: a "
-    r"worker needs 1 CPU, and of the Ray cluster's 4 CPU, [01] CPU are free; all workers were "
+    r"worker needs 1 CPU, and the Ray cluster has 4 CPU \([01] free\); all workers were "
 )
 
 
@@ -64,7 +64,7 @@ def test_no_room_for_a_replacement_is_an_error(monkeypatch):
     blocked = [Hog.options(num_cpus=1).remote() for _ in range(3)]  # any one of them waits
     ray.wait([one.is_there.remote() for one in blocked], num_returns=2)
     os.kill(pids[2], signal.SIGKILL)
-    with pytest.raises(WorkerDiedError, match="; no node had room: a worker needs 1 CPU, and of"):
+    with pytest.raises(WorkerDiedError, match="; no node had room: a worker needs 1 CPU, and the"):
         envs.step(NO_ACTIONS)
     assert envs.closed is True
     for one in blocked:
@@ -76,16 +76,16 @@ def test_no_room_for_a_replacement_is_an_error(monkeypatch):
     [
         (
             {"workers": 5},
-            "5 workers do not fit the Ray cluster: each needs 1 CPU, and it has 4 CPU, which is "
+            r"5 workers do not fit: a worker needs 1 CPU, and the Ray cluster has 4 CPU \(4 free\), "
             "room for 4",
         ),
         (
             {"workers": 3, "ray_options": {"resources": {"special": 1}}},
-            "3 workers .* each needs 1 CPU, 1 special, and it has 4 CPU, 2 special, .* for 2",
+            "3 workers .* needs 1 CPU, 1 special, and .* has 4 CPU .*, 2 special .*, room for 2",
         ),
         (
             {"workers": None, "ray_options": {"num_gpus": 1}},
-            "1 workers .* each needs 1 CPU, 1 GPU, and it has 4 CPU, 0 GPU, which is room for 0",
+            "1 workers .* needs 1 CPU, 1 GPU, and .* has 4 CPU .*, 0 GPU .*, room for 0",
         ),
     ],
 )

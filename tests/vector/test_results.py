@@ -123,7 +123,6 @@ INFO = "expected an info that is a dict, got "
 @pytest.mark.parametrize(
     ("name", "change", "error", "message"),
     [
-        ("step", lambda o, *r: (3.0, *r), ValueError, FLOATS + "3.0 of shape () and dtype float64"),
         ("step", lambda o, *r: ("abc", *r), ValueError, FLOATS + "'abc' (str)"),
         ("step", lambda o, r, t, c, i: (o, r, t, i), TypeError, STEP + "a tuple of 4"),
         ("step", lambda *result: None, TypeError, STEP + "None"),

@@ -1,13 +1,15 @@
-"""Steps and their actions: what is taken, what is refused, and when."""
+"""Steps and resets: which actions are taken, what is refused, and when."""
 
 from contextlib import closing
 from functools import partial
 
 import numpy as np
 import pytest
+from gymnasium.error import ResetNeeded
 
 from tests.fakes import counting_makers, equal
-from tests.vector.fakes import BoxCountingEnv, WordEnv, both_executors, exact
+from tests.vector.fakes import BoxCountingEnv, WordEnv, all_modes, both_executors, exact
+from tests.vector.faults import break_a_leg, fragile_makers
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 
@@ -46,7 +48,6 @@ NUMBERS = "actions must be numbers of at most 8 bytes, got "
     [
         (np.zeros((3, 2)), SHAPE + "got (3, 2), of which rows [3] do not fit"),
         (np.zeros((5, 2)), SHAPE + "got (5, 2), of which rows [4] do not fit"),
-        (np.zeros(4), SHAPE + "got (4,), of which rows [0, 1, 2, 3] do not fit"),
         (
             [[0, 0], [0, 0, 0], [0, 0], [0]],
             SHAPE + "got [(2,), (3,), (2,), (1,)], of which rows [1, 3] do",
@@ -107,3 +108,34 @@ def test_actions_reach_the_environments_with_their_dtype_and_never_change(execut
                 [x + 0.5 for x in row],
                 [99, 99],
             ]
+
+
+# When a reset is due.
+
+
+@both_executors
+def test_in_disabled_mode_every_episode_that_is_over_is_named(executor):
+    with closing(executor(counting_makers(4, length=1), 4, autoreset_mode="Disabled")) as envs:
+        envs.reset()
+        envs.step(NO_ACTIONS)
+        envs.reset(options={"reset_mask": np.array([False, True, False, False])})
+        for _ in range(2):
+            with pytest.raises(ResetNeeded, match=r"episodes of environments \[0, 2, 3\] are over"):
+                envs.step(NO_ACTIONS)
+        envs.reset()
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4
+
+
+@both_executors
+@all_modes
+def test_a_step_before_the_first_reset_that_did_not_fail_is_refused(executor, mode):
+    with closing(executor(fragile_makers(fault=break_a_leg), 4, autoreset_mode=mode)) as envs:
+        for _ in range(2):
+            with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
+                envs.step(NO_ACTIONS)
+            with pytest.raises(ResetNeeded, match="reset every environment before some of them"):
+                envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+            with pytest.raises(ZeroDivisionError, match=r"environment [0-3]: a leg"):
+                envs.reset(options={"fault": True})
+        envs.reset(options={"reset_mask": np.ones(4, dtype=np.bool_)})
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4

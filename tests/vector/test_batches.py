@@ -1,0 +1,203 @@
+"""Observations and infos are batched as Gymnasium batches them, of whatever kind they are."""
+
+import math
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import (
+    Box,
+    Dict,
+    Discrete,
+    Graph,
+    MultiBinary,
+    MultiDiscrete,
+    OneOf,
+    Sequence,
+    Text,
+    Tuple,
+)
+from gymnasium.vector import SyncVectorEnv
+
+from mtwrappers import MetaIterativeEnvExecutor
+from mtwrappers.vector.buffers import LETTERS, NUMBERS, TEXTS
+from tests.vector.fakes import both_executors
+
+
+class ShowingEnv(gymnasium.Env):
+    """Shows observations and infos by turns."""
+
+    action_space = Discrete(2)
+
+    def __init__(self, space, observations, infos=({},)):
+        self.observation_space, self.observations, self.infos = space, observations, infos
+        self.t = -1
+
+    def reset(self, *, seed=None, options=None):
+        self.t += 1
+        return tuple(some[self.t % len(some)] for some in (self.observations, self.infos))
+
+    def step(self, action):
+        obs, info = self.reset()
+        return obs, 0.0, False, False, info
+
+
+def play(envs):
+    """What a reset and four steps return, and whether infos went through arrays."""
+    with closing(envs):
+        results = [envs.reset()]
+        for _ in range(4):
+            obs, *_, infos = envs.step([0] * envs.num_envs)
+            results.append((obs, infos))
+        return results, getattr(envs, "_columns", None) is not None
+
+
+BOX = Box(-1.0, 1.0, (2, 3), np.float32)
+SPACES = {
+    "box": BOX,
+    "scalar box": Box(0, 9, (), np.float64),
+    "bytes": Box(0, 255, (5,), np.uint8),
+    "bools": Box(0, 1, (2,), np.bool_),
+    "discrete from 3": Discrete(5, start=3),
+    "small discrete": Discrete(5, dtype=np.int8),
+    "multi discrete grid": MultiDiscrete([[3, 4], [5, 6], [7, 8]], dtype=np.int32),
+    "multi binary": MultiBinary((2, 2)),
+    "tuple of one": Tuple((BOX,)),
+    "dict of one": Dict({"only": Discrete(3)}),
+    "nested": Dict({"x": Tuple((BOX, Dict({"z": MultiBinary(2), "y": BOX}))), "w": Discrete(2)}),
+    # Not in arrays.
+    "text": Text(5),
+    "sequence": Sequence(BOX),
+    "graph": Graph(BOX, Discrete(3)),
+    "one of": OneOf((BOX, Discrete(3))),
+    "dict with a text": Dict({"a": BOX, "b": Text(5)}),
+    "empty dict": Dict({}),
+    "dict with an empty tuple": Dict({"a": Tuple((Dict({}),))}),
+}
+
+
+@both_executors
+@pytest.mark.parametrize("kind", SPACES)
+def test_observations_of_any_space_are_batched_as_gymnasium_does(executor, kind):
+    space = SPACES[kind]
+    space.seed(0)
+    makers = [partial(ShowingEnv, space, [space.sample() for _ in range(3)]) for _ in range(3)]
+    assert repr(play(executor(makers, 3))[0]) == repr(play(SyncVectorEnv(makers))[0])
+
+
+def shown(kind, given):
+    """A batch of one observation."""
+    with closing(MetaIterativeEnvExecutor(partial(ShowingEnv, SPACES[kind], [given]), 1)) as envs:
+        return envs.reset()[0]
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "stored"),
+    [
+        ("scalar box", 3, 3.0),
+        ("scalar box", np.float32(0.1), float(np.float32(0.1))),
+        ("bytes", [1, 2, 3, 4, 255], [1, 2, 3, 4, 255]),
+        ("bytes", np.arange(5.0), [0, 1, 2, 3, 4]),
+        ("bools", np.array([0, 1]), [False, True]),
+        ("small discrete", 4, 4),
+        ("multi binary", np.eye(2, dtype=bool), [[1, 0], [0, 1]]),
+        ("box", np.zeros((2, 3)), [[0, 0, 0], [0, 0, 0]]),
+    ],
+)
+def test_observations_of_another_dtype_are_taken_where_no_value_is_lost(kind, given, stored):
+    assert shown(kind, given)[0].tolist() == stored
+
+
+@pytest.mark.parametrize(
+    ("kind", "given", "message"),
+    [
+        ("box", 3.0, r"an observation of shape \(2, 3\) and dtype float32, got 3\.0 of shape \(\)"),
+        ("box", np.zeros(5), r"got of shape \(5,\) and dtype float64"),
+        ("box", None, r"got None \(NoneType\)"),
+        ("box", [[1, 2], [3]], r"\(list\)"),
+        ("bytes", [1, 2, 3, 4, 256], "dtype uint8, got of shape"),
+        ("bytes", np.full(5, np.nan), "dtype uint8, got of shape"),
+        ("small discrete", 1.7, r"of shape \(\) and dtype int8, got 1\.7"),
+        ("dict of one", {"other": 1}, r"an observation with a part \['only'\], got \{'other': 1\}"),
+        ("dict of one", {"only": "x"}, r"a part \['only'\] of shape \(\) and dtype int64, got 'x'"),
+        ("tuple of one", 4, r"an observation with a part \[0\], got 4"),
+    ],
+)
+def test_observations_that_do_not_fit_are_refused(kind, given, message):
+    with pytest.raises(ValueError, match="^environment 0: expected .*" + message):
+        shown(kind, given)
+
+
+# A list is one info per environment. Those of the first table go through arrays.
+FIT = {
+    "empty": [{}, {}, {}],
+    "floats": [{"a": 1.0}, {"a": -0.0}, {"a": math.inf}],
+    "nan": [{"a": math.nan}, {"a": -math.nan}, {"a": 1.0}],
+    "float64": [{"a": np.float64(i / 7), "b": i / 3} for i in range(3)],
+    "ints": [{"a": 1}, {"a": -(2**63)}, {"a": 2**63 - 1}],
+    "bools": [{"a": True}, {"a": False}, {"a": True}],
+    "strings": [{"a": "x"}, {"a": ""}, {"a": "longer \U0001f600 \ud800"}],
+    "numpy floats": [{"a": np.float32(i / 3), "b": np.float16(i / 3)} for i in range(3)],
+    "numpy ints": [{"a": np.int8(-i), "b": np.uint8(250 + i), "c": np.int64(i)} for i in range(3)],
+    "numpy wide": [{"a": np.uint64(2**63 + i), "b": np.int64(i - 2**63)} for i in range(3)],
+    "several": [{"n": i, "r": i / 7, "won": i > 1, "name": "abc"[i]} for i in range(3)],
+    "as many as may be": [{str(k): float(k) for k in range(NUMBERS)}] * 3,
+}
+DO_NOT_FIT = {
+    "numpy bools": [{"a": np.bool_(i)} for i in range(3)],
+    "numpy strings": [{"a": np.str_(i)} for i in range(3)],
+    "complex": [{"a": complex(i, 1)} for i in range(3)],
+    "long doubles": [{"a": np.longdouble(i) / 3} for i in range(3)],
+    "none": [{"a": None}] * 3,
+    "lists": [{"a": [1, i]} for i in range(3)],
+    "arrays": [{"a": np.arange(4) * i} for i in range(3)],
+    "dicts": [{"a": {"n": i}} for i in range(3)],
+    "another key in one": [{"a": 1}, {"a": 2, "b": 3}, {"a": 4}],
+    "a key less in the first": [{"a": 1}, {"a": 2, "b": 3.0}, {"a": 2, "b": 3.0}],
+    "an empty one": [{"a": 1}, {}, {"a": 2}],
+    "int, float, int": [{"a": 1}, {"a": 2.5}, {"a": 3}],
+    "bool, int": [{"a": True}, {"a": 2}, {"a": 0}],
+    "float, numpy float": [{"a": 1.5}, {"a": np.float64(2)}, {"a": np.float32(3)}],
+    "orders differ": [{"a": 1, "b": 2.0}, {"b": 3.0, "a": 4}, {"a": 5, "b": 6.0}],
+    "too many numbers": [{str(k): k for k in range(NUMBERS + 1)}] * 3,
+    "too many strings": [{str(k): "x" for k in range(TEXTS + 1)}] * 3,
+    # Keys that mean something to Gymnasium.
+    "final_obs": [{"final_obs": 1.0}] * 3,
+    "a mask": [{"a": 1, "_a": 5}] * 3,
+    "a key that is no string": [{1: 2.0, "a": 3}] * 3,
+}
+# What one environment reports for once, where others go on to report the first of these.
+USUAL = {"a": 1, "b": "x" * LETTERS}
+ONCE = [
+    {"a": 1, "b": "x", "c": 1},
+    {"b": "x", "a": 1},
+    {"a": 1},
+    {"a": 1.0, "b": "x"},
+    {"a": True, "b": "x"},
+    {"a": 1, "b": "x" * (LETTERS + 1)},
+    {"a": 1, "b": "x\0"},
+]
+BY_TURNS = {
+    **{name: [[one] for one in infos] for name, infos in {**FIT, **DO_NOT_FIT}.items()},
+    **{str(one): [[USUAL], [USUAL, USUAL, one], [USUAL]] for one in ONCE},
+    "sometimes one": [[{}], [{}, {}, {"a": 1}], [{}]],
+}
+
+
+def bits(value):
+    """Infos in a form that tells 0.0 from -0.0, and takes a nan for equal to itself."""
+    if isinstance(value, dict):
+        return [(key, bits(item)) for key, item in value.items()]
+    return value.dtype, repr(value.tolist())
+
+
+@both_executors
+@pytest.mark.parametrize("case", BY_TURNS)
+def test_infos_of_any_kind_are_batched_as_gymnasium_does(executor, case):
+    makers = [partial(ShowingEnv, Discrete(2), [1], infos) for infos in BY_TURNS[case]]
+    results, in_arrays = play(executor(makers, 3))
+    expected, _ = play(SyncVectorEnv(makers))
+    assert [bits(infos) for _, infos in results] == [bits(infos) for _, infos in expected]
+    assert in_arrays is (case not in DO_NOT_FIT)
