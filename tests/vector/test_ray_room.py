@@ -76,8 +76,8 @@ def test_no_room_for_a_replacement_is_an_error(monkeypatch):
     [
         (
             {"workers": 5},
-            r"5 workers do not fit: a worker needs 1 CPU, and the Ray cluster has 4 CPU \(4 free\), "
-            "room for 4",
+            r"5 workers do not fit: a worker needs 1 CPU, and the Ray cluster has 4 CPU \(. free\)"
+            ", room for 4",
         ),
         (
             {"workers": 3, "ray_options": {"resources": {"special": 1}}},
