@@ -15,6 +15,8 @@ from typing import Any, Literal
 import mujoco
 import numpy as np
 
+from mtwrappers.checks import check_choice
+from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
 
 # The cameras of Meta-World's own models.
@@ -23,28 +25,21 @@ FREE = -1
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
-def find_camera(name: str | None, index: int | None, cameras: Sequence[str] = CAMERAS) -> int:
-    """The index of a model's camera by its name or index, -1 for the free camera."""
+def find_camera(settings: SawyerSettings, cameras: Sequence[str] = CAMERAS) -> int:
+    """The index of the camera that is asked for, -1 for the free camera."""
+    name, index = settings.camera_name, settings.camera_id
+    check_choice(name, (*cameras, None), "camera_name")
+    check_choice(index, (*range(FREE, len(cameras)), None), "camera_id")
     if name is not None:
-        if name not in cameras:
-            raise ValueError(f"camera_name must be one of {list(cameras)} or None, got {name!r}")
         return list(cameras).index(name)
-    if index is None:
-        return FREE
-    if isinstance(index, bool) or index not in range(FREE, len(cameras)):
-        raise ValueError(
-            f"camera_id must be an index into {list(cameras)}, -1 for the free camera, or None; "
-            f"got {index!r}"
-        )
-    return int(index)
+    return FREE if index is None else int(index)
 
 
 class Camera:
     """The camera of one model that `SawyerSettings` ask for; for the free camera see `aim`."""
 
-    def __init__(self, model: Any, settings: Any) -> None:
-        own = [model.camera(i).name for i in range(model.ncam)]
-        found = find_camera(settings.camera_name, settings.camera_id, own)
+    def __init__(self, model: Any, settings: SawyerSettings) -> None:
+        found = find_camera(settings, [model.camera(i).name for i in range(model.ncam)])
         self._model = model
         self._is_free = found == FREE
         self._view = mujoco.MjvCamera()

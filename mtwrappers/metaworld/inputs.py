@@ -85,30 +85,25 @@ UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
 }
 
 
-def translated(kwargs: dict[str, Any]) -> dict[str, Any]:
-    """The keyword arguments of one of our ids, with Meta-World's own names replaced."""
-    result = dict(kwargs)
-    for name, (ours, values) in UPSTREAM.items():
-        if name not in kwargs:
-            continue
-        value = result.pop(name)
-        if values is not None:
-            check_choice(value, list(values), name)
-        # The classes that an id has by default give way.
-        if ours in kwargs and not ours.endswith("_classes"):
-            raise TypeError(f"{name} is Meta-World's name for {ours}, got both")
-        result[ours] = value if values is None else values[value]
-    return result
-
-
 def default_task_encoding(benchmark: str) -> TaskEncoding:
     """One-hot where there are several tasks to tell apart; meta-learners must find out."""
     return "none" if benchmark in META_LEARNING or benchmark == "MT1" else "onehot"
 
 
-def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> Inputs:
-    """`Inputs` of their arguments, which are taken out of ``kwargs``."""
-    own = {name: kwargs.pop(name) for name in INPUTS if name in kwargs}
+def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[Inputs, dict[str, Any]]:
+    """The `Inputs` that an id's keyword arguments ask for, and the others, by our names."""
+    rest = dict(kwargs)
+    for name, (ours, values) in UPSTREAM.items():
+        if name not in kwargs:
+            continue
+        value = rest.pop(name)
+        if values is not None:
+            value = values[check_choice(value, list(values), name)]
+        # The classes that an id has by default give way.
+        if ours in kwargs and not ours.endswith("_classes"):
+            raise TypeError(f"{name} is Meta-World's name for {ours}, got both")
+        rest[ours] = value
+    own = {name: rest.pop(name) for name in INPUTS if name in rest}
     if own.get("task_encoding") is None:
         own["task_encoding"] = default_task_encoding(benchmark)
-    return Inputs(**own)
+    return Inputs(**own), rest

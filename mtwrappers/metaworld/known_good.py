@@ -60,24 +60,19 @@ def fast_class(cls: Any) -> type[Any]:
 
 def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
     """``cls`` or its fast subclass, which ``"auto"`` takes where it is verified."""
-    if fast is True or (fast == "auto" and is_upstream(cls) and _is_verified()):
-        return fast_class(cls)
-    return cls
+    if fast == "auto" and is_upstream(cls):
+        reason = why_not_verified()
+        fast = reason is None
+        if reason is not None:
+            warnings.warn(
+                f"the stock Meta-World classes serve instead of the fast ones: {reason}. If "
+                "`mtwrappers verify-fast --full` says yes, pass fast=True.",
+                stacklevel=2,
+            )
+    return fast_class(cls) if fast is True else cls
 
 
 @functools.cache
-def _is_verified() -> bool:
-    """Whether the fast classes can be trusted here; warns once when they cannot."""
-    reason = why_not_verified()
-    if reason is not None:
-        warnings.warn(
-            f"the stock Meta-World classes serve instead of the fast ones: {reason}. If "
-            "`mtwrappers verify-fast --full` says yes, pass fast=True.",
-            stacklevel=2,
-        )
-    return reason is None
-
-
 def why_not_verified() -> str | None:
     """Why the fast classes are not to be trusted here, or ``None`` if they are."""
     installed = version("metaworld"), version("mujoco")

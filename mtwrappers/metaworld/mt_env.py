@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import check_index, check_list, check_options
 from mtwrappers.core import TASK_OPTIONS, Observation
-from mtwrappers.metaworld.benchmarks import Kind, take_benchmark
+from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.plain_task import digest
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
@@ -70,9 +70,8 @@ class MetaWorldMTEnv(TaskListMTEnv):
         max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
-        benchmark = take_benchmark(benchmark, 0 if seed is None else seed, options)
         self.env = MetaWorldSetTaskEnv(
-            benchmark, kind, max_episode_steps=max_episode_steps, **options
+            benchmark, kind, seed=seed or 0, max_episode_steps=max_episode_steps, **options
         )
         every = self.env.tasks
         chosen = range(len(every)) if task_states is None else task_states

@@ -11,15 +11,9 @@ import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.checks import check_keywords, positive
-from mtwrappers.metaworld.benchmarks import (
-    META_LEARNING,
-    OPTIONS,
-    Kind,
-    split_of,
-    take_benchmark,
-)
+from mtwrappers.metaworld.benchmarks import META_LEARNING, OPTIONS, Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
-from mtwrappers.metaworld.inputs import INPUTS, UPSTREAM, Inputs, take_inputs, translated
+from mtwrappers.metaworld.inputs import INPUTS, UPSTREAM, Inputs, take_inputs
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
@@ -29,6 +23,8 @@ from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 Env: TypeAlias = gymnasium.Env[Any, Any]
 Checkpoint: TypeAlias = tuple[str, dict[str, Any]]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
+# The keywords that `make` and `make_vec` both take beside those in their own signatures.
+KEYWORDS = {"select", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
 
 
 def make_env(benchmark: str, **kwargs: Any) -> Env:
@@ -43,13 +39,12 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
         TypeError: If there is no such argument; the message names what comes close.
         ValueError: If an argument is none of those.
     """
-    known = {*_names(MetaWorldMTEnv), *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
+    known = _names(MetaWorldMTEnv) | KEYWORDS
     only_vector = {*_names(make_vec_env), *EXECUTOR_OPTIONS} - known
     hint = "it is for make_vec, without vectorization_mode"
     check_keywords(kwargs, known, f"make of {benchmark}", dict.fromkeys(only_vector, hint))
-    kwargs = translated(kwargs)
+    inputs, kwargs = take_inputs(benchmark, kwargs)
     kwargs.pop("execution", None)
-    inputs = take_inputs(benchmark, kwargs)
     env = MetaWorldMTEnv(benchmark, **kwargs)
     if kwargs.get("seed") is not None:
         env.action_space.seed(kwargs["seed"])
@@ -108,45 +103,46 @@ def make_vec_env(
         ValueError: If sizes do not fit (the message names some that do), or an argument is none of
             those.
     """
-    known = {*_names(make_vec_env), *EXECUTOR_OPTIONS, "select", *OPTIONS}
-    check_keywords(rest, {*known, *SETTINGS, *INPUTS, *UPSTREAM}, f"make_vec of {benchmark}")
-    rest = translated(rest)
-    inputs = take_inputs(benchmark, rest)
+    known = {*_names(make_vec_env), *EXECUTOR_OPTIONS, *KEYWORDS}
+    check_keywords(rest, known, f"make_vec of {benchmark}")
+    inputs, rest = take_inputs(benchmark, rest)
     rest["num_goals"] = num_goals
-    made = take_benchmark(benchmark, 0 if seed is None else seed, rest)
+    made = take_benchmark(benchmark, seed or 0, rest)
     classes = list(split_of(made, kind)[0])
     goals = num_goals
     if total_tasks_per_cls is not None:
         goals = positive(total_tasks_per_cls, "total_tasks_per_cls")
         if goals > num_goals:
             raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {goals}")
+    what = f"{benchmark}-{kind}"
     if benchmark in META_LEARNING:
-        each = 1 if envs_per_task is None else positive(envs_per_task, "envs_per_task")
-        what = f"{benchmark}-{kind}"
-        groups = _spread(meta_batch_size, num_envs, each, len(classes), goals, what)
-    elif meta_batch_size is not None:
+        each = positive(1 if envs_per_task is None else envs_per_task, "envs_per_task")
+        num_groups = _num_groups(meta_batch_size, num_envs, each, len(classes), goals, what)
+    elif meta_batch_size is None:
+        each, num_groups = fit_sizes(num_envs, envs_per_task, len(classes), benchmark), len(classes)
+    else:
         raise ValueError(
             f"meta_batch_size is for meta-learning benchmarks, got {meta_batch_size} for "
             f"{benchmark}: pass envs_per_task"
         )
-    else:
-        each = fit_sizes(num_envs, envs_per_task, len(classes), benchmark)
-        groups = [(c, range(goals)) for c in range(len(classes))]
     if sample_tasks_on_reset is None:
         sample_tasks_on_reset = benchmark not in META_LEARNING
     settings = {name: rest.pop(name) for name in (*SETTINGS, "select") if name in rest}
+    # The class of each group, as evenly as it goes.
+    owners = sorted(group % len(classes) for group in range(num_groups))
     makers: list[functools.partial[TaskControl]] = []
-    for c, own in groups:
-        for _ in range(each):
-            i = len(makers)
+    for group, c in enumerate(owners):
+        first, groups_of_class = owners.index(c), owners.count(c)
+        own = range(num_goals * c, num_goals * c + goals)[group - first :: groups_of_class]
+        for i in range(group * each, (group + 1) * each):
             make = functools.partial(
                 make_slot,
                 made,
                 inputs,
-                checkpoint_id=f"{benchmark}-{kind}/{classes[c]}/{i}",
+                checkpoint_id=f"{what}/{classes[c]}/{i}",
                 record_episode_statistics=record_episode_statistics,
                 kind=kind,
-                task_states=[c * num_goals + goal for goal in own],
+                task_states=own,
                 seed=None if seed is None else seed + i,
                 sample_tasks_on_reset=sample_tasks_on_reset,
                 terminate_on_success=terminate_on_success,
@@ -155,7 +151,7 @@ def make_vec_env(
             )
             makers.append(make)
     renders = settings.get("render_mode") is not None
-    envs = make_executor(makers, len(groups), each, renders=renders, **rest)
+    envs = make_executor(makers, num_groups, each, renders=renders, **rest)
     if seed is not None:
         envs.action_space.seed(seed)
     return envs
@@ -243,25 +239,19 @@ def _names(function: Any) -> set[str]:
     return {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}
 
 
-def _spread(
+def _num_groups(
     meta_batch_size: int | None, num_envs: int, each: int, num_classes: int, goals: int, what: str
-) -> list[tuple[int, range]]:
-    """The class of each task group, and which of the class's tasks are its own."""
+) -> int:
+    """How many task groups there are: at least one per class, and at most one per task."""
     low, high = num_classes, num_classes * goals
     m: float = num_classes if num_envs == 1 else num_envs / each
     if meta_batch_size is not None:
         m = positive(meta_batch_size, "meta_batch_size")
-        if num_envs not in (1, m * each):
-            raise ValueError(
-                f"num_envs must be meta_batch_size * envs_per_task = {m * each} (or 1, which "
-                f"leaves it open), got {num_envs}"
-            )
-    if m not in range(low, high + 1):
+    if m not in range(low, high + 1) or num_envs not in (1, m * each):
         raise ValueError(
             f"{what} has {num_classes} classes of {goals} tasks: meta_batch_size must be in "
-            f"[{low}, {high}], got {m:g}; so num_envs must be a multiple of envs_per_task={each} "
-            f"from {low * each} to {high * each} (or 1, which leaves it open), got {num_envs}"
+            f"[{low}, {high}], and num_envs meta_batch_size * envs_per_task, a multiple of {each} "
+            f"from {low * each} to {high * each} (or 1, which leaves it open); got "
+            f"{meta_batch_size=}, {num_envs=}"
         )
-    size, more = divmod(int(m), num_classes)
-    sizes = [size + (c < more) for c in range(num_classes)]
-    return [(c, range(i, goals, n)) for c, n in enumerate(sizes) for i in range(n)]
+    return int(m)

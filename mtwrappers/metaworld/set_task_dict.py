@@ -18,7 +18,7 @@ from mtwrappers import seeding
 from mtwrappers.checks import check_choice
 from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.class_env import observation_box
-from mtwrappers.metaworld.upstream import all_classes, classes_by_name, metaworld
+from mtwrappers.metaworld.upstream import all_classes, classes_by_name
 from mtwrappers.selection import WithoutReplacement
 from mtwrappers.spaces import append_onehot
 
@@ -54,9 +54,10 @@ class Layout:
         """Whether a task of the class ``name``, which comes from ``other``, can be played here."""
         if (self.goals_visible, self.onehot) != (other.goals_visible, other.onehot):
             return False
+        if self.onehot:
+            return list(self.classes.items()) == list(other.classes.items())
         # Without a one-hot their number and their order do not matter.
-        known = not self.onehot and self.classes.get(name) is other.classes[name]
-        return known or list(self.classes.items()) == list(other.classes.items())
+        return self.classes.get(name) is other.classes[name]
 
     def __str__(self) -> str:
         return f"add_env_onehot={self.onehot} and goals_visible={self.goals_visible}"
@@ -75,23 +76,17 @@ def layout_of(task: Any) -> Layout:
             f"it; got {got}"
         )
     inner, given = task["inner"], task["classes"]
-    if not isinstance(inner, metaworld().Task):
-        raise ValueError(f"task['inner'] must be a metaworld.Task, got {inner!r}")
     check_choice(task["kind"], ("train", "test"), "task['kind']")
     try:
         classes = dict(given) if isinstance(given, Mapping) else classes_by_name(given)
-    except (TypeError, ValueError) as exc:
-        raise ValueError(f"task['classes'] must be names of classes, got {given!r}: {exc}") from exc
-    try:
         data = plain_task.decode(inner)
+        if classes[inner.env_name] is not data["env_cls"]:
+            raise ValueError(f"{inner.env_name!r} is no name of {data['env_cls']}")
     except Exception as exc:  # a damaged pickle may raise anything
-        raise ValueError(f"the data of task['inner'] cannot be read: {exc}") from exc
-    expected = classes.get(inner.env_name)
-    if expected is None or data.get("env_cls") is not expected:
         raise ValueError(
-            f"task['inner'] is of class {inner.env_name!r} with the data of {data.get('env_cls')}, "
-            f"expected one of {classes}"
-        )
+            "task['classes'] must be names of classes, and task['inner'] a metaworld.Task of one "
+            f"of them; got {given!r} and {inner!r}: {exc!r}"
+        ) from exc
     return Layout(classes, not data["partially_observable"], bool(task["add_env_onehot"]))
 
 

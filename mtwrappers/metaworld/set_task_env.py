@@ -109,7 +109,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             # Of others than Meta-World's own, the cameras are known when they are built.
             from mtwrappers.metaworld.camera import find_camera
 
-            find_camera(self._settings.camera_name, self._settings.camera_id)
+            find_camera(self._settings)
         self.observation_space = self.layout.space
         if self.tasks and wrapper is not None:
             _, env = self._class_env(self.tasks[0], self.layout)

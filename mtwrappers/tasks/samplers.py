@@ -39,14 +39,16 @@ def _draw(n: int, available: int, with_replacement: bool, rng: Generator) -> lis
 
 
 class TaskSampler(abc.ABC):
-    """Draws batches of tasks, as environment updates."""
+    """Draws batches of tasks, as environment updates.
 
-    _rng: Generator
+    Attributes:
+        n_tasks: How many tasks there are, or ``None`` if that is unknown or unbounded.
+    """
 
-    @property
-    def n_tasks(self) -> int | None:
-        """How many tasks there are, or ``None`` if that is unknown or unbounded."""
-        return None
+    n_tasks: int | None = None
+
+    def __init__(self, seed: int | None = None) -> None:
+        self._rng = seeding.task_generator(seeding.chosen_seed(seed))
 
     def get_state(self) -> dict[str, Any]:
         """What the next `sample` follows from, for `save_checkpoint`."""
@@ -85,15 +87,13 @@ class ConstructEnvsSampler(TaskSampler):
         self, env_constructors: Sequence[Callable[[], Env]], *, seed: int | None = None
     ) -> None:
         makers = check_list(env_constructors, "env_constructors", "constructor")
+        super().__init__(seed)
         self._updates = [NewEnvUpdate(make) for make in makers]
-        self._rng = seeding.task_generator(seeding.chosen_seed(seed))
-
-    @property
-    def n_tasks(self) -> int:
-        return len(self._updates)
+        self.n_tasks = len(makers)
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
-        indices = _draw(positive(n_tasks, "n_tasks"), self.n_tasks, with_replacement, self._rng)
+        n = positive(n_tasks, "n_tasks")
+        indices = _draw(n, len(self._updates), with_replacement, self._rng)
         return [self._updates[i] for i in indices]
 
 
@@ -113,11 +113,8 @@ class EnvPoolSampler(TaskSampler):
         self._envs = check_list(envs, "envs", "environment")
         for i, env in enumerate(self._envs):
             check_env(env, f"environment {i}")
-        self._rng = seeding.task_generator(seeding.chosen_seed(seed))
-
-    @property
-    def n_tasks(self) -> int:
-        return len(self._envs)
+        super().__init__(seed)
+        self.n_tasks = len(self._envs)
 
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         """Draws updates that return members of the pool.
@@ -129,12 +126,13 @@ class EnvPoolSampler(TaskSampler):
         n = positive(n_tasks, "n_tasks")
         if with_replacement:
             raise ValueError("a pool of environments cannot be sampled with replacement")
-        if n > self.n_tasks:
+        if n > len(self._envs):
             raise ValueError(
-                f"the pool holds {self.n_tasks} environments, got n_tasks={n}; grow_pool({n}) "
+                f"the pool holds {len(self._envs)} environments, got n_tasks={n}; grow_pool({n}) "
                 "copies random members"
             )
-        return [ExistingEnvUpdate(self._envs[i]) for i in _draw(n, self.n_tasks, False, self._rng)]
+        drawn = _draw(n, len(self._envs), False, self._rng)
+        return [ExistingEnvUpdate(self._envs[i]) for i in drawn]
 
     def grow_pool(self, new_size: int) -> None:
         """Copies random members until the pool holds ``new_size``; a smaller size does nothing.
@@ -145,10 +143,11 @@ class EnvPoolSampler(TaskSampler):
             TypeError: If a member cannot be copied.
             ValueError: If ``new_size`` is not a positive integer.
         """
-        missing = positive(new_size, "new_size") - self.n_tasks
+        missing = positive(new_size, "new_size") - len(self._envs)
         if missing > 0:
-            drawn = _draw(missing, self.n_tasks, False, self._rng)
+            drawn = _draw(missing, len(self._envs), False, self._rng)
             self._envs += [copy_env(self._envs[i]) for i in drawn]
+            self.n_tasks = len(self._envs)
 
 
 class SetTaskSampler(TaskSampler):
@@ -176,7 +175,9 @@ class SetTaskSampler(TaskSampler):
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         made = env_constructor() if env is None else env
         self._env: Env = check_env(made, "env", "sample_tasks(n)")
-        self._rng = seeding.task_generator(seeding.chosen_seed(seed))
+        super().__init__(seed)
+        if self._env.has_wrapper_attr("num_tasks"):
+            self.n_tasks = int(self._env.get_wrapper_attr("num_tasks"))
         if seed is not None:
             # The task stream of an environment begins with reset(seed=...).
             self._env.reset(seed=seed)
@@ -188,19 +189,12 @@ class SetTaskSampler(TaskSampler):
         super().set_state(state)
         layers.set_state(self._env, state["env"])
 
-    @property
-    def n_tasks(self) -> int | None:
-        """The environment's ``num_tasks``, if it has one."""
-        has = self._env.has_wrapper_attr("num_tasks")
-        return int(self._env.get_wrapper_attr("num_tasks")) if has else None
-
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         n = positive(n_tasks, "n_tasks")
         sample: Any = self._env.get_wrapper_attr("sample_tasks")
-        available = self.n_tasks
-        if with_replacement and available:
-            sweep = sample(available)
-            tasks = [sweep[i] for i in _draw(n, available, True, self._rng)]
+        if with_replacement and self.n_tasks:
+            sweep = sample(self.n_tasks)
+            tasks = [sweep[i] for i in _draw(n, self.n_tasks, True, self._rng)]
         else:
             tasks = sample(n)
         return [SetTaskUpdate(self._env_constructor, task, self._wrapper) for task in tasks]

@@ -86,8 +86,8 @@ class SetTaskUpdate(EnvUpdate):
     def __call__(self, old_env: Env | None = None) -> Env:
         """Returns an environment on the task; `reset` begins it."""
         layers = list(_layers(old_env))
-        base = next((layer for layer in layers if self._is_right(layer)), None)
-        if base is None:
+        base = next(filter(self._is_right, layers), None)
+        if old_env is None or base is None:
             if old_env is not None:
                 name = getattr(self.env_type, "__name__", self.env_type)
                 warnings.warn(
@@ -101,7 +101,6 @@ class SetTaskUpdate(EnvUpdate):
             base.made_by = self.env_type
             base.get_wrapper_attr("set_task")(self.task)
             return self._wrap(base)
-        assert old_env is not None
         base.get_wrapper_attr("set_task")(self.task)
         top = next((i for i, layer in enumerate(layers) if "wrapped_for" in layer.__dict__), None)
         if top is None or layers[top].__dict__["wrapped_for"] == _class(self.task):

@@ -18,13 +18,12 @@ from mtwrappers.metaworld.fast import memory, sawyer
 from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.metaworld.verify import Extent, first_difference, state
+from mtwrappers.metaworld.verify import first_difference, state
 from tests.metaworld.fakes import actions
 
 CLASSES = all_classes()
 NAME = "push-v3"
 ACTIONS = actions(10)
-EXTENT = Extent(tasks=1, steps=20, reward_versions=("v2",), goals_visible=(True,))
 
 
 @pytest.fixture(scope="module")
@@ -60,16 +59,16 @@ def test_one_unit_in_the_last_place_of_one_helper_is_found(monkeypatch):
     monkeypatch.setattr(sawyer, "fast_globals", lambda: names)
     sawyer.make_fast_class.cache_clear()
     try:
-        assert first_difference("reach-v3", EXTENT) is not None
+        assert first_difference("reach-v3", 1, 20) is not None
     finally:
         sawyer.make_fast_class.cache_clear()
     monkeypatch.undo()
-    assert first_difference("reach-v3", EXTENT) is None
+    assert first_difference("reach-v3", 1, 20) is None
 
 
 @pytest.mark.parametrize("name", [NAME, "hand-insert-v3"])
 def test_both_reward_functions_give_their_own_bits(name):
-    assert first_difference(name, Extent(tasks=1, steps=25)) is None
+    assert first_difference(name, 1, 25) is None
 
 
 def test_actions_beyond_the_bounds_of_any_kind_are_those_of_stock(task):

@@ -72,13 +72,13 @@ PUSH_DATA = make_benchmark("MT1", env_name="push-v3", num_goals=1).train_tasks[0
 MALFORMED = [
     (None, "a task must be a dict with the keys .*; got None"),
     (metaworld.Task("reach-v3", b""), r"a task must be a dict with the keys .*; got Task\("),
-    ({"inner": None}, r"task\['inner'\] must be a metaworld.Task, got None"),
+    ({"inner": None}, r"task\['inner'\] a metaworld.Task of one of them; got .* and None"),
     ({"kind": "validation"}, r"task\['kind'\] must be 'train' or 'test', got 'validation'"),
-    ({"classes": ("reach-v2",)}, r"task\['classes'\] must be .* unknown class 'reach-v2'"),
-    ({"classes": ("push-v3",)}, r"task\['inner'\] is of class 'reach-v3' .*, expected one of {'pu"),
-    ({"classes": 5}, r"task\['classes'\] must be names of classes, got 5"),
-    ({"inner": metaworld.Task("reach-v3", b"cut off")}, r"data of task\['inner'\] cannot be read"),
-    ({"inner": metaworld.Task("reach-v3", PUSH_DATA)}, r"task\['inner'\].*reach-v3.*Push"),
+    ({"classes": ("reach-v2",)}, r"task\['classes'\] must be .*unknown class 'reach-v2'"),
+    ({"classes": ("push-v3",)}, r"got \('push-v3',\) and Task.*KeyError\('reach"),
+    ({"classes": 5}, r"task\['classes'\] must be names of classes, .*; got 5 and Task"),
+    ({"inner": metaworld.Task("reach-v3", b"cut off")}, "got .*cut off.*UnpicklingError"),
+    ({"inner": metaworld.Task("reach-v3", PUSH_DATA)}, "'reach-v3' is no name of .*Push"),
     (
         {"inner": make_benchmark("ML1", num_goals=1).train_tasks[0]},  # whose goal is hidden
         "goals_visible=False: it needs another observation space",

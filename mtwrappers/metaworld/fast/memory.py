@@ -112,11 +112,6 @@ def is_part_of(data: Any, array: NDArray[Any]) -> bool:
     return bool(0 <= _span(array)[0] - _span(data.qpos)[0] < data.nbuffer)
 
 
-def offset(array: NDArray[Any], of: NDArray[Any]) -> int:
-    """How many elements after the first of ``of``, whose view it is, ``array`` begins."""
-    return int(_span(array)[0] - _span(of)[0]) // of.itemsize
-
-
 def _span(array: NDArray[Any]) -> tuple[int, int]:
     start = int(array.__array_interface__["data"][0])
     return start, start + array.nbytes

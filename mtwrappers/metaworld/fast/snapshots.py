@@ -29,7 +29,6 @@ from mtwrappers.metaworld.fast.memory import (
     Memory,
     data_memory,
     is_part_of,
-    offset,
     parts,
     vertices,
     words,
@@ -63,7 +62,7 @@ class Left:
             elif is_part_of(env.data, value):
                 self._kept[name] = value
             elif np.shares_memory(value, vector):
-                start = offset(value, vector)
+                start = (value.ctypes.data - vector.ctypes.data) // vector.itemsize
                 self._of_task[name] = slice(start, start + value.size)
             else:
                 self._copies[name] = value.copy().copy
