@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -43,6 +44,11 @@ class TaskListMTEnv(MTEnv):
         sample_tasks_on_reset: Whether every reset draws a task.
         first_seed: What an environment that nobody seeded seeds itself with; ``None`` for entropy.
 
+    Attributes:
+        num_tasks: How many task states this environment has.
+        task_ids: The task id of each task state.
+        task_names: The name of each task id, or ``None`` if tasks have no names.
+
     Raises:
         ValueError: If ``initial_task_state`` is out of range, or there is not one name per id.
     """
@@ -51,6 +57,8 @@ class TaskListMTEnv(MTEnv):
     _env: Any = None
     # Which branch of the environment seed it takes; ``None`` for one without chance.
     _branch: int | None = None
+    # The environments below that were built and have a random stream, by their branch.
+    _envs: Mapping[int, Any] = MappingProxyType({})
     # Whether the first reset and every seeded one draw a task, though others may not.
     _draws_first = False
 
@@ -69,17 +77,18 @@ class TaskListMTEnv(MTEnv):
         first_seed: int | None = None,
     ) -> None:
         self._seeded: set[int] = set()  # the branches that had their seed
-        self._task_ids = tuple(task_ids)
-        num_ids = max(self._task_ids) + 1
-        self._task_names = check_task_names(task_names, num_ids)
+        self.task_ids = tuple(task_ids)
+        num_ids = max(self.task_ids) + 1
+        self.task_names = check_task_names(task_names, num_ids)
         super().__init__(
             action_space,
             env_observation_space,
             Discrete(num_ids) if task_observation_space is None else task_observation_space,
         )
-        self._states = tuple(range(len(self._task_ids)) if task_states is None else task_states)
+        self._states = tuple(range(len(self.task_ids)) if task_states is None else task_states)
+        self.num_tasks = len(self._states)
         self._places = {state: place for place, state in enumerate(self._states)}
-        ids = [self._task_ids[state] for state in self._states]
+        ids = [self.task_ids[state] for state in self._states]
         # A curriculum weighs ids; where there is but one, it weighs its tasks.
         self._selector = TaskSelector(select, len(ids), ids if len(set(ids)) > 1 else None)
         self._history = self._selector.history
@@ -92,37 +101,18 @@ class TaskListMTEnv(MTEnv):
         self._describe()
 
     @property
-    def num_tasks(self) -> int:
-        """How many task states this environment has."""
-        return len(self._states)
-
-    @property
     def task_states(self) -> tuple[int, ...]:
         """The task states among which resets move by themselves."""
         moves = self.sample_tasks_on_reset or self._draws_first
         return self._states if moves else (self._task_state,)
 
-    @property
-    def task_ids(self) -> tuple[int, ...]:
-        """The task id of each task state."""
-        return self._task_ids
-
-    @property
-    def task_names(self) -> tuple[str, ...] | None:
-        """The name of each task id, or ``None`` if tasks have no names."""
-        return self._task_names
-
     @abc.abstractmethod
     def _activate(self, task_state: Any) -> None:
         """Turns ``_env`` to a task, or raises and leaves everything as it was."""
 
-    def _built(self) -> dict[int, Any]:
-        """The environments below that were built and have a random stream, by their branch."""
-        return {}
-
     def _build(self, branch: int) -> Any:
-        """One of them, built if it was not yet."""
-        return self._built()[branch]
+        """One of ``_envs``, built if it was not yet."""
+        return self._envs[branch]
 
     def get_task_obs(self) -> Any:
         """The id of the present task, ``np.int64``."""
@@ -146,7 +136,7 @@ class TaskListMTEnv(MTEnv):
 
     def _check_task_state(self, task_state: Any, what: str) -> Any:
         """Returns ``task_state`` as this environment keeps it, or raises `ValueError`."""
-        state = check_index(task_state, len(self._task_ids), what)
+        state = check_index(task_state, len(self.task_ids), what)
         if state not in self._places:
             raise ValueError(
                 f"{what} must be one of this environment's own {list(self._states)}, got {state}"
@@ -155,11 +145,11 @@ class TaskListMTEnv(MTEnv):
 
     def _describe(self) -> None:
         """Computes once what every step on the present task hands out."""
-        task_id = self._task_ids[self._task_state]
+        task_id = self.task_ids[self._task_state]
         self._task_obs: Any = np.int64(task_id)
         self._task_info: dict[str, Any] = {"task_id": task_id}
-        if self._task_names is not None:
-            self._task_info["task_name"] = self._task_names[task_id]
+        if self.task_names is not None:
+            self._task_info["task_name"] = self.task_names[task_id]
 
     def seed(self, seed: int | None = None) -> list[int]:
         """Seeds the environment stream; an environment below takes its branch at its next reset."""
@@ -250,7 +240,7 @@ class TaskListMTEnv(MTEnv):
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
             "selection": self._selector.get_state(),
             "seeded": sorted(self._seeded),
-            "envs": {str(i): get_state(env) for i, env in self._built().items()},
+            "envs": {str(i): get_state(env) for i, env in self._envs.items()},
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -274,4 +264,4 @@ class TaskListMTEnv(MTEnv):
 
     def _tasks_identity(self) -> dict[str, Any]:
         """What tells these tasks from others, ready for JSON."""
-        return {"num_tasks": self.num_tasks, "task_names": list(self._task_names or [])}
+        return {"num_tasks": self.num_tasks, "task_names": list(self.task_names or [])}

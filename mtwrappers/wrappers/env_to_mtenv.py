@@ -77,6 +77,7 @@ class EnvToMTEnv(TaskListMTEnv):
     ) -> None:
         own = None if set_task else "set_task(task); pass set_task= to say how to set one"
         self.env = self._env = check_env(env, "env", own)
+        self._envs = {0: env}
         self.tasks: list[Any] = []
         self._space: Space[Any] | None = None
         if not isinstance(tasks, Space):
@@ -102,29 +103,20 @@ class EnvToMTEnv(TaskListMTEnv):
             select=select,
             sample_tasks_on_reset=sample_tasks_on_reset,
         )
-        if self._space is not None and initial_task_state is None:
-            self._task_state = self._space.sample()
+        if self._space is not None:
+            del self.num_tasks, self.task_ids
+            if initial_task_state is None:
+                self._task_state = self._space.sample()
         self.metadata = env.metadata
         self.render_mode = env.render_mode
         self._activate(self._task_state)
 
     @property
-    def num_tasks(self) -> int:
-        """How many tasks the list holds; a space has no ``num_tasks``."""
-        self._require_list("num_tasks")
-        return super().num_tasks
-
-    @property
     def task_states(self) -> tuple[int, ...]:
         """The task states among which resets move by themselves; a space has no ``task_states``."""
-        self._require_list("task_states")
+        if self._space is not None:
+            raise AttributeError(f"tasks drawn from {self._space} have no task_states")
         return super().task_states
-
-    @property
-    def task_ids(self) -> tuple[int, ...]:
-        """The task id of each task state; a space has no ``task_ids``."""
-        self._require_list("task_ids")
-        return super().task_ids
 
     def get_task_obs(self) -> Any:
         """The index of the present task, the element of the space, or what ``task_obs`` makes."""
@@ -166,15 +158,8 @@ class EnvToMTEnv(TaskListMTEnv):
         else:
             self._task_info = {}
 
-    def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
-        return {0: self.env}
-
     def _tasks_identity(self) -> dict[str, Any]:
         return super()._tasks_identity() if self._space is None else {"space": str(self._space)}
-
-    def _require_list(self, name: str) -> None:
-        if self._space is not None:
-            raise AttributeError(f"tasks drawn from {self._space} have no {name}")
 
 
 def _call_own_set_task(env: gymnasium.Env[Any, Any], task: Any) -> None:

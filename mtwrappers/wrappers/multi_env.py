@@ -81,7 +81,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         check_choice(unify, ("pad", None), "unify")
         n = len(self._makers)
         initial = check_index(initial_task_state, n, "initial_task_state")
-        self._task_names = check_task_names(task_names, n)
+        self.task_names = check_task_names(task_names, n)
         self._pad = unify == "pad"
         self._zeros: NDArray[Any] | None = None
         self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
@@ -142,9 +142,6 @@ class MultiEnvWrapper(TaskListMTEnv):
         self._env = self._build(task_state)
         self._branch = task_state
 
-    def _built(self) -> dict[int, gymnasium.Env[Any, Any]]:
-        return self._envs
-
     def _build(self, branch: int) -> gymnasium.Env[Any, Any]:
         if branch not in self._envs:
             env = self._construct(branch)
@@ -157,7 +154,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         return self._envs[branch]
 
     def _name(self, index: int) -> str:
-        return f"task {index}" + (f" ({self._task_names[index]!r})" if self._task_names else "")
+        return f"task {index}" + (f" ({self.task_names[index]!r})" if self.task_names else "")
 
     def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
         try:
