@@ -9,6 +9,7 @@ import inspect
 import io
 import json
 import os
+import re
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -53,12 +54,7 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     text = np.frombuffer(json.dumps(states).encode(), np.uint8)
     np.savez(payload, states=text, **encoder.arrays)
     data = payload.getvalue()
-    header = b"%s %d %s %d\n" % (
-        _MAGIC,
-        VERSION,
-        hashlib.sha256(data).hexdigest().encode(),
-        len(data),
-    )
+    header = b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data))
     target = Path(path)
     descriptor, temporary = tempfile.mkstemp(prefix=target.name, dir=target.parent)
     try:
@@ -132,27 +128,21 @@ def _set(obj: Any, state: Any) -> None:
 
 def _read(path: Path) -> dict[str, Any]:
     header, _, data = path.read_bytes().partition(b"\n")
-    if not header.startswith(_MAGIC + b" "):
+    begin = re.fullmatch(_MAGIC + rb" (\d+) (.*)", header)
+    if begin is None:
         raise CheckpointError(
-            f"{path}: expected a file that begins with {_MAGIC.decode()!r}, got {header[:40]!r}"
+            f"{path}: expected a file that begins with {_MAGIC.decode()!r} and a version, got "
+            f"{header[:40]!r}"
         )
-    try:
-        version, digest, length = header[len(_MAGIC) :].split()
-        number, expected = int(version), int(length)
-    except ValueError:
-        raise CheckpointError(f"{path}: damaged, its first line is {header[:120]!r}") from None
-    if number != VERSION:
+    version, expected = int(begin[1]), begin[2]
+    if version != VERSION:
         raise CheckpointError(
-            f"{path}: expected a checkpoint of version {VERSION}, got version {number}; "
+            f"{path}: expected a checkpoint of version {VERSION}, got version {version}; "
             "a later mtwrappers reads it"
         )
-    if len(data) != expected:
-        raise CheckpointError(f"{path}: cut, expected {expected} bytes, got {len(data)}")
-    found = hashlib.sha256(data).hexdigest().encode()
-    if found != digest:
+    if (found := _fingerprint(data)) != expected:
         raise CheckpointError(
-            f"{path}: damaged, expected the checksum {digest.decode(errors='replace')}, got "
-            f"{found.decode()}"
+            f"{path}: cut or damaged, expected the checksum and size {expected!r}, got {found!r}"
         )
     try:
         with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
@@ -160,6 +150,11 @@ def _read(path: Path) -> dict[str, Any]:
             return {name: _decode(value, arrays) for name, value in states.items()}
     except Exception as exc:  # whoever wrote the checksum wrote something else than we do
         raise CheckpointError(f"{path}: its content cannot be read: {exc}") from exc
+
+
+def _fingerprint(data: bytes) -> bytes:
+    """The checksum and the size of what follows the first line of a file."""
+    return b"%s %d" % (hashlib.sha256(data).hexdigest().encode(), len(data))
 
 
 class _Encoder:

@@ -168,8 +168,7 @@ def test_two_thousand_damaged_files_are_refused(saved, tmp_path):
     [
         (lambda data: b"", "expected a file that begins with"),
         (lambda data: b"PK\3\4" + data, "expected a file that begins with"),
-        (lambda data: data[:-1], "cut, expected .* bytes, got"),
-        (lambda data: data[:-1] + b"x", "damaged, expected the checksum"),
+        (lambda data: data[:-1], "cut or damaged, expected the checksum"),
         (
             lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 99", 1),
             "expected a checkpoint of version 1, got version 99",

@@ -141,10 +141,7 @@ class _KeepsStatistics:
                 raise ValueError(f"expected statistics with {key} {expected!r}, got {found!r}")
         arrays = {}
         for key, shape in (("mean", self._shape), ("m2", self._shape), ("count", self._shape[:1])):
-            try:
-                arrays[key] = np.array(state.get(key), dtype=np.float64)
-            except (TypeError, ValueError):  # no numbers, or rows of several lengths
-                arrays[key] = np.empty(())
+            arrays[key] = np.array(state.get(key), dtype=np.float64)
             if arrays[key].shape != shape:
                 raise ValueError(
                     f"expected {key} of shape {shape} in the statistics, got one of shape "

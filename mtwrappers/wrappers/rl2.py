@@ -248,7 +248,7 @@ class _Memory:
 class ActionCode:
     """Actions as numbers: a Box as it is, clipped to its bounds; anything discrete as one-hots.
 
-    ``low`` and ``high``, shape ``(A,)``, bound encoded actions and zeros; ``size`` is ``A``.
+    ``low`` and ``high``, shape ``(A,)``, bound encoded actions and zeros.
     """
 
     def __init__(self, space: Space[Any]) -> None:
@@ -260,14 +260,13 @@ class ActionCode:
         flat: Any = flatten_space(space)
         self._bounds = flat.low, flat.high
         self.low, self.high = np.minimum(flat.low, 0), np.maximum(flat.high, 0)
-        self.size = len(self.low)
         # Of one-hots: the entry of the action that a number shows, and what makes it a one.
         self._columns: NDArray[Any] | None = None
         if isinstance(space, (Discrete, MultiDiscrete)):
             sizes = np.ravel(space.n if isinstance(space, Discrete) else space.nvec)
             self._columns = np.repeat(np.arange(len(sizes)), sizes)
             first = np.cumsum(sizes) - sizes - np.ravel(space.start)
-            self._values = np.arange(self.size) - np.repeat(first, sizes)
+            self._values = np.arange(len(self.low)) - np.repeat(first, sizes)
 
     def encode(self, actions: Any) -> NDArray[Any]:
         """A new array of one action, shape ``(A,)``, or of ``N`` actions, shape ``(N, A)``."""
