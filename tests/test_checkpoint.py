@@ -40,16 +40,19 @@ def test_a_run_goes_on_in_mid_episode_with_all_that_it_is_made_of(tmp_path):
     path = tmp_path / "run.ckpt"
     with closing(VectorNormalizeRewardPerTask(make_vec())) as envs:
         rng, progress = np.random.default_rng(3), {"iteration": 7, "weights": np.arange(3.0)}
+        baseline = LinearFeatureBaseline()
+        baseline.set_params(np.arange(4.0))
         envs.reset(seed=1)
         step(envs)
         rng.random(5)
-        save_checkpoint(path, envs=envs, rng=rng, progress=progress)
+        save_checkpoint(path, envs=envs, rng=rng, progress=progress, baseline=baseline)
         expected = step(envs), rng.random(3)
     with closing(VectorNormalizeRewardPerTask(make_vec())) as other:
-        rng, found = np.random.default_rng(0), {"other": 1}
-        load_checkpoint(path, envs=other, rng=rng, progress=found)
+        rng, found, baseline = np.random.default_rng(0), {"other": 1}, LinearFeatureBaseline()
+        load_checkpoint(path, envs=other, rng=rng, progress=found, baseline=baseline)
         assert equal((step(other), rng.random(3)), expected)
         assert equal(found, progress)
+        assert baseline.get_param_values().tolist() == [0, 1, 2, 3]
 
 
 def test_mt10_goes_from_one_process_to_two_workers(tmp_path):
@@ -221,13 +224,3 @@ def test_environments_that_were_evaluated_are_saved(tmp_path):
         envs.call(lambda env: env.unwrapped.g)
         with pytest.raises(TypeError, match=r"\['entries'\]\[2\]\[1\] is <function .*<lambda>"):
             save_checkpoint(tmp_path / "x", envs=envs)
-
-
-def test_a_baseline_is_saved(tmp_path):
-    baseline = LinearFeatureBaseline()
-    baseline.set_params(np.arange(4.0))
-    save_checkpoint(tmp_path / "x", baseline=baseline)
-    other = LinearFeatureBaseline()
-    load_checkpoint(tmp_path / "x", baseline=other)
-    assert other.get_param_values().tolist() == [0, 1, 2, 3]
-    assert "load_checkpoint" in mtwrappers.__all__

@@ -51,14 +51,6 @@ def test_a_rate_by_hand(model, nodes, milliseconds, steps):
     assert rate(model, ROUND, SMALL, nodes) == pytest.approx(steps / milliseconds * 1e3)
 
 
-@pytest.mark.parametrize("model", ["ideal", "path-wise", "step-wise"])
-def test_without_a_network_and_a_driver_it_grows_with_the_nodes(model):
-    costs = Costs(policy_row=0, message=0, path=0)
-    one = rate(model, costs, NO_NETWORK, 1)
-    for nodes in NODES:
-        assert rate(model, costs, NO_NETWORK, nodes) == pytest.approx(nodes * one)
-
-
 @pytest.mark.parametrize(
     ("model", "costs", "limit"),
     [
