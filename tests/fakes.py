@@ -173,7 +173,7 @@ class Constructors:
         num_tasks: How many; ``makers`` is the list of them.
         kwargs: Passed to every environment.
         changes: What one task's environment gets instead, by its index; an exception is raised
-            by its constructor.
+            by its constructor, and what is callable is that.
     """
 
     def __init__(
@@ -189,7 +189,10 @@ class Constructors:
         change = self.changes.get(index, {})
         if isinstance(change, Exception):
             raise change
-        env = CountingEnv(**{"first": 100 * index, **self.kwargs, **change})
+        if callable(change):
+            env = change()
+        else:
+            env = CountingEnv(**{"first": 100 * index, **self.kwargs, **change})
         self.built.append(index)
         self.envs[index] = env
         return env

@@ -13,11 +13,7 @@ from mtwrappers import MultiEnvWrapper, seeding
 from tests.fakes import Constructors, CountingEnv, counting_makers, equal, play
 
 BOX = Box(0, 1000, (2,), np.float64)
-
-
-def env_obs(env, state):
-    """What the environment of a task observes when it is reset."""
-    return env.reset(options={"task_state": state})[0]["env_obs"].tolist()
+PAD_TO_BOX = {"unify": "pad", "env_observation_space": BOX}
 
 
 class OddEnv(CountingEnv):
@@ -58,15 +54,7 @@ def test_an_episode_is_that_of_the_active_environment_in_plain_python():
     assert MultiEnvWrapper(counting_makers(3)).task_names is None
 
 
-class LenEnv(CountingEnv):
-    """An environment that is false in a condition."""
-
-    def __len__(self):
-        return 0
-
-
-def test_only_the_initial_environment_is_built_at_once_and_every_other_on_first_use(monkeypatch):
-    monkeypatch.setattr("tests.fakes.CountingEnv", LenEnv)
+def test_only_the_initial_environment_is_built_at_once_and_every_other_on_first_use():
     made = Constructors(3)
     env = MultiEnvWrapper(made.makers, 1)
     assert (env.get_task_state(), env.envs_built, made.built) == (1, 1, [1])
@@ -80,56 +68,9 @@ def test_only_the_initial_environment_is_built_at_once_and_every_other_on_first_
         assert env.reset()[0]["env_obs"][0] == 100 * state
     env.close()
     assert [e.closed for e in made.envs.values()] == [True] * 3
-    assert made.built == built
 
 
 # What does not work out leaves the previous task.
-
-IN_BOX = r"Box\(0.0, 1000.0, \(2,\), float64\)"
-# What the environment of task 2 is given instead, and what is said of it.
-MISFITS = [
-    ({"num_actions": 3}, r"{} has action space Discrete\(3\), expected Discrete\(2\)"),
-    ({"obs_size": 3}, rf"{{}} has .*\(3,\).* within {IN_BOX}; pass unify='pad'"),
-    ({"high": 1001}, rf"{{}} .*1001.0, .* within {IN_BOX}; .* env_observation_space="),
-    ({"low": -1}, rf"{{}} .*Box\(-1.0, .* within {IN_BOX}; .* env_observation_"),
-    ({"dtype": "float32"}, rf"{{}} .*float32\), expected one within {IN_BOX}"),
-    (OSError("busy"), "the constructor of {} failed: busy"),
-    ({"no": 1}, "the constructor of {} failed: .* unexpected keyword"),
-]
-
-
-@pytest.mark.parametrize(("change", "message"), MISFITS)
-@pytest.mark.parametrize("names", [None, ["a", "b", "c"]])
-def test_an_environment_that_cannot_serve_names_its_task_and_leaves_the_previous(
-    change, message, names
-):
-    made = Constructors(3, {2: change})
-    env = MultiEnvWrapper(made.makers, 1, task_names=names)
-    play(env, [0], seed=0)
-    pattern = message.format(r"task 2 \('c'\)" if names else "task 2")
-    for use in (env.set_task_state, partial(env_obs, env)):
-        with pytest.raises((ValueError, TypeError, OSError), match=pattern) as caught:
-            use(2)
-        if "constructor" in message:
-            assert isinstance(caught.value, type(caught.value.__cause__))
-        else:
-            assert isinstance(caught.value, ValueError)
-            assert made.envs[2].closed
-    assert (env.get_task_state(), env.envs_built) == (1, 1)
-    obs, *_, info = env.step(0)
-    assert (obs["env_obs"][0], obs["task_obs"], info["task_id"]) == (102, 1, 1)
-    made.changes.clear()  # it is tried again
-    assert [env_obs(env, 0), env_obs(env, 2)] == [[0, 0], [200, 200]]
-
-
-def test_a_failed_draw_leaves_the_previous_task():
-    env = MultiEnvWrapper([CountingEnv, dict], task_names=["a", "b"], select="round_robin")
-    env.reset(seed=0, options={"resample_task": True})
-    message = r"the constructor of task 1 \('b'\) must return a gymnasium.Env, got {}"
-    with pytest.raises(TypeError, match=message):
-        env.reset(options={"resample_task": True})
-    assert env.get_task_state() == 0
-    assert env.step(0)[0]["env_obs"][0] == 1
 
 
 class DiscreteEnv(CountingEnv):
@@ -138,12 +79,45 @@ class DiscreteEnv(CountingEnv):
         self.observation_space = Discrete(n)
 
 
-def test_other_spaces_that_differ_give_no_hint_that_would_not_help():
-    env = MultiEnvWrapper([partial(DiscreteEnv, 3), partial(DiscreteEnv, 4)])
-    with pytest.raises(ValueError, match=r"task 1 .* Discrete\(4\), expected .* Discrete\(3\)$"):
-        env.set_task_state(1)
-    with pytest.raises(TypeError, match="observation space of task 1 must be a 1-D Box"):
-        MultiEnvWrapper([CountingEnv, partial(DiscreteEnv, 3)], unify="pad")
+IN_BOX = r"Box\(0.0, 1000.0, \(2,\), float64\)"
+
+
+@pytest.mark.parametrize("names", [None, ["a", "b", "c"]])
+@pytest.mark.parametrize(
+    ("change", "message", "kwargs"),
+    [
+        ({"num_actions": 3}, r"{} has action space Discrete\(3\), expected Discrete\(2\)", {}),
+        ({"obs_size": 3}, rf"{{}} has .*\(3,\).* within {IN_BOX}; pass unify='pad'", {}),
+        ({"high": 1001}, rf"{{}} .*1001.0, .* within {IN_BOX}; .* env_observation_space=", {}),
+        ({"low": -1}, rf"{{}} .*Box\(-1.0, .* within {IN_BOX}; .* env_observation_", {}),
+        ({"dtype": "float32"}, rf"{{}} .*float32\), expected one within {IN_BOX}", {}),
+        # Padding would not help.
+        (partial(DiscreteEnv, 4), rf"{{}} .* Discrete\(4\), expected one within {IN_BOX}$", {}),
+        ({"obs_size": 3}, rf"{{}} .*\(3,\).* within {IN_BOX} when padded with zeros", PAD_TO_BOX),
+        ({"high": 1001}, rf"{{}} .*1001.* {IN_BOX} when padded", PAD_TO_BOX),
+        ({"dtype": "float32"}, rf"{{}} .*float32.* {IN_BOX} when padded", PAD_TO_BOX),
+        (partial(DiscreteEnv, 4), rf"{{}} .* Discrete\(4\), .* {IN_BOX} when padded", PAD_TO_BOX),
+        (OSError("busy"), "the constructor of {} failed: busy", {}),
+        ({"no": 1}, "the constructor of {} failed: .* unexpected keyword", {}),
+        (dict, r"the constructor of {} must return a gymnasium.Env, got {{}}", {}),
+    ],
+)
+def test_an_environment_that_cannot_serve_names_its_task_and_leaves_the_previous(
+    change, message, kwargs, names
+):
+    made = Constructors(3, {2: change})
+    env = MultiEnvWrapper(made.makers, 1, task_names=names, **kwargs)
+    play(env, [0], seed=0)
+    pattern = message.format(r"task 2 \('c'\)" if names else "task 2")
+    for use in (env.set_task_state, lambda state: env.reset(options={"task_state": state})):
+        with pytest.raises((ValueError, TypeError, OSError), match=pattern):
+            use(2)
+        assert "constructor" in message or made.envs[2].closed
+    assert (env.get_task_state(), env.envs_built) == (1, 1)
+    obs, *_, info = env.step(0)
+    assert (obs["env_obs"][0], obs["task_obs"], info["task_id"]) == (102, 1, 1)
+    made.changes.clear()  # it is tried again
+    assert env.reset(options={"task_state": 2})[0]["env_obs"].tolist() == [200, 200]
 
 
 SMALL = Box(0, 10, (2,), np.float64)
@@ -156,6 +130,7 @@ PAD = {"unify": "pad"}
         ({}, {"select": "best"}, ValueError, r"select must be one of .*, got 'best'"),
         ({}, {"env_observation_space": SMALL}, ValueError, "task 0 has .*, expected one within"),
         ({1: {"dtype": "float32"}}, PAD, ValueError, "needs one dtype, .*'float32', 'float64'"),
+        ({1: partial(DiscreteEnv, 3)}, PAD, TypeError, "space of task 1 must be a 1-D Box"),
         ({2: OSError("busy")}, PAD, OSError, "constructor of task 2 failed: busy"),
     ],
 )
@@ -168,14 +143,6 @@ def test_a_construction_that_fails_closes_what_was_built(changes, kwargs, error,
 
 
 # One observation space for all.
-
-
-def test_a_named_observation_space_holds_environments_that_differ():
-    space = Box(-5, 2000, (2,), np.float64)
-    made = Constructors(2, {1: {"low": -5, "high": 2000}})
-    env = MultiEnvWrapper(made.makers, env_observation_space=space)
-    assert env.observation_space["env_obs"] == space
-    assert env_obs(env, 1) == [100, 100]
 
 
 SIZES = {0: {"obs_size": 1}, 1: {"obs_size": 3, "high": 2000}, 2: {"obs_size": 2, "low": -5}}
@@ -209,15 +176,6 @@ def test_padding_keeps_the_dtype_and_adds_zero_to_bounds_that_exclude_it(dtype):
     assert env.env_observation_space == Box(low, high, dtype=low.dtype.type)
     obs, _ = env.reset(options={"task_state": 1})
     assert equal(obs["env_obs"], np.array([5, 5, 0], dtype))
-
-
-def test_padding_to_a_space_that_is_too_short_names_the_task():
-    made = Constructors(2, {1: {"obs_size": 3}})
-    env = MultiEnvWrapper(made.makers, unify="pad", env_observation_space=BOX)
-    message = r"task 1 has observation space .*\(3,\).*, expected .* when padded with zeros"
-    with pytest.raises(ValueError, match=message):
-        env.set_task_state(1)
-    assert made.envs[1].closed
 
 
 # Seeds.
