@@ -10,16 +10,14 @@ from gymnasium.spaces import Box
 
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper
 from mtwrappers.testing import check_mtenv
-from tests.fakes import CountingEnv, CountingMTEnv, counting_makers, equal, run_python
+from tests.fakes import CountingEnv, CountingMTEnv, counting_makers, equal
 from tests.testing import fakes
 from tests.testing.fakes import (
     DictTaskEnv,
     EndsOnceEnv,
     NeverEndingEnv,
     count,
-    draw,
     draw_np,
-    raises,
 )
 
 Base = CountingMTEnv
@@ -110,7 +108,6 @@ def resample_anything(self, options):
         self.goal = count(self) % 3
 
 
-SHARED = {"goal": (0, np.zeros(1))}
 DIFFER = "two reset(seed=3) and the steps after them must agree"
 NEW = "step must return new arrays and dicts"
 # What is broken, and what is said: ``...`` stands for any text.
@@ -118,28 +115,17 @@ BROKEN = {
     "no MTEnv": (CountingEnv, "expected an MTEnv, got CountingEnv"),
     "flat space": (with_space(Box(0, 1)), "must be a Dict of env_obs and task_obs, got Box("),
     "samples unseeded": (unseeded(lambda: 1), "must raise SeedNotSetError, raised nothing"),
-    "other error unseeded": (
-        unseeded(lambda: raises(RuntimeError("seed me"))),
-        "must raise SeedNotSetError, raised RuntimeError: seed me",
-    ),
     "seed returns nothing": (returns(seed=lambda s, _: None), "seed(3) must return [3], got None"),
-    "seed_task returns another": (
-        returns(seed_task=lambda s, _: [-1]),
-        "seed_task(3) must return [3], got [-1]",
-    ),
     "seed forgets": (breaks(seed=lambda s, seed=None: [seed]), "the environment seed is not set"),
-    "seed_task forgets": (breaks(seed_task=lambda s, n=None: [n]), "the task seed is not set"),
     "tasks differ": (
         returns(sample_task_state=lambda s, _: count(s) // 5 % 3),
         "seed_task(3) must determine the tasks, got [[0, 0, 0, 0, 1], [1, ",
     ),
-    "episodes differ": (returns(reset=lambda s, o, i: (put(o, 1, count(s)), i)), DIFFER),
     "steps differ by a bit": (
         returns(step=lambda s, o, r, *rest: (o, r + 1e-9 * count(s), *rest)),
         DIFFER,
     ),
     "global np.random": (returns(step=draw_np), "used the global state of np.random"),
-    "global random": (returns(reset=draw), "used the global state of random"),
     "fills options": (
         after_reset(lambda s, options: options is not None and options.update(seen=True)),
         "reset changed the caller's options to {'seen': True}",
@@ -168,10 +154,6 @@ BROKEN = {
         returns(step=lambda s, o, r, *rest: (o, np.float64(r), *rest)),
         "reward must be a float, got float64",
     ),
-    "numpy terminated": (
-        returns(step=lambda s, o, r, end, *rest: (o, r, np.bool_(end), *rest)),
-        "terminated must be a bool, got bool",
-    ),
     "int truncated": (
         returns(step=lambda s, o, r, end, cut, i: (o, r, end, int(cut), i)),
         "truncated must be a bool, got int",
@@ -181,15 +163,10 @@ BROKEN = {
         "keys of reset ['goal'] on step, got ['goal', 'success']",
     ),
     "one buffer": (returns(observe=observe_in_a_buffer), NEW),
-    "one array in infos": (returns(step=lambda s, *r: (*r[:4], SHARED)), NEW),
     "changes the last": (returns(step=change_the_last, reset=keep_as_last), NEW),
     "sampling sets": (
         returns(sample_task_state=lambda s, task: Base.set_task_state(s, task) or task),
         "get_task_state() after sample_task_state must be ",
-    ),
-    "reset_task_state fails": (
-        breaks(reset_task_state=lambda s: raises(AssertionError("cannot be drawn"))),
-        "cannot be drawn",
     ),
     "setting does nothing": (
         breaks(set_task_state=lambda s, task_state: None),
@@ -234,24 +211,6 @@ def test_the_check_of_an_unseeded_environment_is_left_out_on_a_seeded_one():
     env = BROKEN["samples unseeded"][0]()
     env.reset(seed=1)
     check_mtenv(env)
-
-
-def test_a_breach_is_found_in_optimised_python_too():
-    code = """
-from mtwrappers.testing import check_mtenv
-assert False, "asserts are on"
-try:
-    check_mtenv(3)
-except AssertionError as exc:
-    print(exc)
-"""
-    assert run_python(code, "-O") == "expected an MTEnv, got int"
-
-
-def test_an_error_of_the_environment_itself_is_not_hidden():
-    failing = breaks(step=lambda self, action: raises(ZeroDivisionError("it failed")))
-    with pytest.raises(ZeroDivisionError, match="it failed"):
-        check_mtenv(failing())
 
 
 def test_the_check_goes_as_many_steps_as_it_was_asked_to():
