@@ -64,15 +64,15 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
     expected, out = play(tmp_path / "expected", *arguments), tmp_path / "in two words"
     for n in (2, 0, 1):
         monkeypatch.setattr(rollout, "Interruption", partial(Interrupting, n))
-        before = signal.getsignal(signal.SIGINT)
-        try:
-            begun = ["--resume", str(out)] if out.exists() else [*arguments, "--out", str(out)]
-            assert main(["rollout", *begun, "--workers", "1"]) == 130
-        finally:
-            signal.signal(signal.SIGINT, before)
-    assert f"\nmtwrappers rollout --resume '{out}'\n" in capsys.readouterr().out
+        begun = ["--resume", str(out)] if out.exists() else [*arguments, "--out", str(out)]
+        assert main(["rollout", *begun, "--workers", "1"]) == 130
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    said = capsys.readouterr().out
+    assert "Interrupted: these are the episodes that were finished. Go on with:" in said
+    assert said.endswith(f"\nmtwrappers rollout --resume '{out}'\n")
     interrupted = json.loads((out / "results.json").read_text())
     assert (interrupted["interrupted"], interrupted["steps"]) == (True, 3 * 40)
+    assert [row["episodes"] for row in interrupted["tasks"]] == [3]
     monkeypatch.undo()
     monkeypatch.setattr(rollout, "EPISODE_STEPS", 40)
     text = (out / "progress.jsonl").read_text()
