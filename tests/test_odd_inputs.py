@@ -13,7 +13,6 @@ from tests.odd_inputs import NAMES, check, lines
 WRAPPERS = """
 MultiEnvWrapper([]) -> ValueError: funcs_to_make_envs must hold at least one constructor, got none
 MultiEnvWrapper(CountingEnv) -> TypeError: funcs_to_make_envs must be a list ..., got <class
-MultiEnvWrapper("ab") -> TypeError: funcs_to_make_envs must be a list ..., got 'ab'
 MultiEnvWrapper([CountingEnv, CountingEnv()]) -> TypeError: the constructor of task 1 must ...got <
 multi("0") -> ValueError: initial_task_state must be an integer in [0, 1], got '0'
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
@@ -23,11 +22,8 @@ multi(unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 multi(env_observation_space=3) -> TypeError: Dict space element is not ... key='env_obs', space=3
 multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be True or ...got 'no'
 multi(select="x") -> ValueError: select must be one of ['least_success', 'round_robin', 'uniform', '
-multi(select=3) -> ValueError: select must be one of ... or a callable, got 3
 multi(select=["uniform"]) -> ValueError: select must be one of ... or a callable, got ['uniform']
 do(drawing(2), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 2
-do(drawing(-1), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got -1
-do(drawing(1.0), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 1.0
 do(drawing(None), "reset(seed=0)") -> ValueError: ...be an integer in [0, 1], got None
 multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
 multi().reset(options="task_state") -> TypeError: options of reset must be a dict, got 'task_state'
@@ -38,7 +34,6 @@ goals(3) -> TypeError: tasks must be a list of at least one task, got 3
 goals([{"goal": (1, 0)}], 3) -> TypeError: set_task must be callable, got 3
 goals([{"goal": (1, 0)}], task_obs=3) -> ValueError: task_obs and ...got only one
 TaskOnehotWrapper(CountingEnv(), 3, 3) -> ValueError: task_index must be an integer in [0, 2], got 3
-TaskOnehotWrapper(CountingEnv(), "a", 3) -> ValueError: task_index must be an integer in ...got 'a'
 TaskOnehotWrapper(CountingEnv(), 0, 0) -> ValueError: n_total_tasks must be a positive ...got 0
 TaskOnehotWrapper(gymnasium.make("FrozenLake-v1"), 0, 3) -> TypeError: the ...got Discrete(16)
 TaskOnehotWrapper.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 must be ...got 3
@@ -51,26 +46,15 @@ NormalizeRewardPerTask(CountingEnv(), gamma=2) -> ValueError: gamma must be in [
 NormalizeRewardPerTask(CountingEnv(), epsilon=NAN) -> ValueError: epsilon must be above ...got nan
 NormalizeRewardPerTask(CountingEnv()).set_state(None) -> TypeError: a state must be a dict, got None
 NormalizeObservationPerTask(CountingEnv(), num_leading=9) -> ValueError: num_leading must ...got 9
-NormalizeObservationPerTask(CountingEnv(), num_leading=True) -> ValueError: num_leading ...got True
 NormalizeObservationPerTask(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation space to b
 NormalizeObservationPerTask(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64
 RL2Observation(CountingEnv(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0
 RL2Observation(CountingEnv(), across_episodes="no") -> TypeError: across_episodes must ...got 'no'
-RL2Observation(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64 cannot
-RL2Observation(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation ...got Discrete(16)
-VectorNormalizeRewardPerTask(CountingEnv()) -> TypeError: expected a MetaVectorEnv...got CountingEnv
 VectorNormalizeRewardPerTask(SyncVectorEnv(counting(2))) -> TypeError: ...got SyncVectorEnv, which h
-VectorNormalizeObservationPerTask(SyncVectorEnv(counting(2))) -> TypeError: ...got SyncVectorEnv, wh
-VectorRL2Observation(SyncVectorEnv(counting(2))) -> TypeError: ...SyncVectorEnv, ...no step_async
-MetaVectorWrapper(gymnasium.make_vec("CartPole-v1", 2, "vector_entry_point")) -> TypeError: expected
 MetaVectorWrapper(ClipReward(three(), 0, 1)) -> TypeError: ...no step_async...Gymnasium's own ...go
-VectorNormalizeRewardPerTask(three(), 0) -> ValueError: num_tasks must be a positive integer, got 0
-VectorNormalizeObservationPerTask(three(), num_leading=0) -> ValueError: num_leading must ...got 0
-VectorRL2Observation(three(), reward_divisor=INF) -> ValueError: reward_divisor must be ...got inf
 """
 
 ENVIRONMENTS = """
-PointGoalEnv(radius="a") -> ValueError: radius must be in (0, 4], got 'a'
 PointGoalEnv(radius=NAN) -> ValueError: radius must be in (0, 4], got nan
 PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, got 'human'
 PointGoalEnv().sample_tasks(-1) -> ValueError: n_tasks must be zero or a positive integer, got -1
@@ -79,15 +63,12 @@ PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
 do(PointGoalEnv(), "reset()", "step([0, INF])") -> ValueError: expected a finite ...got [0, inf]
 make("PointGoal", max_episode_steps=0) -> ValueError: Expect the `max_episode_steps` to be positive,
 make_vec("PointGoal", num_envs="3") -> ValueError: num_envs must be a positive integer, got '3'
-make_vec("PointGoal", num_envs=4, meta_batch_size="2") -> ValueError: meta_batch_size ...got '2'
 make_vec("PointGoal", max_episode_steps="a") -> ValueError: max_episode_steps must be a ...got 'a'
 make_vec("PointGoal", execution="threads") -> ValueError: execution must be ...got 'threads'
 make_vec("PointGoal", timeout=None) -> ValueError: ...no workers; got {'timeout': None}
-make_vec("PointGoal", timeout=7.0) -> ValueError: ...no workers; got {'timeout': 7.0}
 make_vec("PointGoal", workers=True) -> ValueError: workers must be a positive integer, got True
 make("MultiEnv", env_ids=[]) -> ValueError: env_ids must hold at least one registered id, got none
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-
-make("MultiEnv", unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
 make("MultiEnv", task_encoding="flat") -> ValueError: ...'onehot', 'none' or 'dict', got 'flat'
 make_vec("MultiEnv", record_episode_statistics="x") -> TypeError: record_...False, got 'x'
 make_vec("MultiEnv", num_envs=5) -> ValueError: MultiEnv has 2 tasks: num_envs must be a multiple of
@@ -103,12 +84,9 @@ EnvPoolSampler([]) -> ValueError: envs must hold at least one environment, got n
 EnvPoolSampler([3]) -> TypeError: environment 0 must be a gymnasium.Env, got 3
 pool().sample(2) -> ValueError: the pool holds 1 environments, got n_tasks=2; grow_pool(2)
 pool().sample(1, True) -> ValueError: a pool of environments cannot be sampled with replacement
-pool().grow_pool("a") -> ValueError: new_size must be a positive integer, got 'a'
 pool().grow_pool(-1) -> ValueError: new_size must be a positive integer, got -1
 SetTaskSampler(CountingEnv) -> TypeError: <CountingEnv instance> has no sample_tasks(n)
 SetTaskSampler(PointGoalEnv, env=3) -> TypeError: env must be a gymnasium.Env, got 3
-SetTaskSampler(PointGoalEnv, wrapper=3) -> TypeError: wrapper must be callable, got 3
-SetTaskSampler(PointGoalEnv).sample(-2) -> ValueError: n_tasks must be a positive integer, got -2
 NewEnvUpdate(lambda: None)() -> TypeError: what env_constructor makes must be a ...got None
 SetTaskUpdate(3, 1) -> TypeError: env_type must be callable, got 3
 SetTaskUpdate(CountingEnv, 1)() -> TypeError: <CountingEnv instance> has no set_task(task)
@@ -118,9 +96,7 @@ ExistingEnvUpdate(None) -> TypeError: env must be a gymnasium.Env, got None
 
 SAMPLERS = """
 sampler(env=None) -> TypeError: expected a constructor, a list of constructors or a ...got None
-sampler(env="CartPole-v1") -> TypeError: expected a constructor, ...gymnasium.Env, got 'CartPole-v1'
 sampler(rollouts_per_meta_task=0) -> ValueError: rollouts_per_meta_task must be a positive ...got 0
-sampler(max_path_length=None) -> ValueError: max_path_length must be a positive integer, got None
 sampler(envs_per_task=3) -> ValueError: envs_per_task=3 is more than rollouts_per_meta_task=2
 sampler(seed="a") -> TypeError: a seed must be an integer, got 'a'
 sampler(parallel="no") -> ValueError: parallel must be False, True or 'ray', got 'no'
@@ -130,34 +106,26 @@ sampler(nope=1) -> TypeError: ...got an unexpected keyword argument 'nope'
 sampler(autoreset_mode="NextStep") -> ValueError: MetaSampler needs ...got 'NextStep'
 sampler(env=CountingEnv).update_tasks() -> TypeError: <CountingEnv instance> has no sample_tasks(n);
 sampler(policy=lambda o: 3).obtain_samples() -> ValueError: expected 4 actions from the ...got 3
-sampler(policy=lambda o: o[:1]).obtain_samples() -> ValueError: expected 4 actions from the ...got 1
 sampler(policy=lambda o: o * NAN).obtain_samples() -> ValueError: actions of environments [0, 1, 2,
 sampler(policy=lambda o: (o, {})).obtain_samples() -> ValueError: what a policy without ...got tuple
 do(sampler(), "close()", "obtain_samples()") -> ClosedEnvironmentError: MetaIterativeEnvExecutor was
 Sampler(None, np.negative, 2, 5) -> TypeError: env must be a gymnasium.Env, got None
 Sampler(PointGoalEnv(), np.negative, 0, 5) -> ValueError: batch_size must be a positive ...got 0
-Sampler(PointGoalEnv(), np.negative, 1, 1.5) -> ValueError: max_path_length must be a ...got 1.5
 """
 
 PROCESSORS = """
 SampleProcessor(None) -> TypeError: a baseline must have fit and predict, got None
-SampleProcessor(LinearFeatureBaseline) -> TypeError: a baseline must have fit and ...got <class
 DiceSampleProcessor(ZeroBaseline(), "a") -> ValueError: max_path_length must be a ...got 'a'
-DiceSampleProcessor(ZeroBaseline(), 2, return_baseline=4) -> TypeError: a baseline must ...got 4
 DiceSampleProcessor(ZeroBaseline(), 2, bootstrap_truncated=True) -> ValueError: ...a return_baseline
 SampleProcessor(ZeroBaseline(), discount="0.5") -> ValueError: discount must be in [0, 1], got '0.5'
-SampleProcessor(ZeroBaseline(), gae_lambda=-0.1) -> ValueError: gae_lambda must be in ...got -0.1
 SampleProcessor(ZeroBaseline(), normalize_adv="no") -> TypeError: normalize_adv must be ...got 'no'
-SampleProcessor(ZeroBaseline(), positive_adv=0) -> TypeError: positive_adv must be True or ...got 0
 SampleProcessor(ZeroBaseline(), log_sink="stdout") -> TypeError: a log sink must be ...got 'stdout'
 SampleProcessor(ZeroBaseline()).process_samples([PATH], log="al") -> ValueError: log ...got 'al'
 processed({"observations": np.full(3, None)}) -> ValueError: each observation of ...got dtype object
-MetaSampleProcessor(ZeroBaseline()).process_samples([PATH]) -> ValueError: expected a ...got list
 MetaSampleProcessor(ZeroBaseline()).process_samples({}) -> ValueError: expected a dict ...got none
 MetaSampleProcessor(ZeroBaseline()).process_samples({0: []}) -> ValueError: paths of ...got none
 DiceMetaSampleProcessor(ZeroBaseline(), 5).process_samples(None) -> ValueError: expected a dict of t
 LinearFeatureBaseline(-1) -> ValueError: reg_coeff must be zero or greater, got -1
-LinearFeatureBaseline("a") -> ValueError: reg_coeff must be zero or greater, got 'a'
 LinearTimeBaseline().predict({}) -> ValueError: path 0 of those to predict lacks ['observations']; i
 ZeroBaseline().predict(None) -> ValueError: path 0 of those to predict must be a dict, got None
 discounted_sums([1, 2, 3], 0.9, [2]) -> ValueError: lengths must add up to 3 steps, got [2]
@@ -165,36 +133,25 @@ discounted_sums([1, 2, 3], 0.9, [2]) -> ValueError: lengths must add up to 3 ste
 
 EVALUATION = """
 evaluate(None, point) -> TypeError: a policy must have get_actions(observations) or be ...got None
-evaluate(np.negative, None) -> TypeError: envs must be a vector environment of this ...got None
-evaluate(np.negative, PointGoalEnv()) -> TypeError: envs must be a vector environment of ...got <
 evaluate(np.negative, SyncVectorEnv(counting(2))) -> TypeError: envs must be a vector ...got Sync
 evaluate(np.negative, point, 0) -> ValueError: episodes_per_task must be a positive integer, got 0
 evaluate(np.negative, point, 1, seed=None) -> TypeError: a seed must be an integer, got None
-evaluate(np.negative, point, 1, max_episode_steps=0) -> ValueError: max_episode_steps must ...got 0
 evaluate(np.negative, point, 1, confidence=95) -> ValueError: confidence must be a number ...got 95
-evaluate(np.negative, point, 1, resamples=0) -> ValueError: resamples must be a positive ...got 0
 evaluate(np.negative, point, 1, tasks="task 0") -> TypeError: tasks must be a list ...got 'task 0'
 evaluate(np.negative, point, 1, tasks=["x"]) -> ValueError: tasks must be among ['task ...got ['x']
-evaluate(np.negative, point, 1, observers=3) -> TypeError: observers must be a list of ...got 3
 evaluate(np.negative, point, 1, observers=[print]) -> TypeError: observers must be ...got [<
-evaluate(lambda o: o[:1], point, 1) -> ValueError: expected 2 actions from the policy, got 1
-evaluate(lambda o: (o, {}), point, 1) -> ValueError: what a policy without get_actions ...got tuple
-evaluate(lambda o: o * NAN, point, 1) -> ValueError: actions of environments [0, 1] are NaN
 judged(lambda: Odd(reward=NAN)) -> ValueError: rewards must be finite, got a return of nan from envi
 judged(lambda: Odd(info={"success": NAN})) -> ValueError: info['success'] must be a bool, 0 or 1, go
 few_shot_evaluate(np.negative, point) -> TypeError: a policy that adapts must have adapt(paths) or b
 few_shot_evaluate(SimpleNamespace(adapt=print), point) -> TypeError: ...have get_actions...callable
 few_shot_evaluate(begins, point, 2, adaptation_steps=0) -> ValueError: adaptation_steps must be a
 few_shot_evaluate(begins, point, 2, adaptation_steps=2) -> ValueError: ...needs a policy with adapt
-few_shot_evaluate(begins, point, 2, tasks=[[0, 1]]) -> ValueError: ...for each of 2 trials, got [2]
 few_shot_evaluate(begins, point, 2, tasks=[[0, 1], [0]]) -> ValueError: ...of 2 trials, got [2, 1]
 few_shot_evaluate(begins, point, 2, tasks=["a", "b"]) -> TypeError: ...list of lists, ...['a', 'b']
 few_shot_evaluate(begins, point_disabled()) -> ValueError: ...autoreset_mode='SameStep'...'Disabled'
 few_shot_evaluate(begins, three(), 2) -> ValueError: ...: pass tasks, 3 for each of 2 trials
 few_shot_evaluate(begins, MetaIterativeEnvExecutor(drawing, 2)) -> ValueError: ..._on_reset=False
-few_shot_evaluate(adapts, None) -> TypeError: envs must be a vector environment of ...got None
 few_shot_evaluate(adapts, point, adaptation_episodes=-1) -> ValueError: ...got -1
-few_shot_evaluate(adapts, point, trials=1, tasks=[1]) -> TypeError: tasks must be a ...got [1]
 EvaluationResult([]) -> ValueError: an evaluation needs at least one episode, got none
 EvaluationResult([3]) -> TypeError: episodes must be of the type Episode, got 3
 RESULT.of_task("b") -> ValueError: task must be one of ['a'], got 'b'
@@ -210,15 +167,12 @@ mtwrappers.NotThere -> AttributeError: module 'mtwrappers' has no attribute 'Not
 cli("nope") -> Exit: argument {list,rollout,verify-fast}: invalid choice: 'nope'
 cli("rollout") -> Exit: the following arguments are required: benchmark, or --resume DIR
 cli("rollout", "MT10-test") -> Exit: unknown benchmark 'MT10-test' (choose from MT1, MT10, MT25, MT5
-cli("rollout", "ML10-") -> Exit: unknown benchmark 'ML10-' (choose from MT1, MT10, MT25, MT50, ML1-t
 cli("rollout", "ML10-test", "--task", "reach-v3") -> Exit: ...of ML10-test (choose from drawer-open-
 cli("rollout", *TWO, "--task", "hammer-v3") -> Exit: unknown task 'hammer-v3' of MT10 (choose from r
 cli("rollout", "MT1", "--task", "reach-v2") -> Exit: ...of MT1 (choose from assembly-v3, basketball-
 cli("rollout", "MT1", *TWO[1:], "--task", "reach-v3") -> Exit: MT1 has one task, got 2; several clas
 cli("rollout", "MT1", "--seed", "4294967295") -> Exit: ...in [0, 2**32 - 2], got 4294967295
 cli("rollout", "MT10", "--episodes", "0") -> Exit: argument --episodes: must be 1 or more, got 0
-cli("rollout", "MT10", "--seed", "-1") -> Exit: argument --seed: must be in [0, 2**32 - 2], got -1
-cli("rollout", "MT10", "--workers", "two") -> Exit: argument --workers: must be 1 or more, got two
 cli("rollout", "MT10", "--policy", "best") -> Exit: argument --policy: invalid choice: 'best'
 cli("rollout", "MT10", "--out", "/proc/x") -> Exit: cannot write to /proc/x
 cli("verify-fast", "--workers", "-2") -> Exit: argument --workers: must be 1 or more, got -2
