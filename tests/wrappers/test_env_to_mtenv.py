@@ -16,34 +16,20 @@ def start_at(env, task):
     env.unwrapped.first = task
 
 
-@pytest.fixture
-def counting():
-    return CountingEnv(render_mode="rgb_array")
-
-
-@pytest.fixture
-def env(counting):
-    return EnvToMTEnv(counting, [0, 10, 20], start_at)
-
-
-def test_an_episode_is_that_of_the_environment_on_the_task(env, counting):
-    reset, *steps = play(env, [0, 1, 0], seed=0, options={"task_state": 1})
-    draw = reset[1]["draw"]
-    for count, obs in enumerate([reset[0], *(step[0] for step in steps)]):
-        assert equal(obs, {"env_obs": np.full(2, 10.0 + count), "task_obs": np.int64(1)})
-    assert reset[1] == {"steps": 0, "draw": draw, "task_id": 1}
-    assert steps[2][1:] == (3.0, True, False, {"steps": 3, "draw": draw, "task_id": 1})
-    env.reset()
-    env.reset(seed=7)
-    assert counting.seeds == [seeding.child_seed(0, 0), None, seeding.child_seed(7, 0)]
-
-
-def test_the_initial_task_is_set_at_once_and_the_callers_list_is_its_own(counting):
-    tasks = [0, 10, 20]
+def test_an_episode_is_that_of_the_environment_on_the_task_and_the_callers_list_is_its_own():
+    counting, tasks = CountingEnv(), [0, 10, 20]
     env = EnvToMTEnv(counting, tasks, start_at, initial_task_state=2)
     tasks[:] = [77]
     assert (counting.first, env.get_task_state(), env.get_task_obs()) == (20, 2, 2)
-    assert env.reset(options={"task_state": 1})[0]["env_obs"].tolist() == [10, 10]
+    reset, *steps = play(env, [0, 1, 0], seed=0, options={"task_state": 1})
+    for count, obs in enumerate([reset[0], *(step[0] for step in steps)]):
+        assert equal(obs, {"env_obs": np.full(2, 10.0 + count), "task_obs": np.int64(1)})
+    info = {"draw": counting.draw, "task_id": 1}
+    assert reset[1] == {"steps": 0, **info}
+    assert steps[2][1:] == (3.0, True, False, {"steps": 3, **info})
+    env.reset()
+    env.reset(seed=7)
+    assert counting.seeds == [seeding.child_seed(0, 0), None, seeding.child_seed(7, 0)]
 
 
 def test_an_environment_that_has_set_task_needs_no_function():
@@ -53,10 +39,10 @@ def test_an_environment_that_has_set_task_needs_no_function():
     assert found == [5, 50]
 
 
-def test_a_task_can_be_shown_in_a_space_of_its_own_and_what_is_shown_is_a_copy(counting):
+def test_a_task_can_be_shown_in_a_space_of_its_own_and_what_is_shown_is_a_copy():
     space = Box(0, 9, (2,), np.float64)
     env = EnvToMTEnv(
-        counting,
+        CountingEnv(),
         [np.zeros(2), np.ones(2)],
         lambda env, task: None,
         task_obs=lambda task: task,

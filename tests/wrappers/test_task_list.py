@@ -28,12 +28,10 @@ def start_at(env, task):
 
 
 def many(n=6, render_mode=None, **kwargs):
-    makers = [partial(CountingEnv, first=10 * i, render_mode=render_mode) for i in range(n)]
-    return MultiEnvWrapper(makers, task_names=NAMES[:n], **kwargs)
-
-
-def padded(n=6, **kwargs):
-    makers = [partial(CountingEnv, first=100 * i, obs_size=1 + i % 3) for i in range(n)]
+    makers = [
+        partial(CountingEnv, first=10 * i, obs_size=1 + i % 3, render_mode=render_mode)
+        for i in range(n)
+    ]
     return MultiEnvWrapper(makers, task_names=NAMES[:n], unify="pad", **kwargs)
 
 
@@ -48,7 +46,7 @@ def metaworld(n=6, **kwargs):
     return MetaWorldMTEnv("CustomMT", **benchmark | kwargs)
 
 
-every = pytest.mark.parametrize("make", [many, padded, one, metaworld])
+every = pytest.mark.parametrize("make", [many, one, metaworld])
 copies = pytest.mark.parametrize(
     "copy_of", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))], ids=["copy", "pickle"]
 )
@@ -168,12 +166,10 @@ def test_every_reset_draws_the_next_task_if_asked_to_and_none_was_set(make):
 @every
 def test_one_that_draws_on_reset_seeds_itself_where_nobody_did(make):
     env = make(sample_tasks_on_reset=True)
-    env.reset()
-    assert env.sample_task_state() in range(6)
-    env = make(sample_tasks_on_reset=True)
     env.seed(4)
     env.reset()
     assert env.np_random_seed == 4
+    assert env.sample_task_state() in range(6)
 
 
 def test_a_first_seed_is_that_of_a_first_reset_without_one():
@@ -225,28 +221,19 @@ def test_a_state_of_other_tasks_is_refused_and_changes_nothing(make):
 @copies
 def test_a_copy_is_on_the_task_of_the_original_and_leaves_it_in_its_episode(make, copy_of):
     env, undisturbed = (make(sample_tasks_on_reset=True) for _ in range(2))
+    [action] = actions(env, 1)
     for each in (env, undisturbed):
-        play(each, actions(env, 1), seed=5, options={"task_state": 4})
+        play(each, [action], seed=5, options={"task_state": 4})
     other = copy_of(env)
     assert other.get_task_state() == 4
-    assert (other.observation_space, other.action_space) == (
-        env.observation_space,
-        env.action_space,
-    )
+    spaces = [(each.observation_space, each.action_space) for each in (env, other)]
+    assert spaces[0] == spaces[1]
+    if make is not metaworld:  # whose simulation is built anew, and begins with a reset
+        assert equal(copy_of(env).step(action), undisturbed.step(action))
+        undisturbed = copy_of(env)
     run = [played(other, seed=6), *(played(other) for _ in range(4))]
-    [action] = actions(env, 1)
     assert equal(env.step(action), undisturbed.step(action))
     assert equal([played(env, seed=6), *(played(env) for _ in range(4))], run)
-
-
-@pytest.mark.parametrize("make", [padded, one])
-@copies
-def test_a_copy_goes_on_in_the_middle_of_the_episode(make, copy_of):
-    env = make(sample_tasks_on_reset=True)
-    played(env, seed=5, options={"task_state": 1})
-    other = copy_of(env)
-    runs = [[each.step(1), played(each), played(each)] for each in (env, other)]
-    assert equal(*runs)
 
 
 @pytest.mark.parametrize("make", [many, one])
