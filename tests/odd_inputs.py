@@ -101,6 +101,9 @@ NAMES = {
     "goals": partial(mtwrappers.EnvToMTEnv, mtwrappers.PointGoalEnv()),
     "multi": partial(mtwrappers.MultiEnvWrapper, counting_makers(2)),
     "three": partial(mtwrappers.MetaIterativeEnvExecutor, counting_makers(3), 3),
+    "dict_actions": lambda: gymnasium.wrappers.TransformAction(
+        CountingEnv(), dict, gymnasium.spaces.Dict({"a": Discrete(2)})
+    ),
     "closed": lambda: (envs := NAMES["three"](), envs.close())[0],
     "pool": lambda: mtwrappers.EnvPoolSampler([CountingEnv()]),
     "make": lambda name, **given: gymnasium.make(f"mtwrappers/{name}-v0", **given),

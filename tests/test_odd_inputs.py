@@ -49,6 +49,7 @@ NormalizeObservationPerTask(CountingEnv(), num_leading=9) -> ValueError: num_lea
 NormalizeObservationPerTask(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation space to b
 NormalizeObservationPerTask(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64
 RL2Observation(CountingEnv(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0
+RL2Observation(dict_actions()) -> TypeError: expected a Box, Discrete, MultiDiscrete or ...got Dict(
 RL2Observation(CountingEnv(), across_episodes="no") -> TypeError: across_episodes must ...got 'no'
 VectorNormalizeRewardPerTask(SyncVectorEnv(counting(2))) -> TypeError: ...got SyncVectorEnv, which h
 MetaVectorWrapper(ClipReward(three(), 0, 1)) -> TypeError: ...no step_async...Gymnasium's own ...go

@@ -5,7 +5,6 @@ from functools import partial
 import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
-from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from mtwrappers import (
     MetaIterativeEnvExecutor,
@@ -13,7 +12,6 @@ from mtwrappers import (
     VectorNormalizeObservationPerTask,
     VectorNormalizeRewardPerTask,
 )
-from tests.fakes import CountingEnv
 from tests.vector.fakes import all_modes, both_executors
 from tests.wrappers.fakes import ACTIONS, TaskedEnv, assert_same, makers, pairs, play_many, play_one
 
@@ -94,10 +92,3 @@ def test_a_reset_of_what_the_next_step_would_reset_leaves_that_step_to_be_played
         assert envs.get_state()["count"] == pytest.approx([n + 1e-4 for n in counted])
         if counted[0] == 2:  # The first's episode is over; that of the second is a step later.
             envs.reset(options={"reset_mask": np.array([True, False, False])})
-
-
-def test_gymnasiums_wrappers_go_outside():
-    inner = VectorNormalizeRewardPerTask(MetaIterativeEnvExecutor(partial(CountingEnv, 9), 2))
-    envs = RecordEpisodeStatistics(inner)
-    envs.reset(seed=0)
-    assert envs.step([0, 0])[4]["raw_reward"].tolist() == [1, 1]
