@@ -41,11 +41,9 @@ class TaskHistory:
     def reset(self) -> None:
         """Forgets everything."""
         # The (return, success) of each of the last episodes, the oldest first.
-        self._tasks = [_window() for _ in range(self.num_tasks)]
-        self._by_group = [_window() for _ in range(self.num_groups)]
+        self._tasks = _windows([] for _ in range(self.num_tasks))
+        self._by_group = _windows([] for _ in range(self.num_groups))
         self.begin(None)
-
-    # What strategies read.
 
     @property
     def num_groups(self) -> int:
@@ -67,19 +65,17 @@ class TaskHistory:
     @property
     def mean_returns(self) -> NDArray[np.float64]:
         """The mean of `returns` of each task, shape ``(num_tasks,)``; NaN before an episode."""
-        return np.array([_mean(r for r, _ in episodes) for episodes in self._tasks])
+        return _means(self._tasks, 0)
 
     @property
     def success_rates(self) -> NDArray[np.float64]:
         """The mean of `successes` of each task, shape ``(num_tasks,)``; NaN where none is known."""
-        return np.array([_mean(s for _, s in episodes) for episodes in self._tasks])
+        return _means(self._tasks, 1)
 
     @property
     def group_success_rates(self) -> NDArray[np.float64]:
         """The success rate of each group's last episodes, shape ``(num_groups,)``; NaN if none."""
-        return np.array([_mean(s for _, s in episodes) for episodes in self._by_group])
-
-    # What environments record.
+        return _means(self._by_group, 1)
 
     def begin(self, task: int | None) -> None:
         """Begins an episode of ``task``; ``None`` says that none is being played."""
@@ -107,8 +103,6 @@ class TaskHistory:
                 episodes.append((float(self._return), self._success))
         self.begin(None)
 
-    # Checkpoints.
-
     def get_state(self) -> dict[str, Any]:
         """Everything, the present episode included, ready for JSON."""
         return {
@@ -128,15 +122,15 @@ class TaskHistory:
             raise ValueError(
                 f"expected a history with groups {self._groups}, got one with {state['groups']}"
             )
-        self._tasks = [_window(episodes) for episodes in state["tasks"]]
-        self._by_group = [_window(episodes) for episodes in state["by_group"]]
+        self._tasks, self._by_group = _windows(state["tasks"]), _windows(state["by_group"])
         self._task, self._steps, self._return, self._success = state["episode"]
 
 
-def _window(episodes: Iterable[Any] = ()) -> deque[tuple[float, bool | None]]:
-    return deque(episodes, WINDOW)
+def _windows(each: Iterable[Iterable[Any]]) -> list[deque[tuple[float, bool | None]]]:
+    return [deque(episodes, WINDOW) for episodes in each]
 
 
-def _mean(values: Iterable[Any]) -> float:
-    known = [value for value in values if value is not None]
-    return sum(known) / len(known) if known else math.nan
+def _means(each: Iterable[Iterable[Any]], field: int) -> NDArray[np.float64]:
+    """The mean of a field of each window's episodes, NaN where it is not known."""
+    known = [[episode[field] for episode in own if episode[field] is not None] for own in each]
+    return np.array([sum(own) / len(own) if own else math.nan for own in known])

@@ -147,8 +147,8 @@ few_shot_evaluate(np.negative, point) -> TypeError: a policy that adapts must ha
 few_shot_evaluate(SimpleNamespace(adapt=print), point) -> TypeError: ...have get_actions...callable
 few_shot_evaluate(begins, point, 2, adaptation_steps=0) -> ValueError: adaptation_steps must be a
 few_shot_evaluate(begins, point, 2, adaptation_steps=2) -> ValueError: ...needs a policy with adapt
-few_shot_evaluate(begins, point, 2, tasks=[[0, 1], [0]]) -> ValueError: ...of 2 trials, got [2, 1]
-few_shot_evaluate(begins, point, 2, tasks=["a", "b"]) -> TypeError: ...list of lists, ...['a', 'b']
+few_shot_evaluate(begins, point, 2, tasks=[[0, 1], [0]]) -> ValueError: tasks must be 2 ...[[0, 1],
+few_shot_evaluate(begins, point, 2, tasks=["a", "b"]) -> ValueError: tasks must be 2 ...['a', 'b']
 few_shot_evaluate(begins, point_disabled()) -> ValueError: ...autoreset_mode='SameStep'...'Disabled'
 few_shot_evaluate(begins, three(), 2) -> ValueError: ...: pass tasks, 3 for each of 2 trials
 few_shot_evaluate(begins, MetaIterativeEnvExecutor(drawing, 2)) -> ValueError: ..._on_reset=False

@@ -6,7 +6,6 @@ import functools
 import time
 import warnings
 from collections.abc import Iterable
-from copy import deepcopy
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -89,21 +88,14 @@ class _ExecutorVecEnv:
         self._seeds = [first + i for i in range(self.num_envs)]
         return self._seeds
 
-    def set_options(self, options: Any = None) -> None:
-        """Options for the next `reset`: a dict, or a list of one per environment, all equal."""
-        n = self.num_envs
-        each = list(options) if isinstance(options, (list, tuple)) else [options or {}] * n
-        for i, own in enumerate(each):
-            if not isinstance(own, dict):
-                raise TypeError(f"options of environment {i} must be a dict, got {own!r}")
-        if len(each) != n or not all(data_equivalence(own, each[0]) for own in each):
-            raise ValueError(f"expected a dict of options or {n} equal ones, got {options!r}")
-        if "reset_mask" in each[0]:
-            raise ValueError("a VecEnv resets all environments at once; options had 'reset_mask'")
-        self._options = deepcopy(each)
-
     def reset(self) -> Any:
-        obs, infos = self.vec_env.reset(seed=self._seeds, options=self._options[0] or None)
+        options = self._options[0]
+        if not all(data_equivalence(own, options) for own in self._options):
+            raise ValueError(
+                f"set_options must be given a dict, or equal ones per environment, got "
+                f"{self._options}"
+            )
+        obs, infos = self.vec_env.reset(seed=self._seeds, options=options or None)
         self.reset_infos = split_infos(infos, self.num_envs)
         self._seeds = [None] * self.num_envs
         self._options = [{} for _ in range(self.num_envs)]
@@ -177,17 +169,10 @@ class _ExecutorVecEnv:
         return list(self.vec_env.render())
 
     def _call(self, name: Any, indices: Any, /, *args: Any, **kwargs: Any) -> list[Any]:
-        n = self.num_envs
-        if indices is None:
-            indices = range(n)
-        given = [*indices] if isinstance(indices, Iterable) else [indices]
-        for i in given:
-            if isinstance(i, (bool, np.bool_)) or not isinstance(i, (int, np.integer)):
-                raise TypeError(f"indices must be integers, got {i!r}")
-            if not -n <= i < n:
-                raise IndexError(f"indices must be in [{-n}, {n - 1}], got {i}")
-        numbers = [int(i) % n for i in given]
-        result: list[Any] = self.vec_env.unwrapped.call_some(numbers, name, *args, **kwargs)
+        known = range(self.num_envs)
+        given = known if indices is None else indices
+        chosen = [known[i] for i in (given if isinstance(given, Iterable) else [given])]
+        result: list[Any] = self.vec_env.unwrapped.call_some(chosen, name, *args, **kwargs)
         return result
 
 

@@ -47,9 +47,8 @@ def evaluate(
     """Plays a fixed number of whole episodes of every task.
 
     Which environment plays how many episodes is decided before the first, so quick successes are
-    not preferred; an environment that has played its own rests until the others have. Tasks are
-    told apart by ``task_name`` in infos (else ``task_id``, else the group of ``envs_per_task``
-    environments), and environments with the same name share its episodes.
+    not preferred. Tasks are told apart by ``task_name`` in infos (else ``task_id``, else the group
+    of ``envs_per_task`` environments), and environments with the same name share its episodes.
 
     **Goals.** Environments whose resets draw a task, as those of `gymnasium.make_vec` on Meta-World
     do, are told which to play: each task's goals come in a random order, and none comes again
@@ -71,9 +70,7 @@ def evaluate(
 
     Args:
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
-            ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`. Its ``reset(mask)``,
-            where it has one, is called with the environments whose episodes begin, ``(N,)`` bool,
-            before their first action.
+            ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
         envs: One of our vector environments, or a wrapper of one.
         episodes_per_task: How many episodes per task.
         tasks: Names of the tasks to play; all by default. Each is played as it is among all.

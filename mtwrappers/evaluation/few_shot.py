@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as File
@@ -24,7 +24,7 @@ from mtwrappers.evaluation.table import table
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
-from mtwrappers.samplers.rollout import Step, rollout
+from mtwrappers.samplers.rollout import rollout
 from mtwrappers.vector.base import MetaVectorEnv
 
 
@@ -115,14 +115,13 @@ def few_shot_evaluate(
     """Lets a policy adapt to new tasks, then evaluates it on them, trial after trial.
 
     In a trial each of the ``M`` task groups of ``envs`` stays on one task (class and goal). The
-    protocol is that of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897;
-    `metaworld.evaluation`), with episodes counted as in `evaluate`: whole, and decided before.
+    protocol is that of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897).
+    As in `evaluate`, episodes are whole and decided before, rewards are the environments' own,
+    statistics of normalizing wrappers stay as they are, and the seed determines the result.
 
     Tasks are given, or drawn from each group's own (held-out ones, in the ``-test`` ids), in a
     random order and none again before all have come: by index on Meta-World, with ``sample_tasks``
-    elsewhere. The same seed gives the same result, on every executor and for any number of workers,
-    if the policy is deterministic. Rewards are the environments' own and statistics of normalizing
-    wrappers stay as they are, as in `evaluate`.
+    elsewhere.
 
     Args:
         policy: A callable (or ``get_actions``) with ``reset(mask)`` as for `evaluate`, of one of
@@ -149,12 +148,9 @@ def few_shot_evaluate(
         Success, return and length while adapting and after; see `FewShotResult`.
 
     Raises:
-        TypeError: If the policy is of neither kind, the environments are not ours, observations or
-            actions are no arrays, or an argument is of another kind.
-        ValueError: If a number is out of range, ``tasks`` have another shape, the environments are
-            in another autoreset mode or draw tasks in every reset, the policy's actions have
-            another shape or are NaN, or ``success`` in infos is neither a bool nor 0 or 1.
-        RuntimeError: If an episode has not ended after 100,000 steps.
+        TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
+            ``tasks`` have another shape, or the environments are in another autoreset mode or draw
+            tasks in every reset.
 
     >>> import gymnasium, numpy as np
     >>> class Seeker:
@@ -187,7 +183,14 @@ def few_shot_evaluate(
     act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
     _check_envs(envs, inner)
     if tasks is not None:
-        _check_tasks(tasks, inner.meta_batch_size, trials)
+        listed = isinstance(tasks, (list, tuple)) and all(
+            isinstance(t, (list, tuple)) for t in tasks
+        )
+        if not listed or [len(own) for own in tasks] != [inner.meta_batch_size] * trials:
+            raise ValueError(
+                f"tasks must be {trials} lists, one per trial, of {inner.meta_batch_size} tasks, "
+                f"got {tasks!r}"
+            )
     # How many episodes there are of each task (or environment) in each phase of a trial.
     phases = [before] * adaptation_steps + [after] if adapts else [before + after]
     share = inner.envs_per_task if adapts else 1  # environments that play a trial's episodes
@@ -210,19 +213,18 @@ def few_shot_evaluate(
                 ]
                 quotas = np.array([len(row) for row in slots], dtype=np.int64)
                 tally, recorder = Tally(slots, scale, raw), Recorder()
-                observe: list[Callable[[Step], object]] = [tally]
-                if phase < len(phases) - 1:
-                    observe.append(recorder)
+                adapting = phase < len(phases) - 1
+                observe = (tally, recorder) if adapting else (tally,)
                 rollout(envs, act, quotas, obs, observe=observe)
-                ended = [episode for _, episode in tally.ended]
-                episodes += sorted(ended, key=lambda e: (e.trial or 0, e.number))
-                if recorder in observe:
+                episodes += [episode for _, episode in tally.ended]
+                if adapting:
                     policy.adapt(_by_task(recorder.paths(), share))
+    episodes.sort(key=lambda e: (e.trial or 0, e.number))
     settings = (seed, confidence, resamples)
-    adapting = before * adaptation_steps
+    last = before * adaptation_steps
     return FewShotResult(
-        EvaluationResult([e for e in episodes if e.number < adapting], *settings),
-        EvaluationResult([e for e in episodes if e.number >= adapting], *settings),
+        EvaluationResult([e for e in episodes if e.number < last], *settings),
+        EvaluationResult([e for e in episodes if e.number >= last], *settings),
     )
 
 
@@ -248,14 +250,6 @@ def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
             f"the environments draw a task in every reset, and trials stay on one: make them with "
             f"{name}=False"
         )
-
-
-def _check_tasks(tasks: Any, m: int, trials: int) -> None:
-    if not isinstance(tasks, (list, tuple)) or not all(isinstance(t, (list, tuple)) for t in tasks):
-        raise TypeError(f"tasks must be a list of lists, {m} tasks for each trial, got {tasks!r}")
-    sizes = [len(own) for own in tasks]
-    if sizes != [m] * trials:
-        raise ValueError(f"tasks must hold {m} tasks for each of {trials} trials, got {sizes}")
 
 
 def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list[list[Any]]:

@@ -164,8 +164,8 @@ class LinearFeatureBaseline(LinearBaseline):
         get coefficients of zero: a state is worth the same however near the limit is.
 
         Args:
-            paths: Paths with ``observations``, ``(T, O)``, ``truncated``, ``next_observation``,
-                ``(O,)``, if they are cut, and the target.
+            paths: Paths with ``observations``, ``truncated``, ``next_observation`` if they are
+                cut, and the target.
             discount: In [0, 1].
             target_key: The key of the discounted sums of rewards, ``(T,)``.
 
@@ -208,7 +208,7 @@ def _time_features(times: NDArray[np.intp]) -> Floats:
     return np.stack([scaled, scaled**2, scaled**3, np.ones(len(times))], axis=1)
 
 
-def checked_baseline(baseline: Any, bootstrapped: bool) -> Baseline:
+def checked_baseline(baseline: Any, bootstrapped: bool) -> Any:
     """Returns a baseline that has the methods which a processor calls."""
     methods = (getattr(baseline, name, None) for name in ("fit", "predict"))
     if isinstance(baseline, type) or not all(map(callable, methods)):
@@ -218,8 +218,7 @@ def checked_baseline(baseline: Any, bootstrapped: bool) -> Baseline:
             "bootstrap_truncated needs a baseline with fit_bootstrapped, which values what follows "
             f"a cut by its observation, such as LinearFeatureBaseline; got {baseline!r}"
         )
-    checked: Baseline = baseline
-    return checked
+    return baseline
 
 
 def fit_predict(

@@ -16,11 +16,7 @@ from mtwrappers.samplers.path import Path
 class Steps:
     """``S`` steps of ``P`` paths, one path after another, or `ValueError` if they are malformed.
 
-    The paths are not changed.
-
-    Args:
-        paths: A list of paths; see `mtwrappers.samplers.path`.
-        what: What messages call them, such as ``"paths of task 3"``.
+    ``what`` is what messages call the paths, such as ``"paths of task 3"``.
     """
 
     def __init__(self, paths: Sequence[Path], what: str) -> None:
@@ -44,19 +40,9 @@ class Steps:
 def join_steps(
     paths: Any, numbers: str, what: str = "paths"
 ) -> tuple[NDArray[Any], NDArray[Any], list[int]]:
-    """The steps of all paths, one path after another.
+    """Observations ``(S, O)`` of all paths, their ``path[numbers]``, ``(S,)``, and their lengths.
 
-    Args:
-        paths: A list of paths with ``observations``, ``(T, O)``, and numbers, ``(T,)``.
-        numbers: The key of the numbers, such as ``"rewards"``.
-        what: What messages call the paths.
-
-    Returns:
-        Observations ``(S, O)``, numbers ``(S,)``, and the length of each path.
-
-    Raises:
-        ValueError: If there are no paths, one lacks a key, arrays differ in length or shape, or
-            hold something that is no finite number; the message names the path.
+    Raises `ValueError` if they are malformed.
     """
     check_keys(paths, ("observations", numbers), what)
     shapes = [np.shape(path[numbers]) for path in paths]
@@ -112,10 +98,6 @@ def cut_observations(paths: Sequence[Path], what: str = "paths") -> list[NDArray
     """The ``next_observation`` of each path that a time limit cut, ``None`` for the others.
 
     A path is cut if its last step is truncated and not terminated.
-
-    Raises:
-        ValueError: If a path has no ``truncated``, or a cut one no ``next_observation`` of finite
-            numbers and of the shape of its observations; the message names the path.
     """
     found: list[NDArray[Any] | None] = []
     for i, path in enumerate(paths):

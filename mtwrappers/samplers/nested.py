@@ -39,15 +39,8 @@ def join(
 ) -> Any:
     """Several arrays, or dicts of them, as one: stacked, or with ``lengths`` one after another.
 
-    Args:
-        trees: Arrays, or nested dicts of them, of the same form.
-        name: What messages call them.
-        each: What messages call that to which one belongs, such as ``"step {}"``.
-        lengths: How many rows each has.
-        axis: Along which axis to stack.
-
-    Raises:
-        ValueError: If one is not of the form of the first.
+    ``lengths`` are how many rows each has. `ValueError` names the first that is not of the form of
+    the others: ``name`` is what they are called, ``each`` to what one belongs (``"step {}"``).
 
     >>> join([{"a": 1}, {"a": 2}], "infos", "step {}")
     {'a': array([1, 2])}
