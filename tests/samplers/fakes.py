@@ -48,17 +48,6 @@ class ChanceEnv(CountingSetTaskEnv):
         return obs, info
 
 
-class Walk:
-    """A random policy with a stream of its own."""
-
-    def __init__(self, seed=0):
-        self.rng = np.random.default_rng(seed)
-
-    def get_actions(self, observations):
-        actions = self.rng.uniform(-0.1, 0.1, observations.shape)
-        return actions, {"mean": actions / 2}
-
-
 def lengths(paths):
     """How long the paths of each task are."""
     return {task: [len(path["rewards"]) for path in own] for task, own in paths.items()}

@@ -1,14 +1,16 @@
 """`MetaSampler`: exactly the paths asked for, of each of a batch of tasks."""
 
 import gc
+from functools import partial
 
 import numpy as np
 import pytest
 
 from mtwrappers import MetaSampler, MetaWorldSetTaskEnv, PointGoalEnv
+from mtwrappers.samplers.nested import map_arrays
 from tests.fakes import CountingSetTaskEnv, equal
-from tests.samplers.fakes import TASKS, WORKERS, ChanceEnv, LengthEnv, Walk, lazy, lengths, sample
-from tests.vector.fakes import BagEnv, WordEnv
+from tests.samplers.fakes import TASKS, WORKERS, ChanceEnv, LengthEnv, lazy, lengths, sample
+from tests.vector.fakes import EXECUTORS, BagEnv, NestedEnv, WordEnv, both_executors
 
 # How many paths, and which.
 
@@ -53,9 +55,6 @@ def test_each_environment_gives_its_own_first_episodes_short_or_long(paths_a_tas
     assert {n for own in expected.values() for n in own} == {1, 20}
 
 
-# Tasks.
-
-
 def test_tasks_are_drawn_from_the_environment():
     sampler = MetaSampler(CountingSetTaskEnv(), lazy, 2, 3, 5, seed=1)
     tasks = sampler.update_tasks()
@@ -65,50 +64,12 @@ def test_tasks_are_drawn_from_the_environment():
             assert path["observations"][0].tolist() == [tasks[task]["first"]] * 2
 
 
-# Seeds, and both executors.
-
-
-def test_both_executors_give_equal_paths_and_the_seed_reproduces_them():
-    same, again, parallel, other = (
-        sample(ChanceEnv(), lazy, 3, 2, 9, 2, tasks=TASKS, **{"seed": 5, **options})
-        for options in ({}, {}, WORKERS, {"seed": 6})
-    )
-    assert equal(same, again)
-    assert equal(same, parallel)
-    assert not equal(same, other)
-
-
-def test_both_executors_draw_the_same_tasks():
-    drawn = []
-    for options in ({}, WORKERS):
-        sampler = MetaSampler(PointGoalEnv(), Walk(), 1, 3, 4, seed=5, **options)
-        drawn.append([sampler.update_tasks(), sampler.obtain_samples(), sampler.update_tasks()])
-        sampler.close()
-    assert equal(*drawn)
-    assert drawn[0][0] != drawn[0][2]
-
-
-class GlobalChanceEnv(CountingSetTaskEnv):
-    """Draws from NumPy's global generator, against all advice."""
-
-    def reset(self, *, seed=None, options=None):
-        obs, _ = super().reset(seed=seed, options=options)
-        self.draw = np.random.randint(2**31)
-        return obs, self._info()
-
-
-@pytest.mark.parametrize(
-    ("env_type", "parallel"), [(CountingSetTaskEnv, WORKERS), (GlobalChanceEnv, {})]
-)
-def test_copies_of_a_used_environment_have_chances_of_their_own(env_type, parallel):
-    env = env_type(1)
+def test_copies_of_a_used_environment_have_chances_of_their_own():
+    env = CountingSetTaskEnv(1)
     env.reset(seed=3)
-    paths = sample(env, lazy, 6, 2, 5, **parallel)
+    paths = sample(env, lazy, 6, 2, 5, **WORKERS)
     draws = {int(path["env_infos"]["draw"][0]) for own in paths.values() for path in own}
     assert len(draws) == 12
-
-
-# The policy.
 
 
 def test_observations_come_task_by_task_and_resets_as_masks():
@@ -128,9 +89,6 @@ def test_observations_come_task_by_task_and_resets_as_masks():
     # The first task's environments are done after two steps, the second's after six.
     first = [True, True, False, False]
     assert policy.masks == [[True] * 4, first, [False, False, True, True]]
-
-
-# Logging and progress.
 
 
 def test_figures_are_logged_with_the_prefix():
@@ -167,7 +125,22 @@ def test_progress_shows_the_paths_and_changes_none(monkeypatch, capsys):
     capsys.readouterr()
 
 
-# Bad sizes, and the end.
+def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_not():
+    made = []
+
+    def make():
+        made.append(CountingSetTaskEnv())
+        return made[-1]
+
+    given = CountingSetTaskEnv()
+    for env in (make, given):
+        sampler = MetaSampler(env, lazy, 2, 2, 5)
+        sampler.close()
+        del sampler
+    gc.collect()
+    assert len(made) >= 4
+    assert all(env.closed for env in made)
+    assert not given.closed
 
 
 @pytest.mark.parametrize("what", ["actions", "observations"])
@@ -177,26 +150,95 @@ def test_spaces_that_are_no_arrays_are_refused(what):
         MetaSampler(env, lazy, 2, 2, 5)
 
 
-def test_every_environment_that_the_sampler_made_is_closed():
-    made = []
-
-    def make():
-        made.append(CountingSetTaskEnv())
-        return made[-1]
-
-    sampler = MetaSampler(make, lazy, 2, 2, 5)
-    sampler.close()
-    assert len(made) >= 4
-    assert all(env.closed for env in made)
+# What a path holds.
 
 
-def test_the_environment_that_is_given_is_not_closed():
-    env = CountingSetTaskEnv()
-    sampler = MetaSampler(env, lazy, 2, 2, 5)
-    sampler.close()
-    del sampler
-    gc.collect()
-    assert not env.closed
+def test_the_last_infos_of_a_path_are_its_own_and_not_of_the_next_episode():
+    sampler = MetaSampler(LengthByTask(), lazy, 3, 2, 9, envs_per_task=1)
+    sampler.update_tasks([{"first": 1}, {"first": 4}])
+    for own, last in zip(sampler.obtain_samples().values(), (1, 4), strict=True):
+        for path in own:
+            assert path["env_infos"]["steps"].tolist() == list(range(1, last + 1))
+            assert len(set(path["env_infos"]["draw"].tolist())) == 1
+        assert len({int(path["env_infos"]["draw"][0]) for path in own}) == 3
+
+
+class LengthByTask(CountingSetTaskEnv):
+    """Counts from ``first``, for as many steps."""
+
+    def set_task(self, task):
+        super().set_task(task)
+        self.length = task["first"]
+
+
+@both_executors
+def test_nested_observations_are_recorded_as_nested_arrays(executor):
+    def shapes(path):
+        count, (number, bits, below) = path["count"], path["parts"]
+        return [np.shape(a) for a in (count, number, bits, below["grid"], below["one"])]
+
+    class Asks:
+        def get_actions(self, observations):
+            assert shapes(observations)[:2] == [(2, 3, 2, 3), (2, 3)]
+            return np.zeros((2, 3, 2)), None
+
+    parallel = WORKERS if executor is EXECUTORS["parallel"] else {}
+    paths = sample(partial(NestedEnv, 4), Asks(), 3, 2, 9, seed=0, **parallel)
+    alone = NestedEnv(4)
+    for i, path in enumerate(path for own in paths.values() for path in own):
+        assert shapes(path["observations"]) == [(4, 2, 3), (4,), (4, 3), (4, 2), (4,)]
+        seen = [alone.reset(seed=i)[0], *(alone.step(np.zeros(2))[0] for _ in range(4))]
+        for t, obs in enumerate(seen[:-1]):
+            assert equal(path["observations"]["count"][t], obs["count"])
+            assert path["observations"]["parts"][0][t] == obs["parts"][0]
+            assert equal(path["observations"]["parts"][2]["grid"][t], obs["parts"][2]["grid"])
+        assert equal(path["next_observation"], map_arrays(lambda a, *_: np.array(a), seen[-1]))
+
+
+def test_infos_that_some_tasks_report_are_kept_for_those():
+    class Some(CountingSetTaskEnv):
+        def _info(self):
+            return {"steps": self.steps, **({"goal": 1.0} if self.first else {})}
+
+    paths = sample(Some(2), lazy, 2, 2, 9, tasks=TASKS)
+    assert [set(path["env_infos"]) for path in paths[0]] == [{"steps"}] * 2
+    assert [set(path["env_infos"]) for path in paths[1]] == [{"steps", "goal"}] * 2
+
+
+def test_steps_after_the_last_path_of_an_environment_leave_its_infos_alone():
+    class FirstEpisode(LengthEnv):
+        episodes = 0
+
+        def reset(self, **kwargs):
+            self.episodes += 1
+            obs, _ = super().reset(**kwargs)
+            return obs, {"first": True}
+
+        def step(self, action):
+            obs, *rest, _ = super().step(action)
+            return obs, *rest, {"first": True} if self.episodes == 1 else {}
+
+    paths = sample(FirstEpisode, lazy, 1, 2, 9, tasks=[{"length": 1}, {"length": 4}])
+    assert [path["env_infos"]["first"].tolist() for [path] in paths.values()] == [[1], [1] * 4]
+
+
+@pytest.mark.parametrize(
+    ("key", "size", "message"),
+    [
+        ("other", 2, "agent_infos of step 1 must be a dict with the keys .*'mean'.* got .*'other'"),
+        ("mean", 1, r"agent_infos\['mean'\] of step 1 must have shape .*2\).* got .*1\)"),
+    ],
+)
+def test_agent_infos_that_change_their_form_are_refused(key, size, message):
+    answers = iter([("mean", 2), (key, size)])
+
+    class Changes:
+        def get_actions(self, observations):
+            key, size = next(answers)
+            return observations, {key: observations[..., :size]}
+
+    with pytest.raises(ValueError, match=message):
+        sample(PointGoalEnv(), Changes(), 2, 2, 2)
 
 
 # Meta-World.

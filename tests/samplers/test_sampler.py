@@ -5,10 +5,10 @@ import logging
 
 import numpy as np
 import pytest
-from gymnasium.spaces import Box
 
 from mtwrappers import MetaSampler, PointGoalEnv, Sampler
 from tests.fakes import CountingEnv, equal
+from tests.samplers.fakes import lazy
 
 
 class OfOneTask(MetaSampler):
@@ -25,7 +25,7 @@ both = pytest.mark.parametrize("sampler_type", [Sampler, OfOneTask])
 
 
 class Alternating:
-    """A policy that answers 0, 1, 0, 1, ... from each episode's start."""
+    """Answers 0, 1, 0, 1, ... from each episode's start."""
 
     def __init__(self):
         self.masks = []
@@ -45,16 +45,6 @@ class HalfEnv(CountingEnv):
 
     def _info(self):
         return {"part": 0 if self.steps == 1 else self.steps / 2} if self.steps else {}
-
-
-class ImageEnv(CountingEnv):
-    def __init__(self):
-        super().__init__(2)
-        self.observation_space = Box(0, 255, (2, 3, 1), np.uint8)
-
-
-def lazy(observations):
-    return np.zeros(len(observations), dtype=np.int64)
 
 
 @both
@@ -105,14 +95,6 @@ def test_infos_that_a_reset_does_not_report_or_that_turn_to_fractions_are_kept(s
 
 
 @both
-def test_images_keep_their_shape_and_dtype(sampler_type):
-    [path] = sampler_type(ImageEnv(), lazy, 1, 5).obtain_samples()
-    assert path["observations"].shape == (2, 2, 3, 1)
-    assert path["observations"].dtype == np.uint8
-    assert equal(path["next_observation"], np.full((2, 3, 1), 2, np.uint8))
-
-
-@both
 def test_long_paths_hold_every_observation(sampler_type):
     [path] = sampler_type(CountingEnv(300), lambda _: [0], 1, 999).obtain_samples()
     assert path["observations"][:, 0].tolist() == list(range(300))
@@ -134,15 +116,6 @@ def test_a_policy_may_use_its_arrays_again(sampler_type):
     assert path["agent_infos"]["twice"]["again"].tolist() == path["actions"].tolist()
     assert path["observations"].tolist() == [[0, 0], [0.05, 0.025]]
     assert path["next_observation"].tolist() == pytest.approx([0.15, 0.075])
-
-
-@both
-def test_paths_are_not_changed_by_what_is_sampled_later(sampler_type):
-    sampler = sampler_type(PointGoalEnv(), lambda o: o + 0.05, 1, 3)
-    [path] = sampler.obtain_samples()
-    kept = {key: np.copy(path[key]) for key in ("observations", "actions", "rewards")}
-    sampler.obtain_samples()
-    assert all(np.array_equal(path[key], value) for key, value in kept.items())
 
 
 @both
@@ -175,20 +148,14 @@ def test_two_samplers_of_one_environment_do_not_disturb_each_other():
         assert len(long.obtain_samples()[0]["rewards"]) == 5
 
 
-# Figures.
-
-
-@both
-def test_figures_go_to_a_callable_with_their_prefix_when_asked_for(sampler_type):
+def test_a_sampler_logs_its_steps_and_seconds():
     logged = {}
-    sampler = sampler_type(CountingEnv(3), lazy, 2, 5, log_sink=logged.__setitem__)
+    sampler = Sampler(CountingEnv(3), lazy, 2, 5, log_sink=logged.__setitem__)
     sampler.obtain_samples()
     assert logged == {}
     sampler.obtain_samples(log=True, log_prefix="train/")
-    assert logged["train/n_timesteps"] == 6
-    seconds = {"train/SamplingTime", "train/PolicyExecTime", "train/EnvExecTime"} & logged.keys()
-    assert seconds
-    assert all(logged[key] > 0 for key in seconds)
+    assert logged.pop("train/SamplingTime") > 0
+    assert logged == {"train/n_timesteps": 6}
 
 
 @both
