@@ -10,27 +10,23 @@ import numpy as np
 import pytest
 from gymnasium.error import DependencyNotInstalled
 from gymnasium.spaces import Discrete
-from gymnasium.vector import VectorEnv
 from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics, TimeLimit
 
 from mtwrappers import (
     MetaIterativeEnvExecutor,
     MetaParallelEnvExecutor,
-    MetaVectorWrapper,
     as_sb3_vec_env,
 )
-from mtwrappers.adapters.sb3 import split_infos
 from tests.adapters.fakes import (
     FAMILIES,
     LENGTHS,
     OptionEnv,
     ReportingEnv,
-    both_ends,
     limited,
     with_statistics,
 )
 from tests.fakes import CountingEnv, counting_makers, run_python
-from tests.vector.fakes import both_executors
+from tests.vector.fakes import HalfReward, both_executors
 
 N = len(LENGTHS)
 
@@ -113,50 +109,14 @@ def test_it_returns_what_dummy_vec_env_returns_in_its_wrappers_too(sb3, executor
     theirs.close()
 
 
-def test_an_episode_as_it_is_reported(sb3):
-    before = time.time()
-    venv = as_sb3_vec_env(MetaIterativeEnvExecutor(both_ends()[1:3], 2))
-    venv.seed(0)
-    venv.reset()
-    venv.step(np.zeros(2, np.int64))
-    obs, rewards, dones, infos = venv.step(np.zeros(2, np.int64))
-    assert (rewards.tolist(), rewards.dtype, dones.tolist()) == ([2, 2], np.float32, [True, False])
-    assert obs[:, 0].tolist() == [100, 202]
-    assert infos[0]["terminal_observation"].tolist() == [102, 102]
-    assert infos[0]["TimeLimit.truncated"] is True
-    assert (infos[0]["episode"]["r"], infos[0]["episode"]["l"]) == (3.0, 2)
-    assert 0 <= infos[0]["episode"]["t"] <= time.time() - before
-    assert (infos[0]["steps"], venv.reset_infos[0]["steps"]) == (2, 0)
-    assert sorted(infos[1]) == ["TimeLimit.truncated", "draw", "steps"]
-
-
-def test_infos_of_every_kind_come_back_one_by_one_and_belong_to_the_caller():
-    envs, batch = VectorEnv(), {}
-    envs.num_envs = 3
-    infos = [
-        {"a": 1, "b": 0.5, "e": {"r": 1.5, "f": {"g": 0}}, "empty": {}, "_c": 1, "o": (1, 2)},
-        {"b": 1.5, "e": {"r": 2.5, "f": {"g": 1}}, "_c": 2, "name": "x", "o": [3]},
-        {"a": 3, "b": 2.5, "e": {"r": 3.5, "f": {"g": 2}}, "_d": 3, "name": None},
-    ]
-    for i, info in enumerate(infos):
-        batch = envs._add_info(batch, {**info, "v": np.full(2, i)}, i)
-    split = split_infos(batch, 3)
-    assert [info.pop("v").tolist() for info in split] == [[0, 0], [1, 1], [2, 2]]
-    assert split == infos
-    assert [type(info["b"]) for info in split] == [float] * 3
-    split[0]["e"]["r"] = 9
-    assert split_infos(batch, 3)[0]["e"]["r"] == 1.5
-
-
-def test_success_is_reported_at_the_end_of_an_episode_for_its_log(sb3):
-    makers = [partial(ReportingEnv, 2), partial(ReportingEnv, 3)]
+def test_success_and_the_time_are_reported_at_the_end_of_an_episode(sb3):
+    makers, before = [partial(ReportingEnv, 2), partial(ReportingEnv, 3)], time.time()
     venv = as_sb3_vec_env(MetaIterativeEnvExecutor(makers, 2))
     venv.reset()
-    told = [
-        [info.get("is_success") for info in venv.step(np.zeros((2, 2), np.float32))[3]]
-        for _ in range(3)
-    ]
+    infos = [venv.step(np.zeros((2, 2), np.float32))[3] for _ in range(3)]
+    told = [[info.get("is_success") for info in each] for each in infos]
     assert told == [[None, None], [False, None], [None, True]]
+    assert 0 <= infos[1][0]["episode"]["t"] <= time.time() - before
 
 
 def test_without_the_library_it_says_what_to_install(monkeypatch):
@@ -185,10 +145,10 @@ def test_seeds_and_options_are_used_once(sb3):
     assert venv.get_attr("seeds") == [[5, None], [6, None]]
     venv.set_options([{"first": 60}, {"first": 60}])
     assert venv.reset()[:, 0].tolist() == [60, 60]
-
-
-def test_a_seed_of_none_draws_one_and_leaves_the_global_state(sb3):
-    venv = as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(2), 2))
+    venv.set_options([{"first": 60}, {"first": 61}])
+    with pytest.raises(ValueError, match=r"equal ones per environment, got .*61"):
+        venv.reset()
+    # None draws a seed, and leaves the global state alone.
     state = np.random.get_state()[1].tolist()
     first, second = venv.seed(None), venv.seed(None)
     assert np.random.get_state()[1].tolist() == state
@@ -202,6 +162,8 @@ def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
     assert venv.get_attr("first") == [0, 100, 200]
     assert venv.get_attr("first", 1) == venv.get_attr("first", -2) == [100]
     assert venv.get_attr("first", np.array([2, 0])) == [200, 0]
+    with pytest.raises(IndexError, match="out of range"):
+        venv.get_attr("first", 3)
     assert (venv.has_attr("reset"), venv.has_attr("nothing")) == (True, False)
     assert venv.get_attr("seeds") == [[], [], []]  # the method was not called
     [(obs, _)] = venv.env_method("reset", seed=3, options={"a": 1}, indices=1)
@@ -216,14 +178,10 @@ def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
     venv.set_attr("new", 5, indices=2)
     assert venv.env_method("has_wrapper_attr", "new") == [False, False, True]
     venv.close()
-
-
-@both_executors
-def test_it_says_how_environments_are_wrapped(sb3, executor):
     makers = [partial(with_statistics, partial(limited, 3)), CountingEnv]
     venv = as_sb3_vec_env(executor(makers, 2))
-    assert venv.env_is_wrapped(RecordEpisodeStatistics) == [True, False]
-    assert venv.env_is_wrapped(TimeLimit) == [True, False]
+    for wrapper in (RecordEpisodeStatistics, TimeLimit, gymnasium.Wrapper):
+        assert venv.env_is_wrapped(wrapper) == [True, False]
     assert venv.env_is_wrapped(gymnasium.Wrapper, indices=[1, 0]) == [False, True]
     assert venv.env_is_wrapped(NormalizeReward) == [False, False]
     venv.close()
@@ -251,24 +209,16 @@ def test_a_step_goes_on_while_the_caller_works(sb3):
     venv.close()
 
 
-class DoubledReward(MetaVectorWrapper):
-    def step_wait(self):
-        obs, rewards, terminated, truncated, infos = super().step_wait()
-        return obs, 2 * rewards, terminated, truncated, infos
-
-
 @pytest.mark.parametrize("own", [False, True], ids=["the adapter's", "the environments'"])
 def test_statistics_are_of_the_rewards_that_those_see_who_keep_them(sb3, own):
     make = partial(with_statistics, CountingEnv) if own else CountingEnv
-    envs = DoubledReward(MetaIterativeEnvExecutor([partial(make, length=2)] * 2, 2))
+    envs = HalfReward(MetaIterativeEnvExecutor([partial(make, length=2)] * 2, 2))
     venv = as_sb3_vec_env(envs)
-    assert venv.vec_env is envs
-    assert venv.unwrapped is venv
     venv.reset()
     venv.step(np.zeros(2, np.int64))
     _, rewards, _, infos = venv.step(np.zeros(2, np.int64))
-    assert rewards.tolist() == [4, 4]
-    assert infos[0]["episode"]["r"] == (3.0 if own else 6.0)
-    assert venv.get_attr("first") == [0, 0]
+    assert rewards.tolist() == [1, 1]
+    assert infos[0]["episode"]["r"] == (3.0 if own else 1.5)
+    assert venv.vec_env is envs
     venv.close()
-    assert envs.env.closed
+    assert envs.unwrapped.closed

@@ -9,14 +9,14 @@ from gymnasium.vector import AutoresetMode
 
 
 def plain(value: Any) -> Any:
-    """NumPy's arrays for every other library's, and no times."""
+    """NumPy's arrays for those of torch, and no times."""
     if isinstance(value, dict):
         return {key: plain(v) for key, v in value.items() if key not in ("t", "_t")}
     if isinstance(value, (list, tuple)):
         return type(value)(plain(v) for v in value)
     if isinstance(value, np.ndarray) and value.dtype == object:
         return [plain(v) for v in value]
-    if type(value).__module__.partition(".")[0] in ("torch", "jax", "jaxlib"):
+    if type(value).__module__.partition(".")[0] == "torch":
         return np.asarray(value)
     return value
 

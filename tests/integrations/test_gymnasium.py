@@ -1,9 +1,8 @@
-"""Gymnasium's own vector wrappers over the executors of this package."""
+"""Gymnasium's own tools over the executors and ids of this package: wrappers, specs, `make_vec`."""
 
 from __future__ import annotations
 
-import importlib.util
-from collections.abc import Callable
+import json
 from contextlib import closing
 from functools import partial
 from typing import Any
@@ -11,26 +10,23 @@ from typing import Any
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict
-from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import vector as wrappers
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
-from tests.fakes import equal, run_python
-from tests.integrations.fakes import run
+from tests.fakes import equal
+from tests.integrations.fakes import plain, run
 from tests.vector.fakes import BoxCountingEnv, all_modes
 
 
 class FrameEnv(BoxCountingEnv):
-    """Observes a frame whose pixels count."""
+    """Observes a frame whose pixels count, and renders one that is large enough for a film."""
 
     def __init__(self, length: int, **kwargs: Any) -> None:
         super().__init__(length, **kwargs)
         self.observation_space = Box(0, 255, (4, 6, 3), np.uint8)
-
-
-class FilmEnv(BoxCountingEnv):
-    """Renders frames that are large enough for a film."""
 
     def render(self):
         return np.full((32, 32, 3), self.first + self.steps, np.uint8)
@@ -65,100 +61,73 @@ def half_box(space):
     return Box(space.low / 2, space.high / 2, dtype=space.dtype.type)
 
 
-def vectorize(kind, func, **given):
-    """Wraps each environment with a single wrapper of Gymnasium's."""
-    outer = getattr(wrappers, f"VectorizeTransform{kind}")
-    inner = getattr(gymnasium.wrappers, f"Transform{kind}")
-    return lambda envs: outer(
-        envs, inner, func=func, **{name: make(envs) for name, make in given.items()}
-    )
+def single(kind):
+    """A single wrapper of Gymnasium's, for each environment, with `halve`."""
+    return {"wrapper": getattr(gymnasium.wrappers, f"Transform{kind}"), "func": halve}
 
 
-def transform_observation(envs):
-    return wrappers.TransformObservation(
-        envs, halve, single_observation_space=half_box(envs.single_observation_space)
-    )
-
-
-def convert_arrays(envs):
-    return wrappers.ArrayConversion(envs, env_xp=np, target_xp=importlib.import_module("torch"))
-
-
-def late(name):
-    """A wrapper of arrays is looked up late: Gymnasium imports torch and jax with it."""
-    return BoxCountingEnv, lambda envs: getattr(wrappers, name)(envs)
-
-
-ARRAYS, FRAMES, PARTS = BoxCountingEnv, FrameEnv, PartsEnv
-# What is wrapped, and what wraps it.
-TABLE: dict[str, tuple[type[gymnasium.Env], Callable[..., Any]]] = {
-    "ClipAction": (ARRAYS, wrappers.ClipAction),
-    "ClipReward": (ARRAYS, partial(wrappers.ClipReward, max_reward=2.0)),
-    "DictInfoToList": (ARRAYS, wrappers.DictInfoToList),
-    "DtypeObservation": (ARRAYS, partial(wrappers.DtypeObservation, dtype=np.float16)),
-    "FilterObservation": (PARTS, partial(wrappers.FilterObservation, filter_keys=["b"])),
-    "FlattenObservation": (PARTS, wrappers.FlattenObservation),
-    "GrayscaleObservation": (FRAMES, wrappers.GrayscaleObservation),
-    "NormalizeObservation": (ARRAYS, wrappers.NormalizeObservation),
-    "NormalizeReward": (ARRAYS, wrappers.NormalizeReward),
-    "RecordEpisodeStatistics": (ARRAYS, wrappers.RecordEpisodeStatistics),
-    "RescaleAction": (ARRAYS, partial(wrappers.RescaleAction, min_action=-5, max_action=5)),
-    "RescaleObservation": (ARRAYS, partial(wrappers.RescaleObservation, min_obs=-1, max_obs=1)),
-    "ReshapeObservation": (FRAMES, partial(wrappers.ReshapeObservation, shape=(8, 9))),
-    "ResizeObservation": (FRAMES, partial(wrappers.ResizeObservation, shape=(2, 3))),
-    "TransformAction": (ARRAYS, partial(wrappers.TransformAction, func=halve)),
-    "TransformObservation": (ARRAYS, transform_observation),
-    "TransformReward": (ARRAYS, partial(wrappers.TransformReward, func=halve)),
-    "VectorizeTransformAction": (
-        ARRAYS,
-        vectorize("Action", halve, action_space=lambda envs: half_box(envs.single_action_space)),
-    ),
-    "VectorizeTransformObservation": (
-        PARTS,
-        vectorize(
-            "Observation",
-            sum_of_parts,
-            observation_space=lambda envs: Box(0, 9000, (1,), np.float64),
-        ),
-    ),
-    "VectorizeTransformReward": (ARRAYS, vectorize("Reward", halve)),
-    "ArrayConversion": (ARRAYS, convert_arrays),
-    "NumpyToTorch": late("NumpyToTorch"),
-    "JaxToNumpy": late("JaxToNumpy"),
-    "JaxToTorch": late("JaxToTorch"),
+# What each wrapper is given; a function is called with the environments.
+TABLE: dict[str, dict[str, Any]] = {
+    "ArrayConversion": {"env_xp": np, "target_xp": lambda _: pytest.importorskip("torch")},
+    "ClipAction": {},
+    "ClipReward": {"max_reward": 2.0},
+    "DictInfoToList": {},
+    "DtypeObservation": {"dtype": np.float16},
+    "FilterObservation": {"filter_keys": ["b"]},
+    "FlattenObservation": {},
+    "GrayscaleObservation": {},
+    "NormalizeObservation": {},
+    "NormalizeReward": {},
+    "NumpyToTorch": {},
+    "RecordEpisodeStatistics": {},
+    "RescaleAction": {"min_action": -5, "max_action": 5},
+    "RescaleObservation": {"min_obs": -1, "max_obs": 1},
+    "ReshapeObservation": {"shape": (8, 9)},
+    "ResizeObservation": {"shape": (2, 3)},
+    "TransformAction": {"func": halve},
+    "TransformObservation": {
+        "func": halve,
+        "single_observation_space": lambda envs: half_box(envs.single_observation_space),
+    },
+    "TransformReward": {"func": halve},
+    "VectorizeTransformAction": {
+        **single("Action"),
+        "action_space": lambda envs: half_box(envs.single_action_space),
+    },
+    "VectorizeTransformObservation": {
+        **single("Observation"),
+        "func": sum_of_parts,
+        "observation_space": Box(0, 9000, (1,), np.float64),
+    },
+    "VectorizeTransformReward": single("Reward"),
+}
+OBSERVES = {
+    **dict.fromkeys(("FilterObservation", "FlattenObservation"), PartsEnv),
+    "VectorizeTransformObservation": PartsEnv,
+    **dict.fromkeys(("GrayscaleObservation", "ReshapeObservation", "ResizeObservation"), FrameEnv),
 }
 # The modules that some of them need.
 NEEDS = {
     "ResizeObservation": ("cv2",),
     **dict.fromkeys(("ArrayConversion", "NumpyToTorch"), ("array_api_compat", "torch")),
 }
-RENDERING = {"HumanRendering", "RecordVideo"}
+# What has a test of its own, and what is for environments that are written in jax.
+OTHERS = {"HumanRendering", "RecordVideo", "JaxToNumpy", "JaxToTorch"}
 # Gymnasium's own limits: these refuse other modes, over its own vector environments, too. (Arrays
-# of objects, as SAME_STEP returns them, are not converted; what is named after jax is for
-# environments that are written in it, and hands them masks of jax.)
-NOT_SAME_STEP = (
-    *("ArrayConversion", "DtypeObservation", "FilterObservation", "FlattenObservation"),
-    *("GrayscaleObservation", "NumpyToTorch", "RescaleObservation", "ReshapeObservation"),
-    *("ResizeObservation", "TransformObservation", "VectorizeTransformObservation"),
-)
-JAX = ("JaxToNumpy", "JaxToTorch")
-ONLY_NEXT_STEP = (*JAX, "NormalizeObservation")
+# of objects, as SAME_STEP returns them, are not converted.)
 MODES = {
-    **{name: {AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED} for name in NOT_SAME_STEP},
-    **{name: {AutoresetMode.NEXT_STEP} for name in ONLY_NEXT_STEP},
+    **dict.fromkeys(
+        (
+            *("ArrayConversion", "DtypeObservation", "FilterObservation", "FlattenObservation"),
+            *("GrayscaleObservation", "NumpyToTorch", "RescaleObservation", "ReshapeObservation"),
+            *("ResizeObservation", "TransformObservation", "VectorizeTransformObservation"),
+        ),
+        (AutoresetMode.NEXT_STEP, AutoresetMode.DISABLED),
+    ),
+    "NormalizeObservation": (AutoresetMode.NEXT_STEP,),
 }
-EXECUTORS = {
-    "iterative": MetaIterativeEnvExecutor,
-    # A server forks the workers: this process may have threads (torch's and jax's).
-    "parallel": partial(MetaParallelEnvExecutor, workers=2, context="forkserver"),
-}
-
-
-def makers(env_class):
-    return [
-        partial(env_class, length, truncate=i % 2 == 1, first=10 * i)
-        for i, length in enumerate((2, 3, 5, 4))
-    ]
+# A server forks the workers: this process may have threads (torch's).
+Parallel = partial(MetaParallelEnvExecutor, workers=2, context="forkserver")
 
 
 class Oracle(SyncVectorEnv):
@@ -169,55 +138,47 @@ class Oracle(SyncVectorEnv):
 
 
 def test_every_vector_wrapper_of_gymnasium_is_tested():
-    assert TABLE.keys() | RENDERING == set(wrappers.__all__)
+    assert TABLE.keys() | OTHERS == set(wrappers.__all__)
 
 
-def compare(name, ours, mode):
-    """Requires of a wrapper over ``ours`` what it does over Gymnasium's own."""
-    env_class, wrap = TABLE[name]
-    oracle = Oracle(makers(env_class), autoreset_mode=mode)
-    if mode not in MODES.get(name, AutoresetMode):
-        for envs in (ours, oracle):
-            with pytest.raises((AssertionError, BufferError, TypeError, ValueError)):
-                run(wrap(envs), mode)
-        return
-    wrapped, expected = wrap(ours), wrap(oracle)
-    assert wrapped.observation_space == expected.observation_space
-    assert wrapped.action_space == expected.action_space
-    found = run(wrapped, mode)
-    assert equal(found, run(expected, mode))
-    # No environment's first step is its last, so a wrapper that saw only one would be found out.
-    assert sum(bool((result[2] | result[3]).any()) for result in found if len(result) == 5) >= 5
-    oracle.close()
+def wrap(name, envs):
+    given = {
+        key: value(envs) if getattr(value, "__name__", "") == "<lambda>" else value
+        for key, value in TABLE[name].items()
+    }
+    return getattr(wrappers, name)(envs, **given)
 
 
 @pytest.mark.filterwarnings(
     # DtypeObservation casts the bounds of a space.
     "ignore:.*precision lowered by casting:UserWarning"
 )
-@pytest.mark.parametrize("name", [name for name in TABLE if name not in JAX])
+@pytest.mark.parametrize("name", TABLE)
 @all_modes
 def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, mode):
-    env_class, _ = TABLE[name]
     for module in NEEDS.get(name, ()):
         pytest.importorskip(module)
+    makers = [
+        partial(OBSERVES.get(name, BoxCountingEnv), length, truncate=i % 2 == 1, first=10 * i)
+        for i, length in enumerate((2, 3, 5, 4))
+    ]
     # By turns: what the executors return is equal.
-    executor = list(EXECUTORS.values())[list(TABLE).index(name) % 2]
-    with closing(executor(makers(env_class), 2, 2, autoreset_mode=mode)) as envs:
-        compare(name, envs, mode)
-
-
-def test_the_wrappers_for_jax_give_what_they_give_over_gymnasiums_own():
-    for module in ("array_api_compat", "jax", "torch"):
-        if importlib.util.find_spec(module) is None:
-            pytest.skip(f"{module} is not installed")
-    # In a Python of its own: once jax has started, it warns of every fork after it.
-    run_python(
-        "from tests.integrations.test_gymnasium import *\n"
-        "for name, mode in zip(JAX * 2, [*AutoresetMode, AutoresetMode.NEXT_STEP]):\n"
-        "    with closing(MetaIterativeEnvExecutor(makers(ARRAYS), 4, autoreset_mode=mode)) as e:\n"
-        "        compare(name, e, mode)\n"
-    )
+    executor = (MetaIterativeEnvExecutor, Parallel)[list(TABLE).index(name) % 2]
+    oracle = Oracle(makers, autoreset_mode=mode)
+    with closing(executor(makers, 2, 2, autoreset_mode=mode)) as ours, closing(oracle):
+        if mode not in MODES.get(name, AutoresetMode):
+            for envs in (ours, oracle):
+                with pytest.raises((AssertionError, BufferError, TypeError, ValueError)):
+                    run(wrap(name, envs), mode)
+            return
+        wrapped, expected = wrap(name, ours), wrap(name, oracle)
+        assert wrapped.observation_space == expected.observation_space
+        assert wrapped.action_space == expected.action_space
+        found = run(wrapped, mode)
+        assert equal(found, run(expected, mode))
+        # No environment's first step is its last, so a wrapper that saw only one would be found.
+        ends = [bool((result[2] | result[3]).any()) for result in found if len(result) == 5]
+        assert sum(ends) >= 5
 
 
 def test_human_rendering_shows_every_environment(monkeypatch):
@@ -225,26 +186,20 @@ def test_human_rendering_shows_every_environment(monkeypatch):
     pygame = pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
     made = [partial(BoxCountingEnv, 9, first=10 * i, render_mode="rgb_array") for i in range(2)]
-    envs = wrappers.HumanRendering(
-        EXECUTORS["parallel"](made, 2, autoreset_mode="NextStep"), screen_size=(2, 4)
-    )
-    try:
-        for step in range(3):
-            if step == 0:
-                envs.reset(seed=0)
-            else:
-                envs.step(np.zeros((2, 2), np.float32))
+    below = Parallel(made, 2, autoreset_mode="NextStep")
+    with closing(wrappers.HumanRendering(below, screen_size=(2, 4))) as envs:
+        envs.reset(seed=0)
+        for step in (1, 2):
+            envs.step(np.zeros((2, 2), np.float32))
             shown = pygame.surfarray.array3d(envs.window)[..., 0]
             assert set(shown.ravel().tolist()) == {step, 10 + step}
-    finally:
-        envs.close()
 
 
 def test_record_video_writes_a_film_of_every_episode(tmp_path):
     pytest.importorskip("moviepy")
-    made = [partial(FilmEnv, 2, first=10 * i, render_mode="rgb_array") for i in range(2)]
+    made = [partial(FrameEnv, 2, first=10 * i, render_mode="rgb_array") for i in range(2)]
     envs = wrappers.RecordVideo(
-        EXECUTORS["parallel"](made, 2, autoreset_mode="NextStep"),
+        Parallel(made, 2, autoreset_mode="NextStep"),
         str(tmp_path / "films"),
         episode_trigger=lambda episode: True,
         video_aspect_ratio=(2, 1),
@@ -254,8 +209,65 @@ def test_record_video_writes_a_film_of_every_episode(tmp_path):
     for _ in range(5):
         envs.step(np.zeros((2, 2), np.float32))
     envs.close()
-    assert sorted(path.name for path in (tmp_path / "films").iterdir()) == [
-        "rl-video-episode-0.mp4",
-        "rl-video-episode-1.mp4",
-    ]
-    assert all(path.stat().st_size > 500 for path in (tmp_path / "films").iterdir())
+    films = sorted((tmp_path / "films").iterdir())
+    assert [film.name for film in films] == [f"rl-video-episode-{i}.mp4" for i in range(2)]
+    assert all(film.stat().st_size > 500 for film in films)
+
+
+# The ids.
+
+SMALL = {"num_goals": 2, "max_episode_steps": 3}
+IDS: dict[str, dict[str, Any]] = {
+    "MT1": SMALL,
+    "CustomMT": SMALL,
+    "MultiEnv": {},
+    "PointGoal": {"radius": 2.0, "max_episode_steps": 3},
+}
+
+
+@pytest.mark.parametrize("env_id", IDS)
+def test_the_spec_of_a_vector_environment_survives_json(env_id):
+    kwargs = {"workers": 1, "autoreset_mode": "NextStep", **IDS[env_id]}
+    envs = gymnasium.make_vec(f"mtwrappers/{env_id}-v0", **kwargs)
+    text = envs.spec.to_json()
+    saved = json.loads(text)
+    assert {name: saved["kwargs"].get(name, saved.get(name)) for name in kwargs} == kwargs
+    again = gymnasium.make_vec(EnvSpec.from_json(text))
+    assert again.spec == envs.spec
+    assert again.metadata["autoreset_mode"] is AutoresetMode.NEXT_STEP
+    assert equal(plain(again.reset(seed=1)), plain(envs.reset(seed=1)))
+
+
+@pytest.mark.parametrize("env_id", ["MultiEnv", "PointGoal"])
+@all_modes
+def test_sync_and_async_vectorization_give_the_same(env_id, mode):
+    found = []
+    for kind, extra in (("sync", {}), ("async", {"context": "forkserver"})):
+        envs = gymnasium.make_vec(
+            f"mtwrappers/{env_id}-v0",
+            3,
+            vectorization_mode=kind,
+            vector_kwargs={"autoreset_mode": mode, **extra},
+            wrappers=[gymnasium.wrappers.RecordEpisodeStatistics],
+            **{"max_episode_steps": 3, **IDS[env_id]},
+        )
+        with closing(envs):
+            assert type(envs) is {"sync": SyncVectorEnv, "async": AsyncVectorEnv}[kind]
+            assert envs.metadata["autoreset_mode"] is mode
+            found.append(run(envs, mode))
+    assert equal(*found)
+    assert sum(result[3].any() for result in found[0] if len(result) == 5) >= 2
+
+
+def test_meta_world_in_a_chain_of_vector_wrappers():
+    envs = gymnasium.make_vec(
+        "mtwrappers/MT10-v0", autoreset_mode="NextStep", record_episode_statistics=False, **SMALL
+    )
+    wrapped = wrappers.NormalizeReward(wrappers.RecordEpisodeStatistics(envs))
+    results = run(wrappers.NormalizeObservation(wrapped), AutoresetMode.NEXT_STEP)
+    episodes = [infos["episode"]["l"].tolist() for *_, infos in results[1:] if "episode" in infos]
+    # Steps 3, 7 end the episodes of three steps; 4 and 8 reset.
+    assert episodes == [[3] * 10] * 2
+    assert all(np.isfinite(result[0]).all() for result in results)
+    assert results[-1][4]["task_id"].tolist() == list(range(10))
+    envs.close()

@@ -6,6 +6,7 @@ from functools import partial
 
 import gymnasium
 import pytest
+from gymnasium.error import ClosedEnvironmentError
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from mtwrappers.adapters.torchrl import as_torchrl_env
@@ -101,12 +102,6 @@ def test_meta_world_is_collected_with_its_true_final_observations(mode, wrap):
     assert (rollout["next", "observation"][:, 3] != rollout["observation"][:, 4]).any(-1).all()
 
 
-def test_meta_world_needs_no_adapter_without_automatic_resets(wrap):
-    env = wrap(make_two(workers=2, autoreset_mode="Disabled"), GymWrapper)
-    check_env_specs(env)
-    assert env.rollout(9, break_when_any_done=False).batch_size == (2, 9)
-
-
 def test_infos_of_numbers_become_entries(wrap):
     env = wrap(make_two(autoreset_mode="Disabled"), as_torchrl_env).auto_register_info_dict()
     rollout = env.rollout(5, break_when_any_done=False)
@@ -114,9 +109,15 @@ def test_infos_of_numbers_become_entries(wrap):
     assert rollout["next", "success"].shape == (2, 5)
 
 
-def test_torchrl_itself_refuses_resets_in_the_next_step(wrap):
-    with pytest.raises(RuntimeError, match="must be one of SAME_STEP or DISABLED"):
-        wrap(EXECUTORS["iterative"](MAKERS, 2, autoreset_mode="NextStep"))
+def test_resets_in_the_next_step_and_other_environments_are_refused(wrap):
+    envs = EXECUTORS["iterative"](MAKERS, 2, autoreset_mode="NextStep")
+    with pytest.raises(ValueError, match=r"TorchRL needs .*'Disabled' or .*, got 'NextStep'"):
+        as_torchrl_env(envs)
+    envs.close()
+    with pytest.raises(ClosedEnvironmentError, match="expected an open vector environment"):
+        as_torchrl_env(envs)
+    with pytest.raises(TypeError, match=r"expected a MetaVectorEnv, .* got list"):
+        as_torchrl_env([])
 
 
 def test_a_single_environment_passes_its_check(wrap):
