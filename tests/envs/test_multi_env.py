@@ -6,7 +6,6 @@ import pytest
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers import MultiEnvWrapper
 from tests.fakes import CountingEnv, check_env_warnings
 
 ID = "mtwrappers/MultiEnv-v0"
@@ -23,18 +22,6 @@ def make_vec(**kwargs):
 
 
 # One environment that moves between tasks.
-
-
-def test_it_works_with_its_defaults():
-    env = gymnasium.make(ID)
-    assert env.observation_space.shape == (8,)
-    assert env.action_space == Discrete(3)
-    visited = {env.reset(seed=seed)[1]["task_name"] for seed in range(20)}
-    assert visited == {"Acrobot-v1", "MountainCar-v0"}
-    obs, reward, terminated, truncated, info = env.step(0)
-    assert obs in env.observation_space
-    assert (reward, terminated, truncated) == (-1.0, False, False)
-    assert info.keys() == {"task_id", "task_name"}
 
 
 def test_each_reset_moves_to_the_next_task_unless_the_options_name_one():
@@ -55,7 +42,6 @@ def test_the_task_can_be_left_out_or_shown_beside_the_observation():
     box = Box(0, 1000, (3,), np.float64)
     env = make(task_encoding="none")
     assert env.observation_space == box
-    assert type(env.unwrapped) is MultiEnvWrapper
     assert check_env_warnings(env) == []
     assert env.reset(options={"task_state": 1})[0].tolist() == [100, 100, 100]
     env = make(task_encoding="dict")
@@ -78,43 +64,27 @@ def test_environments_that_do_not_fit_are_refused():
 
 
 @pytest.mark.parametrize(
-    ("kwargs", "expected"),
+    ("kwargs", "ids"),
     [
-        ({"num_envs": 2}, [0, 1]),
-        ({"num_envs": 6}, [0, 0, 0, 1, 1, 1]),
-        ({"envs_per_task": 2}, [0, 0, 1, 1]),
+        ({"num_envs": 6, "autoreset_mode": AutoresetMode.NEXT_STEP}, [0, 0, 0, 1, 1, 1]),
+        ({"envs_per_task": 2, "task_encoding": "none"}, [0, 0, 1, 1]),
+        ({"record_episode_statistics": False}, [0, 1]),
     ],
 )
-def test_the_sub_environments_are_laid_out_task_by_task(kwargs, expected):
+def test_the_sub_environments_are_laid_out_task_by_task_and_stay_with_their_task(kwargs, ids):
     envs = make_vec(**kwargs)
-    assert envs.num_envs == len(expected)
-    assert envs.reset(seed=0)[1]["task_id"].tolist() == expected
-
-
-EPISODES = {  # the first entry of the observation of each task, from the reset on
-    AutoresetMode.SAME_STEP: [[0, 1, 2, 0, 1, 2, 0], [100, 101, 102, 103, 104, 100, 101]],
-    AutoresetMode.NEXT_STEP: [[0, 1, 2, 3, 0, 1, 2], [100, 101, 102, 103, 104, 105, 100]],
-}
-
-
-@pytest.mark.parametrize("mode", [None, AutoresetMode.NEXT_STEP])
-def test_each_sub_environment_stays_with_its_task_over_episodes(mode):
-    envs = make_vec(**({} if mode is None else {"autoreset_mode": mode}))
-    mode = mode or AutoresetMode.SAME_STEP
-    assert envs.metadata["autoreset_mode"] is mode
-    returned = [envs.reset(seed=0), *(envs.step([0, 0]) for _ in range(6))]
-    firsts = np.array([obs[:, 0] for obs, *_ in returned]).T
-    assert firsts.tolist() == EPISODES[mode]
-    assert all(obs[:, 3:].tolist() == [[1, 0], [0, 1]] for obs, *_ in returned)
-    assert all(step[-1]["task_id"].tolist() == [0, 1] for step in returned)
-
-
-def test_the_encoding_can_be_named_and_statistics_left_out():
-    envs = make_vec(record_episode_statistics=False, task_encoding="none")
-    assert envs.reset(seed=0)[0].tolist() == [[0, 0, 0], [100, 100, 100]]
-    for _ in range(3):
-        info = envs.step([0, 0])[4]
-    assert "episode" not in info["final_info"]
+    returned = [envs.reset(seed=0), *(envs.step([0] * len(ids)) for _ in range(5))]
+    expected = ([0, 1, 2, 0, 1, 2], [100, 101, 102, 103, 104, 100])
+    if "autoreset_mode" in kwargs:
+        expected = ([0, 1, 2, 3, 0, 1], [100, 101, 102, 103, 104, 105])
+    onehots = [[], []] if "task_encoding" in kwargs else [[1, 0], [0, 1]]
+    for t, (obs, *_, infos) in enumerate(returned):
+        assert obs[:, 0].tolist() == [expected[i][t] for i in ids]
+        assert obs[:, 3:].tolist() == [onehots[i] for i in ids]
+        assert infos["task_id"].tolist() == ids
+    recorded = ["episode" in infos.get("final_info", infos) for *_, infos in returned[1:]]
+    assert any(recorded) is kwargs.get("record_episode_statistics", True)
+    assert len(set(envs.get_attr("np_random_seed"))) == len(ids)
 
 
 def test_a_sub_environment_builds_no_other_and_what_showed_the_padded_space_is_closed(monkeypatch):
@@ -131,9 +101,3 @@ def test_a_sub_environment_builds_no_other_and_what_showed_the_padded_space_is_c
     assert [env.closed for env in made] == [True, True, False, False, False, False]
     envs.close()
     assert [env.closed for env in made] == [True] * 6
-
-
-def test_a_seed_determines_the_vector_environment_and_no_two_share_a_stream():
-    runs = [make_vec(num_envs=4).reset(seed=seed)[1]["draw"].tolist() for seed in (5, 5, 9)]
-    assert runs[0] == runs[1] != runs[2]
-    assert len(set(runs[0])) == 4

@@ -21,76 +21,53 @@ def ml10():
     return make_benchmark("ML10", num_goals=2)
 
 
-def keys(updates):
-    """What tells Meta-World tasks apart: the class and the goal."""
-    return [(update.task["inner"].env_name, update.task["inner"].data) for update in updates]
+def inner(updates):
+    return [update.task["inner"] for update in updates]
 
 
 def class_names(updates):
-    return [update.task["inner"].env_name for update in updates]
+    return [task.env_name for task in inner(updates)]
 
 
-def test_there_are_as_many_tasks_as_the_benchmark_has_of_the_kind(mt10, ml10):
-    assert MetaWorldTaskSampler(mt10, "train").n_tasks == 30
-    assert MetaWorldTaskSampler(ml10, "train").n_tasks == 20
-    assert MetaWorldTaskSampler(ml10, "test").n_tasks == 10
+def test_tasks_of_its_kind_come_round_by_class_and_none_repeats_within_a_sweep(mt10, ml10):
     assert MetaWorldTaskSampler("MT1", "train").n_tasks == 50
-
-
-@pytest.mark.parametrize("batch", [7, 30])
-def test_tasks_come_round_by_class_and_none_repeats_within_a_sweep(mt10, batch):
-    order = list(mt10.train_classes)
-    sampler = MetaWorldTaskSampler(mt10, "train", seed=0)
-    updates = []
-    while len(updates) < 60:
-        updates += sampler.sample(batch)
-    assert class_names(updates[:60]) == order * 6
-    drawn = keys(updates)
-    everything = {(task.env_name, task.data) for task in mt10.train_tasks}
-    assert len(everything) == 30
-    assert set(drawn[:30]) == set(drawn[30:60]) == everything
-    assert drawn[:30] != drawn[30:60]  # another order of each class's goals
-
-
-def test_the_test_kind_draws_test_classes_only(ml10):
-    updates = MetaWorldTaskSampler(ml10, "test", seed=0).sample(10)
-    assert set(class_names(updates)) == set(ml10.test_classes)
-    assert {update.task["kind"] for update in updates} == {"test"}
-    assert len(set(keys(updates))) == 10
+    assert MetaWorldTaskSampler(ml10, "train").n_tasks == 20
+    for made, kind in ((mt10, "train"), (ml10, "test")):
+        order, tasks = (getattr(made, f"{kind}_{what}") for what in ("classes", "tasks"))
+        sampler = MetaWorldTaskSampler(made, kind, seed=0)
+        n, updates = sampler.n_tasks, []
+        while len(updates) < 2 * n:
+            updates += sampler.sample(7)
+        drawn = inner(updates)
+        assert class_names(updates[: 2 * n]) == list(order) * (2 * n // len(order))
+        assert sorted(drawn[:n]) == sorted(drawn[n : 2 * n]) == sorted(tasks)
+        assert drawn[:n] != drawn[n : 2 * n]  # another order of each class's goals
+        assert {update.task["kind"] for update in updates} == {kind}
 
 
 def test_with_replacement_classes_and_tasks_are_drawn_at_random(mt10):
     sampler = MetaWorldTaskSampler(mt10, "train", seed=0)
     draws = [sampler.sample(5, with_replacement=True) for _ in range(20)]
     assert len({tuple(class_names(updates)) for updates in draws}) == 20
-    counts = Counter(key for updates in draws for key in keys(updates))
-    assert {name for name, _ in counts} == set(mt10.train_classes)
+    counts = Counter(task for updates in draws for task in inner(updates))
+    assert {task.env_name for task in counts} == set(mt10.train_classes)
     assert max(counts.values()) > 1
     # The order without replacement is not disturbed.
-    assert len(set(keys(sampler.sample(30)))) == 30
+    assert len(set(inner(sampler.sample(30)))) == 30
 
 
-def test_a_pickled_update_is_small_and_turns_an_environment_made_without_arguments(ml10):
+def test_a_small_pickled_update_turns_an_environment_that_shows_what_the_set_task_one_does(mt10):
+    direct = MetaWorldSetTaskEnv(mt10, "train", add_env_onehot=True)
     env = old = MetaWorldSetTaskEnv()
-    for update in MetaWorldTaskSampler(ml10, "train", seed=0).sample(2):
+    updates = MetaWorldTaskSampler(mt10, "train", add_env_onehot=True, seed=0).sample(2)
+    for index, update in enumerate(updates):
         data = pickle.dumps(update)
         assert len(data) < 4096
         env = pickle.loads(data)(env)
         assert env is old
         obs, info = env.reset(seed=0)
-        assert info["task_name"] == update.task["inner"].env_name
-        assert obs[-3:].tolist() == [0, 0, 0]
-
-
-def test_the_onehots_are_those_of_the_set_task_environment(mt10):
-    direct = MetaWorldSetTaskEnv(mt10, "train", add_env_onehot=True)
-    env = None
-    updates = MetaWorldTaskSampler(mt10, "train", add_env_onehot=True, seed=0).sample(2)
-    for index, update in enumerate(updates):
-        env = update(env)
-        obs, info = env.reset(seed=0)
         assert obs[39:].tolist() == [float(i == index) for i in range(10)]
-        assert info["task_id"] == index
+        assert (info["task_id"], info["task_name"]) == (index, update.task["inner"].env_name)
         direct.set_task(update.task)
         assert np.array_equal(obs, direct.reset(seed=0)[0])
         assert env.observation_space == direct.observation_space

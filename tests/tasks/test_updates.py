@@ -33,25 +33,19 @@ def test_a_new_env_update_makes_an_environment_and_closes_the_old_one():
     update = NewEnvUpdate(partial(CountingEnv, first=7))
     old = update()
     env = update(old)
-    assert env is not old
     assert (env.first, old.closed, env.closed) == (7, True, False)
-
-
-class Special(PointGoalEnv):
-    pass
 
 
 @pytest.mark.parametrize(
     ("env_type", "make"),
     [
-        (PointGoalEnv, PointGoalEnv),
-        (PointGoalEnv, Special),
+        (PointGoalEnv, type("Special", (PointGoalEnv,), {})),
         (PointGoalEnv, lambda: TimeLimit(TimeLimit(PointGoalEnv(), 9), 7)),
         (make_point, SetTaskUpdate(make_point, {"goal": (2.0, 0.0)})),
         (make_point, lambda: TimeLimit(SetTaskUpdate(make_point, TASK)(), 7)),
         (partial(PointGoalEnv, radius=2.0), SetTaskUpdate(partial(PointGoalEnv, radius=2.0), TASK)),
     ],
-    ids=["class", "subclass", "wrapped", "constructor", "constructor-wrapped", "partial"],
+    ids=["subclass", "wrapped", "constructor", "constructor-wrapped", "partial"],
 )
 def test_a_set_task_update_reuses_an_environment_of_its_kind(env_type, make):
     old = make()
@@ -81,7 +75,6 @@ def test_the_wrapper_is_given_the_environment_and_the_task_and_is_reused():
     assert (type(env), env._max_episode_steps) == (TimeLimit, 20)
     assert env.unwrapped.get_task() == {"first": 20}
     assert SetTaskUpdate(CountingSetTaskEnv, {"first": 30}, limit_by_task)(env) is env
-    assert type(env.env) is CountingSetTaskEnv
     assert env.env.get_task() == {"first": 30}
 
 
@@ -110,27 +103,20 @@ def test_an_existing_env_update_returns_its_environment_and_leaves_the_old_one_o
     own, old = CountingEnv(first=40), CountingEnv()
     update = ExistingEnvUpdate(own)
     assert update() is update(old) is update(own) is own
-    assert not old.closed
-    assert not own.closed
+    assert (old.closed, own.closed) == (False, False)
     copied = copy.deepcopy(update)()
-    assert copied is not own
-    assert copied.first == 40
+    assert (copied is own, copied.first) == (False, 40)
 
 
 @pytest.mark.parametrize(
-    ("update", "check"),
+    ("update", "name", "value"),
     [
-        (NewEnvUpdate(make_point), lambda env: env.radius == 2.0),
-        (SetTaskUpdate(PointGoalEnv, TASK), lambda env: env.get_task() == TASK),
-        (
-            SetTaskUpdate(CountingSetTaskEnv, {"first": 20}, limit_by_task),
-            lambda env: env._max_episode_steps == 20,
-        ),
-        (ExistingEnvUpdate(PointGoalEnv(3.0)), lambda env: env.radius == 3.0),
+        (NewEnvUpdate(make_point), "radius", 2.0),
+        (SetTaskUpdate(CountingSetTaskEnv, {"first": 20}, limit_by_task), "_max_episode_steps", 20),
+        (ExistingEnvUpdate(PointGoalEnv(3.0)), "radius", 3.0),
     ],
-    ids=["new", "set-task", "set-task-wrapped", "existing"],
 )
-def test_updates_pickle_small_and_work_on_the_other_side(update, check):
+def test_updates_pickle_small_and_work_on_the_other_side(update, name, value):
     data = pickle.dumps(update)
     assert len(data) < 4096
-    assert check(pickle.loads(data)())
+    assert getattr(pickle.loads(data)(), name) == value
