@@ -1,6 +1,5 @@
 """Calls written for Meta-World's ids run on ours with nothing but the id changed."""
 
-import gymnasium
 import metaworld
 import numpy as np
 import pytest
@@ -9,7 +8,6 @@ from gymnasium.vector import AutoresetMode
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.metaworld.fakes import PAIR, make_vec
 
-EXECUTORS = {"sync": MetaIterativeEnvExecutor, "async": MetaParallelEnvExecutor}
 CLASS_OF_NAME = {cls.__name__: name for name, cls in metaworld.ALL_V3_ENVIRONMENTS.items()}
 
 
@@ -20,11 +18,10 @@ def classes_of(envs):
 # The calls of Meta-World's own tests of `gymnasium.make`.
 
 
-@pytest.mark.parametrize("strategy", ["sync", "async"])
-def test_the_calls_of_multi_task_benchmarks(strategy):
+def test_the_calls_of_multi_task_benchmarks():
     kwargs = {"seed": 42, "use_one_hot": True, "max_episode_steps": 3}
-    with make_vec("MT10", vector_strategy=strategy, **kwargs) as envs:
-        assert type(envs) is EXECUTORS[strategy]
+    with make_vec("MT10", vector_strategy="async", **kwargs) as envs:
+        assert type(envs) is MetaParallelEnvExecutor
         assert classes_of(envs) == list(metaworld._env_dict.MT10_V3)
         assert [len(tasks) for tasks in envs.get_attr("tasks")] == [50] * 10
         envs.reset()
@@ -36,30 +33,14 @@ def test_the_calls_of_multi_task_benchmarks(strategy):
         assert envs.call("get_task_state") != before
 
 
-def test_the_calls_of_a_single_class():
-    env = gymnasium.make("mtwrappers/MT1-v0", env_name="push-v3", vector_strategy="sync")
-    assert len(env.get_wrapper_attr("tasks")) == 50
-    assert env.reset()[1]["task_name"] == "push-v3"
-
-
-@pytest.mark.parametrize(
-    ("name", "kwargs", "tasks_per_class", "split", "strategy"),
-    [
-        ("ML1", {"env_name": "push-v3", "meta_batch_size": 10}, 50, "test", "async"),
-        ("ML10", {"meta_batch_size": 20, "total_tasks_per_cls": 40}, 40, "train", "sync"),
-    ],
-)
-def test_the_calls_of_meta_learning_benchmarks(name, kwargs, tasks_per_class, split, strategy):
-    with make_vec(
-        f"{name}-{split}", vector_strategy=strategy, max_episode_steps=10, **kwargs
-    ) as envs:
-        assert type(envs) is EXECUTORS[strategy]
-        assert envs.num_envs == kwargs["meta_batch_size"]
-        tasks = dict.fromkeys(classes_of(envs), 0)
-        for name_of_class, own in zip(classes_of(envs), envs.get_attr("tasks"), strict=True):
-            tasks[name_of_class] += len(own)
-        expected = [kwargs["env_name"]] if name == "ML1" else metaworld._env_dict.ML10_V3[split]
-        assert tasks == dict.fromkeys(expected, tasks_per_class)
+def test_the_calls_of_meta_learning_benchmarks():
+    kwargs = {"meta_batch_size": 20, "total_tasks_per_cls": 40, "max_episode_steps": 10}
+    with make_vec("ML10-train", vector_strategy="sync", **kwargs) as envs:
+        assert type(envs) is MetaIterativeEnvExecutor
+        tasks = dict.fromkeys(metaworld._env_dict.ML10_V3["train"], 0)
+        for name, own in zip(classes_of(envs), envs.get_attr("tasks"), strict=True):
+            tasks[name] += len(own)
+        assert set(tasks.values()) == {40}
 
 
 def test_the_calls_of_custom_benchmarks():

@@ -2,11 +2,9 @@
 
 import json
 
-import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import equal
 from tests.metaworld.fakes import ITERATIVE, PARALLEL, make, make_vec, play
@@ -23,47 +21,48 @@ def states(envs):
 
 def states_after_resets(envs, n):
     """The tasks of each environment after each of ``n`` resets."""
-    seen = []
-    for _ in range(n):
-        envs.reset()
-        seen.append(states(envs))
-    return seen
+    return [(envs.reset(), states(envs))[1] for _ in range(n)]
 
 
 # Which environment has which tasks.
 
 
-def drawn(envs, n):
-    """The tasks that each environment draws: ``n`` of them, with the one of a seeded reset."""
-    envs.reset(seed=0)
-    found = [{state} for state in states(envs)]
-    for _ in range(n - 1):
-        envs.call("sample_tasks")
-        for own, state in zip(found, states(envs), strict=True):
-            own.add(state)
-    return found
+@pytest.mark.parametrize(
+    ("kwargs", "of_group"),
+    [
+        ({"envs_per_task": 2}, [{0, 2, 4}, {1, 3}, {5, 6, 7, 8, 9}]),
+        # Only the first goals of each class.
+        ({"total_tasks_per_cls": 3}, [{0, 2}, {1}, {5, 6, 7}]),
+    ],
+)
+def test_the_groups_of_a_class_share_its_goals_out_among_them(kwargs, of_group):
+    with make_vec("CustomML-train", num_goals=5, meta_batch_size=3, **kwargs) as envs:
+        envs.reset(seed=0)
+        drawn = [states(envs)]
+        for _ in range(4):
+            envs.call("sample_tasks")
+            drawn.append(states(envs))
+        found = [set(own) for own in zip(*drawn, strict=True)]
+        assert found == [own for own in of_group for _ in range(envs.envs_per_task)]
 
 
 @pytest.mark.parametrize(
-    ("name", "kwargs", "of_group"),
+    ("name", "kind", "kwargs"),
     [
-        ("CustomML-train", {"envs_per_task": 2}, [{0, 2, 4}, {1, 3}, {5, 6, 7, 8, 9}]),
-        # Only the first goals of each class.
-        ("CustomML-train", {"total_tasks_per_cls": 3}, [{0, 2}, {1}, {5, 6, 7}]),
+        ("MT10", "train", {"seed": 7}),
+        ("ML1", "train", {"env_name": "push-v3"}),
+        ("ML1", "test", {"env_name": "push-v3"}),
     ],
 )
-def test_the_groups_of_a_class_share_its_goals_out_among_them(name, kwargs, of_group):
-    with make_vec(name, num_goals=5, meta_batch_size=3, **kwargs) as envs:
-        assert drawn(envs, 5) == [own for own in of_group for _ in range(envs.envs_per_task)]
-
-
-@pytest.mark.parametrize(("name", "seed"), [("MT10", 7), ("ML1-train", None)])
-def test_the_tasks_of_all_environments_are_those_of_the_benchmark(name, seed):
-    made = make_benchmark(name.partition("-")[0], seed=seed or 0, num_goals=3)
-    with make_vec(name, num_goals=3, seed=seed) as envs:
+def test_the_tasks_are_those_of_the_benchmark_in_its_order(name, kind, kwargs):
+    made = make_benchmark(name, num_goals=3, **kwargs)
+    env_id = name if name == "MT10" else f"{name}-{kind}"
+    expected = getattr(made, f"{kind}_tasks")
+    assert make(env_id, num_goals=3, **kwargs).get_wrapper_attr("tasks") == expected
+    with make_vec(env_id, num_goals=3, **kwargs) as envs:
         own = zip(envs.get_attr("task_states"), envs.get_attr("tasks"), strict=True)
         held = {state: task for of_one in own for state, task in zip(*of_one, strict=True)}
-        assert held == dict(enumerate(made.train_tasks))
+        assert held == dict(enumerate(expected))
 
 
 def test_multi_task_environments_draw_a_task_at_every_reset_until_told_not_to():
@@ -94,31 +93,6 @@ def test_meta_learning_keeps_its_tasks_until_they_are_sampled():
                 envs.call("sample_tasks")
                 sampled.append(states(envs))
         assert [set(own) for own in zip(*sampled, strict=True)] == [{0, 1, 2, 3}, {4, 5, 6, 7}]
-
-
-def test_set_tasks_turns_each_group_to_a_task_of_its_own():
-    with make_vec("CustomML-train", num_goals=3, envs_per_task=2, **PARALLEL) as envs:
-        envs.set_tasks([2, 4])
-        assert states_after_resets(envs, 2) == [(2, 2, 4, 4)] * 2
-        goals = np.array(envs.call("goal"))
-        assert goals[::2].tolist() == goals[1::2].tolist() != [goals[0].tolist()] * 2
-
-
-def test_a_slot_is_made_of_the_wrappers_that_this_package_is_known_for_and_one_class():
-    with make_vec("MT10", num_goals=5) as envs:
-        slot = envs.envs[3]
-        assert slot.get_wrapper_attr("task_states") == (15, 16, 17, 18, 19)
-        assert slot.get_wrapper_attr("num_tasks") == 5
-        slot.reset(options={"task_state": 17})
-        with pytest.raises(ValueError, match=r"environment's own \[15, 16, 17, 18, 19\], got 3"):
-            slot.reset(options={"task_state": 3})
-        assert slot.get_wrapper_attr("get_task_state")() == 17
-        layers = []
-        while isinstance(slot, gymnasium.Wrapper):
-            layers.append(type(slot).__name__)
-            slot = slot.env
-        assert layers == ["RecordingTaskControl", "TaskOnehotWrapper", "FlattenMTEnv"]
-        assert type(slot.env) is MetaWorldSetTaskEnv
 
 
 # What evaluation and training code calls.
@@ -183,7 +157,6 @@ def run(envs):
         ("between episodes", MULTI_TASK, PARALLEL),
         ("in an episode", ROUND_ROBIN, ITERATIVE),
         ("after sampling", META_LEARNING, PARALLEL),
-        ("in an episode", META_LEARNING, ITERATIVE),
     ],
 )
 def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(when, kind, execution):
