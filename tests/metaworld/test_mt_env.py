@@ -7,7 +7,7 @@ import pickle
 import pytest
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark
+from mtwrappers.metaworld import MetaWorldMTEnv
 from tests.fakes import equal
 from tests.metaworld.fakes import HIDDEN, PAIR_ENV, actions, bare, make_vec, play
 
@@ -44,13 +44,6 @@ def test_observations_of_every_class_lie_in_the_one_space_of_the_benchmark(bench
         for obs, *_ in play(env, options={"task_state": state}):
             assert obs in env.observation_space
         assert env.envs_built == state + 1
-
-
-def test_tasks_are_those_of_the_benchmark_in_its_order():
-    made = make_benchmark("ML1", env_name="push-v3", seed=4, num_goals=3)
-    env = MetaWorldMTEnv("ML1", "test", env_name="push-v3", seed=4, num_goals=3)
-    assert env.tasks == made.test_tasks
-    assert (env.task_names, env.num_tasks, env.task_ids) == (("push-v3",), 3, (0, 0, 0))
 
 
 def test_meta_learning_draws_tasks_without_replacement():

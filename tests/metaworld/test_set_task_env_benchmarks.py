@@ -47,25 +47,13 @@ def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
     both = MetaWorldSetTaskEnv(OwnBenchmark())
     assert both.task_names == ("own-reach", "door-open-v3", "push-v3")
     assert [task["kind"] for task in both.sample_tasks(3)] == ["train", "train", "test"]
+    for kind in ("test", None):
+        message = f"is for the train tasks of multi-task benchmarks, got OwnBenchmark with {kind=}"
+        with pytest.raises(ValueError, match=message):
+            MetaWorldSetTaskEnv(OwnBenchmark(), kind, add_env_onehot=True)
 
 
 # What is refused.
-
-NO_ONEHOT = "is for the train tasks of multi-task benchmarks, got {} with kind={}"
-OWN = {"benchmark": OwnBenchmark(), "add_env_onehot": True}
-
-
-@pytest.mark.parametrize(
-    ("kwargs", "message"),
-    [
-        ({**OWN, "kind": "test"}, NO_ONEHOT.format("OwnBenchmark", "'test'")),
-        (OWN, NO_ONEHOT.format("OwnBenchmark", None)),
-    ],
-)
-def test_bad_arguments_are_refused_with_what_was_expected(kwargs, message):
-    with pytest.raises(ValueError, match=message):
-        MetaWorldSetTaskEnv(**{"num_goals": 1, **kwargs})
-
 
 PUSH_DATA = make_benchmark("MT1", env_name="push-v3", num_goals=1).train_tasks[0].data
 # What a task is replaced by, in part or as a whole.
@@ -104,8 +92,11 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
 @pytest.mark.parametrize(
     ("env", "source", "message"),
     [
-        ({"kind": "test"}, {"benchmark": "ML1", "kind": "train"}, "for test tasks, got a train ta"),
-        ({"benchmark": "ML1", "kind": "train"}, {**ML, "kind": "test"}, "for train tasks, got a t"),
+        (
+            {"benchmark": "MT1", "env_name": "push-v3"},
+            {"benchmark": "MT1"},
+            "got 'reach-v3' of MT1",
+        ),
         (
             ONEHOT,
             {"benchmark": "MT1"},
@@ -113,11 +104,7 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
             "of MT1 with add_env_onehot=False",
         ),
         (PAIR_ENV, HIDDEN, "goals_visible=True, got 'reach-v3' of CustomML with add_env_onehot=F"),
-        (
-            {"benchmark": "MT1", "env_name": "push-v3"},
-            {"benchmark": "MT1"},
-            "got 'reach-v3' of MT1",
-        ),
+        ({**ML, "kind": "test"}, {**ML, "kind": "train"}, "for test tasks, got a train task"),
         (ONEHOT, PAIR_ENV, "of CustomMT with add_env_onehot=False"),
     ],
 )

@@ -156,10 +156,3 @@ def test_meta_learning_ids_work_without_a_size(kind):
     with pytest.raises(AssertionError, match="Invalid division of subtasks"):
         their_vec(f"ML1-{kind}", **REACH)
     assert our_vec(f"ML1-{kind}").num_envs == 1
-
-
-def test_flags_are_plain_bools_at_the_end_of_an_episode_too():
-    env = ours(max_episode_steps=2, terminate_on_success=True)
-    flags = [flag for step in play(env, 2, seed=0)[1:] for flag in step[2:4]]
-    assert flags == [False, False, False, True]
-    assert {type(flag) for flag in flags} == {bool}
