@@ -8,7 +8,9 @@ of them, are *fixed*: a batch is arrays of known shape, written row by row. Thos
 from __future__ import annotations
 
 import copy
+import itertools
 import math
+import mmap
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -68,6 +70,9 @@ class ObsLayout:
 class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
+    ``action_size`` is how many numbers an action has, 0 where actions are not arrays. The memory is
+    that of the file ``fd``, which others may share, if there is one.
+
     Attributes:
         obs: One array per leaf of the layout, ``(n, ...)``.
         rewards: ``(n,)``, float64.
@@ -76,17 +81,28 @@ class Buffers:
         resting: Which environments are not to be stepped, ``(n,)``, bool.
         numbers: Numbers of infos, ``(NUMBERS, n)``, float64.
         texts: Strings of infos, ``(TEXTS, n)``.
-
-    ``action_size`` is how many numbers an action has, 0 where actions are not arrays.
     """
 
-    def __init__(self, layout: ObsLayout, action_size: int, memory: memoryview) -> None:
-        self._n = layout.n
-        arrays, offset = [], 0
-        for shape, dtype in _parts(layout, action_size):
-            count = math.prod(shape)
-            arrays.append(np.frombuffer(memory, dtype, count, offset).reshape(shape))
-            offset += _rounded(count * dtype.itemsize)
+    def __init__(self, layout: ObsLayout, action_size: int = 0, fd: int = -1) -> None:
+        n = self._n = layout.n
+        parts: list[tuple[tuple[int, ...], Any]] = [
+            *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
+            ((n * action_size,), np.float64),  # 8 bytes, whatever dtype actions have
+            ((n,), np.float64),
+            *[((n,), np.bool_)] * 3,
+            ((NUMBERS, n), np.float64),
+            ((TEXTS, n), f"U{LETTERS}"),
+        ]
+        sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in parts]
+        starts = [0, *itertools.accumulate(-(-size // _ALIGN) * _ALIGN for size in sizes)]
+        memory: Any = bytearray(starts[-1])
+        if fd >= 0:
+            os.ftruncate(fd, starts[-1])
+            memory = mmap.mmap(fd, starts[-1])
+        arrays = [
+            np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
+            for (shape, dtype), start in zip(parts, starts, strict=False)
+        ]
         *self.obs, self._actions = arrays[:-6]
         self.rewards, self.terminated, self.truncated, self.resting = arrays[-6:-2]
         self.numbers, self.texts = arrays[-2:]
@@ -115,12 +131,6 @@ class Buffers:
         flags = self.terminated, self.truncated
         return [*self.obs, self.rewards, *flags, self.numbers[:numbers], self.texts[:texts]]
 
-    @staticmethod
-    def nbytes(layout: ObsLayout, action_size: int) -> int:
-        """How long the memory must be."""
-        parts = _parts(layout, action_size)
-        return sum(_rounded(math.prod(shape) * dtype.itemsize) for shape, dtype in parts)
-
     def actions(self, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
         """The actions of all environments, shape ``(n, *shape)``, as ``dtype``."""
         count = self._n * math.prod(shape)
@@ -135,23 +145,6 @@ def anonymous_file() -> int:
         fd, path = tempfile.mkstemp(prefix="mtwrappers")
         os.unlink(path)
     return fd
-
-
-def _parts(layout: ObsLayout, action_size: int) -> list[tuple[tuple[int, ...], np.dtype[Any]]]:
-    """The shape and dtype of each array of `Buffers`."""
-    n = layout.n
-    return [
-        *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
-        ((n * action_size,), np.dtype(np.float64)),  # 8 bytes, whatever dtype actions have
-        ((n,), np.dtype(np.float64)),
-        *[((n,), np.dtype(np.bool_))] * 3,
-        ((NUMBERS, n), np.dtype(np.float64)),
-        ((TEXTS, n), np.dtype(f"U{LETTERS}")),
-    ]
-
-
-def _rounded(nbytes: int) -> int:
-    return -(-nbytes // _ALIGN) * _ALIGN
 
 
 def _leaves(space: Space[Any], path: tuple[Any, ...]) -> list[Leaf] | None:

@@ -33,12 +33,8 @@ class BlockVectorEnv(MetaVectorEnv):
     def _reset(
         self, seeds: list[int | None], options: dict[str, Any] | None, masks: list[bool]
     ) -> tuple[Any, Info]:
-        both = list(zip(seeds, masks, strict=True))
-        own = self._noted(
-            "reset",
-            lambda: [("reset", seed, options) if mask else None for seed, mask in both],
-            lambda: self._block.reset(seeds, options, masks),
-        )
+        told = [("reset", s, options) if m else None for s, m in zip(seeds, masks, strict=True)]
+        own = self._noted("reset", told, lambda: self._block.reset(seeds, options, masks))
         return self._layout.batch(self._buffers.obs, self._block.obs), self._join(own)
 
     def _begin_step(self, actions: Any) -> None:
@@ -50,20 +46,17 @@ class BlockVectorEnv(MetaVectorEnv):
         if self._told is None:
             block.step(actions)
         else:
-            self._noted("step", lambda: steps_of(actions, resting), lambda: block.step(actions))
+            self._noted("step", steps_of(actions, resting), lambda: block.step(actions))
         fit = self._columns is not None and self._columns.write(0, block.infos)
         first = block.rows.start
         finals = [(i - first, last, info) for i, last, info in block.finals]
         return self._results(() if fit else block.checked_infos(), finals, block.obs)
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        return self._noted(
-            "call",
-            lambda: [None if given is None else ("call", name, *given) for given in each],
-            lambda: self._block.call(name, each),
-        )
+        told = [None if given is None else ("call", name, *given) for given in each]
+        return self._noted("call", told, lambda: self._block.call(name, each))
 
-    def _noted(self, what: str, told: Callable[[], list[Entry | None]], do: Callable[[], T]) -> T:
+    def _noted(self, what: str, told: Sequence[Entry | None], do: Callable[[], T]) -> T:
         """Does it, and lets the journal know what environments were told, even if they raise."""
         block, journal = self._block, self._told
         if journal is None:
@@ -71,9 +64,9 @@ class BlockVectorEnv(MetaVectorEnv):
         try:
             result = do()
         except BaseException:
-            journal.note_failure(block.rows, what, told(), block.reached(what))
+            journal.note_failure(block.rows, what, told, block.reached(what))
             raise
-        journal.note(block.rows, told(), block.states, block.obs)
+        journal.note(block.rows, told, block.states, block.obs)
         return result
 
 
@@ -170,8 +163,7 @@ class MetaIterativeEnvExecutor(BlockVectorEnv):
             undo.callback(block.close)
             self._declare(*block.traits())
             undo.pop_all()
-        memory = memoryview(bytearray(Buffers.nbytes(self._layout, 0)))
-        self._buffers = Buffers(self._layout, 0, memory)
+        self._buffers = Buffers(self._layout)
         block.write_to(self._layout, self._buffers)
         self._journal = self._told = Journal(self.num_envs, self._buffers) if journal else None
 

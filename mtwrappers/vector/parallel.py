@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import functools
-import mmap
 import multiprocessing as mp
 import os
 import sys
@@ -98,10 +97,6 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
     def worker_pids(self) -> list[int]:
         """The process id of each worker."""
         return [worker.process.pid for worker in self._crew.workers]
-
-    def _allocate(self, size: int) -> memoryview:
-        os.ftruncate(self._fd, size)
-        return memoryview(mmap.mmap(self._fd, size))
 
     def _release(self) -> None:
         if self._fd >= 0:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import mmap
 import pickle
 import socket
 import time
@@ -121,9 +120,7 @@ class BlockServer:
         """Fixes where the memory of all ``n`` environments lies."""
         self._action_shape = action_shape
         self._layout = ObsLayout(self.block.envs[0].observation_space, n)
-        size = Buffers.nbytes(self._layout, action_size)
-        memory = bytearray(size) if self._remote else mmap.mmap(self._memory, size)
-        self._buffers = Buffers(self._layout, action_size, memoryview(memory))
+        self._buffers = Buffers(self._layout, action_size, self._memory)
         self._own = self._buffers.part(self.block.rows)
         self.block.write_to(self._layout, self._buffers)
         return DONE

@@ -75,14 +75,12 @@ def serve(
 
 def _follow_parent() -> None:
     """Ends this process as soon as its parent ends, even in the middle of a step."""
-    parent = mp.parent_process()
-    if parent is None:
-        return
+    parent: Any = mp.parent_process()
     ends = [parent.sentinel]
     # The sentinel is a pipe, which other processes that the parent has forked keep open.
     if hasattr(os, "pidfd_open"):
         try:
-            ends.append(os.pidfd_open(parent.pid))  # type: ignore[arg-type]
+            ends.append(os.pidfd_open(parent.pid))
         except ProcessLookupError:
             os._exit(1)
         except OSError:

@@ -24,15 +24,14 @@ from mtwrappers.vector.journal import Entry, Journal, Past, steps_of
 from mtwrappers.vector.messages import command
 from mtwrappers.vector.process import Request, Worker
 
-# Which arguments a command has for the environments in these rows.
-ArgumentsOf = Callable[[slice], tuple[Any, ...]]
-
 
 class WorkersVectorEnv(MetaVectorEnv):
     """What executors with workers have in common, wherever the workers are.
 
     A subclass builds with `_hire`. ``make_worker`` takes the first arguments of `Worker`.
     """
+
+    _fd = -1  # the file of the memory that workers share
 
     def _hire(
         self,
@@ -69,18 +68,13 @@ class WorkersVectorEnv(MetaVectorEnv):
             built = self._crew.build(workers)
             self._declare([pair for spaces, *_ in built for pair in spaces], *built[0][1:])
             check = self._check_actions
-            memory = self._allocate(Buffers.nbytes(self._layout, check.size))
-            self._buffers = self._crew.buffers = Buffers(self._layout, check.size, memory)
+            self._buffers = self._crew.buffers = Buffers(self._layout, check.size, self._fd)
             self._crew.prepare(command("share", n, check.row_shape, check.size))
             if journal:
                 self._journal = self._crew.journal = Journal(n, self._buffers)
         except BaseException:
             self._abandon()
             raise
-
-    def _allocate(self, size: int) -> memoryview:
-        """Memory of ``size`` bytes."""
-        return memoryview(bytearray(size))
 
     @property
     def num_workers(self) -> int:
@@ -93,9 +87,12 @@ class WorkersVectorEnv(MetaVectorEnv):
         return self._crew.recoveries
 
     def _ask(
-        self, name: str, arguments: ArgumentsOf, entries: Sequence[Entry | None] | None = None
+        self,
+        name: str,
+        arguments: Callable[[slice], tuple[Any, ...]],
+        entries: Sequence[Entry | None] | None = None,
     ) -> list[Any]:
-        """The answer of every worker to a command."""
+        """The answer of every worker to a command with arguments for its rows."""
         request = Request(name, lambda worker: command(name, *arguments(worker.rows)), entries)
         with self._open_after():
             return self._crew.ask(request)

@@ -15,7 +15,7 @@ from mtwrappers import (
     evaluate,
 )
 from tests.fakes import CountingSetTaskEnv, equal
-from tests.vector.fakes import all_modes
+from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.processes import (
     MANY,
     RECOVER,
@@ -25,15 +25,6 @@ from tests.vector.processes import (
 )
 
 pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
-
-KINDS = {
-    "cartpole": [
-        partial(gymnasium.make, "CartPole-v1", max_episode_steps=n) for n in (9, 30, 12, 500)
-    ],
-    "pendulum": [
-        partial(gymnasium.make, "Pendulum-v1", g=g, max_episode_steps=25) for g in (8.0, 9.0, 10.0)
-    ],
-}
 
 
 def play(envs, t, steps=40):
@@ -53,8 +44,7 @@ def play(envs, t, steps=40):
     return results
 
 
-@all_modes
-@pytest.mark.parametrize("kind", KINDS)
+@kinds_and_modes
 def test_kills_at_random_moments_change_nothing(kind, mode):
     makers = KINDS[kind]
     with nothing_left_behind():

@@ -62,6 +62,10 @@ envs.set_tasks({0: {}, 1: {}}) -> ValueError: expected 2 tasks, ... got {0: {}, 
 envs.set_tasks([0, 1]) -> AttributeError: environment 0: ...set_task_state
 envs.set_attr("first", []) -> ValueError: expected 2 values, one per environment, got 0
 envs.set_attr("first", (1, 2, 3)) -> ValueError: expected 2 values, one per environment, got 3
+envs.rest(np.ones(3, bool)) -> ValueError: expected a mask of shape (2,) and dtype bool, got ...
+envs.rest(np.ones(2)) -> ValueError: expected a mask of shape (2,) and dtype bool, got ...
+envs.rest("all") -> ValueError: expected a mask of shape (2,) and dtype bool, got 'all'
+envs.map_blocks(3) -> TypeError: function must be callable, got 3
 envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.get_attr(3) -> TypeError: environment 0: a name that is no string must be callable, got 3
 envs.call("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'

@@ -1,6 +1,5 @@
 """Workers that die or hang, where nobody is to notice."""
 
-import random
 import time
 from contextlib import closing
 from functools import partial
@@ -10,7 +9,7 @@ import pytest
 
 from mtwrappers import WorkerDiedError
 from tests.fakes import equal
-from tests.vector.fakes import KINDS, all_modes, kinds_and_modes
+from tests.vector.fakes import KINDS, all_modes
 from tests.vector.faults import (
     DEATHS,
     BulkyEnv,
@@ -27,7 +26,6 @@ from tests.vector.faults import (
     kill_itself,
     once,
     parallel,
-    play,
     play_along,
 )
 from tests.vector.processes import needs_proc
@@ -42,23 +40,6 @@ NO_ACTIONS = np.zeros(4, dtype=np.int64)
 # Environment 2 is the first of worker 1 and of task 1.
 FAULT = np.array([0, 0, 1, 0])
 recovering = partial(parallel, on_worker_failure="recover")
-
-
-@kinds_and_modes
-def test_kills_between_steps_change_nothing(kind, mode):
-    rng = random.Random(7)
-    times = {t: rng.randrange(2) for t in rng.sample(range(60), 10)}
-    with beside(recovering, KINDS[kind], recoveries=10, autoreset_mode=mode) as (envs, oracle):
-        envs.action_space.seed(3)
-        actions = [envs.action_space.sample() for _ in range(60)]
-        both(envs, oracle, "reset", seed=3)
-        found = play(envs, actions, lambda t: t in times and kill(envs, times[t]))
-        assert equal(found, play(oracle, actions))
-
-
-def test_recovering_executors_are_equal_to_others_while_nothing_happens():
-    with beside(recovering, fragile_makers(), recoveries=0) as (envs, oracle):
-        play_along(envs, oracle, steps=20)
 
 
 @all_modes
