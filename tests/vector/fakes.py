@@ -148,7 +148,22 @@ def short_episodes(env_id: str, steps: int) -> gymnasium.Env:
     return RecordEpisodeStatistics(gymnasium.make(env_id, max_episode_steps=steps))
 
 
-# Environments of four tasks: registered ones, and some whose observations and infos are odd.
+# Environments of four tasks, whose episodes end early and at different times.
+LENGTHS = (2, 3, 5, 4)
+CONTRACT = {
+    "counting": [
+        partial(CountingEnv, length, truncate=i % 2 == 1, first=100 * i)
+        for i, length in enumerate(LENGTHS)
+    ],
+    "counting with boxes": [partial(BoxCountingEnv, length) for length in LENGTHS],
+    "single precision": [partial(CountingEnv, n, dtype="float32", obs_size=7) for n in LENGTHS],
+    "nested": [partial(NestedEnv, length) for length in (2, 3, 7, 4)],
+    "text": [partial(WordEnv, length) for length in LENGTHS],
+    "sequence": [partial(BagEnv, length) for length in LENGTHS],
+    "cartpole": [partial(short_episodes, "CartPole-v1", n) for n in (7, 30, 9, 12)],
+    "pendulum": [partial(short_episodes, "Pendulum-v1", n) for n in (7, 30, 9, 12)],
+}
+# And some that play for longer.
 KINDS = {
     "cartpole": [
         partial(gymnasium.make, "CartPole-v1", max_episode_steps=n) for n in (9, 30, 12, 500)

@@ -9,23 +9,7 @@ from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.inputs import Inputs
 from mtwrappers.metaworld.registered import make_slot
 from mtwrappers.testing import check_meta_vector_env
-from tests.fakes import CountingEnv
-from tests.vector.fakes import BagEnv, BoxCountingEnv, NestedEnv, WordEnv, short_episodes
-
-LENGTHS = (2, 3, 5, 4)
-MAKERS = {
-    "counting": [
-        partial(CountingEnv, length, truncate=i % 2 == 1, first=100 * i)
-        for i, length in enumerate(LENGTHS)
-    ],
-    "counting with boxes": [partial(BoxCountingEnv, length) for length in LENGTHS],
-    "single precision": [partial(CountingEnv, n, dtype="float32", obs_size=7) for n in LENGTHS],
-    "nested": [partial(NestedEnv, length) for length in (2, 3, 7, 4)],
-    "text": [partial(WordEnv, length) for length in LENGTHS],
-    "sequence": [partial(BagEnv, length) for length in LENGTHS],
-    "cartpole": [partial(short_episodes, "CartPole-v1", n) for n in (7, 30, 9, 12)],
-    "pendulum": [partial(short_episodes, "Pendulum-v1", n) for n in (7, 30, 9, 12)],
-}
+from tests.vector.fakes import CONTRACT
 
 
 def iterative(makers, **kwargs):
@@ -38,9 +22,9 @@ def parallel(makers, **kwargs):
 
 
 @pytest.mark.parametrize("executor", [iterative, parallel])
-@pytest.mark.parametrize("kind", MAKERS)
+@pytest.mark.parametrize("kind", CONTRACT)
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
-    check_meta_vector_env(executor, MAKERS[kind], steps=40)
+    check_meta_vector_env(executor, CONTRACT[kind], steps=40)
 
 
 @pytest.mark.parametrize(
@@ -56,11 +40,11 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
     ],
 )
 def test_how_many_workers_there_are_and_how_they_start_makes_no_difference(kind, how):
-    check_meta_vector_env(partial(parallel, **how), MAKERS[kind], steps=12)
+    check_meta_vector_env(partial(parallel, **how), CONTRACT[kind], steps=12)
 
 
 def test_there_are_never_more_workers_than_environments():
-    envs = parallel(MAKERS["counting"], workers=9)
+    envs = parallel(CONTRACT["counting"], workers=9)
     assert envs.num_workers == len(envs.worker_pids) == 4
     envs.close()
 

@@ -14,14 +14,9 @@ import pytest
 
 from tests.fakes import ROOT
 from tests.vector.faults import parallel
-from tests.vector.processes import all_gone, is_alive, needs_proc, wait_until
+from tests.vector.processes import all_gone, is_alive, needs_proc
 
 pytestmark = needs_proc
-
-NO_ACTIONS = np.zeros(4, dtype=np.int64)
-
-
-# The parent's own end, in processes of its own.
 
 PROLOGUE = """
 import os, signal, sys, time
@@ -37,6 +32,10 @@ def main(makers, context="fork"):
     envs.step(np.zeros(len(makers), int))
     print(*envs.worker_pids, flush=True)
     return envs
+
+def tell_and_hang():
+    os.write(1, b"%d\\n" % os.getpid())  # in one piece
+    hang()
 
 if __name__ == "__main__":
 """
@@ -56,15 +55,15 @@ def run(arguments, stdin=subprocess.PIPE):
 
 
 @contextmanager
-def script(tmp_path, code):
-    """A process of its own that has printed the ids of its workers, and these.
+def script(tmp_path, code, lines=1):
+    """A process of its own whose first lines are the ids of two workers.
 
-    Its workers must be gone soon after the block.
+    These must be gone soon after the block.
     """
     path = tmp_path / "script.py"
     path.write_text(PROLOGUE + textwrap.indent(textwrap.dedent(code), "    "))
     with run([str(path)]) as process:
-        pids = [int(pid) for pid in process.stdout.readline().split()]
+        pids = [int(pid) for _ in range(lines) for pid in process.stdout.readline().split()]
         try:
             assert len(pids) == 2, process.stderr.read()
             assert all(map(is_alive, pids))
@@ -105,20 +104,8 @@ def test_workers_end_with_a_parent_that_was_killed(context, doing, end, tmp_path
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 def test_workers_end_with_a_parent_that_was_killed_while_they_build(context, tmp_path):
-    code = f"""
-    def build():
-        open(f"{tmp_path}/pid {{os.getpid()}}", "w").close()
-        time.sleep(60)
-
-    MetaParallelEnvExecutor(build, 2, workers=2, context={context!r})
-    """
-    path = tmp_path / "script.py"
-    path.write_text(PROLOGUE + code)
-    with run([str(path)]) as process:
-        assert wait_until(lambda: len([*tmp_path.glob("pid *")]) == 2, 30)
+    with script(tmp_path, f"main([tell_and_hang] * 2, {context!r})", lines=2) as process:
         process.kill()
-        process.wait()
-        assert all_gone([int(note.name[4:]) for note in tmp_path.glob("pid *")], 3)
 
 
 NO_GUARD = """
@@ -216,34 +203,23 @@ def test_workers_do_not_close_a_dropped_executor_that_they_inherit(tmp_path):
         assert process.returncode == 0
 
 
-# Executors that nobody refers to any more.
-
-
-def test_the_last_reference_to_an_executor_keeps_its_workers_alive_and_nothing_else_does():
+@pytest.mark.parametrize("how", ["plainly", "in a cycle", "in a step"])
+@pytest.mark.usefixtures("leaves_nothing_behind")
+def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
     gc.collect()
     gc.disable()
     try:
         envs = parallel()
         envs.reset(seed=0)
-        envs.step(NO_ACTIONS)
         pids = envs.worker_pids
+        if how == "in a cycle":
+            envs.cycle = envs
+        elif how == "in a step":
+            envs.step_async(np.zeros(4, np.int64))
         assert all(map(is_alive, pids))
         del envs
+        if how == "in a cycle":
+            gc.collect()
         assert not any(map(is_alive, pids))
     finally:
         gc.enable()
-
-
-@pytest.mark.parametrize("how", ["in a cycle", "in a step"])
-@pytest.mark.usefixtures("leaves_nothing_behind")
-def test_dropping_an_executor_that_was_not_closed_ends_its_workers(how):
-    envs = parallel()
-    envs.reset(seed=0)
-    pids = envs.worker_pids
-    if how == "in a cycle":
-        envs.cycle = envs
-    else:
-        envs.step_async(NO_ACTIONS)
-    del envs
-    gc.collect()
-    assert all_gone(pids)

@@ -20,9 +20,9 @@ from mtwrappers import (
 )
 from mtwrappers.cli import main
 from mtwrappers.testing import check_meta_vector_env
-from tests.fakes import CountingEnv, equal
+from tests.fakes import equal
 from tests.vector.clusters import local_cluster
-from tests.vector.fakes import KINDS, BagEnv, NestedEnv, WordEnv, kinds_and_modes, short_episodes
+from tests.vector.fakes import CONTRACT, KINDS, kinds_and_modes
 from tests.vector.faults import play
 from tests.vector.processes import needs_proc
 
@@ -36,19 +36,6 @@ def _cluster():
         yield
 
 
-LENGTHS = (2, 3, 5, 4)
-MAKERS = {
-    "counting": [
-        partial(CountingEnv, length, truncate=i % 2 == 1, first=100 * i)
-        for i, length in enumerate(LENGTHS)
-    ],
-    "nested": [partial(NestedEnv, length) for length in (2, 3, 7, 4)],
-    "text": [partial(WordEnv, length) for length in LENGTHS],
-    "sequence": [partial(BagEnv, length) for length in LENGTHS],
-    "cartpole": [partial(short_episodes, "CartPole-v1", n) for n in (7, 30, 9, 12)],
-}
-
-
 @pytest.mark.parametrize(
     ("kind", "workers"),
     [("counting", 2), ("nested", 3), ("text", 1), ("sequence", 2), ("cartpole", None)],
@@ -57,64 +44,32 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(kind, workers):
     def make(makers, **kwargs):
         return MetaRayEnvExecutor(makers, 2, 2, workers=workers, **kwargs)
 
-    check_meta_vector_env(make, MAKERS[kind], steps=30)
+    check_meta_vector_env(make, CONTRACT[kind], steps=30)
 
 
 # Sampling.
 
 
 class Noise:
-    """Draws actions, for every environment of a block from its own generator."""
-
-    def __init__(self, draw):
-        self.draw = draw
+    """Draws actions, for every environment from its own generator."""
 
     def get_actions(self, observations, rng):
-        actions = np.array([[self.draw(own) for own in task] for task in rng])
-        return actions, {"seen": observations.sum(axis=-1)}
+        actions = [[own.uniform(-1, 1, 4) for own in task] for task in rng]
+        return np.array(actions, np.float32), {"seen": observations.sum(axis=-1)}
 
 
-def push(rng):
-    return rng.uniform(-1, 1, 4).astype(np.float32)
-
-
-def toss(rng):
-    return np.int64(rng.random() < 0.5)
-
-
-def mt10():
-    return MetaWorldSetTaskEnv("MT10", num_goals=1, seed=0)
-
-
-SAMPLERS = {
-    "MT10": (mt10, Noise(push), (1, 10, 25, 1)),
-    "CartPole": (partial(gymnasium.make, "CartPole-v1"), Noise(toss), (5, 3, 30, 2)),
-}
-WAYS = [
-    {"parallel": True, "workers": 2, "policy_in": "parent"},
-    {"parallel": True, "workers": 2, "policy_in": "workers"},
-    {"parallel": "ray", "workers": 2, "policy_in": "parent"},
-    {"parallel": "ray", "workers": 3, "policy_in": "workers"},
-]
-
-
-@pytest.mark.parametrize("name", SAMPLERS)
-def test_paths_are_the_same_wherever_environments_and_policy_are(name):
-    make, policy, sizes = SAMPLERS[name]
-
+def test_paths_are_the_same_wherever_environments_and_policy_are():
     def sampled(**way):
-        with closing(MetaSampler(make, policy, *sizes, seed=3, **way)) as sampler:
-            found = []
-            for _ in range(2):
-                if name == "MT10":
-                    sampler.update_tasks()
-                found.append(sampler.obtain_samples())
-            return found
+        make = partial(MetaWorldSetTaskEnv, "MT10", num_goals=1, seed=0)
+        with closing(MetaSampler(make, Noise(), 2, 5, 25, 1, seed=3, **way)) as sampler:
+            return [(sampler.update_tasks(), sampler.obtain_samples())[1] for _ in range(2)]
 
     expected = sampled()
-    assert [len(own) for own in expected[1].values()] == [sizes[0]] * sizes[1]
-    for way in WAYS:
-        assert equal(sampled(**way), expected), way
+    assert [len(own) for own in expected[1].values()] == [2] * 5
+    for parallel in True, "ray":
+        for where in "parent", "workers":
+            found = sampled(parallel=parallel, workers=2, policy_in=where)
+            assert equal(found, expected), (parallel, where)
 
 
 def test_an_evaluation_finds_the_same():
@@ -174,8 +129,8 @@ def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
 
 
 def test_local_workers_are_not_forked_beside_ray():
-    beside = MetaRayEnvExecutor(MAKERS["counting"], 2, 2, workers=1)
-    local = MetaParallelEnvExecutor(MAKERS["counting"], 2, 2, workers=2)
+    beside = MetaRayEnvExecutor(CONTRACT["counting"], 2, 2, workers=1)
+    local = MetaParallelEnvExecutor(CONTRACT["counting"], 2, 2, workers=2)
     with closing(beside), closing(local) as envs:
         envs.reset()
         parents = envs.map_blocks(lambda envs, rows: os.getppid())

@@ -12,8 +12,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaSampler, WorkerDiedError
-from tests.fakes import CountingSetTaskEnv, equal
+from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
+from tests.fakes import equal
 from tests.vector.clusters import listening_sockets, local_cluster, on_ray, pids_of, recovering
 from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import (
@@ -34,7 +34,6 @@ pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
-RECOVER = {"on_worker_failure": "recover"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -69,33 +68,6 @@ def test_a_death_in_a_step_or_reset_changes_nothing(fault, method, arguments, tm
             both(envs, oracle, method, **arguments)
         for _ in range(5):
             both(envs, oracle, "step", NO_ACTIONS)
-
-
-class SlowEnv(CountingSetTaskEnv):
-    pause = 0.0
-
-    def step(self, action):
-        time.sleep(self.pause)
-        return super().step(action)
-
-
-def rest(observations):
-    return np.zeros(4, np.int64)
-
-
-@pytest.mark.parametrize("where", ["parent", "workers"])
-def test_a_kill_in_a_rollout_changes_nothing(where):
-    sampler = partial(MetaSampler, partial(SlowEnv, 50), rest, 2, 2, 60, seed=0)
-    with closing(sampler()) as local:
-        expected = [local.obtain_samples() for _ in range(2)]
-    with closing(sampler(parallel="ray", workers=2, policy_in=where, **RECOVER)) as remote:
-        first = remote.obtain_samples()
-        remote.envs.set_attr("pause", 0.01)
-        victim = pids_of(remote.envs)[3]
-        threading.Timer(0.4, os.kill, (victim, signal.SIGKILL)).start()
-        assert equal([first, remote.obtain_samples()], expected)
-        assert remote.envs.recoveries == 1
-        assert [len(own) for own in expected[1].values()] == [2, 2]
 
 
 def test_without_recovery_the_lost_worker_is_named():

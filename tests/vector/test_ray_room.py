@@ -16,7 +16,7 @@ from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
 from tests.fakes import run_with_python
 from tests.vector.clusters import listening_sockets, local_cluster, on_ray, pids_of, recovering
 from tests.vector.faults import fragile_makers, play_along
-from tests.vector.processes import all_gone, needs_proc, wait_until
+from tests.vector.processes import needs_proc, wait_until
 
 ray = pytest.importorskip("ray")
 pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
@@ -122,22 +122,6 @@ def test_a_constructor_that_a_node_cannot_import_is_an_error(monkeypatch):
 
 
 # Others.
-
-
-def test_executors_do_not_disturb_each_other_and_leave_nothing():
-    listening = listening_sockets()
-    with closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2)) as oracle:
-        first, second = on_ray(), on_ray()
-        pids = pids_of(first) + pids_of(second)
-        assert len(set(pids)) == 4
-        play_along(first, oracle, seed=1)
-        play_along(second, oracle, seed=2)
-        first.close()
-        play_along(second, oracle, seed=3)
-        second.close()
-    assert all_gone(pids, 10)
-    assert listening_sockets() == listening
-    assert ray.is_initialized()
 
 
 def test_strangers_at_the_socket_are_not_let_in(monkeypatch):
