@@ -19,6 +19,7 @@ from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
+import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
@@ -156,6 +157,18 @@ DEATHS = [
     (leave_python, "exited with code 5"),
     (segfault, "was killed by SIGSEGV"),
 ]
+
+
+# Uses of four environments in which those that have a fault run it.
+faulty_uses = pytest.mark.parametrize(
+    ("use", "given"),
+    [
+        ("step", {"actions": np.ones(4, np.int64)}),
+        ("reset", {"options": {"fault": True}}),
+        ("call", {"name": "run_fault"}),
+    ],
+    ids=["step", "reset", "call"],
+)
 
 
 def fail(error: type[Exception], *args: Any) -> NoReturn:

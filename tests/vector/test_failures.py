@@ -17,6 +17,7 @@ from tests.vector.faults import (
     TwoPartError,
     break_a_leg,
     fail,
+    faulty_uses,
     fragile_makers,
     parallel,
     play_along,
@@ -27,7 +28,6 @@ pytestmark = needs_proc
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
-SOME = {"reset_mask": np.array([True, False, False, False])}
 
 
 def shown(cause):
@@ -70,26 +70,29 @@ def test_any_exception_arrives_with_its_environment(executor, args, message):
 
 @both_executors
 @all_modes
-@pytest.mark.parametrize("steps_before", [0, 3])
-def test_a_step_that_raises_is_named_and_the_executor_goes_on(executor, mode, steps_before):
-    makers = fragile_makers(fault=break_a_leg)
+@faulty_uses
+def test_a_use_that_raises_is_named_and_the_executor_goes_on(executor, mode, use, given):
+    makers = fragile_makers()
+    makers[2] = partial(makers[2], fault=break_a_leg)
     with (
         closing(executor(makers, 2, 2, autoreset_mode=mode)) as envs,
         closing(SyncVectorEnv(makers, autoreset_mode=mode)) as oracle,
     ):
-        envs.reset(seed=9)
-        for _ in range(steps_before):
-            envs.step(NO_ACTIONS)
-        message = "^environment 2, task 'b': a leg$"
-        with pytest.raises(ZeroDivisionError, match=message) as info:
-            envs.step(FAULT)
-        assert "break_a_leg" in shown(info.value.__cause__)
-        assert envs.closed is False
-        # The other environments are a step ahead by now.
-        for use in (lambda: envs.step(NO_ACTIONS), lambda: envs.reset(options=SOME)):
-            with pytest.raises(ResetNeeded, match="reset"):
-                use()
-        play_along(envs, oracle)
+        for steps_before in 0, 3:
+            envs.reset(seed=9)
+            for _ in range(steps_before):
+                envs.step(NO_ACTIONS)
+            message = "^environment 2, task 'b': a leg$"
+            with pytest.raises(ZeroDivisionError, match=message) as info:
+                getattr(envs, use)(**given)
+            assert "break_a_leg" in shown(info.value.__cause__)
+            assert envs.closed is False
+            if use != "call":  # the other environments are ahead by now
+                with pytest.raises(ResetNeeded, match="reset"):
+                    envs.step(NO_ACTIONS)
+                with pytest.raises(ResetNeeded, match="reset"):
+                    envs.reset(options={"reset_mask": np.array([True, False, False, False])})
+            play_along(envs, oracle)
 
 
 @both_executors
@@ -101,25 +104,6 @@ def test_of_several_exceptions_that_of_the_first_environment_is_raised(executor)
         envs.reset(seed=0)
         with pytest.raises(ZeroDivisionError, match=r"^environment 0: a leg$"):
             envs.step([1, 0, 1])
-
-
-@both_executors
-def test_a_reset_or_call_that_raises_is_named_and_the_executor_goes_on(executor):
-    makers = fragile_makers()
-    makers[3] = partial(makers[3], fault=break_a_leg)
-    with (
-        closing(executor(makers, 2, 2)) as envs,
-        closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle,
-    ):
-        envs.reset(seed=1)
-        envs.step(NO_ACTIONS)
-        for use in (
-            lambda: envs.reset(options={"fault": True}),
-            lambda: envs.call("run_fault"),
-        ):
-            with pytest.raises(ZeroDivisionError, match=r"^environment 3, task 'b': a leg$"):
-                use()
-            play_along(envs, oracle)
 
 
 class OddInfoEnv(FragileEnv):

@@ -17,6 +17,7 @@ from tests.vector.faults import (
     FragileEnv,
     break_a_leg,
     build_once,
+    faulty_uses,
     fragile_makers,
     interrupt_parent,
     kill,
@@ -29,7 +30,6 @@ from tests.vector.processes import all_gone, needs_proc
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
-INTERRUPT = np.array([0, 0, 0, 1])
 
 
 # Ctrl-C in a call, and going on.
@@ -42,35 +42,28 @@ def interrupting_makers():
     return makers
 
 
-INTERRUPTED = {
-    "step": lambda envs: envs.step(INTERRUPT),
-    "reset": lambda envs: envs.reset(options={"fault": True}),
-    "call": lambda envs: envs.call("run_fault"),
-}
-
-
 @all_modes
-@pytest.mark.parametrize("steps_before", [0, 2])
-@pytest.mark.parametrize("what", INTERRUPTED)
-def test_after_an_interruption_the_executor_goes_on(what, mode, steps_before):
+@faulty_uses
+def test_after_an_interruption_the_executor_goes_on(mode, use, given):
     makers = interrupting_makers()
     with (
         closing(parallel(makers, autoreset_mode=mode)) as envs,
         closing(SyncVectorEnv(makers, autoreset_mode=mode)) as oracle,
     ):
-        envs.reset(seed=2)
-        for _ in range(steps_before):
-            envs.step(NO_ACTIONS)
-        with pytest.raises(KeyboardInterrupt):
-            INTERRUPTED[what](envs)
-        assert envs.closed is False
-        assert envs.get_attr("first") == (0, 100, 200, 300)
-        if what == "call":  # the episodes go on
-            assert envs.step(NO_ACTIONS)[1].tolist() == [steps_before + 1] * 4
-        else:
-            with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
+        for steps_before in 0, 2:
+            envs.reset(seed=2)
+            for _ in range(steps_before):
                 envs.step(NO_ACTIONS)
-        play_along(envs, oracle)
+            with pytest.raises(KeyboardInterrupt):
+                getattr(envs, use)(**given)
+            assert envs.closed is False
+            assert envs.get_attr("first") == (0, 100, 200, 300)
+            if use == "call":  # the episodes go on
+                assert envs.step(NO_ACTIONS)[1].tolist() == [steps_before + 1] * 4
+            else:
+                with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
+                    envs.step(NO_ACTIONS)
+            play_along(envs, oracle)
 
 
 @pytest.mark.filterwarnings("ignore:.*another one takes its place")

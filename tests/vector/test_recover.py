@@ -20,6 +20,7 @@ from tests.vector.faults import (
     both,
     break_a_leg,
     build_once,
+    faulty_uses,
     fragile_makers,
     hang,
     kill,
@@ -221,15 +222,8 @@ def test_an_environment_that_is_not_deterministic_is_named(how):
 # After a call that raised.
 
 
-@pytest.mark.parametrize(
-    ("method", "arguments"),
-    [
-        ("step", {"actions": FAULT}),
-        ("reset", {"options": {"fault": True}}),
-        ("call", {"name": "run_fault"}),
-    ],
-)
-def test_after_an_exception_nothing_is_lost_either(method, arguments):
+@faulty_uses
+def test_after_an_exception_nothing_is_lost_either(use, given):
     makers = fragile_makers()
     makers[2] = partial(makers[2], fault=break_a_leg)
     with beside(recovering, makers, recoveries=2) as (envs, oracle):
@@ -237,9 +231,9 @@ def test_after_an_exception_nothing_is_lost_either(method, arguments):
             one.reset(seed=1)
             one.step(NO_ACTIONS)
             with pytest.raises(ZeroDivisionError, match="environment 2, task 'b': a leg"):
-                getattr(one, method)(**arguments)
+                getattr(one, use)(**given)
         kill(envs, 1)
-        both(envs, oracle, *(("step", NO_ACTIONS) if method == "call" else ("get_attr", "first")))
+        both(envs, oracle, *(("step", NO_ACTIONS) if use == "call" else ("get_attr", "first")))
         kill(envs, 1)
         both(envs, oracle, "reset")
         both(envs, oracle, "step", NO_ACTIONS)
