@@ -9,7 +9,7 @@ from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.inputs import Inputs
 from mtwrappers.metaworld.registered import make_slot
 from mtwrappers.testing import check_meta_vector_env
-from tests.vector.fakes import CONTRACT
+from tests.vector.fakes import KINDS
 
 
 def iterative(makers, **kwargs):
@@ -22,9 +22,9 @@ def parallel(makers, **kwargs):
 
 
 @pytest.mark.parametrize("executor", [iterative, parallel])
-@pytest.mark.parametrize("kind", CONTRACT)
+@pytest.mark.parametrize("kind", KINDS)
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
-    check_meta_vector_env(executor, CONTRACT[kind], steps=40)
+    check_meta_vector_env(executor, KINDS[kind], steps=40)
 
 
 @pytest.mark.parametrize(
@@ -40,11 +40,11 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
     ],
 )
 def test_how_many_workers_there_are_and_how_they_start_makes_no_difference(kind, how):
-    check_meta_vector_env(partial(parallel, **how), CONTRACT[kind], steps=12)
+    check_meta_vector_env(partial(parallel, **how), KINDS[kind], steps=12)
 
 
 def test_there_are_never_more_workers_than_environments():
-    envs = parallel(CONTRACT["counting"], workers=9)
+    envs = parallel(KINDS["counting"], workers=9)
     assert envs.num_workers == len(envs.worker_pids) == 4
     envs.close()
 

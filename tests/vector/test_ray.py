@@ -22,7 +22,7 @@ from mtwrappers.cli import main
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import equal
 from tests.vector.clusters import local_cluster
-from tests.vector.fakes import CONTRACT, KINDS, kinds_and_modes
+from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import play
 from tests.vector.processes import needs_proc
 
@@ -44,7 +44,7 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(kind, workers):
     def make(makers, **kwargs):
         return MetaRayEnvExecutor(makers, 2, 2, workers=workers, **kwargs)
 
-    check_meta_vector_env(make, CONTRACT[kind], steps=30)
+    check_meta_vector_env(make, KINDS[kind], steps=30)
 
 
 # Sampling.
@@ -129,8 +129,8 @@ def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
 
 
 def test_local_workers_are_not_forked_beside_ray():
-    beside = MetaRayEnvExecutor(CONTRACT["counting"], 2, 2, workers=1)
-    local = MetaParallelEnvExecutor(CONTRACT["counting"], 2, 2, workers=2)
+    beside = MetaRayEnvExecutor(KINDS["counting"], 2, 2, workers=1)
+    local = MetaParallelEnvExecutor(KINDS["counting"], 2, 2, workers=2)
     with closing(beside), closing(local) as envs:
         envs.reset()
         parents = envs.map_blocks(lambda envs, rows: os.getppid())
