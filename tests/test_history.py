@@ -1,6 +1,5 @@
 """What environments remember of each task's episodes, and the curricula that look at it."""
 
-import copy
 import json
 import math
 from collections import Counter
@@ -148,15 +147,6 @@ def test_the_seed_and_the_actions_determine_the_tasks():
     assert tasks() == tasks()
 
 
-def test_a_copy_has_a_history_of_its_own():
-    env = multi(False, True, select="least_success")
-    play_episode(env, seed=0, options={"task_state": 1})
-    other = copy.deepcopy(env)
-    play_episode(other, options={"task_state": 1})
-    assert history_of(other).returns(1) == (6.0, 6.0)
-    assert history_of(env).returns(1) == (6.0,)
-
-
 # Curricula.
 
 
@@ -196,13 +186,3 @@ def test_least_success_refuses_a_task_that_does_not_say_whether_it_succeeded():
     play_episode(env, seed=0)
     with pytest.raises(ValueError, match=r"needs info\['success'\].*an episode of task 0 ended"):
         env.reset()
-
-
-def test_a_curriculum_spends_its_episodes_on_what_fails():
-    env = multi(True, True, False, select="least_success")
-    drawn = Counter()
-    for i in range(200):
-        play_episode(env, seed=0 if i == 0 else None)
-        drawn[env.get_task_state()] += 1
-    assert drawn[2] > 160
-    assert min(drawn.values()) >= 2

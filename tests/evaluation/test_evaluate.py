@@ -11,7 +11,7 @@ from mtwrappers import MetaIterativeEnvExecutor, evaluate
 from mtwrappers.evaluation import Observer
 from mtwrappers.samplers import rollout
 from tests.evaluation.fakes import Diary, ScriptedEnv, Telling, drawn, lengths, ones, scripted
-from tests.vector.fakes import WordEnv, all_modes
+from tests.vector.fakes import all_modes
 
 # What is counted.
 
@@ -170,9 +170,3 @@ def test_episodes_that_never_end_are_refused_without_a_limit(monkeypatch):
     ):
         evaluate(ones, envs, 2)
     assert lengths(evaluate(ones, envs, 2, max_episode_steps=60), "task 1") == [60, 60]
-
-
-def test_actions_that_are_no_arrays_are_refused():
-    envs = MetaIterativeEnvExecutor(partial(WordEnv, 3), 1)
-    with pytest.raises(TypeError, match=r"actions must be arrays, got Tuple"):
-        evaluate(ones, envs, 2)

@@ -29,22 +29,6 @@ def test_wrappers_of_ours_and_of_gymnasiums_are_evaluated_with_what_they_change(
     assert [e.episode_return for e in result.episodes] == [1.0, 1.0, 1.0]
 
 
-def test_policies_of_samplers_are_taken_and_the_global_random_state_is_left_alone():
-    class ByTask:
-        actions = np.full((2, 3, 2), 0.25)
-
-        def get_actions(self, observations):
-            assert observations.shape == (2, 3, 3)
-            return self.actions, None
-
-    np.random.seed(3)
-    before = np.random.get_state()[1].copy()
-    result = evaluate(ByTask(), scripted([{}, {}], 3), 3)
-    assert {episode.episode_return for episode in result.episodes} == {0.75}
-    assert (np.random.get_state()[1] == before).all()
-    assert (ByTask.actions == 0.25).all()
-
-
 class Tasked(ScriptedEnv):
     """Pays its action ten times over, and says which task it has."""
 

@@ -65,15 +65,6 @@ def test_means_of_trials_are_bootstrapped():
     assert found([[1.0] * 5]) == Estimate(1.0, 1.0, 1.0)
 
 
-def test_rates_are_covered_about_as_often_as_said():
-    covered = 0
-    for seed in range(400):
-        draws = [(rng(1000 * m + seed).random(10) < p) * 1.0 for m, p in enumerate((0.9, 0.5, 1))]
-        interval = found(draws, rate=True)
-        covered += interval.low <= 0.8 <= interval.high
-    assert 370 <= covered <= 400
-
-
 @pytest.mark.parametrize(("trim", "confidence"), [(0.0, 0.8), (0.25, 0.95)])
 def test_the_interval_is_scipys_stratified_percentile_bootstrap(trim, confidence):
     samples = [rng(3).normal(size=40), 5 + rng(4).exponential(size=25), rng(5).normal(size=10)]

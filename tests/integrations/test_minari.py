@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gymnasium
-import numpy as np
 import pytest
 
 from tests.fakes import play
@@ -50,13 +49,11 @@ def record(env_id, num_episodes, seed=0):
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_what_was_played_is_recorded_with_each_steps_task(env_id):
-    _, dataset, played = record(env_id, 6)
+def test_what_was_played_is_recorded_and_its_environment_is_made_again(env_id):
+    env, dataset, played = record(env_id, 6)
     assert (dataset.total_episodes, dataset.total_steps) == (6, 24)
-    seen = set()
-    for episode, ((first, info), *steps) in zip(
-        minari.load_dataset(dataset.id), played, strict=True
-    ):
+    seen, loaded = set(), minari.load_dataset(dataset.id)
+    for episode, ((first, info), *steps) in zip(loaded, played, strict=True):
         assert episode.observations.tolist() == [first.tolist(), *(s[0].tolist() for s in steps)]
         assert episode.observations.dtype == first.dtype
         assert episode.rewards.tolist() == [step[1] for step in steps]
@@ -67,22 +64,14 @@ def test_what_was_played_is_recorded_with_each_steps_task(env_id):
             assert episode.infos["task_name"][0].decode() == info["task_name"]
             seen.add(info["task_id"])
     assert len(seen) >= 2 or env_id == "PointGoal"
-
-
-@pytest.mark.parametrize("env_id", IDS)
-def test_the_environment_is_made_again_from_the_data_set(env_id):
-    env, dataset, played = record(env_id, 2)
-    loaded = minari.load_dataset(dataset.id)
     assert loaded.env_spec == env.spec
     again = loaded.recover_environment()
     assert again.spec == env.spec
     assert again.observation_space == loaded.observation_space == env.observation_space
     assert again.action_space == loaded.action_space == env.action_space
-    actions = list(loaded[0].actions)
-    repeated = play(again, actions, seed=0)
+    repeated = play(again, list(loaded[0].actions), seed=0)
     assert [step[0].tolist() for step in repeated] == loaded[0].observations.tolist()
     assert [step[1] for step in repeated[1:]] == loaded[0].rewards.tolist()
-    assert np.array_equal(repeated[1][0], played[0][1][0])
 
 
 def test_the_example_prints_what_it_recorded(capsys):

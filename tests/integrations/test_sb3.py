@@ -1,6 +1,5 @@
 """Stable-Baselines3 trains on our ids, one environment and many."""
 
-import warnings
 from functools import partial
 
 import gymnasium
@@ -48,16 +47,6 @@ def test_its_checker_is_silent(name, kwargs):
     env = gymnasium.make(f"mtwrappers/{name}-v0", **kwargs)
     check_env(env)
     env.close()
-
-
-def test_its_checker_has_but_two_recommendations_for_the_point():
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        check_env(gymnasium.make(POINT))
-    # Its actions are moves of at most 0.1, as published.
-    assert len(caught) == 2
-    assert "symmetric and normalized" in str(caught[0].message)
-    assert "dtype float64" in str(caught[1].message)
 
 
 def test_ppo_goes_on_from_a_saved_model(tmp_path):

@@ -27,7 +27,7 @@ def make_path(rewards, *, obs=None, ended="terminated", **changes):
     Args:
         rewards: A number per step.
         obs: The first column of the observations, and of the next observation after them.
-        ended: Which flag its last step has, or None.
+        ended: Which flag its last step has: "terminated", "truncated", "both", or None.
         changes: Replace what is made.
     """
     n = len(rewards)
@@ -39,8 +39,8 @@ def make_path(rewards, *, obs=None, ended="terminated", **changes):
         "observations": both[:n],
         "actions": np.arange(3.0 * n).reshape(n, 3),
         "rewards": np.asarray(rewards, np.float64),
-        "terminated": last if ended == "terminated" else none,
-        "truncated": last if ended == "truncated" else none.copy(),
+        "terminated": last if ended in ("terminated", "both") else none,
+        "truncated": last if ended in ("truncated", "both") else none,
         "env_infos": {"step": np.arange(1, n + 1)},
         "agent_infos": {"mean": np.arange(3.0 * n).reshape(n, 3) / 2, "deep": {"x": np.ones(n)}},
         "next_observation": both[n] if len(both) > n else both[-1],

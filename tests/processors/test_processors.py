@@ -20,7 +20,6 @@ from tests.processors.fakes import (
     ObservedValue,
     every_meta,
     every_type,
-    loop_gae,
     make,
     make_path,
     process,
@@ -85,65 +84,17 @@ def test_a_baseline_needs_fit_and_predict_alone(processor_type):
 
 
 @every_type
-@pytest.mark.parametrize(
-    ("baseline_type", "bootstrap"),
-    [
-        (ZeroBaseline, False),
-        (LinearFeatureBaseline, False),
-        (LinearFeatureBaseline, True),
-        (LinearTimeBaseline, False),
-    ],
-)
-def test_baselines_are_fitted_to_the_returns(processor_type, baseline_type, bootstrap):
-    paths = random_paths(0, n=9, longest=30)
-    baseline = baseline_type()
-    options = {"discount": 0.9, "gae_lambda": 0.95, "bootstrap_truncated": bootstrap}
-    data = process(processor_type, paths, baseline_type(), **options)
-    cuts = np.cumsum([len(path["rewards"]) for path in paths])[:-1]
-    split = np.split(data["returns"], cuts)
-    fitted = [{**path, "returns": own} for path, own in zip(paths, split, strict=True)]
-    if bootstrap:
-        baseline.fit_bootstrapped(fitted, 0.9)
-    else:
-        baseline.fit(fitted)
-    expected = []
-    for path in paths:
-        values = baseline.predict(path).tolist()
-        after = 0.0
-        if bootstrap and path["truncated"][-1]:
-            (after,) = baseline.predict({"observations": path["next_observation"][None]})
-        expected += loop_gae(path["rewards"].tolist(), values, after, 0.9, 0.95)
-    # All steps are predicted in one product there, and path by path here.
-    np.testing.assert_allclose(data["advantages"], expected, rtol=1e-9, atol=1e-9)
+@pytest.mark.parametrize("baseline_type", [LinearFeatureBaseline, LinearTimeBaseline])
+def test_all_paths_at_once_are_predicted_as_one_by_one(processor_type, baseline_type):
+    class Subclass(baseline_type):
+        """Is asked path by path, as any baseline is."""
 
-
-# Paths that a time limit cut.
-
-
-@every_type
-@pytest.mark.parametrize(
-    ("ended", "bootstrap", "expected"),
-    [
-        ("terminated", True, [1, 0, -2]),
-        ("truncated", False, [1, 0, -2]),
-        ("truncated", True, [1.125, 0.5, 0]),
-        ("both", True, [1, 0, -2]),
-        (None, True, [1, 0, -2]),
-    ],
-)
-def test_the_next_observation_is_worth_something_where_a_time_limit_cut(
-    processor_type, ended, bootstrap, expected
-):
-    # Values are 1, 2, 3 and, after the last step, 4.
-    path = make_path([1, 1, 1], obs=[1, 2, 3, 4], ended="truncated" if ended == "both" else ended)
-    if ended == "both":
-        path["terminated"] = path["truncated"]
-    if ended == "truncated":
-        path["truncated"] = True  # of the whole path, as some samplers say it
-    options = {"discount": 0.5, "gae_lambda": 0.5, "bootstrap_truncated": bootstrap}
-    data = process(processor_type, [path], ObservedValue(), **options)
-    assert data["advantages"].tolist() == expected
-    assert data["returns"].tolist() == [1.75, 1.5, 1]
+    paths, options = random_paths(0, n=9, longest=30), {"discount": 0.9, "gae_lambda": 0.95}
+    found, expected = (
+        process(processor_type, paths, kind(), **options)["advantages"]
+        for kind in (baseline_type, Subclass)
+    )
+    np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
 # Shaped advantages.

@@ -19,14 +19,17 @@ fraction = st.floats(0, 1) | st.sampled_from([0.0, 0.99, 1.0])
 
 @st.composite
 def paths(draw):
-    """One to five paths of 1 to 40 steps, which terminate, are cut, or just end."""
+    """One to five paths of 1 to 40 steps, which terminate, are cut, both, or just end."""
     made = []
     for _ in range(draw(st.integers(1, 5))):
         n = draw(st.integers(1, 4) | st.integers(1, 40))
         rewards = draw(st.lists(number, min_size=n, max_size=n))
         obs = draw(st.lists(number, min_size=n + 1, max_size=n + 1))
-        ended = draw(st.sampled_from(["terminated", "truncated", None]))
-        made.append(make_path(rewards, obs=obs, ended=ended))
+        ended = draw(st.sampled_from(["terminated", "truncated", "both", None]))
+        path = make_path(rewards, obs=obs, ended=ended)
+        if draw(st.booleans()):  # of the whole path, as some samplers say it
+            path["truncated"] = bool(path["truncated"][-1])
+        made.append(path)
     return made
 
 
@@ -47,7 +50,8 @@ def test_returns_and_advantages_are_those_of_a_loop(
     )
     returns, advantages = [], []
     for path in batch:
-        goes_on = bootstrap_truncated and path["truncated"][-1]
+        cut = np.ravel(path["truncated"])[-1] and not path["terminated"][-1]
+        goes_on = bootstrap_truncated and cut
         after = path["next_observation"][0] if goes_on else 0.0
         returns += loop_returns(path["rewards"], discount)
         values = path["observations"][:, 0]

