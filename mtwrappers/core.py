@@ -125,10 +125,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     # The two random streams.
 
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream.
-
-        Args:
-            seed: Zero or greater; ``None`` takes entropy.
+        """Seeds the environment stream, by ``None`` from entropy.
 
         Returns:
             The seed that was used, in a list of one.
@@ -187,9 +184,6 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `get_state` returned, with the next `reset`.
 
-        Args:
-            state: The state of such an environment.
-
         Raises:
             TypeError: If it is no dict.
             ValueError: If it is of other tasks.
@@ -207,15 +201,12 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Seeds both streams and carries out the task options. Subclasses extend this.
+        """Seeds both streams and carries out the task options; what it returns is of no use.
 
         Args:
             seed: Seeds the environment stream and the task stream.
             options: ``{"task_state": s}`` switches to that task; ``{"resample_task": True}``
                 draws a new one. Never changed. Other keys belong to the subclass.
-
-        Returns:
-            Nothing of use; the subclass returns the observation and the info.
 
         Raises:
             TypeError: If the options are no dict.

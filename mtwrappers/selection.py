@@ -122,17 +122,7 @@ _NAMED: dict[str, Strategy] = {
 class TaskSelector:
     """Draws task indices with a strategy and checks what it returns.
 
-    Args:
-        select: The name of a strategy, or a strategy.
-        num_tasks: How many tasks there are to choose from.
-        groups: The group of each, for the history; every task is its own by default.
-
-    Attributes:
-        history: What the strategy sees of each task, for the environment to feed; ``None`` for a
-            strategy that does not ask for it.
-
-    Raises:
-        ValueError: If it is neither callable nor the name of a strategy.
+    ``history`` is for the environment to feed; ``None`` where the strategy does not look at it.
     """
 
     def __init__(
@@ -166,11 +156,7 @@ class TaskSelector:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned; a part that it lacks starts over.
-
-        Raises:
-            ValueError: If its history is of other tasks.
-        """
+        """Goes on from what `get_state` returned; a part that it lacks starts over."""
         self.reset()
         if self.history is not None and state["history"] is not None:
             self.history.set_state(state["history"])
@@ -179,11 +165,7 @@ class TaskSelector:
             self._ask("set_state", state["strategy"])
 
     def __call__(self, rng: Generator) -> int:
-        """Draws the next task.
-
-        Raises:
-            ValueError: If the strategy returns anything but the index of a task.
-        """
+        """Draws the next task."""
         seen = {} if self.history is None else {"history": self.history}
         drawn = self._strategy(self._num_tasks, self._last, rng, **seen)
         self._last = check_index(drawn, self._num_tasks, self._what)

@@ -59,19 +59,12 @@ def pad_boxes(boxes: Sequence[Space[Any]]) -> Box:
     return Box(np.min(lows, axis=0), np.max(highs, axis=0), dtype=dtype)
 
 
-def fits(inner: Space[Any], outer: Space[Any]) -> bool:
-    """Whether every member of ``inner`` is one of ``outer``, dtype and shape included."""
+def fits(inner: Space[Any], outer: Space[Any], *, pad: bool = False) -> bool:
+    """Whether every member of ``inner`` (padded with zeros) is one of ``outer``, dtype included."""
     if not isinstance(inner, Box) or not isinstance(outer, Box):
-        return bool(inner == outer)
+        return not pad and bool(inner == outer)
+    if pad and len(inner.shape) == len(outer.shape) == 1 and inner.shape < outer.shape:
+        zeros = np.zeros(outer.shape[0] - inner.shape[0])
+        inner = append_box(inner, zeros, zeros)
     alike = inner.shape == outer.shape and inner.dtype == outer.dtype
     return alike and bool((outer.low <= inner.low).all() and (inner.high <= outer.high).all())
-
-
-def fits_padded(inner: Space[Any], outer: Space[Any]) -> bool:
-    """Whether every member of the 1-D Box ``inner``, padded with zeros, is one of ``outer``."""
-    if not isinstance(inner, Box) or not isinstance(outer, Box):
-        return False
-    if not len(inner.shape) == len(outer.shape) == 1 or inner.shape[0] > outer.shape[0]:
-        return False
-    zeros = np.zeros(outer.shape[0] - inner.shape[0])
-    return inner.dtype == outer.dtype and fits(append_box(inner, zeros, zeros), outer)

@@ -57,10 +57,10 @@ def write_files(
     texts: tuple[str, str],
     videos: Videos | None,
 ) -> list[Path]:
-    """Writes ``results.json``, ``results.csv``, ``success.png`` (``texts`` around it) and videos.
+    """Writes ``results.json``, ``results.csv``, ``success.png`` and videos; returns their paths.
 
-    All are complete before the first is moved into place, so a full disk (`OSError`) or a kill
-    leaves the files of an earlier run as they were. Returns their paths.
+    All are complete before the first is moved into place, so a full disk or a kill leaves the
+    files of an earlier run as they were. ``texts`` are the chart's title and note.
     """
     with tempfile.TemporaryDirectory(dir=directory, prefix=".unfinished-") as beside:
         place = Path(beside)

@@ -95,12 +95,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs the command line.
-
-    Returns:
-        0, or 1 when classes differ, 2 for bad input or where nothing can be written, 130 after
-        Ctrl-C.
-    """
+    """Returns 0, or 1 where classes differ, 2 where input or files are bad, 130 after Ctrl-C."""
     about = "Multi-task and meta-RL environments on Gymnasium and Meta-World."
     parser = _Parser("mtwrappers", description=about)
     parser.add_argument("--version", action="version", version=f"mtwrappers {__version__}")

@@ -26,8 +26,7 @@ FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
 class ScriptedPolicy(Observer):
     """A Meta-World expert, or random actions, for each environment, chosen anew per episode.
 
-    As an observer it learns the class and the number of each episode, so its actions depend neither
-    on the number of workers nor on who shares the batch. Experts read the environments' goals.
+    So its actions depend neither on the number of workers nor on who shares the batch.
     """
 
     def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
@@ -55,8 +54,8 @@ class ScriptedPolicy(Observer):
 class Interruption(Observer):
     """Turns Ctrl-C into a ``KeyboardInterrupt`` between two steps; a second one comes at once.
 
-    A context manager. So the first Ctrl-C never breaks a message to a worker in two. Once it has
-    come and the block has ended, further ones are ignored: what is finished is being written.
+    So the first one never breaks a message to a worker in two. Once it has come and the block has
+    ended, further ones are ignored: what is finished is being written.
     """
 
     def __init__(self) -> None:

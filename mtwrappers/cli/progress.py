@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import functools
 import json
 import shlex
 import time
@@ -40,17 +39,6 @@ class Progress(Observer):
     Every episode begins with a seed of its own, so those that are finished need only be remembered,
     and one that was not is played anew. Lines are handed to the operating system at once: a kill
     loses none, and a power cut only the last ones, which are played again. A context manager.
-
-    Args:
-        directory: Where the rollout writes.
-        settings: What determines the rollout, ready for JSON.
-        lines: What the file holds of each episode that is finished.
-        size: How many bytes of the file are to be kept.
-
-    Attributes:
-        episodes: All that are finished; ``resumed`` of them were in the file.
-        planned: How many there are to be.
-        bar: A progress bar to be kept up to date, if there is one.
     """
 
     def __init__(
@@ -62,19 +50,16 @@ class Progress(Observer):
     ) -> None:
         self.directory, self.settings = directory, settings
         self.episodes = [Episode(**line["episode"]) for line in lines]
-        self.resumed, self.planned = len(lines), 0
-        self.bar: Any = None
+        self.resumed = len(lines)  # how many of them were in the file
+        self.planned = 0
+        self.bar: Any = None  # a progress bar to be kept up to date, if there is one
         self._file: BinaryIO
-        self._size = size
+        self._size = size  # how many bytes of the file are to be kept
         self._before, self._began = lines[-1]["seconds"] if lines else 0.0, 0.0
 
     @classmethod
     def load(cls, directory: Path) -> Progress:
-        """What was written into a directory.
-
-        Raises:
-            UsageError: If there is nothing, or other versions wrote it.
-        """
+        """What was written into a directory, if these versions wrote it."""
         path = directory / NAME
         try:
             text = path.read_bytes()
@@ -96,19 +81,15 @@ class Progress(Observer):
         return cls(directory, header["settings"], lines, size)
 
     def __enter__(self) -> Progress:
-        """Opens the file: a new one, or that which was loaded, up to its last whole line.
-
-        Raises:
-            UsageError: If it cannot be written.
-        """
+        """Opens the file: a new one, or that which was loaded, up to its last whole line."""
         path = self.directory / NAME
-        header = {"format": FORMAT, "settings": self.settings, "versions": _versions()}
         try:
             self.directory.mkdir(parents=True, exist_ok=True)
             self._file = path.open("ab" if self._size else "wb")
             if self._size:
                 self._file.truncate(self._size)
             else:
+                header = {"format": FORMAT, "settings": self.settings, "versions": _versions()}
                 self._write(header)
         except OSError as exc:
             raise UsageError(
@@ -169,11 +150,7 @@ def begun(args: argparse.Namespace) -> Progress:
 
 
 def resumed(args: argparse.Namespace) -> Progress | None:
-    """The progress of the rollout into ``args.resume``; ``None`` if that is complete.
-
-    Raises:
-        UsageError: If there is no rollout, or it was begun with other arguments or versions.
-    """
+    """The progress of the rollout into ``args.resume``; ``None`` if that is complete."""
     directory = args.resume
     if args.video:
         raise UsageError(
@@ -232,6 +209,5 @@ def _whole_lines(text: bytes) -> Iterator[dict[str, Any]]:
         yield value
 
 
-@functools.cache
 def _versions() -> dict[str, str]:
     return {name: version(name) for name in PACKAGES}

@@ -21,7 +21,7 @@ from mtwrappers.checks import (
 from mtwrappers.core import Observation
 from mtwrappers.errors import with_context
 from mtwrappers.selection import SelectName, Strategy
-from mtwrappers.spaces import fits, fits_padded, pad_boxes
+from mtwrappers.spaces import fits, pad_boxes
 from mtwrappers.task_list import TaskListMTEnv
 
 
@@ -174,10 +174,10 @@ class MultiEnvWrapper(TaskListMTEnv):
                 f"{self.action_space} as in the initial task"
             )
         expected, actual = self.env_observation_space, env.observation_space
-        if not (fits_padded if self._pad else fits)(actual, expected):
-            hint = " when padded with zeros" if self._pad else ""
-            if not self._pad and isinstance(actual, Box) and isinstance(expected, Box):
-                hint = "; pass unify='pad' to append zeros to shorter ones, or "
+        if not fits(actual, expected, pad=self._pad):
+            hint = " when padded with zeros"
+            if not self._pad:
+                hint = "; pass unify='pad' to append zeros to shorter Boxes, or "
                 hint += "env_observation_space= to name one that holds all"
             raise ValueError(
                 f"{self._name(index)} has observation space {actual}, expected one within "

@@ -20,11 +20,10 @@ PRIOR_COUNT = 1e-4
 
 
 class Moments:
-    r"""The mean and variance of samples of a shape; floats where it is ``()``, else arrays.
+    """The mean, the sum of squared deviations and the deviation of samples of a shape.
 
-    ``m2`` is the sum of squared deviations from ``mean``, and ``deviation`` is
-    :math:`\sqrt{\mathrm{Var} + \epsilon}`. Every number has the shape, ``count`` and
-    the ``epsilon`` that is added to the variance too: arrays of one shape are computed fastest.
+    Floats where it is ``()``, else arrays. Every number has the shape, ``count`` and the
+    ``epsilon`` that is added to the variance too: arrays of one shape are computed fastest.
     """
 
     deviation: Any
@@ -87,15 +86,11 @@ class _TaskMoments(dict[Any, Moments]):
 
 
 class _KeepsStatistics:
-    """What the single and the vector form share: the moments of what was seen of each task.
-
-    Attributes:
-        update_running_mean: Where it is false, the statistics stay as they are.
-    """
+    """What the single and the vector form share: the moments of what was seen of each task."""
 
     _ask: Callable[[str], Any]  # reads an attribute of the environment, None if it has none
     _num_groups: int | None = None  # of a vector environment, how many task groups it has
-    update_running_mean: bool = True
+    update_running_mean: bool = True  # where it is false, the statistics stay as they are
 
     def _keep(
         self, kind: str, num_tasks: int | None, epsilon: float, shape: tuple[int, ...] = ()
@@ -129,9 +124,7 @@ class _KeepsStatistics:
         """Takes what `get_state` returned, here or in the other form of this wrapper.
 
         Raises:
-            TypeError: If it is no dict.
-            ValueError: If it is of other tasks, of another size, or of something else; nothing is
-                changed then.
+            TypeError, ValueError: If it is of something else; nothing is changed then.
         """
         check_mapping(state, "a state")
         for key, expected in self._of.items():
