@@ -5,8 +5,8 @@ Importing it registers its ids with Gymnasium, and nothing more: every name is l
 
 from __future__ import annotations
 
-import ast
 import importlib
+import re
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,8 @@ from mtwrappers.registration import register_all
 __version__ = "0.1.0"
 
 # The stub beside this file is the list of public names, for type checkers and for us.
-_STUB = ast.parse(Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8"))
-_HOME = {
-    alias.name: str(node.module)
-    for node in _STUB.body
-    if isinstance(node, ast.ImportFrom)
-    for alias in node.names
-}
+_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
+_HOME = {name: home for home, name in re.findall(r"from (\S+) import[\s(]+(\w+) as", _STUB)}
 __all__ = sorted(name for name, home in _HOME.items() if home != __name__)
 
 

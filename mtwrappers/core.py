@@ -189,9 +189,8 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             ValueError: If it is of other tasks.
         """
         self.set_task_state(check_mapping(state, "a state")["task_state"])
-        if state["env_stream"] is not None:
-            self.seed(state["env_stream"]["seed"])
-            self.np_random.bit_generator.state = state["env_stream"]["state"]
+        self.seed(state["env_stream"]["seed"])
+        self.np_random.bit_generator.state = state["env_stream"]["state"]
         if state["task_stream"] is not None:
             self.seed_task(state["task_stream"]["seed"])
             self.np_random_task.bit_generator.state = state["task_stream"]["state"]
