@@ -1,8 +1,7 @@
-"""The documentation: its snippets run, its pages are linked, its gallery shows all classes."""
+"""The README and the documentation: snippets run, links lead somewhere, nothing is left out."""
 
 import ast
 import re
-import sys
 
 import gymnasium
 import metaworld
@@ -16,26 +15,16 @@ from tests.fakes import ROOT, run_with_python
 DOCS = ROOT / "docs"
 PAGES = {page.relative_to(DOCS).as_posix(): page.read_text() for page in DOCS.rglob("*.md")}
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+README = (ROOT / "README.md").read_text()
 SNIPPETS = {name: "\n".join(FENCE.findall(text)) for name, text in PAGES.items()}
 NAV = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
-
-
-def imported(code):
-    """The packages that code imports, but for Python's own."""
-    names = set()
-    for node in ast.walk(ast.parse(code)):
-        if isinstance(node, ast.Import):
-            names |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            names.add(node.module.partition(".")[0])
-    return names - sys.stdlib_module_names
 
 
 @pytest.mark.parametrize("page", sorted(name for name, code in SNIPPETS.items() if code))
 def test_the_snippets_of_a_page_run_one_after_another(page, tmp_path):
     """That of the evaluation also prints the table that it shows."""
     code = SNIPPETS[page]
-    for package in sorted(imported(code)):
+    for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
     if "render_mode" in code and opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
@@ -45,6 +34,23 @@ def test_the_snippets_of_a_page_run_one_after_another(page, tmp_path):
         before, after = shown.split("...\n")
         assert printed.startswith(before)
         assert after in printed
+
+
+@pytest.mark.parametrize("snippet", FENCE.findall(README), ids=range(len(FENCE.findall(README))))
+def test_each_snippet_of_the_readme_runs(snippet, tmp_path):
+    run_with_python("-c", snippet, cwd=tmp_path)
+
+
+def test_the_commands_of_the_ci_are_marked():
+    marks = re.findall(r"^<!-- ci: (.*) -->$", README, re.MULTILINE)
+    assert marks == ["main job", "tests"]
+
+
+def test_the_readme_names_every_example_and_a_test_runs_each():
+    examples = {path.name for path in (ROOT / "examples").glob("*.py")}
+    assert set(re.findall(r"examples/(\w+\.py)", README)) == examples
+    tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
+    assert {name for name in examples if f'"{name}"' not in tests} == set()
 
 
 def test_every_page_is_in_the_navigation():
@@ -58,11 +64,11 @@ def test_every_guide_and_concept_has_snippets():
 
 def test_every_linked_file_is_there():
     links = [
-        (DOCS / page).parent / link
-        for page, text in PAGES.items()
+        page.parent / link
+        for page, text in [(ROOT / "README.md", README), *((DOCS / p, t) for p, t in PAGES.items())]
         for link in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[\w-]+)?\)", text)
     ]
-    assert len(links) > 60
+    assert len(links) > 70
     assert [link for link in links if not link.exists()] == []
 
 

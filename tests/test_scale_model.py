@@ -51,25 +51,6 @@ def test_a_rate_by_hand(model, nodes, milliseconds, steps):
     assert rate(model, ROUND, SMALL, nodes) == pytest.approx(steps / milliseconds * 1e3)
 
 
-@pytest.mark.parametrize(
-    ("model", "costs", "limit"),
-    [
-        # A message per worker, and a row of the policy's batch per environment.
-        ("step-wise", Costs(message=10e-6, policy_row=1e-6), 5 / (10e-6 + 5 * 1e-6)),
-        ("path-wise", Costs(path=100e-6), 500 / 100e-6),
-    ],
-)
-def test_without_a_network_the_drivers_work_binds_in_the_end(model, costs, limit):
-    many = Cluster(latency=0, bandwidth=math.inf, paths=1000)
-    rates = [rate(model, costs, many, nodes) for nodes in NODES]
-    assert rates == sorted(rates)
-    # Linear at first,
-    assert rates[NODES.index(3)] == pytest.approx(3 * rates[0], rel=0.12)
-    # and in the end what the driver can do.
-    assert max(rates) < limit
-    assert rate(model, costs, many, 10**5) == pytest.approx(limit, rel=0.01)
-
-
 @pytest.mark.parametrize("latency", [0, 1e-5, 1e-3])
 @pytest.mark.parametrize("bandwidth", [1e7, 1e9, math.inf])
 def test_paths_are_never_slower_than_steps_and_nothing_beats_the_ideal(latency, bandwidth):

@@ -17,6 +17,7 @@ from tests.testing.fakes import (
     EndsOnceEnv,
     NeverEndingEnv,
     count,
+    draw,
     draw_np,
 )
 
@@ -126,6 +127,7 @@ BROKEN = {
         DIFFER,
     ),
     "global np.random": (returns(step=draw_np), "used the global state of np.random"),
+    "global random": (returns(reset=draw), "used the global state of random"),
     "fills options": (
         after_reset(lambda s, options: options is not None and options.update(seen=True)),
         "reset changed the caller's options to {'seen': True}",
