@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import functools
 import hashlib
 import importlib
 import inspect
@@ -12,7 +11,6 @@ import json
 import os
 import re
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -51,7 +49,7 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
         OSError: If the file cannot be written.
     """
     encoder = _Encoder()
-    states = {name: encoder.encode(_access(name, obj)[0](), name) for name, obj in objects.items()}
+    states = {name: encoder.encode(_get(name, obj), name) for name, obj in objects.items()}
     payload = io.BytesIO()
     text = np.frombuffer(json.dumps(states).encode(), np.uint8)
     np.savez(payload, states=text, **encoder.arrays)
@@ -89,39 +87,43 @@ def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
         raise CheckpointError(
             f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
         )
-    access = {name: _access(name, obj) for name, obj in objects.items()}
-    before = {name: copy.deepcopy(get()) for name, (get, _) in access.items()}
+    before = {name: copy.deepcopy(_get(name, obj)) for name, obj in objects.items()}
     changed = []
-    for name, (_, put) in access.items():
+    for name, obj in objects.items():
         changed.append(name)
         try:
-            put(states[name])
+            _set(obj, states[name])
         except Exception as exc:
             for done in changed:
-                access[done][1](before[done])
+                _set(objects[done], before[done])
             raise CheckpointError(f"{path}: {name} does not go with it: {exc}") from exc
 
 
-def _access(name: str, obj: Any) -> tuple[Callable[[], Any], Callable[[Any], object]]:
-    """What reads the state of an object, and what gives it one."""
+def _get(name: str, obj: Any) -> Any:
     if isinstance(obj, (gymnasium.Env, VectorEnv)):
-        return functools.partial(layers.get_state, obj), functools.partial(layers.set_state, obj)
+        return layers.get_state(obj)
     if isinstance(obj, np.random.Generator):
-        bits = obj.bit_generator
-        return lambda: bits.state, lambda state: setattr(bits, "state", state)
+        return obj.bit_generator.state
     if isinstance(obj, dict):
-        return obj.copy, functools.partial(_refill, obj)
+        return obj
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
-        return obj.get_state, obj.set_state
+        return obj.get_state()
     raise TypeError(
         f"{name} must have get_state() and set_state(), or be an environment, a "
         f"numpy.random.Generator or a dict, got {obj!r}"
     )
 
 
-def _refill(target: dict[Any, Any], state: dict[Any, Any]) -> None:
-    target.clear()
-    target.update(state)
+def _set(obj: Any, state: Any) -> None:
+    if isinstance(obj, (gymnasium.Env, VectorEnv)):
+        layers.set_state(obj, state)
+    elif isinstance(obj, np.random.Generator):
+        obj.bit_generator.state = state
+    elif isinstance(obj, dict):
+        obj.clear()
+        obj.update(state)
+    else:
+        obj.set_state(state)
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -45,6 +45,7 @@ NormalizeRewardPerTask(CountingEnv(), 0) -> ValueError: num_tasks must be a posi
 NormalizeRewardPerTask(CountingEnv(), gamma=2) -> ValueError: gamma must be in [0, 1], got 2
 NormalizeRewardPerTask(CountingEnv(), epsilon=NAN) -> ValueError: epsilon must be above ...got nan
 NormalizeRewardPerTask(CountingEnv()).set_state(None) -> TypeError: a state must be a dict, got None
+NormalizeObservationPerTask(CountingEnv(), num_leading=9) -> ValueError: num_leading must ...got 9
 NormalizeObservationPerTask(gymnasium.make("FrozenLake-v1")) -> TypeError: an observation space to b
 NormalizeObservationPerTask(CountingEnv(dtype=np.int64)) -> TypeError: observations of dtype int64
 RL2Observation(CountingEnv(), reward_divisor=0) -> ValueError: reward_divisor must be above ...got 0

@@ -22,13 +22,15 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     """Shifts and scales each task's observations to mean zero and variance one.
 
     Gymnasium's ``NormalizeObservation`` with statistics per task, ``info["task_id"]``, in float64.
-    What a `TaskOnehotWrapper` or `FlattenMTEnv` appended to the observation stays as it is, and so
+    A one-hot (or anything else) that a wrapper appended to the observation stays as it is, and so
     does the dtype. The statistics are updated once with each observation, of resets too, before it
     is normalized; while ``update_running_mean`` is false, they stay as they are.
 
     Args:
         env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
         num_tasks: How many values ``task_id`` has; by default what the environment says, or 1.
+        num_leading: How many entries to normalize, from the first on. By default those of the
+            environment below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
         epsilon: Added to the variance, which keeps the division away from zero.
 
     Raises:
@@ -41,14 +43,19 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         env: gymnasium.Env[NDArray[Any], Any],
         num_tasks: int | None = None,
         *,
+        num_leading: int | None = None,
         epsilon: float = 1e-8,
     ) -> None:
-        # A plain integer, so that specs go through JSON.
+        # Plain integers, so that specs go through JSON.
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
-        RecordConstructorArgs.__init__(self, num_tasks=num_tasks, epsilon=epsilon)
+        num_leading = None if num_leading is None else positive(num_leading, "num_leading")
+        RecordConstructorArgs.__init__(
+            self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
+        )
         super().__init__(env)
-        space, n = _normalized_space(env.observation_space, self._ask("env_observation_space"))
-        self.observation_space, self._size = space, n
+        own = self._ask("env_observation_space")
+        self.observation_space, n = _normalized_space(env.observation_space, own, num_leading)
+        self._size, space = n, self.observation_space
         self._is_all = space.shape == (n,) and space.dtype == np.float64
         self._keep("observation", num_tasks, epsilon, (n,))
 
@@ -97,11 +104,12 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         env: VectorEnv[Any, Any, Any],
         num_tasks: int | None = None,
         *,
+        num_leading: int | None = None,
         epsilon: float = 1e-8,
     ) -> None:
         super().__init__(env)
         own = self._ask("env_observation_space")
-        space, n = _normalized_space(env.single_observation_space, own)
+        space, n = _normalized_space(env.single_observation_space, own, num_leading)
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
         self._size = n
@@ -141,11 +149,17 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         return out
 
 
-def _normalized_space(space: Space[Any], own: Space[Any] | None) -> tuple[Box, int]:
-    """The space without bounds on its leading entries, and their number: ``own``'s, or all."""
+def _normalized_space(
+    space: Space[Any], own: Space[Any] | None, num_leading: int | None
+) -> tuple[Box, int]:
+    """The space without bounds on its leading entries, and their number: by default ``own``'s."""
     box = require_floating_box(space, "normalized")
     size = box.shape[0]
-    if isinstance(own, Box) and len(own.shape) == 1:
+    if num_leading is not None:
+        if positive(num_leading, "num_leading") > size:
+            raise ValueError(f"num_leading must be in [1, {size}], got {num_leading}")
+        size = num_leading
+    elif isinstance(own, Box) and len(own.shape) == 1:
         size = min(size, own.shape[0])
     low, high = box.low.copy(), box.high.copy()
     low[:size], high[:size] = -np.inf, np.inf

@@ -1,5 +1,6 @@
 """Rewards and observations of one scale per task: what they are, whose they are, and states."""
 
+import copy
 import json
 import math
 
@@ -138,6 +139,21 @@ def test_statistics_are_those_of_all_observations_resets_included():
     assert state["mean"][0] == [0, 0]
     assert state["mean"][1] == pytest.approx([916 / 9] * 2, rel=1e-4)
     assert state["m2"][1][0] / 9 == pytest.approx(np.var([*range(4), *range(5)]), rel=0.2)
+
+
+@pytest.mark.parametrize(
+    ("env", "kwargs", "changed"),
+    [
+        (CountingEnv(9, first=7, obs_size=3), {}, [True, True, True]),
+        (CountingEnv(9, first=7, obs_size=3), {"num_leading": 1}, [True, False, False]),
+        (TaskOnehotWrapper(CountingEnv(9, first=7), 0, 1), {}, [True, True, False]),
+        (TaskOnehotWrapper(CountingEnv(9, first=7), 0, 1), {"num_leading": 3}, [True] * 3),
+    ],
+)
+def test_which_entries_are_normalized(env, kwargs, changed):
+    plain = observations(copy.deepcopy(env), 3)
+    ours = observations(NormalizeObservationPerTask(env, **kwargs), 3)
+    assert (plain != ours).any(axis=0).tolist() == changed
 
 
 # Which task it is.

@@ -29,7 +29,7 @@ WRAPPERS = {
     "name": lambda env: TaskNameWrapper(env, task_name="reach", task_id=3),
     "success": lambda env: TerminateOnSuccess(env, key="draw"),
     "reward": lambda env: NormalizeRewardPerTask(env, num_tasks=ONE, gamma=0.5),
-    "observation": lambda env: NormalizeObservationPerTask(env, num_tasks=ONE),
+    "observation": lambda env: NormalizeObservationPerTask(env, num_leading=ONE),
     "rl2": lambda env: RL2Observation(env, reward_divisor=10),
     "flat": FlattenMTEnv,
     "flat, no task": lambda env: FlattenMTEnv(env, "none"),
