@@ -164,12 +164,11 @@ def split_options(options: Any, n: int) -> tuple[dict[str, Any] | None, NDArray[
         return options, None
     mask = options["reset_mask"]
     if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
-        got = f"{mask.dtype} array" if isinstance(mask, np.ndarray) else type(mask).__name__
-        raise TypeError(f"reset_mask must be a bool array, got {got}")
-    if mask.shape != (n,):
-        raise ValueError(f"reset_mask must have shape ({n},), got {mask.shape}")
-    if not mask.any():
-        raise ValueError("reset_mask must name at least one environment to reset")
+        raise TypeError(f"reset_mask must be a bool array, got {mask!r}")
+    if mask.shape != (n,) or not mask.any():
+        raise ValueError(
+            f"reset_mask must have shape ({n},) and name at least one environment, got {mask}"
+        )
     return {key: value for key, value in options.items() if key != "reset_mask"}, mask.copy()
 
 

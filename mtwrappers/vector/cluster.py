@@ -115,13 +115,13 @@ class ActorProcess:
 
     def reason(self) -> str:
         """Why it ended, as Ray tells it."""
-        self.join(ALIVE_CHECK)  # its connection may be first to tell
         if not self._cluster.is_there():
             return "Ray was shut down"
-        if self.is_alive():
-            return "it closed its connection"
+        ray = self._cluster.ray
         try:
-            self._cluster.ray.get(self._served)
+            ray.get(self._served, timeout=ALIVE_CHECK)  # its connection may be first to tell
+        except ray.exceptions.GetTimeoutError:
+            pass
         except Exception as exc:  # of any class, as the actor or its node failed
             if (raised := getattr(exc, "cause", None)) is not None:
                 return f"{type(raised).__name__}: {raised}"

@@ -57,8 +57,7 @@ class Channel:
 
     def feed(self) -> bytes | None:
         """Reads what has arrived; returns a message once it is whole, else ``None``."""
-        data = self._data
-        if data and (message := self._take()) is not None:
+        if (message := self._take()) is not None:
             return message  # it came together with the one before
         try:
             chunk = os.read(self.fd, _CHUNK)
@@ -66,7 +65,7 @@ class Channel:
             return None
         if not chunk:
             raise EOFError("the other end of the channel was closed")
-        data += chunk
+        self._data += chunk
         return self._take()
 
     def _take(self) -> bytes | None:

@@ -82,12 +82,12 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
     ) -> None:
         super().__init__(meta_batch_size, envs_per_task, max_path_length, autoreset_mode)
         options = {"num_cpus": 1, **check_mapping(ray_options or {}, "ray_options")}
-        count = None if workers is None else positive(workers, "workers")
         self._cluster: Cluster | None = None
         cluster = self._cluster = Cluster.enter()
         try:
             room = cluster.room(needs := needs_of(options))
-            count = min(max(room, 1) if count is None else count, self.num_envs)
+            most = room or 1 if workers is None else positive(workers, "workers")
+            count = min(most, self.num_envs)
             if count > room:
                 raise ValueError(
                     f"{count} workers do not fit: {cluster.resources(needs)}, room for {room}"

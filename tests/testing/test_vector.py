@@ -5,12 +5,13 @@ from functools import partial
 
 import pytest
 from gymnasium.vector import SyncVectorEnv
+from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers import MetaIterativeEnvExecutor as Base
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv
 from tests.testing.broken_executors import BROKEN, infos
-from tests.vector.fakes import BoxCountingEnv, short_episodes
+from tests.vector.fakes import BoxCountingEnv
 
 LENGTHS = (2, 3, 5, 4)
 DISCRETE = [partial(CountingEnv, length, first=100 * i) for i, length in enumerate(LENGTHS)]
@@ -57,7 +58,7 @@ def test_of_episode_statistics_all_but_the_wall_clock_is_compared():
         if "episode" in infos:
             infos["episode"]["l"] += 1
 
-    makers = [partial(short_episodes, "CartPole-v1", n) for n in (3, 4)]
+    makers = [lambda n=n: RecordEpisodeStatistics(CountingEnv(n)) for n in (3, 4)]
     check_meta_vector_env(lambda makers, **kwargs: Base(makers, 2, **kwargs), makers, steps=9)
     lossy = infos(lose_lengths)
     with pytest.raises(AssertionError, match="infos of step 2 in mode NextStep"):

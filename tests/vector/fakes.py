@@ -22,7 +22,6 @@ from gymnasium.spaces import (
     flatten,
 )
 from gymnasium.vector import AutoresetMode
-from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, MetaVectorWrapper
 from tests.fakes import CountingEnv
@@ -105,11 +104,6 @@ class HalfReward(MetaVectorWrapper):
     def step_wait(self):
         obs, rewards, terminated, truncated, infos = self.env.step_wait()
         return obs, rewards / 2, terminated, truncated, infos
-
-
-def short_episodes(env_id: str, steps: int) -> gymnasium.Env:
-    """A registered environment whose infos carry episode statistics."""
-    return RecordEpisodeStatistics(gymnasium.make(env_id, max_episode_steps=steps))
 
 
 # Environments of four tasks, whose episodes end at different times.

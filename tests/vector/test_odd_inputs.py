@@ -49,11 +49,11 @@ envs.reset(seed=-1) -> ValueError: a seed must be zero or greater, got -1
 envs.reset(seed=[1, -3]) -> ValueError: a seed must be zero or greater, got -3
 envs.reset(seed=[1]) -> ValueError: expected 2 seeds, one per environment, got 1
 envs.reset(options="x") -> TypeError: options must be a dict or None, got 'x'
-envs.reset(options={"reset_mask": [True] * 2}) -> TypeError: reset_mask must be a bool ...got list
-envs.reset(options={"reset_mask": np.ones(2, int)}) -> TypeError: ...bool array, got int64 array
-envs.reset(options={"reset_mask": None}) -> TypeError: reset_mask must be a bool ...got NoneType
-envs.reset(options={"reset_mask": np.array([True])}) -> ValueError: ...have shape (2,), got (1,)
-envs.reset(options={"reset_mask": np.zeros(2, bool)}) -> ValueError: reset_mask must name at least o
+envs.reset(options={"reset_mask": [True] * 2}) -> TypeError: reset_mask must be a bool ...got [True
+envs.reset(options={"reset_mask": np.ones(2, int)}) -> TypeError: ...bool array, got array([1, 1])
+envs.reset(options={"reset_mask": None}) -> TypeError: reset_mask must be a bool ...got None
+envs.reset(options={"reset_mask": np.array([True])}) -> ValueError: ...shape (2,) ..., got [ True]
+envs.reset(options={"reset_mask": np.zeros(2, bool)}) -> ValueError: ...at least one ..., got [False
 envs.set_tasks([]) -> ValueError: expected 2 tasks, one for each group of 1 environments, got 0
 envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 ..., got 3
 envs.set_tasks("ab") -> ValueError: expected 2 tasks, ... got 'ab'
@@ -83,18 +83,8 @@ adapt(MetaVectorWrapper(three(autoreset_mode="NextStep"))) -> ValueError: ...got
 """
 SB3 = """
 as_sb3_vec_env(three(autoreset_mode="Disabled")) -> ValueError: Stable-Base...got 'Disabled'
-venv.get_attr("first", 3) -> IndexError: ...in [-3, 2], got 3
-venv.get_attr("first", [0, -4]) -> IndexError: ...in [-3, 2], got -4
-venv.get_attr("first", 1.0) -> TypeError: ...must be integers, got 1.0
-venv.env_method("render", indices=[True]) -> TypeError: ...integers, got True
-venv.set_attr("first", 1, np.ones(3, bool)) -> TypeError: ...got ...True
-venv.env_is_wrapped(gymnasium.Wrapper, "a") -> TypeError: ...integers, got 'a'
 venv.get_attr("nothing") -> AttributeError: ...nothing
 venv.seed("x") -> TypeError: ...got 'x'
-venv.set_options([{"a": 1}, {"a": 2}, {"a": 1}]) -> ValueError: ...3 equal ones, got [{'a': 1}, {'a
-venv.set_options([{}]) -> ValueError: expected a dict of options or 3 equal ones, got [{}]
-venv.set_options("x") -> TypeError: ...environment 0 must be a dict, got 'x'
-venv.set_options({"reset_mask": np.ones(3, bool)}) -> ValueError: ...resets all environments at once
 venv.step(np.zeros(2, np.int64)) -> ValueError: ...got (2,), of which rows [2] do not fit
 venv.step(np.zeros((3, 1))) -> ValueError: expected actions of shape
 venv.step_wait() -> RuntimeError: ...needs a step_async
