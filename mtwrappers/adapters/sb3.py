@@ -90,10 +90,11 @@ class _ExecutorVecEnv:
 
     def reset(self) -> Any:
         options = self._options[0]
-        if not all(data_equivalence(own, options) for own in self._options):
+        same = all(data_equivalence(own, options) for own in self._options)
+        if not same or "reset_mask" in options:
             raise ValueError(
-                f"set_options must be given a dict, or equal ones per environment, got "
-                f"{self._options}"
+                "set_options must be given a dict, or equal ones per environment, without a "
+                f"reset_mask, as a VecEnv resets all environments at once; got {self._options}"
             )
         obs, infos = self.vec_env.reset(seed=self._seeds, options=options or None)
         self.reset_infos = split_infos(infos, self.num_envs)
@@ -171,7 +172,11 @@ class _ExecutorVecEnv:
     def _call(self, name: Any, indices: Any, /, *args: Any, **kwargs: Any) -> list[Any]:
         known = range(self.num_envs)
         given = known if indices is None else indices
-        chosen = [known[i] for i in (given if isinstance(given, Iterable) else [given])]
+        chosen = []
+        for i in given if isinstance(given, Iterable) else [given]:
+            if i not in range(-len(known), len(known)):
+                raise IndexError(f"indices must be in [{-len(known)}, {known[-1]}], got {i!r}")
+            chosen.append(known[i])
         result: list[Any] = self.vec_env.unwrapped.call_some(chosen, name, *args, **kwargs)
         return result
 

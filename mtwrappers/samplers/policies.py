@@ -7,7 +7,7 @@ that are to be the same wherever the policy is asked, and whoever shares the bat
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection
 from typing import Any, Literal, TypeAlias
 
 import cloudpickle
@@ -87,8 +87,7 @@ class PolicyCaller:
             self._extra = {"rng": rngs.reshape(self._shape)}
         reset = getattr(policy, "reset", None)
         self._reset: Callable[..., Any] | None = reset if callable(reset) else None
-        named = _parameters(reset).values()
-        self._takes_mask = any(each.kind is not each.KEYWORD_ONLY for each in named)
+        self._takes_mask = self._reset is not None and _takes_argument(self._reset)
 
     def reset(self, mask: NDArray[np.bool_]) -> None:
         """Tells the policy which environments begin an episode, shape ``(n,)``."""
@@ -167,11 +166,21 @@ def pickled(policy: Any) -> PickledPolicy:
         ) from exc
 
 
-def _parameters(function: Any) -> Mapping[str, inspect.Parameter]:
+def _parameters(function: Callable[..., Any]) -> Collection[str]:
     try:
         return inspect.signature(function).parameters
-    except (TypeError, ValueError):  # no function, or one of C without a signature
-        return {}
+    except (TypeError, ValueError):  # a function of C without a signature
+        return ()
+
+
+def _takes_argument(function: Callable[..., Any]) -> bool:
+    try:
+        inspect.signature(function).bind(None)
+    except TypeError:
+        return False
+    except ValueError:  # a function of C without a signature
+        return True
+    return True
 
 
 def _array(values: Any, what: str) -> NDArray[Any]:

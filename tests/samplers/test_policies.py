@@ -106,8 +106,9 @@ def test_a_plain_callable_sees_all_environments_at_once():
         (lambda mask: mask.tolist(), [[True] * 6, [True] + [False] * 5]),
         (lambda dones=None: dones.tolist(), [[True] * 6, [True] + [False] * 5]),
         (lambda: "all", ["all"]),
+        (lambda **given: "all", ["all"]),
     ],
-    ids=["mask", "dones", "nothing"],
+    ids=["mask", "dones", "nothing", "names"],
 )
 def test_reset_takes_a_mask_or_nothing(reset, told):
     """One that takes nothing is called where all environments begin."""
