@@ -161,16 +161,14 @@ def test_a_mesh_counts_from_when_it_touches_something():
         move_a_vertex(env)
         assert reset(env)[:2] == plain
         model.geom_contype[:] = model.geom_conaffinity[:] = touching
-    moved = reset(fast)[:2]
-    assert moved == reset(stock)[:2] != plain
-    for env in envs:
-        lid = env.model.mesh("boxtop")
-        env.model.mesh_vert[lid.vertadr[0] :][: lid.vertnum[0]] *= 0.5
-    assert reset(fast)[:2] == reset(stock)[:2] != moved
+    assert reset(fast)[:2] == reset(stock)[:2] != plain
 
 
-def forget_bounds(env):
-    env.model.bvh_aabb[: env.model.body_bvhnum.sum()] = 0
+def fail_to_reset(env):
+    env.init_config = {}
+    with pytest.raises(KeyError):
+        env.reset()
+    env.init_config = type(env)().init_config
 
 
 NO_CONTACT = int(mujoco.mjtDisableBit.mjDSBL_CONTACT)
@@ -182,8 +180,11 @@ EDITS = {
     "observability": lambda env: setattr(env, "_partially_observable", False),
     "method": lambda env: setattr(env, "reset_model", lambda: type(env).reset_model(env) + 1),
     "one vertex": move_a_vertex,
-    "bounds of bodies": forget_bounds,
+    "bounds": lambda env: env.model.bvh_aabb[: env.model.body_bvhnum.sum()].fill(0),
+    "another simulation": lambda env: setattr(env, "data", mujoco.MjData(env.model)),
+    "a failed reset": fail_to_reset,
 }
+CHANGE_NOTHING = ("observability", "a failed reset")
 
 
 @pytest.mark.parametrize("what", EDITS)
@@ -197,7 +198,7 @@ def test_an_edit_is_noticed_whenever_it_was_made(what):
         env.set_task(task)
         EDITS[what](env)
     expected = [played(stock) for _ in range(2)]
-    assert expected[0] != plain or what == "observability"
+    assert (expected[0] == plain) == (what in CHANGE_NOTHING)
     for env in (before, between):
         assert [played(env) for _ in range(2)] == expected
 
@@ -209,8 +210,7 @@ def plain(tasks):
 
 def test_edits_between_steps_and_before_every_reset_hold_until_they_are_undone(tasks, plain):
     fast, stock = envs = pair("push-v3")
-    assert [played(fast, tasks[0]) for _ in range(2)] == [plain] * 2
-    played(stock, tasks[0])
+    assert played(fast, tasks[0]) == played(stock, tasks[0]) == plain
     mass, gravity = fast.model.body_mass.copy(), fast.model.opt.gravity.copy()
     for env in envs:
         env.model.body_mass[:] *= 3
@@ -218,7 +218,7 @@ def test_edits_between_steps_and_before_every_reset_hold_until_they_are_undone(t
     for action in ACTIONS:
         assert fast.step(action)[0].tobytes() == stock.step(action)[0].tobytes()
         assert state(fast) == state(stock)
-    for k, scale in ((0, 1), (1, 1), (0, 0.5), (0, 1.7), (1, 1.3), (0, 0.6)):
+    for k, scale in ((0, 1), (1, 1), (0, 0.5), (1, 1.3), (0, 0.6)):
         for env in envs:
             env.model.body_mass[:] *= scale
         assert played(fast, tasks[k]) == played(stock, tasks[k])
@@ -260,25 +260,3 @@ def test_what_a_user_writes_into_lists_and_observations_is_not_kept():
         assert played(env, task) == expected
         env.reset()[0][:] = 7
         env.target_rewards.append(3.0)
-
-
-def give_another_simulation(env):
-    env.data = mujoco.MjData(env.model)
-
-
-def fail_to_reset(env):
-    env.init_config = {}
-    with pytest.raises(KeyError):
-        env.reset()
-    env.init_config = type(env)().init_config
-
-
-@pytest.mark.parametrize("change", [give_another_simulation, fail_to_reset])
-def test_after_another_simulation_or_a_failed_reset_all_is_that_of_stock(change, tasks):
-    fast, stock = pair("push-v3")
-    for env in (fast, stock):
-        reset(env, tasks[0])
-        change(env)
-    assert type(fast) is fast_class("push-v3")
-    for k in (1, 0, 1):
-        assert played(fast, tasks[k]) == played(stock, tasks[k])
