@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 import logging
+import math
 import operator
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
@@ -16,34 +17,27 @@ LogSink: TypeAlias = Callable[[str, Any], object]
 
 def positive(value: Any, name: str) -> int:
     """Returns ``value`` as an ``int`` of 1 or more, or raises `ValueError`."""
-    number = _whole(value)
-    if number < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return number
+    return _integer(value, 1, math.inf, f"{name} must be a positive integer")
 
 
 def not_negative(value: Any, name: str) -> int:
     """Returns ``value`` as an ``int`` of 0 or more, or raises `ValueError`."""
-    number = _whole(value)
-    if number < 0:
-        raise ValueError(f"{name} must be zero or a positive integer, got {value!r}")
-    return number
+    return _integer(value, 0, math.inf, f"{name} must be zero or a positive integer")
 
 
 def check_index(value: Any, n: int, name: str) -> int:
     """Returns ``value`` as an ``int`` in [0, n - 1], or raises `ValueError`."""
-    index = _whole(value)
-    if not 0 <= index < n:
-        raise ValueError(f"{name} must be an integer in [0, {n - 1}], got {value!r}")
-    return index
+    return _integer(value, 0, n, f"{name} must be an integer in [0, {n - 1}]")
 
 
-def _whole(value: Any) -> int:
-    """``value`` as an ``int``, or -1 if it is no integer."""
+def _integer(value: Any, low: int, end: float, expected: str) -> int:
     try:
-        return -1 if isinstance(value, (bool, np.bool_)) else operator.index(value)
+        number = operator.index(value)
     except TypeError:
-        return -1
+        number = low - 1
+    if isinstance(value, bool) or not low <= number < end:
+        raise ValueError(f"{expected}, got {value!r}")
+    return number
 
 
 def check_fraction(value: Any, name: str) -> float:
@@ -56,7 +50,7 @@ def check_fraction(value: Any, name: str) -> float:
 def above_zero(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float above zero, or raises `ValueError`."""
     number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not 0 < value < float("inf"):
+    if not number or not 0 < value < math.inf:
         raise ValueError(f"{name} must be above zero and finite, got {value!r}")
     return float(value)
 
@@ -143,9 +137,8 @@ def check_options(options: dict[str, Any] | None, known: Collection[str], what: 
     """
     if options is None:
         return
-    if not isinstance(options, dict):
-        raise TypeError(f"options of {what} must be a dict, got {options!r}")
-    unknown = sorted(key for key in map(str, set(options) - set(known)) if "task" in key)
+    given = check_mapping(options, f"options of {what}")
+    unknown = sorted(key for key in map(str, set(given) - set(known)) if "task" in key)
     if unknown:
         expected = f"knows {sorted(known)}" if known else "has none"
         raise ValueError(f"{what} {expected} as options of reset, got {unknown}")

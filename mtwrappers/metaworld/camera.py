@@ -16,7 +16,6 @@ import mujoco
 import numpy as np
 
 from mtwrappers.checks import check_choice
-from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
 
 # The cameras of Meta-World's own models.
@@ -25,8 +24,8 @@ FREE = -1
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
 
 
-def find_camera(settings: SawyerSettings, cameras: Sequence[str] = CAMERAS) -> int:
-    """The index of the camera that is asked for, -1 for the free camera."""
+def find_camera(settings: Any, cameras: Sequence[str] = CAMERAS) -> int:
+    """The index of the camera that `SawyerSettings` ask for, -1 for the free camera."""
     name, index = settings.camera_name, settings.camera_id
     check_choice(name, (*cameras, None), "camera_name")
     check_choice(index, (*range(FREE, len(cameras)), None), "camera_id")
@@ -38,7 +37,7 @@ def find_camera(settings: SawyerSettings, cameras: Sequence[str] = CAMERAS) -> i
 class Camera:
     """The camera of one model that `SawyerSettings` ask for; for the free camera see `aim`."""
 
-    def __init__(self, model: Any, settings: SawyerSettings) -> None:
+    def __init__(self, model: Any, settings: Any) -> None:
         found = find_camera(settings, [model.camera(i).name for i in range(model.ncam)])
         self._model = model
         self._is_free = found == FREE

@@ -127,20 +127,6 @@ def test_observations_are_gymnasiums_per_task_and_the_onehot_is_left_alone(dtype
         assert ours[:, 2:].tolist() == [np.eye(2)[task].tolist()] * 5
 
 
-def test_statistics_are_those_of_all_observations_resets_included():
-    env = two_tasks(NormalizeObservationPerTask, 9)
-    for _ in range(2):
-        observations(env, 3, options={"task_state": 1})
-    env.step(0)[0][:] = 77  # an observation belongs to the caller
-    env.update_running_mean = False
-    observations(env, 3, options={"task_state": 1})
-    state = env.get_state()
-    assert state["count"] == pytest.approx([1e-4, 9.0001])
-    assert state["mean"][0] == [0, 0]
-    assert state["mean"][1] == pytest.approx([916 / 9] * 2, rel=1e-4)
-    assert state["m2"][1][0] / 9 == pytest.approx(np.var([*range(4), *range(5)]), rel=0.2)
-
-
 @pytest.mark.parametrize(
     ("env", "kwargs", "changed"),
     [

@@ -119,17 +119,6 @@ def test_how_actions_are_written_one_by_one_and_many_at_once(space, action, code
 # With others.
 
 
-def test_what_goes_in_and_comes_out_belongs_to_the_caller():
-    env = RL2Observation(BoxCountingEnv(dtype=np.float32))
-    env.reset(seed=0)
-    action = np.array([0.5, 0.0], np.float32)
-    obs = env.step(action)[0]
-    action[:] = 0
-    assert obs.dtype == env.observation_space.dtype == np.float32
-    obs[:] = 77
-    assert env.reset()[0].tolist() == [0, 0, 0.5, 0, 1, 1]
-
-
 @pytest.mark.parametrize("divisor", [1, 10])
 def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
     ours = RL2Observation(BoxCountingEnv(3), reward_divisor=divisor, across_episodes=False)
