@@ -19,8 +19,7 @@ from mtwrappers.evaluation.episodes import Episode, Tally
 from mtwrappers.evaluation.evaluate import check_arguments
 from mtwrappers.evaluation.frozen import frozen_statistics
 from mtwrappers.evaluation.plan import Slot, has_everywhere, stream_seed, task_names
-from mtwrappers.evaluation.result import EvaluationResult, StoredResult
-from mtwrappers.evaluation.table import table
+from mtwrappers.evaluation.result import EvaluationResult, StoredResult, table
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos

@@ -4,7 +4,7 @@ from functools import partial
 
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.wrappers import RecordEpisodeStatistics, TimeLimit
+from gymnasium.wrappers import RecordEpisodeStatistics
 
 from tests.fakes import CountingEnv
 from tests.vector.fakes import BoxCountingEnv
@@ -46,10 +46,6 @@ def with_statistics(make, **kwargs):
     return RecordEpisodeStatistics(make(**kwargs))
 
 
-def limited(length):
-    return TimeLimit(CountingEnv(9), length)
-
-
 def both_ends(kind=CountingEnv):
     """Constructors of episodes of other lengths; every second one is truncated."""
     return [
@@ -60,9 +56,7 @@ def both_ends(kind=CountingEnv):
 
 FAMILIES = {
     "numbers": both_ends(),
-    "boxes": both_ends(BoxCountingEnv),
-    "any infos": both_ends(ReportingEnv),
+    "boxes and any infos": both_ends(ReportingEnv),
     "dicts": [partial(DictEnv, length) for length in LENGTHS],
-    "time limits": [partial(limited, length) for length in LENGTHS],
     "statistics": [partial(with_statistics, make) for make in both_ends()],
 }

@@ -83,14 +83,6 @@ def test_the_same_seed_trains_the_same_policy_on_dummy_vec_env():
     assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[1])
 
 
-def test_dict_observations_train():
-    venv = mtwrappers.as_sb3_vec_env(make_four(task_encoding="dict"))
-    model = PPO("MultiInputPolicy", venv, n_steps=20, batch_size=40, n_epochs=1, device="cpu")
-    model.learn(80)
-    assert len(model.ep_info_buffer) == 4
-    venv.close()
-
-
 def test_off_policy_learners_keep_the_true_last_observation():
     envs = gymnasium.make_vec(POINT, num_envs=2, max_episode_steps=5)
     venv = mtwrappers.as_sb3_vec_env(envs)

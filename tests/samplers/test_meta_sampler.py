@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaSampler, MetaWorldSetTaskEnv, PointGoalEnv
-from mtwrappers.samplers.nested import map_arrays
+from mtwrappers.samplers.nested import leaves, map_arrays
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.samplers.fakes import TASKS, WORKERS, ChanceEnv, LengthEnv, lazy, lengths, sample
 from tests.vector.fakes import EXECUTORS, BagEnv, NestedEnv, WordEnv, both_executors
@@ -153,46 +153,22 @@ def test_spaces_that_are_no_arrays_are_refused(what):
 # What a path holds.
 
 
-def test_the_last_infos_of_a_path_are_its_own_and_not_of_the_next_episode():
-    sampler = MetaSampler(LengthByTask(), lazy, 3, 2, 9, envs_per_task=1)
-    sampler.update_tasks([{"first": 1}, {"first": 4}])
-    for own, last in zip(sampler.obtain_samples().values(), (1, 4), strict=True):
-        for path in own:
-            assert path["env_infos"]["steps"].tolist() == list(range(1, last + 1))
-            assert len(set(path["env_infos"]["draw"].tolist())) == 1
-        assert len({int(path["env_infos"]["draw"][0]) for path in own}) == 3
-
-
-class LengthByTask(CountingSetTaskEnv):
-    """Counts from ``first``, for as many steps."""
-
-    def set_task(self, task):
-        super().set_task(task)
-        self.length = task["first"]
-
-
 @both_executors
 def test_nested_observations_are_recorded_as_nested_arrays(executor):
-    def shapes(path):
-        count, (number, bits, below) = path["count"], path["parts"]
-        return [np.shape(a) for a in (count, number, bits, below["grid"], below["one"])]
-
     class Asks:
         def get_actions(self, observations):
-            assert shapes(observations)[:2] == [(2, 3, 2, 3), (2, 3)]
+            assert observations["count"].shape == (2, 3, 2, 3)
+            assert observations["parts"][0].shape == (2, 3)
             return np.zeros((2, 3, 2)), None
 
     parallel = WORKERS if executor is EXECUTORS["parallel"] else {}
     paths = sample(partial(NestedEnv, 4), Asks(), 3, 2, 9, seed=0, **parallel)
     alone = NestedEnv(4)
     for i, path in enumerate(path for own in paths.values() for path in own):
-        assert shapes(path["observations"]) == [(4, 2, 3), (4,), (4, 3), (4, 2), (4,)]
-        seen = [alone.reset(seed=i)[0], *(alone.step(np.zeros(2))[0] for _ in range(4))]
-        for t, obs in enumerate(seen[:-1]):
-            assert equal(path["observations"]["count"][t], obs["count"])
-            assert path["observations"]["parts"][0][t] == obs["parts"][0]
-            assert equal(path["observations"]["parts"][2]["grid"][t], obs["parts"][2]["grid"])
-        assert equal(path["next_observation"], map_arrays(lambda a, *_: np.array(a), seen[-1]))
+        *seen, last = [alone.reset(seed=i)[0], *(alone.step(np.zeros(2))[0] for _ in range(4))]
+        columns = zip(*map(leaves, seen), strict=True)
+        assert equal(leaves(path["observations"]), [np.stack(column) for column in columns])
+        assert equal(path["next_observation"], map_arrays(np.array, last))
 
 
 def test_infos_that_some_tasks_report_are_kept_for_those():
@@ -205,21 +181,23 @@ def test_infos_that_some_tasks_report_are_kept_for_those():
     assert [set(path["env_infos"]) for path in paths[1]] == [{"steps", "goal"}] * 2
 
 
-def test_steps_after_the_last_path_of_an_environment_leave_its_infos_alone():
-    class FirstEpisode(LengthEnv):
+def test_the_infos_of_a_path_are_its_own_and_not_of_what_follows():
+    class Episodes(LengthEnv):
         episodes = 0
 
         def reset(self, **kwargs):
             self.episodes += 1
             obs, _ = super().reset(**kwargs)
-            return obs, {"first": True}
+            return obs, {"episode_number": self.episodes}
 
         def step(self, action):
             obs, *rest, _ = super().step(action)
-            return obs, *rest, {"first": True} if self.episodes == 1 else {}
+            # After the last path, steps report nothing.
+            return obs, *rest, {"episode_number": self.episodes} if self.episodes < 3 else {}
 
-    paths = sample(FirstEpisode, lazy, 1, 2, 9, tasks=[{"length": 1}, {"length": 4}])
-    assert [path["env_infos"]["first"].tolist() for [path] in paths.values()] == [[1], [1] * 4]
+    paths = sample(Episodes, lazy, 2, 2, 9, 1, tasks=[{"length": 1}, {"length": 4}])
+    numbers = [[p["env_infos"]["episode_number"].tolist() for p in own] for own in paths.values()]
+    assert numbers == [[[1], [2]], [[1] * 4, [2] * 4]]
 
 
 @pytest.mark.parametrize(
@@ -244,17 +222,13 @@ def test_agent_infos_that_change_their_form_are_refused(key, size, message):
 # Meta-World.
 
 
-def test_metaworld_paths_are_those_of_each_task_played_alone_on_both_executors():
+def test_metaworld_paths_are_those_of_each_task_played_alone():
     env = MetaWorldSetTaskEnv("ML1", "train", env_name="reach-v3", num_goals=2)
     tasks = env.sample_tasks(2)
-    iterative, parallel = (
-        sample(env, reaching, 2, 2, 5, 1, seed=4, tasks=tasks, **options)
-        for options in ({}, WORKERS)
-    )
-    assert equal(iterative, parallel)
-    assert lengths(iterative) == {0: [5, 5], 1: [5, 5]}
+    paths = sample(env, reaching, 2, 2, 5, 1, seed=4, tasks=tasks, **WORKERS)
+    assert lengths(paths) == {0: [5, 5], 1: [5, 5]}
     alone = MetaWorldSetTaskEnv()
-    for task, own in iterative.items():
+    for task, own in paths.items():
         alone.set_task(tasks[task])
         obs, _ = alone.reset(seed=4 + task)
         for path in own:
@@ -262,14 +236,12 @@ def test_metaworld_paths_are_those_of_each_task_played_alone_on_both_executors()
                 assert np.array_equal(path["observations"][t], obs)
                 obs, reward, _, _, info = alone.step(reaching(obs[None])[0])
                 assert path["rewards"][t] == reward
-                assert path["env_infos"]["success"][t] == info["success"]
-                assert path["env_infos"]["obj_to_target"][t] == info["obj_to_target"]
-                assert path["env_infos"]["task_name"][t] == "reach-v3"
+                for key in ("success", "obj_to_target", "task_name"):
+                    assert path["env_infos"][key][t] == info[key]
             assert np.array_equal(path["next_observation"], obs)
             assert path["truncated"].tolist() == [False] * 4 + [True]
             obs, _ = alone.reset()
-    rewards = [own[0]["rewards"].tolist() for own in iterative.values()]
-    assert rewards[0] != rewards[1]
+    assert paths[0][0]["rewards"].tolist() != paths[1][0]["rewards"].tolist()
 
 
 def reaching(observations):

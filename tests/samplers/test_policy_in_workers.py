@@ -21,28 +21,26 @@ from tests.vector.processes import nothing_left_behind
 POINT = partial(gymnasium.make, "mtwrappers/PointGoal-v0")
 CART = partial(gymnasium.make, "CartPole-v1")
 RECOVER = {"on_worker_failure": "recover"}
+APART = {"parallel": True, "workers": 2, "policy_in": "workers"}
 WAYS = [
     {"policy_in": "workers"},
     {"parallel": True, "workers": 2},
-    *({"parallel": True, "workers": workers, "policy_in": "workers"} for workers in (1, 4)),
-    {"parallel": True, "workers": 2, "policy_in": "workers", **RECOVER},
+    *({**APART, "workers": workers} for workers in (1, 4)),
+    {**APART, **RECOVER},
 ]
 
 
-class Layers:
+FIRST, SECOND = np.random.default_rng(0).normal(size=(2, 2, 64))
+
+
+def layers(observations):
     """Two layers of weights, whose products BLAS computes."""
-
-    def __init__(self):
-        rng = np.random.default_rng(0)
-        self.first, self.second = rng.normal(size=(2, 64)), rng.normal(size=(64, 2))
-
-    def __call__(self, observations):
-        return np.tanh(np.tanh(observations @ self.first) @ self.second)
+    return np.tanh(np.tanh(observations @ FIRST) @ SECOND.T)
 
 
-class MetaLayers(Layers):
+class MetaLayers:
     def get_actions(self, observations):
-        actions = self(observations)
+        actions = layers(observations)
         return actions, {"mean": actions / 2, "nested": {"seen": observations}}
 
 
@@ -83,7 +81,7 @@ class Coins:
 
 
 POLICIES = {
-    "a callable": (POINT, Layers),
+    "a callable": (POINT, lambda: layers),
     "get_actions": (POINT, MetaLayers),
     "one part per task": (POINT, lambda: PerTask(np.linspace(-1, 1, 6).reshape(3, 2))),
     "one that is told of resets": (POINT, Told),
@@ -92,9 +90,9 @@ POLICIES = {
 }
 
 
-def sampled(env, policy, rounds=3, **kwargs):
+def sampled(env, policy, rounds=3, longest=25, **kwargs):
     """The paths of some rounds of 3 tasks times 2 environments."""
-    with closing(MetaSampler(env, policy, 5, 3, 25, 2, seed=3, **kwargs)) as sampler:
+    with closing(MetaSampler(env, policy, 5, 3, longest, 2, seed=3, **kwargs)) as sampler:
         found = []
         for _ in range(rounds):
             if env is POINT:
@@ -114,27 +112,12 @@ def test_paths_are_the_same_wherever_the_policy_is_asked(name):
             assert equal(sampled(env, policy(), rounds, **way), expected), way
 
 
-def test_large_paths_come_back_whole():
+def test_large_paths_come_back_whole_and_writable():
     make = partial(CountingEnv, 400, obs_size=500)
-    act = partial(np.zeros, 4, np.int64)
-
-    class Still:
-        def get_actions(self, observations):
-            return act().reshape(2, 2)[: len(observations)], {}
-
-    ways = {}, {"parallel": True, "workers": 2, "policy_in": "workers"}
-    here, there = [sampled_once(make, Still(), **way) for way in ways]
+    here, there = (sampled(make, Coins(), 1, 1000, **way) for way in ({}, APART))
     assert equal(here, there)
-    assert there[0][0]["observations"].shape == (400, 500)
-    there[0][0]["observations"][0] = 7  # as writable as any
-
-
-def sampled_once(env, policy, **way):
-    with closing(MetaSampler(env, policy, 2, 2, 1000, seed=0, **way)) as sampler:
-        paths = sampler.obtain_samples()
-        for worker in sampler.envs._crew.workers if way else ():
-            assert os.fstat(worker.results).st_size == 0  # what they came in is free again
-        return paths
+    assert there[0][0][0]["observations"].shape == (400, 500)
+    there[0][0][0]["observations"][0] = 7
 
 
 def test_a_sampler_goes_on_from_a_state_however_it_samples():
@@ -142,8 +125,7 @@ def test_a_sampler_goes_on_from_a_state_however_it_samples():
         sampler.update_tasks()
         sampler.obtain_samples()
         state, expected = sampler.get_state(), (sampler.update_tasks(), sampler.obtain_samples())
-    way = {"parallel": True, "workers": 2, "policy_in": "workers"}
-    with closing(MetaSampler(POINT, noise, 2, 3, 9, **way)) as sampler:
+    with closing(MetaSampler(POINT, noise, 2, 3, 9, **APART)) as sampler:
         sampler.set_state(state)
         assert equal((sampler.update_tasks(), sampler.obtain_samples()), expected)
 
@@ -166,9 +148,12 @@ def rest(observations):
 
 
 def slow(policy=rest, **kwargs):
-    kwargs = {"parallel": True, "workers": 2, "policy_in": "workers", **kwargs}
-    make = partial(SlowEnv, 100)
-    return MetaSampler(make, policy, 2, 2, 100, seed=0, **kwargs)
+    return MetaSampler(partial(SlowEnv, 100), policy, 2, 2, 100, seed=0, **{**APART, **kwargs})
+
+
+def kill_soon(sampler, worker):
+    victim = sampler.envs.worker_pids[worker]
+    threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
 
 
 def test_a_worker_that_is_killed_in_a_rollout_changes_nothing():
@@ -176,9 +161,10 @@ def test_a_worker_that_is_killed_in_a_rollout_changes_nothing():
         sampler.envs.set_attr("pause", 0)
         expected = sampler.obtain_samples(), sampler.obtain_samples()
     with closing(slow(**RECOVER)) as sampler:
+        sampler.envs.set_attr("pause", 0)
         first = sampler.obtain_samples()
-        victim = sampler.envs.worker_pids[1]
-        threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
+        sampler.envs.set_attr("pause", 0.01)
+        kill_soon(sampler, 1)
         with pytest.warns(UserWarning, match="worker 1 was killed by SIGKILL, .*takes its place"):
             assert equal((first, sampler.obtain_samples()), expected)
         assert sampler.envs.recoveries == 1
@@ -187,8 +173,7 @@ def test_a_worker_that_is_killed_in_a_rollout_changes_nothing():
 def test_without_recovery_a_killed_worker_is_named():
     def lose_one():
         with closing(slow()) as sampler:
-            victim = sampler.envs.worker_pids[0]
-            threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
+            kill_soon(sampler, 0)
             with pytest.raises(WorkerDiedError, match="worker 0 was killed by SIGKILL"):
                 sampler.obtain_samples()
 
@@ -259,7 +244,7 @@ def test_torch_has_one_thread_in_a_worker(method):
 @pytest.mark.parametrize(("workers", "num_envs"), [(1, 3), (2, 3), (3, 6)])
 def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers, num_envs):
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, autoreset_mode=mode)
-    for policy in Layers(), MetaLayers(), noise:
+    for policy in layers, MetaLayers(), noise:
         with closing(make()) as envs:
             expected = evaluate(policy, envs, 3, max_episode_steps=20)
         with closing(make(workers=workers, execution="parallel")) as envs:
@@ -281,15 +266,15 @@ class Begins(Observer):
 def test_observers_are_told_of_episodes_played_in_workers():
     with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", 2, workers=2)) as envs:
         ends = Ends()
-        result = evaluate(Layers(), envs, 2, policy_in="workers", observers=[ends])
+        result = evaluate(layers, envs, 2, policy_in="workers", observers=[ends])
         assert sorted(i for i, _ in ends.told) == [0, 0, 1, 1]
         assert sorted((e.task, e.number) for _, e in ends.told) == [
             (e.task, e.number) for e in result.episodes
         ]
         with pytest.raises(ValueError, match=r"Begins.* has begin\(\): use policy_in='parent'"):
-            evaluate(Layers(), envs, 2, policy_in="workers", observers=[Begins()])
+            evaluate(layers, envs, 2, policy_in="workers", observers=[Begins()])
         wrapped = gymnasium.wrappers.vector.TransformReward(envs, np.abs)
         with pytest.raises(ValueError, match=r"wrap each environment instead of all"):
-            evaluate(Layers(), wrapped, 2, policy_in="workers")
+            evaluate(layers, wrapped, 2, policy_in="workers")
         with pytest.raises(ValueError, match=r"policy_in must be 'parent' or 'workers', got 'x'"):
-            evaluate(Layers(), envs, 2, policy_in="x")
+            evaluate(layers, envs, 2, policy_in="x")
