@@ -72,16 +72,9 @@ class Observer:
 class Tally:
     """Adds up the steps of ``N`` environments, and makes an `Episode` of each that ends.
 
-    Args:
-        slots: The episodes that each environment plays, in their order.
-        scale: What each environment's rewards are multiplied with, ``(N,)``.
-        raw: Whose rewards are read from ``info["raw_reward"]``, ``(N,)`` bool.
-        observers: Told of each step and of each episode that ends.
-        first: The index of the first of these environments among all.
-
-    Attributes:
-        ended: The episodes that have ended, in the order in which they did, and the environment of
-            each among all.
+    They are in ``ended``, in the order in which they did, each with the index of its environment
+    among all, of which these are those from ``first`` on. ``scale`` and ``raw`` are what
+    `frozen_statistics` yields of them.
     """
 
     def __init__(

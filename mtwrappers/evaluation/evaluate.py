@@ -81,8 +81,7 @@ def evaluate(
         seed: Zero or greater.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
         observers: Told of each episode and step. After an interruption (``KeyboardInterrupt``),
-            an observer that kept the episodes it was told of can make an `EvaluationResult` of
-            them, and give them as ``finished``.
+            what they were told of can be given as ``finished``, or to `EvaluationResult`.
         finished: Episodes of an evaluation with these arguments that was cut short. They count, and
             are not played again: the result is that of an evaluation that was not.
         confidence: How likely the intervals cover the truth, in (0, 1).
@@ -94,10 +93,10 @@ def evaluate(
     Raises:
         TypeError: If the policy is not callable, the environments are not ours, observations or
             actions are no arrays, or an argument is of another kind.
-        ValueError: If a number is out of range, there is no such task, the policy's actions have
-            another shape or are NaN, a finished episode is none of those to be played or comes
-            twice, ``success`` in infos is neither a bool nor 0 or 1, a return
-            is not finite, or an environment that is not told its task moves to another.
+        ValueError: If a number is out of range, there is no such task, actions have another shape
+            or are NaN, a finished episode is none of those to be played, ``success`` in infos is
+            neither a bool nor 0 or 1, a return is not finite, or an environment that is not told
+            its task moves to another.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 
@@ -246,12 +245,8 @@ def _reset(envs: Any, present: Mapping[int, Slot], first: int) -> Any:
     """Resets environments to the episodes that they are to play; returns all observations.
 
     The reset is explicit in every autoreset mode, so that all modes play the same episodes. Options
-    are the same for all environments of a reset, so there is one reset per task state.
-
-    Args:
-        envs: A vector environment.
-        present: The episode of each environment that begins one.
-        first: The index of its first environment among all.
+    are the same for all environments of a reset, so there is one reset per task state. ``first`` is
+    the index of the first environment among all.
     """
     groups: dict[int | None, dict[int, Slot]] = {}
     for i, slot in present.items():

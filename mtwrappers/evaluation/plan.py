@@ -76,14 +76,8 @@ def make_plan(
 
     A task's episodes go to its environments in turn. Their goals come in a random order, none
     again before all have come. An episode's goal and seed depend on its number within its task,
-    not on the number of environments that share the task.
-
-    Args:
-        names: Each environment's task, where there is nothing to choose.
-        choices: The task states that each environment may play, by their task's name; ``None``
-            where there is nothing to choose.
-        episodes_per_task: How many episodes per task.
-        seed: Determines the order of goals and every reset.
+    not on the number of environments that share the task. ``choices`` are what `task_choices`
+    returns; ``names`` are the tasks where there is nothing to choose.
     """
     able: dict[str, list[int]] = {}
     for i, name in enumerate(names):

@@ -257,10 +257,7 @@ def table(head: str, rows: Sequence[tuple[str, int, Estimates]], confidence: flo
     Success rates have their intervals beside them, and returns where no success is known. Metrics
     that no row has get no column.
 
-    Args:
-        head: Above the labels.
-        rows: A label, how many episodes, and the estimates.
-        confidence: Of the intervals, in (0, 1).
+    A row is a label, how many episodes, and the estimates; ``head`` stands above the labels.
     """
     known = [m for m in _HEADS if any(found[m] is not None for _, _, found in rows)]
     columns = [["n", *(str(n) for _, n, _ in rows)]]

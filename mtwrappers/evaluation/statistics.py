@@ -44,11 +44,9 @@ Estimates = Mapping[str, Estimate | None]
 def trimmed_mean(means: Values, trim: float) -> Values:
     """The mean of the tasks' means without the lowest and the highest: ``(..., M)`` to ``(...,)``.
 
-    Args:
-        means: Each task's mean, ``(..., M)``.
-        trim: The share left out at either end, rounded down to whole tasks: 0 is the mean, 0.25
-            the interquartile mean (Agarwal et al. 2021, arXiv:2108.13264), here of tasks: of
-            pooled successes and failures it would be 1 from a rate of 75 % on.
+    ``trim`` is the share left out at either end, rounded down to whole tasks: 0 is the mean, 0.25
+    the interquartile mean (Agarwal et al. 2021, arXiv:2108.13264), here of tasks: of pooled
+    successes and failures it would be 1 from a rate of 75 % on.
     """
     cut = int(means.shape[-1] * trim)
     if cut:
@@ -68,14 +66,8 @@ def estimate(
     """A trimmed mean over tasks, with its interval.
 
     The tasks are those of interest, not a sample of others: the interval is about their episodes.
-
-    Args:
-        samples: The values ``(n_i,)`` of each task, float64.
-        trim: See `trimmed_mean`.
-        rng: Draws the resamples.
-        confidence: How likely the interval covers the truth, in (0, 1).
-        resamples: How many resamples.
-        rate: Whether the values are successes (1) and failures (0), or means of them.
+    ``samples`` are the values ``(n_i,)`` of each task; with ``rate`` they are successes (1) and
+    failures (0), or means of them.
     """
     value = float(trimmed_mean(np.array([own.mean() for own in samples]), trim))
     if rate and all(((own == 0) | (own == 1)).all() for own in samples):
