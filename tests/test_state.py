@@ -4,6 +4,7 @@ import pickle
 from functools import partial
 
 import gymnasium
+import numpy as np
 import pytest
 
 from mtwrappers import (
@@ -96,17 +97,17 @@ def _shown(update):
     return getattr(update, "task", None) or update()
 
 
-@pytest.mark.parametrize("parallel", [False, True])
-def test_a_meta_sampler_goes_on_with_the_same_paths(parallel):
-    def policy(observations):
-        return -0.1 * observations
+@pytest.mark.parametrize("way", [{}, {"parallel": True, "policy_in": "workers"}])
+def test_a_meta_sampler_goes_on_with_the_same_paths(way):
+    def policy(observations, rng):
+        return np.stack([own.uniform(-0.1, 0.1, 2) for own in rng])
 
     def collect(sampler):
         sampler.update_tasks()
         return sampler.obtain_samples()
 
     made = [MetaSampler(PointGoalEnv, policy, 2, 3, 6, seed=s) for s in (1, 2)]
-    made.append(MetaSampler(PointGoalEnv, policy, 2, 3, 6, parallel=parallel, seed=3))
+    made.append(MetaSampler(PointGoalEnv, policy, 2, 3, 6, seed=3, **way))
     first, *others = made
     collect(first)
     state = pickle.loads(pickle.dumps(first.get_state()))

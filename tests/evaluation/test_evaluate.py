@@ -1,14 +1,12 @@
 """`evaluate`: which episodes are played, and what is read of them."""
 
 from contextlib import closing
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, evaluate
-from mtwrappers.evaluation import Observer
 from mtwrappers.samplers import rollout
 from tests.evaluation.fakes import Diary, ScriptedEnv, Telling, drawn, lengths, ones, scripted
 from tests.vector.fakes import all_modes
@@ -49,48 +47,6 @@ def test_a_policy_is_told_of_each_beginning_before_its_first_action(mode):
     first, second = zip(*diary.steps, strict=True)
     assert (first[:4], second) == ((0, 1, 0, 1), (0, 1, 2, 0, 1, 2))  # then the first one rests
     assert diary.begun == [[0, 1], [0], [1]]
-
-
-class Watch(Observer):
-    """Notes what is planned and what begins."""
-
-    def __init__(self):
-        self.begun = []
-
-    def plan(self, slots):
-        self.planned = [(slot.task, slot.number) for slot in slots]
-
-    def begin(self, i, slot):
-        self.begun.append((slot.task, slot.number))
-
-
-@pytest.mark.parametrize("kept", [[], [0], [3, 13, 1, 7, 8], [*range(7)], [*range(14)]])
-@pytest.mark.parametrize(("k", "workers"), [(1, 0), (3, 2)])
-def test_finished_episodes_count_and_are_not_played_again(kept, k, workers):
-    tasks = [{"lengths": [1, 2, 9]}, {"lengths": [4, 2]}]
-    expected = evaluate(drawn, scripted(tasks), 7, seed=1)
-    watch, finished = Watch(), [expected.episodes[i] for i in kept]
-    with closing(scripted(tasks, k, workers)) as envs:
-        assert evaluate(drawn, envs, 7, seed=1, observers=[watch], finished=finished) == expected
-    assert watch.planned == [(e.task, e.number) for e in expected.episodes]
-    left = [place for i, place in enumerate(watch.planned) if i not in kept]
-    assert sorted(watch.begun) == sorted(left)
-
-
-def test_finished_episodes_must_be_those_of_this_evaluation():
-    envs = scripted([{}, {}])
-    first, *_ = evaluate(drawn, envs, 2).episodes
-    for wrong in (
-        [first, first],
-        [replace(first, task="task 2")],
-        [replace(first, number=2)],
-        [replace(first, task_state=0)],
-        [replace(first, trial=0)],
-    ):
-        with pytest.raises(ValueError, match=r"finished must be episodes of this eval.* got Epis"):
-            evaluate(drawn, envs, 2, finished=wrong)
-    with pytest.raises(TypeError, match=r"finished must be a list of Episode, got 'task 0'"):
-        evaluate(drawn, envs, 2, finished=["task 0"])
 
 
 @pytest.mark.parametrize(

@@ -1,12 +1,13 @@
-"""Observers of `evaluate` follow its episodes."""
+"""Observers of `evaluate` follow its episodes, and those that are finished are not played again."""
 
 from contextlib import closing
+from dataclasses import replace
 
 import pytest
 
 from mtwrappers import evaluate
 from mtwrappers.evaluation import EvaluationResult, Observer
-from tests.evaluation.fakes import ones, scripted
+from tests.evaluation.fakes import drawn, ones, scripted
 from tests.vector.fakes import all_modes
 
 
@@ -66,3 +67,33 @@ def test_an_observer_has_what_was_finished_before_an_interruption(workers):
             evaluate(ones, envs, 5, observers=[observer])
         assert len(EvaluationResult(observer.episodes).of_task("a")) == 3
         assert len(evaluate(ones, envs, 2).episodes) == 2  # they can be used on
+
+
+@pytest.mark.parametrize("kept", [[], [0], [3, 13, 1, 7, 8], [*range(7)], [*range(14)]])
+@pytest.mark.parametrize(("k", "workers"), [(1, 0), (3, 2)])
+def test_finished_episodes_count_and_are_not_played_again(kept, k, workers):
+    tasks = [{"lengths": [1, 2, 9]}, {"lengths": [4, 2]}]
+    expected = evaluate(drawn, scripted(tasks), 7, seed=1)
+    finished = [expected.episodes[i] for i in kept]
+    with closing(scripted(tasks, k, workers)) as envs:
+        watch = Following(envs)
+        assert evaluate(drawn, envs, 7, seed=1, observers=[watch], finished=finished) == expected
+    assert watch.log[0] == [(e.task, e.number) for e in expected.episodes]
+    left = [e for i, e in enumerate(expected.episodes) if i not in kept]
+    assert sorted(watch.episodes, key=expected.episodes.index) == left
+
+
+def test_finished_episodes_must_be_those_of_this_evaluation():
+    envs = scripted([{}, {}])
+    first, *_ = evaluate(drawn, envs, 2).episodes
+    for wrong in (
+        [first, first],
+        [replace(first, task="task 2")],
+        [replace(first, number=2)],
+        [replace(first, task_state=0)],
+        [replace(first, trial=0)],
+    ):
+        with pytest.raises(ValueError, match=r"finished must be episodes of this eval.* got Epis"):
+            evaluate(drawn, envs, 2, finished=wrong)
+    with pytest.raises(TypeError, match=r"finished must be a list of Episode, got 'task 0'"):
+        evaluate(drawn, envs, 2, finished=["task 0"])

@@ -15,7 +15,7 @@ pytest.importorskip("stable_baselines3")
 import torch
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.env_checker import check_env
-from stable_baselines3.common.vec_env import DummyVecEnv, VecMonitor, VecNormalize
+from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
 POINT = "mtwrappers/PointGoal-v0"
 # Two classes, two environments each.
@@ -68,19 +68,6 @@ def test_ppo_goes_on_from_a_saved_model(tmp_path):
     loaded.learn(160, reset_num_timesteps=False)
     assert loaded.num_timesteps == 480
     restored.close()
-
-
-def test_the_same_seed_trains_the_same_policy_on_dummy_vec_env():
-    """The adapter changes nothing that a learner sees."""
-    ours = mtwrappers.as_sb3_vec_env(gymnasium.make_vec(POINT, num_envs=3, workers=2))
-    theirs = DummyVecEnv([partial(gymnasium.make, POINT)] * 3)
-    weights = []
-    for venv in (ours, theirs):
-        model = PPO("MlpPolicy", venv, n_steps=150, batch_size=90, seed=1, device="cpu")
-        model.learn(900)
-        weights.append(model.policy.state_dict())
-        venv.close()
-    assert all(torch.equal(weights[0][key], weights[1][key]) for key in weights[1])
 
 
 def test_off_policy_learners_keep_the_true_last_observation():

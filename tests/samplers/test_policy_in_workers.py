@@ -120,16 +120,6 @@ def test_large_paths_come_back_whole_and_writable():
     there[0][0][0]["observations"][0] = 7
 
 
-def test_a_sampler_goes_on_from_a_state_however_it_samples():
-    with closing(MetaSampler(POINT, noise, 2, 3, 9, seed=1)) as sampler:
-        sampler.update_tasks()
-        sampler.obtain_samples()
-        state, expected = sampler.get_state(), (sampler.update_tasks(), sampler.obtain_samples())
-    with closing(MetaSampler(POINT, noise, 2, 3, 9, **APART)) as sampler:
-        sampler.set_state(state)
-        assert equal((sampler.update_tasks(), sampler.obtain_samples()), expected)
-
-
 # Faults.
 
 
@@ -151,29 +141,11 @@ def slow(policy=rest, **kwargs):
     return MetaSampler(partial(SlowEnv, 100), policy, 2, 2, 100, seed=0, **{**APART, **kwargs})
 
 
-def kill_soon(sampler, worker):
-    victim = sampler.envs.worker_pids[worker]
-    threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
-
-
-def test_a_worker_that_is_killed_in_a_rollout_changes_nothing():
-    with closing(slow(policy_in="parent")) as sampler:
-        sampler.envs.set_attr("pause", 0)
-        expected = sampler.obtain_samples(), sampler.obtain_samples()
-    with closing(slow(**RECOVER)) as sampler:
-        sampler.envs.set_attr("pause", 0)
-        first = sampler.obtain_samples()
-        sampler.envs.set_attr("pause", 0.01)
-        kill_soon(sampler, 1)
-        with pytest.warns(UserWarning, match="worker 1 was killed by SIGKILL, .*takes its place"):
-            assert equal((first, sampler.obtain_samples()), expected)
-        assert sampler.envs.recoveries == 1
-
-
 def test_without_recovery_a_killed_worker_is_named():
     def lose_one():
         with closing(slow()) as sampler:
-            kill_soon(sampler, 0)
+            victim = sampler.envs.worker_pids[0]
+            threading.Timer(0.5, os.kill, (victim, signal.SIGKILL)).start()
             with pytest.raises(WorkerDiedError, match="worker 0 was killed by SIGKILL"):
                 sampler.obtain_samples()
 
