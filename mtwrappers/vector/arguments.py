@@ -190,7 +190,6 @@ class ActionCheck:
         self._batch, self._n = batch, n
         self.is_array = isinstance(space, ARRAY_SPACES)
         self.row_shape: tuple[int, ...] = tuple(space.shape or ()) if self.is_array else ()
-        self.size = int(np.prod(self.row_shape)) if self.is_array else 0
         self._may_be_nan = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
 
     def __call__(self, actions: Any) -> Any:

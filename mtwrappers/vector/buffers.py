@@ -70,8 +70,7 @@ class ObsLayout:
 class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
-    ``action_size`` is how many numbers an action has, 0 where actions are not arrays. The memory is
-    that of the file ``fd``, which others may share, if there is one.
+    The memory is that of the file ``fd``, which others may share, if there is one.
 
     Attributes:
         obs: One array per leaf of the layout, ``(n, ...)``.
@@ -83,11 +82,12 @@ class Buffers:
         texts: Strings of infos, ``(TEXTS, n)``.
     """
 
-    def __init__(self, layout: ObsLayout, action_size: int = 0, fd: int = -1) -> None:
-        n = self._n = layout.n
+    def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
+        n = layout.n
+        self.action_shape = action_shape
         parts: list[tuple[tuple[int, ...], Any]] = [
             *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
-            ((n * action_size,), np.float64),  # 8 bytes, whatever dtype actions have
+            ((n, *action_shape), np.float64),  # 8 bytes, whatever dtype actions have
             ((n,), np.float64),
             *[((n,), np.bool_)] * 3,
             ((NUMBERS, n), np.float64),
@@ -131,10 +131,10 @@ class Buffers:
         flags = self.terminated, self.truncated
         return [*self.obs, self.rewards, *flags, self.numbers[:numbers], self.texts[:texts]]
 
-    def actions(self, dtype: Any, shape: tuple[int, ...]) -> NDArray[Any]:
-        """The actions of all environments, shape ``(n, *shape)``, as ``dtype``."""
-        count = self._n * math.prod(shape)
-        return np.frombuffer(self._actions.data, dtype, count).reshape(self._n, *shape)
+    def actions(self, dtype: Any) -> NDArray[Any]:
+        """The actions of all environments, ``(n, ...)``, as ``dtype``."""
+        actions = self._actions
+        return np.frombuffer(actions.data, dtype, actions.size).reshape(actions.shape)
 
 
 def anonymous_file() -> int:

@@ -104,7 +104,7 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
             self._fd = -1
 
     def _step_message(self, actions: NDArray[Any]) -> Callable[[Worker], bytes]:
-        self._buffers.actions(actions.dtype, actions.shape[1:])[...] = actions
+        self._buffers.actions(actions.dtype)[...] = actions
         message = actions.dtype.str.encode()
         return lambda worker: message
 

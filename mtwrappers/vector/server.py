@@ -107,20 +107,19 @@ class BlockServer:
             n = len(self.block.envs)
             self._own.resting[...] = np.frombuffer(data, np.bool_, n)
             actions = np.frombuffer(data, dtype.decode(), offset=n)
-            return actions.reshape(n, *self._action_shape).copy()
+            return actions.reshape(n, *self._buffers.action_shape).copy()
         if message != self._dtype:
-            shared = self._buffers.actions(message.decode(), self._action_shape)
+            shared = self._buffers.actions(message.decode())
             self._actions, self._dtype = shared[self.block.rows], message
         assert self._actions is not None
         return self._actions.copy()  # environments may keep their actions
 
     # The commands.
 
-    def _share(self, n: int, action_shape: tuple[int, ...], action_size: int) -> bytes:
+    def _share(self, n: int, action_shape: tuple[int, ...]) -> bytes:
         """Fixes where the memory of all ``n`` environments lies."""
-        self._action_shape = action_shape
         self._layout = ObsLayout(self.block.envs[0].observation_space, n)
-        self._buffers = Buffers(self._layout, action_size, self._memory)
+        self._buffers = Buffers(self._layout, action_shape, self._memory)
         self._own = self._buffers.part(self.block.rows)
         self.block.write_to(self._layout, self._buffers)
         return DONE
@@ -157,20 +156,17 @@ class BlockServer:
         self._own.resting[...] = resting
         return self._step(actions)
 
-    def _replay(self, pasts: Sequence[Past]) -> bytes:
-        """Takes the place of another worker's environments."""
-        self.block.replay(pasts)
-        return pickled(Answer(rows=self._rows()))
-
-    def _restore(self, pasts: Sequence[Past]) -> bytes:
-        """Builds environments with these pasts, to be put in the place of the present ones."""
-        self._next = self._build()
-        self._next.write_to(self._layout, self._buffers)
-        self._next.replay(pasts)
+    def _replay(self, pasts: Sequence[Past], anew: bool = False) -> bytes:
+        """Plays pasts, in environments that are built ``anew``, which `_keep` takes or not."""
+        block = self.block
+        if anew:
+            block = self._next = self._build()
+            block.write_to(self._layout, self._buffers)
+        block.replay(pasts)
         return pickled(Answer(rows=self._rows()))
 
     def _keep(self, good: bool) -> bytes:
-        """Puts them there, or not."""
+        """Puts new environments in the place of the present ones, or ends them."""
         if self._next is not None:
             if good:
                 self.block, self._next = self._next, self.block

@@ -67,9 +67,9 @@ class WorkersVectorEnv(MetaVectorEnv):
                 workers.append(make_worker(w, rows, block, timeout))
             built = self._crew.build(workers)
             self._declare([pair for spaces, *_ in built for pair in spaces], *built[0][1:])
-            check = self._check_actions
-            self._buffers = self._crew.buffers = Buffers(self._layout, check.size, self._fd)
-            self._crew.prepare(command("share", n, check.row_shape, check.size))
+            shape = self._check_actions.row_shape
+            self._buffers = self._crew.buffers = Buffers(self._layout, shape, self._fd)
+            self._crew.prepare(command("share", n, shape))
             if journal:
                 self._journal = self._crew.journal = Journal(n, self._buffers)
         except BaseException:
@@ -142,13 +142,11 @@ class WorkersVectorEnv(MetaVectorEnv):
             self._crew.settle()  # before the actions of a call that was interrupted are overwritten
             resting = self._buffers.resting
             told = None if self._journal is None else steps_of(actions, resting)
-            if self._check_actions.is_array:
-                message = self._step_message(actions)
-            else:
-
-                def message(worker: Worker) -> bytes:
-                    return command("step_objects", actions[worker.rows], resting[worker.rows])
-
+            message: Callable[[Worker], bytes] = (
+                self._step_message(actions)
+                if self._check_actions.is_array
+                else lambda to: command("step_objects", actions[to.rows], resting[to.rows])
+            )
             self._crew.begin(Request("step", message, told))
 
     def _step_message(self, actions: NDArray[Any]) -> Callable[[Worker], bytes]:
@@ -227,7 +225,7 @@ class WorkersVectorEnv(MetaVectorEnv):
 
     def _restore(self, pasts: Sequence[Past]) -> None:
         try:
-            self._ask("restore", lambda rows: (pasts[rows],))
+            self._ask("replay", lambda rows: (pasts[rows], True))
         except BaseException:
             if not self.closed:
                 self._ask("keep", lambda rows: (False,))

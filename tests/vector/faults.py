@@ -5,7 +5,6 @@ from __future__ import annotations
 import ctypes
 import faulthandler
 import os
-import random
 import resource
 import signal
 import sys
@@ -20,7 +19,6 @@ from typing import Any, NoReturn
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
@@ -31,13 +29,7 @@ class FragileEnv(CountingEnv):
     """Does something terrible when it is asked to.
 
     Action 1, ``reset(options={"fault": ...})`` and `run_fault` run ``fault``. `set_task` says where
-    to count from, `toggle_double` doubles the rewards, and infos carry the name of the task.
-
-    Args:
-        first: Where to count from.
-        length: After how many steps an episode ends.
-        name: The name of the task.
-        fault: What to do.
+    to count from, `toggle_double` doubles the rewards, and infos carry the ``name`` of the task.
     """
 
     def __init__(
@@ -210,32 +202,6 @@ def play_along(envs: Any, oracle: Any, steps: int = 6, seed: int = 5) -> None:
     actions = np.zeros((steps, envs.num_envs), dtype=np.int64)
     assert equal(envs.reset(seed=seed), oracle.reset(seed=seed))
     assert equal(play(envs, actions), play(oracle, actions))
-
-
-class Unsteady(gymnasium.Env):
-    """Draws from Python's own generator, or keeps what no state holds."""
-
-    observation_space, action_space = Box(-1, 99, (1,), np.float64), Discrete(2)
-
-    def __init__(self, how):
-        self.how, self.episodes = how, 0
-
-    def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
-        self.episodes += 1
-        return np.array([float(self.episodes if self.how == "counts" else 0)]), {}
-
-    def step(self, action):
-        value = random.random() if self.how == "draws" else float(self.episodes)
-        return np.array([value]), 0.0, False, False, {}
-
-
-class Counted(Unsteady):
-    def get_state(self):
-        return {"episodes": self.episodes}
-
-    def set_state(self, state):
-        self.episodes = state["episodes"]
 
 
 @contextmanager

@@ -14,8 +14,6 @@ from tests.fakes import run_python
 from tests.vector.fakes import EXECUTORS
 from tests.vector.processes import needs_proc, resident_bytes
 
-pytestmark = needs_proc
-
 STEPS, LENGTH = 6_000, 20
 # A hundred bytes a step are 1 MB per worker after the first tenth.
 ALLOWED = 600_000
@@ -24,44 +22,37 @@ ALLOWED = 600_000
 class ForgetfulEnv(gymnasium.Env):
     """Counts from its task on and keeps nothing; ``leak`` bytes a step are lost on purpose."""
 
-    def __init__(self, kind: str, leak: int = 0) -> None:
-        self.observation_space = Box(0, 10_000, (16,), np.float64)
-        self.action_space = Discrete(2)
-        self.kind = kind
-        self.leak = leak
-        self.lost: list[bytes] = []
-        self.task = self.steps = 0
+    observation_space, action_space = Box(0, 10_000, (16,), np.float64), Discrete(2)
+    task = 0
+
+    def __init__(self, changes, leak):
+        self.changes, self.leak, self.lost = changes, leak, []
 
     def set_task(self, task):
         self.task = task
 
     def reset(self, *, seed=None, options=None):
-        super().reset(seed=seed)
         self.steps = 0
-        return self._obs(), self._info()
+        return self._seen()
 
     def step(self, action):
         self.steps += 1
         if self.leak:
             self.lost.append(os.urandom(self.leak))
-        return self._obs(), 1.0, self.steps >= LENGTH, False, self._info()
+        obs, info = self._seen()
+        return obs, 1.0, self.steps >= LENGTH, False, info
 
-    def _obs(self):
-        return np.full(16, self.task + self.steps, np.float64)
-
-    def _info(self):
-        if self.kind == "scalars":
-            return {"steps": self.steps, "half": self.steps / 2, "name": f"task {self.task}"}
-        # The layout is another one at every step.
-        return {"steps": self.steps, "array": np.ones(4), ("odd", "even")[self.steps % 2]: 1.5}
+    def _seen(self):
+        info = {"steps": self.steps, "half": self.steps / 2, "name": f"task {self.task}"}
+        if self.changes:  # the layout is another one at every step
+            info = {"array": np.ones(4), ("odd", "even")[self.steps % 2]: 1.5}
+        return np.full(16, self.task + self.steps, np.float64), info
 
 
-def play(executor, leak=0):
+def play(executor, leak):
     """By how many bytes this process, and each worker, grows after the first tenth of the steps."""
-    kinds = [partial(ForgetfulEnv, kind, leak) for kind in ("scalars", "changing")]
-    envs = EXECUTORS[executor](kinds, 2, 2)
+    envs = EXECUTORS[executor]([partial(ForgetfulEnv, changes, leak) for changes in (0, 1)], 2, 2)
     pids = [os.getpid(), *getattr(envs, "worker_pids", ())]
-    actions = np.zeros(4, np.int64)
     for t in range(STEPS):
         if t % LENGTH == 0:
             envs.set_tasks([t % 7, t % 11])
@@ -69,13 +60,12 @@ def play(executor, leak=0):
         if t == STEPS // 10:
             gc.collect()
             before = [resident_bytes(pid) for pid in pids]
-        envs.step(actions)
+        envs.step([0] * 4)
     gc.collect()
-    after = [resident_bytes(pid) for pid in pids]
-    envs.close()
-    return [b - a for a, b in zip(before, after, strict=True)]
+    return [resident_bytes(pid) - b for pid, b in zip(pids, before, strict=True)]
 
 
+@needs_proc
 @pytest.mark.parametrize("executor", EXECUTORS)
 def test_memory_does_not_grow_and_a_leak_of_a_hundred_bytes_a_step_would_be_found(executor):
     # In a process of its own, which has no memory left over to hide a leak in.

@@ -8,14 +8,12 @@ import numpy as np
 import pytest
 
 from mtwrappers import WorkerDiedError
-from tests.fakes import equal
-from tests.vector.fakes import KINDS, all_modes
+from tests.fakes import CountingEnv, equal
+from tests.vector.fakes import all_modes
 from tests.vector.faults import (
     DEATHS,
     BulkyEnv,
-    Counted,
     FragileEnv,
-    Unsteady,
     beside,
     both,
     break_a_leg,
@@ -139,13 +137,10 @@ def test_what_was_called_and_set_is_there_again(mode):
 
 
 def test_environments_that_nobody_seeded_are_recovered_too():
-    with closing(recovering(KINDS["cartpole"])) as envs:
-        envs.reset()
-        for _ in range(3):
-            obs = envs.step(NO_ACTIONS)[0]
+    with closing(recovering(fragile_makers())) as envs:
+        draws = envs.reset()[1]["draw"].tolist()
         kill(envs, 0)
-        seen = envs.call(lambda env: env.unwrapped.state)
-        assert np.array_equal(np.array(seen, np.float32), obs)
+        assert envs.step(NO_ACTIONS)[4]["draw"].tolist() == draws
 
 
 # Faults again and again.
@@ -204,16 +199,31 @@ def test_a_constructor_that_raises_the_second_time_is_an_error(tmp_path):
     check_given_up(envs, "the constructor of environment 1 failed: a leg", [0, 0])
 
 
-@pytest.mark.parametrize("how", ["draws", "counts", "counts, and says so"])
-def test_an_environment_that_is_not_deterministic_is_named(how):
-    maker = partial(Unsteady, how) if how in ("draws", "counts") else partial(Counted, "counts")
-    with closing(recovering([partial(Unsteady, "steady"), maker], 2, 1)) as envs:
+class Unsteady(CountingEnv):
+    """Counts from its number of episodes, which no state holds."""
+
+    def reset(self, **kwargs):
+        self.first += 1
+        return super().reset(**kwargs)
+
+
+class Steady(Unsteady):
+    def get_state(self):
+        return {"first": self.first}
+
+    def set_state(self, state):
+        self.first = state["first"]
+
+
+@pytest.mark.parametrize("make", [Unsteady, Steady])
+def test_an_environment_that_is_not_deterministic_is_named(make):
+    with closing(recovering([CountingEnv, make], 2, 1)) as envs:
         for _ in range(2):
             envs.reset(seed=0)
             envs.step([0, 0])
         kill(envs, 1)
-        if how == "counts, and says so":
-            assert envs.step([0, 0])[0].tolist() == [[2.0], [2.0]]
+        if make is Steady:
+            assert envs.step([0, 0])[0][:, 0].tolist() == [2, 4]
         else:
             message = "environment 1: this environment is not deterministic: .* shows .* and showed"
             check_given_up(envs, message, [0, 0])

@@ -89,18 +89,22 @@ def test_the_last_observation_of_an_environment_that_reuses_its_arrays_is_kept(e
 
 
 class OddEnv(CountingEnv):
-    """Changes what ``change`` names, "step" or "reset", by a function."""
+    """Puts ``odd`` in the place ``at`` of what its method ``use`` returns, or instead of all."""
 
-    change = None
-
-    def _changed(self, name, result):
-        return self.change[1](*result) if self.change and self.change[0] == name else result
+    use = at = odd = None
 
     def step(self, action):
         return self._changed("step", super().step(action))
 
     def reset(self, **kwargs):
         return self._changed("reset", super().reset(**kwargs))
+
+    def _changed(self, name, result):
+        if self.use != name:
+            return result
+        if self.at is None:
+            return self.odd
+        return *result[: self.at], self.odd, *result[self.at + 1 :]
 
     def _info(self):
         return {"task_name": "odd"}
@@ -114,44 +118,45 @@ INFO = "expected an info that is a dict, got "
 
 @both_executors
 @pytest.mark.parametrize(
-    ("name", "change", "error", "message"),
+    ("use", "at", "odd", "error", "message"),
     [
-        ("step", lambda o, *r: ("abc", *r), ValueError, FLOATS + "'abc' (str)"),
-        ("step", lambda o, r, t, c, i: (o, r, t, i), TypeError, STEP + "a tuple of 4"),
-        ("step", lambda *result: None, TypeError, STEP + "None"),
-        ("step", lambda o, r, *rest: (o, None, *rest), TypeError, "a number, got None"),
-        ("step", lambda o, r, *rest: (o, "much", *rest), ValueError, "a number, got 'much'"),
-        (
-            "step",
-            lambda o, r, t, c, i: (o, r, None, c, i),
-            TypeError,
-            "expected terminated to be a bool, got None",
-        ),
-        (
-            "step",
-            lambda o, r, t, c, i: (o, r, t, "no", i),
-            TypeError,
-            "expected truncated to be a bool, got 'no'",
-        ),
-        ("step", lambda *result: (*result[:4], None), TypeError, INFO + "None"),
-        ("step", lambda o, r, t, c, i: (o, r, True, c, [1]), TypeError, INFO + "[1]"),
-        ("reset", lambda o, i: o, TypeError, RESET + "array([0., 0.])"),
-        ("reset", lambda o, i: (o, None), TypeError, RESET + "(array([0., 0.]), None)"),
-        ("reset", lambda o, i: (5, i), ValueError, FLOATS + "5 of shape () and dtype int64"),
+        ("step", 0, "abc", ValueError, FLOATS + "'abc' (str)"),
+        ("step", None, (1, 2, 3, 4), TypeError, STEP + "a tuple of 4"),
+        ("step", None, None, TypeError, STEP + "None"),
+        ("step", 1, None, TypeError, "a number, got None"),
+        ("step", 1, "much", ValueError, "a number, got 'much'"),
+        ("step", 2, None, TypeError, "expected terminated to be a bool, got None"),
+        ("step", 3, "no", TypeError, "expected truncated to be a bool, got 'no'"),
+        ("step", 4, None, TypeError, INFO + "None"),
+        ("reset", None, 3, TypeError, RESET + "3"),
+        ("reset", 1, None, TypeError, RESET + "(array([0., 0.]), None)"),
+        ("reset", 0, 5, ValueError, FLOATS + "5 of shape () and dtype int64"),
     ],
 )
-def test_a_result_that_does_not_fit_names_its_environment(executor, name, change, error, message):
+def test_a_result_that_does_not_fit_names_its_environment(executor, use, at, odd, error, message):
     with closing(executor(partial(OddEnv, 9), 3)) as envs:
         envs.reset(seed=0)
         envs.step([0, 0, 0])
-        envs.set_attr("change", [None, (name, change), None])
+        envs.set_attr("at", at)
+        envs.set_attr("odd", [odd] * 3)
+        envs.set_attr("use", [None, use, None])
         with pytest.raises(error, match="^environment 1, task 'odd': .*" + exact(message)):
-            envs.reset() if name == "reset" else envs.step([0, 0, 0])
+            envs.reset() if use == "reset" else envs.step([0, 0, 0])
         with pytest.raises(ResetNeeded, match="call reset"):
             envs.step([0, 0, 0])
-        envs.set_attr("change", None)
+        envs.set_attr("use", None)
         envs.reset(seed=0)
         assert envs.step([0, 0, 0])[1].tolist() == [1, 1, 1]
+
+
+@both_executors
+def test_the_last_info_of_an_episode_is_a_dict_too(executor):
+    with closing(executor(partial(OddEnv, 1), 1)) as envs:
+        envs.reset()
+        envs.set_attr("at", 4)
+        envs.set_attr("use", "step")
+        with pytest.raises(TypeError, match=f"^environment 0, task 'odd': {INFO}None"):
+            envs.step([0])
 
 
 class GlobalEnv(CountingEnv):
