@@ -18,7 +18,6 @@ from mtwrappers.evaluation.plan import (
     make_plan,
     stream_seed,
     task_choices,
-    task_names,
 )
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
@@ -118,7 +117,7 @@ def evaluate(
         _check_remote(envs, observers)
     with frozen_statistics(envs) as (scale, raw):
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
-        plan = make_plan(task_names(inner, infos), task_choices(inner), episodes_per_task, seed)
+        plan = make_plan(task_choices(inner, infos), episodes_per_task, seed)
         order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
         plan = [[slot for slot in own if slot.task in order] for own in plan]
         slots = [slot for own in plan for slot in own]

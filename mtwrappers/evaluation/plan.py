@@ -41,21 +41,6 @@ def has_everywhere(inner: MetaVectorEnv, name: str) -> bool:
     return all(inner.call("has_wrapper_attr", name))
 
 
-def task_choices(inner: MetaVectorEnv) -> list[dict[str, list[int]]] | None:
-    """The task states among which each environment moves, by their task's name, if it has any."""
-    if not has_everywhere(inner, "task_states"):
-        return None
-    choices: list[dict[str, list[int]]] = []
-    described = (inner.get_attr(name) for name in ("task_states", "task_ids", "task_names"))
-    for states, ids, names in zip(*described, strict=True):
-        by_name: dict[str, list[int]] = {}
-        for state in states:
-            name = f"task {ids[state]}" if names is None else names[ids[state]]
-            by_name.setdefault(name, []).append(state)
-        choices.append(by_name)
-    return choices
-
-
 def task_names(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[str]:
     """The name of each environment's present task, from infos of its reset, or of its group."""
     for key, form in (("task_name", "{}"), ("task_id", "task {}")):
@@ -66,40 +51,53 @@ def task_names(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[str]:
     return [f"task {i // inner.envs_per_task}" for i in range(inner.num_envs)]
 
 
+def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, list[Any]]]:
+    """The tasks of each environment by their names, and the task states that each may play.
+
+    These are ``[None]`` where resets do not take one.
+    """
+    if not has_everywhere(inner, "task_states"):
+        return [{name: [None]} for name in task_names(inner, infos)]
+    choices: list[dict[str, list[Any]]] = []
+    described = (inner.get_attr(name) for name in ("task_states", "task_ids", "task_names"))
+    for states, ids, names in zip(*described, strict=True):
+        by_name: dict[str, list[Any]] = {}
+        for state in states:
+            name = f"task {ids[state]}" if names is None else names[ids[state]]
+            by_name.setdefault(name, []).append(state)
+        choices.append(by_name)
+    return choices
+
+
 def make_plan(
-    names: Sequence[str],
-    choices: Sequence[dict[str, list[int]]] | None,
-    episodes_per_task: int,
-    seed: int,
+    choices: Sequence[dict[str, list[Any]]], episodes_per_task: int, seed: int
 ) -> list[list[Slot]]:
     """The episodes of each environment, in the order in which it plays them.
 
     A task's episodes go to its environments in turn. Their goals come in a random order, none
     again before all have come. An episode's goal and seed depend on its number within its task,
     not on the number of environments that share the task. ``choices`` are what `task_choices`
-    returns; ``names`` are the tasks where there is nothing to choose.
+    returns.
     """
     able: dict[str, list[int]] = {}
-    for i, name in enumerate(names):
-        for task in [name] if choices is None else choices[i]:
+    for i, own in enumerate(choices):
+        for task in own:
             able.setdefault(task, []).append(i)
-    plan: list[list[Slot]] = [[] for _ in names]
+    plan: list[list[Slot]] = [[] for _ in choices]
     for row, (task, envs) in enumerate(able.items()):
-        goals = sorted({state for i in envs for state in choices[i][task]}) if choices else []
+        goals = sorted({state for i in envs for state in choices[i][task]})
         rng = Generator(PCG64(SeedSequence(seed, spawn_key=(row,))))
-        played: Counter[int] = Counter()
-        orders: list[dict[int, int]] = []  # of each sweep: when a goal's turn comes
+        played: Counter[int | None] = Counter()
+        orders: list[dict[int | None, int]] = []  # of each sweep: when a goal's turn comes
         for number in range(episodes_per_task):
             i = envs[number % len(envs)]
-            state = None
-            if choices:
-                own = choices[i][task]
-                sweep = min(played[goal] for goal in own)
-                if sweep == len(orders):
-                    order = rng.permutation(goals).tolist()
-                    orders.append({goal: place for place, goal in enumerate(order)})
-                left = [goal for goal in own if played[goal] == sweep]
-                state = min(left, key=orders[sweep].__getitem__)
-                played[state] += 1
+            states = choices[i][task]
+            sweep = min(played[goal] for goal in states)
+            if sweep == len(orders):
+                order = rng.permutation(goals).tolist()
+                orders.append({goal: place for place, goal in enumerate(order)})
+            left = [goal for goal in states if played[goal] == sweep]
+            state = min(left, key=orders[sweep].__getitem__)
+            played[state] += 1
             plan[i].append(Slot(task, number, stream_seed(seed, row, number), state))
     return plan
