@@ -75,16 +75,6 @@ def test_the_vector_entry_point_gives_whole_episodes_of_every_class(runner, work
     assert tasks == [{i} for i in range(10)] * 2
 
 
-def test_the_last_observation_is_the_episodes_own(runner):
-    envs = runner(POINT, 3, VECTOR, autoreset_mode="NextStep", max_episode_steps=20)
-    for episode in sample(envs, 9):
-        path = episode.get_observations()
-        assert path[0].tolist() == [0, 0]
-        # By the actions that led there; the first of the next episode would be (0, 0) again.
-        moves = np.clip(episode.get_actions(), -0.1, 0.1)
-        assert np.allclose(path[1:], np.cumsum(moves, axis=0), atol=1e-6)
-
-
 # RLlib registers every creator under the same name.
 @pytest.mark.filterwarnings("ignore:.*Overriding environment rllib-single-agent-env-v0")
 @pytest.mark.parametrize("mode", [None, "SameStep", "Disabled"])

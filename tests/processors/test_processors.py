@@ -1,4 +1,4 @@
-"""What all four processors promise, and what is particular to flat batches of one or more tasks."""
+"""What all four processors promise, and what is particular to several tasks and padded batches."""
 
 import inspect
 
@@ -97,9 +97,6 @@ def test_all_paths_at_once_are_predicted_as_one_by_one(processor_type, baseline_
     np.testing.assert_allclose(found, expected, rtol=1e-9, atol=1e-9)
 
 
-# Shaped advantages.
-
-
 @every_type
 @pytest.mark.parametrize(
     ("options", "expected"),
@@ -119,8 +116,6 @@ def test_advantages_are_normalized_and_then_made_positive(processor_type, option
     assert data["advantages"].tolist() == expected
     assert data["returns"].tolist() == [1, 3, 1, 3]
 
-
-# What is logged.
 
 FIGURES = {
     # Discounted returns are 3 and 3, sums of rewards 7 and 3.
@@ -145,9 +140,6 @@ def test_returns_of_all_paths_are_logged_with_the_prefix(processor_type, log, ke
     given = {0: paths[:1], 1: paths[1:]} if processor_type in METAS else paths
     processor.process_samples(given, log=log, log_prefix="m/")
     assert logged == {f"m/{key}": FIGURES[key] for key in keys}
-
-
-# Several tasks.
 
 
 @every_meta
@@ -175,6 +167,49 @@ def test_adjusted_average_rewards_are_normalized_over_the_steps_of_all_tasks():
     assert one["adj_avg_rewards"].tolist() == [[low] * 3, [low, 0, 0]]
     assert two["adj_avg_rewards"].tolist() == [[high, 0, 0]]
     assert two["rewards"].tolist() == [[10, 0, 0]]
+
+
+# Padded batches: rows, a mask of what is real, and adjusted rewards.
+
+
+def padded(paths, longest, baseline=None, *, normalize_adv=False, **kwargs):
+    baseline = ZeroBaseline() if baseline is None else baseline
+    processor = DiceSampleProcessor(baseline, longest, normalize_adv=normalize_adv, **kwargs)
+    return unchanged(paths, processor.process_samples)
+
+
+def test_rows_are_padded_with_zeros_behind_the_paths():
+    data = padded([make_path([1, 2]), make_path([4])], 3, discount=0.5)
+    assert "advantages" not in data  # they need a return baseline
+    assert data["mask"].dtype == np.float64
+    assert data["mask"].tolist() == [[1, 1, 0], [1, 0, 0]]
+    assert data["observations"][..., 0].tolist() == [[-1, -2, 0], [-4, 0, 0]]
+    assert data["returns"].tolist() == [[2, 2, 0], [4, 0, 0]]
+    assert data["agent_infos"]["deep"]["x"].tolist() == [[1, 1, 0], [1, 0, 0]]
+
+
+def test_adjusted_rewards_are_discounted_rewards_less_the_baseline():
+    baseline = ObservedValue()
+    paths = [make_path([1, 2], obs=[0.25, 3, 9]), make_path([4], obs=[5, 9])]
+    data = padded(paths, 3, baseline, discount=0.5)
+    assert baseline.fitted == [("discounted_rewards", [[1, 1], [4]])]
+    assert data["adjusted_rewards"].tolist() == [[0.75, -2, 0], [-1, 0, 0]]
+
+
+def test_adjusted_rewards_are_shaped_over_real_steps_and_by_default_normalized():
+    # Without padding the mean is 2 and the deviation 1.
+    paths = [make_path([1, 3]), make_path([1]), make_path([3])]
+    data = DiceSampleProcessor(ZeroBaseline(), 3, discount=1).process_samples(paths)
+    assert data["adjusted_rewards"].tolist() == [[-ONE, ONE, 0], [-ONE, 0, 0], [ONE, 0, 0]]
+    data = padded(paths[:1], 3, discount=1, positive_adv=True)
+    assert data["adjusted_rewards"].tolist() == [[1e-8, 2 + 1e-8, 0]]
+
+
+def test_a_path_that_is_too_long_is_named():
+    paths = [make_path([1]), make_path([1, 2, 3, 4])]
+    message = "path 1 of paths of task 'b' has 4 steps, at most max_path_length=3 were expected"
+    with pytest.raises(ValueError, match=message):
+        DiceMetaSampleProcessor(ZeroBaseline(), 3).process_samples({"a": paths[:1], "b": paths})
 
 
 # What ProMP's trainer asks for.
