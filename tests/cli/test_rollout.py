@@ -36,12 +36,9 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     assert sorted(path.name for path in out.iterdir()) == FILES
 
     said = capsys.readouterr().out
-    mean, low, high = row["mean_return"], *row["intervals"]["return"]
     rate = r"1\.00 0\.34-1\.00"
-    interval = f"{low:.0f} to {high:.0f}"
-    assert re.search(rf"push-v3 +2 +{rate} +{rate} +{mean:.0f} {interval} +500\.0\n", said)
-    assert low == min(row["returns"])
-    assert high == max(row["returns"])
+    assert re.search(rf"push-v3 +2 +{rate} +{rate} +{row['mean_return']:.0f} +500\.0\n", said)
+    assert row["intervals"]["return"] == sorted(row["returns"])
     assert said.startswith(f"Playing MT1 on 1 worker: 2 episodes per class into {out}\n")
     assert "1,000 steps in" in said
     assert "privileged" not in said
@@ -69,8 +66,6 @@ def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
     assert row["successes_once"] == once
     assert row["successes_final"] == final
     assert row["returns"] == returns
-    assert row["success_once"] == np.mean(once)
-    assert row["success_final"] == np.mean(final)
 
 
 @pytest.mark.usefixtures("short_episodes")
@@ -83,12 +78,9 @@ def test_results_hold_all_classes_in_order_and_their_aggregates(tmp_path, capsys
     assert [row["task"] for row in results["tasks"]] == classes
     for i, row in enumerate(results["tasks"]):
         assert all(50 * i <= state < 50 * (i + 1) for state in row["task_states"])
-    returns = [value for row in results["tasks"] for value in row["returns"]]
-    overall = results["overall"]
-    assert overall["mean"]["return"]["value"] == pytest.approx(np.mean(returns), rel=1e-12)
     middle = sorted(row["mean_return"] for row in results["tasks"])[1:-1]
+    overall = results["overall"]
     assert overall["interquartile_mean"]["return"]["value"] == pytest.approx(np.mean(middle))
-    assert overall["mean"]["return"]["low"] < np.mean(returns) < overall["mean"]["return"]["high"]
     assert overall["mean"]["length"] == {"value": 40.0, "low": 40.0, "high": 40.0}
     # A chosen class is played as among all.
     (row,) = play(tmp_path, *arguments, "--task", "sweep-into-v3")["tasks"]
@@ -98,10 +90,8 @@ def test_results_hold_all_classes_in_order_and_their_aggregates(tmp_path, capsys
 def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_so(tmp_path, capsys):
     chosen = ["--task", "drawer-open-v3", "--task", "door-close-v3"]
     results = play(tmp_path, "ML10-test", *chosen, "--episodes", "1")
-    assert [(row["task"], row["success_once"]) for row in results["tasks"]] == [
-        ("drawer-open-v3", 1.0),
-        ("door-close-v3", 1.0),
-    ]
+    found = {row["task"]: row["success_once"] for row in results["tasks"]}
+    assert found == {"drawer-open-v3": 1.0, "door-close-v3": 1.0}
     assert results["privileged_goal"] is True
     said = " ".join(capsys.readouterr().out.split())
     assert "ML10 hides its goals" in said
