@@ -17,27 +17,34 @@ LogSink: TypeAlias = Callable[[str, Any], object]
 
 def positive(value: Any, name: str) -> int:
     """Returns ``value`` as an ``int`` of 1 or more, or raises `ValueError`."""
-    return _integer(value, 1, math.inf, f"{name} must be a positive integer")
+    number = _whole(value)
+    if number < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value!r}")
+    return number
 
 
 def not_negative(value: Any, name: str) -> int:
     """Returns ``value`` as an ``int`` of 0 or more, or raises `ValueError`."""
-    return _integer(value, 0, math.inf, f"{name} must be zero or a positive integer")
+    number = _whole(value)
+    if number < 0:
+        raise ValueError(f"{name} must be zero or a positive integer, got {value!r}")
+    return number
 
 
 def check_index(value: Any, n: int, name: str) -> int:
     """Returns ``value`` as an ``int`` in [0, n - 1], or raises `ValueError`."""
-    return _integer(value, 0, n, f"{name} must be an integer in [0, {n - 1}]")
+    index = _whole(value)
+    if not 0 <= index < n:
+        raise ValueError(f"{name} must be an integer in [0, {n - 1}], got {value!r}")
+    return index
 
 
-def _integer(value: Any, low: int, end: float, expected: str) -> int:
+def _whole(value: Any) -> int:
+    """``value`` as an ``int``, or -1 if it is no integer."""
     try:
-        number = operator.index(value)
+        return -1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
-        number = low - 1
-    if isinstance(value, bool) or not low <= number < end:
-        raise ValueError(f"{expected}, got {value!r}")
-    return number
+        return -1
 
 
 def check_fraction(value: Any, name: str) -> float:
