@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mtwrappers import (
     NormalizeObservationPerTask,
@@ -15,7 +15,7 @@ from mtwrappers import (
     VectorNormalizeObservationPerTask,
     VectorNormalizeRewardPerTask,
 )
-from tests.fakes import CountingEnv
+from tests.fakes import CountingEnv, equal
 
 LENGTHS = (2, 3, 4)
 ACTIONS = [0] * 12
@@ -56,53 +56,24 @@ def makers(moves: bool = False, each: int = 1, **kwargs: Any) -> list[Any]:
     ]
 
 
-def play_one(env: Any, actions: list[Any], mode: AutoresetMode) -> list[dict[str, Any]]:
-    """What a place in a vector environment shows, by stepping ``env`` alone."""
-    obs, info = env.reset(seed=0)
-    shown = [{"obs": obs, "reward": 0.0, "final": None, "raw": 0.0}]
-    over = False
+def play_both(ours: Any, makers: list[Any], actions: list[int]) -> tuple[list[Any], Any]:
+    """Plays a vector environment beside Gymnasium's own over ``makers``; both must agree bitwise.
+
+    Returns what was seen of it, and the environments of Gymnasium's.
+    """
+    theirs = SyncVectorEnv(makers, autoreset_mode=ours.autoreset_mode)
+    seen = [ours.reset(seed=0)[0]]
+    assert equal(seen[0], theirs.reset(seed=0)[0])
+    over = np.zeros(ours.num_envs, dtype=bool)
     for action in actions:
-        if over and mode is not AutoresetMode.SAME_STEP:
-            obs, info = env.reset()
-            over = False
-            if mode is AutoresetMode.NEXT_STEP:
-                raw = info.get("raw_reward")
-                shown.append({"obs": obs, "reward": 0.0, "final": None, "raw": raw})
-                continue
-        obs, reward, terminated, truncated, info = env.step(action)
-        raw = info.get("raw_reward")
-        over, final = terminated or truncated, None
-        if over and mode is AutoresetMode.SAME_STEP:
-            final = obs
-            obs, _ = env.reset()
-        shown.append({"obs": obs, "reward": reward, "final": final, "raw": raw})
-    return shown
-
-
-def play_many(envs: Any, actions: list[Any]) -> list[list[dict[str, Any]]]:
-    """The same for every place of a vector environment, by stepping it."""
-    n = envs.num_envs
-    obs, infos = envs.reset(seed=0)
-    shown = [[{"obs": obs[i], "reward": 0.0, "final": None, "raw": 0.0}] for i in range(n)]
-    over = np.zeros(n, dtype=bool)
-    for action in actions:
-        if envs.autoreset_mode is AutoresetMode.DISABLED and over.any():
-            envs.reset(options={"reset_mask": over})
-        obs, rewards, terminated, truncated, infos = envs.step(np.full(n, action))
-        over = terminated | truncated
-        finals = infos.get("final_obs", [None] * n)
-        raws = infos.get("raw_reward", [None] * n)
-        for i in range(n):
-            shown[i].append(
-                {"obs": obs[i], "reward": rewards[i], "final": finals[i], "raw": raws[i]}
-            )
-    return shown
-
-
-def assert_same(many: list[dict[str, Any]], one: list[dict[str, Any]]) -> None:
-    """Whether `play_many` and `play_one` returned the same bits for a place."""
-    assert len(many) == len(one)
-    for a, b in zip(many, one, strict=True):
-        for key in a:
-            np.testing.assert_array_equal(a[key], b[key])
-            assert np.asarray(a[key]).dtype == np.asarray(b[key]).dtype
+        if ours.autoreset_mode is AutoresetMode.DISABLED and over.any():
+            obs, again = (each.reset(options={"reset_mask": over})[0] for each in (ours, theirs))
+            assert equal(obs, again)
+        result, expected = (each.step(np.full(len(makers), action)) for each in (ours, theirs))
+        over = result[2] | result[3]
+        seen.append(result[0])
+        finals, last = (each[4].get("final_obs") for each in (result, expected))
+        assert equal((*result[:4], finals is None), (*expected[:4], last is None))
+        if finals is not None:
+            assert all(equal(a, b) for a, b in zip(finals, last, strict=True))
+    return seen, theirs.envs

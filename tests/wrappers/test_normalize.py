@@ -21,7 +21,7 @@ from mtwrappers import (
     VectorNormalizeRewardPerTask,
 )
 from tests.fakes import CountingEnv, counting_makers, equal, play
-from tests.wrappers.fakes import ACTIONS, SINGLE, VECTOR, makers, pairs, play_many
+from tests.wrappers.fakes import SINGLE, VECTOR, makers, pairs
 
 vector = pytest.mark.parametrize("wrap", VECTOR)
 every = pytest.mark.parametrize("wrap", SINGLE + VECTOR)
@@ -148,11 +148,10 @@ def test_which_entries_are_normalized(env, kwargs, changed):
 def test_a_onehot_of_a_vector_stays_as_it_is_and_says_how_many_tasks_there_are():
     built = TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3, length=2, dtype=np.float32))
     envs = VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(built, 3))
-    for i, shown in enumerate(play_many(envs, ACTIONS)):
-        tail = np.eye(3)[i].tolist()
-        assert all(r["obs"][2:].tolist() == tail for r in shown)
-        assert shown[2]["final"][2:].tolist() == tail
-        assert all(r["obs"] in envs.single_observation_space for r in shown)
+    (obs, _), (_, *_), (after, *_, infos) = play(envs, [[0] * 3] * 2)
+    for shown in (obs, after, np.stack(infos["final_obs"])):
+        assert shown[:, 2:].tolist() == np.eye(3).tolist()
+        assert all(each in envs.single_observation_space for each in shown)
     assert envs.observation_space.shape == (3, 5)
     assert envs.get_state()["num_tasks"] == 3
 

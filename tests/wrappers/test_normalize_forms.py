@@ -13,7 +13,7 @@ from mtwrappers import (
     VectorNormalizeRewardPerTask,
 )
 from tests.vector.fakes import all_modes, both_executors
-from tests.wrappers.fakes import ACTIONS, TaskedEnv, assert_same, makers, pairs, play_many, play_one
+from tests.wrappers.fakes import ACTIONS, TaskedEnv, makers, pairs, play_both
 
 
 @both_executors
@@ -24,10 +24,8 @@ def test_the_vector_form_is_the_single_form_where_each_task_has_one_environment(
 ):
     built = makers(dtype=np.float32)
     envs = many(executor(built, 3, autoreset_mode=mode), 3)
-    shown = play_many(envs, ACTIONS)
-    for i, make in enumerate(built):
-        env = one(make(), 3)
-        assert_same(shown[i], play_one(env, ACTIONS, mode))
+    _, singles = play_both(envs, [lambda make=make: one(make(), 3) for make in built], ACTIONS)
+    for i, env in enumerate(singles):
         for key in ("count", "mean", "m2"):
             assert envs.get_state()[key][i] == env.get_state()[key][i]
     envs.close()
@@ -39,8 +37,7 @@ def test_a_step_belongs_to_the_task_of_its_episode(mode, one, many):
     maker = partial(TaskedEnv, 0, True, length=2)
     kwargs = {"gamma": 0.5} if one is NormalizeRewardPerTask else {"epsilon": 0.1}
     envs = many(MetaIterativeEnvExecutor([maker], 1, autoreset_mode=mode), 3, **kwargs)
-    env = one(maker(), 3, **kwargs)
-    assert_same(play_many(envs, ACTIONS)[0], play_one(env, ACTIONS, mode))
+    _, [env] = play_both(envs, [lambda: one(maker(), 3, **kwargs)], ACTIONS)
     assert {**env.get_state(), "episodes": envs.get_state()["episodes"]} == envs.get_state()
 
 

@@ -17,7 +17,7 @@ from mtwrappers import (
 )
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, play
 from tests.vector.fakes import BoxCountingEnv, all_modes, both_executors
-from tests.wrappers.fakes import assert_same, makers, play_many, play_one
+from tests.wrappers.fakes import makers, play_both
 
 ACTIONS = [1, 0, 1, 1, 0, 0, 1, 0, 1, 1]
 
@@ -140,14 +140,10 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
 def test_the_vector_form_is_the_single_form(executor, mode, moves, kwargs):
     made = makers(moves, dtype=np.float32)
     envs = VectorRL2Observation(executor(made, 3, autoreset_mode=mode), **kwargs)
-    many = play_many(envs, ACTIONS)
-    for i, make in enumerate(made):
-        one = play_one(RL2Observation(make(), **kwargs), ACTIONS, mode)
-        assert_same(many[i], one)
-        assert one[1]["obs"][4] == np.float32(0.1 if kwargs else 1)
-        for shown in many[i]:
-            assert shown["obs"] in envs.single_observation_space
-    assert envs.observation_space.shape == (3, 6)
+    singles = [lambda make=make: RL2Observation(make(), **kwargs) for make in made]
+    seen, _ = play_both(envs, singles, ACTIONS)
+    assert seen[1][:, 4].tolist() == [np.float32(0.1 if kwargs else 1)] * 3
+    assert all(obs in envs.observation_space for obs in seen)
     envs.close()
 
 
@@ -166,7 +162,7 @@ class MovingGoalEnv(CountingEnv):
 
 def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
     envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(MovingGoalEnv, 2), 1))
-    shown = [shown["obs"][2:].tolist() for shown in play_many(envs, [1, 1, 1])[0]]
+    shown = [result[0][0, 2:].tolist() for result in play(envs, [[1]] * 3)]
     assert shown == [[0] * 4, [0, 1, 1, 0], [0] * 4, [0, 1, 1, 0]]
     assert tails(one := RL2Observation(MovingGoalEnv()), [1])[1] == [0, 1, 1, 0]
     assert one.reset()[0][2:].tolist() == [0] * 4
