@@ -18,6 +18,7 @@ from tests.metaworld.fakes import PAIR, actions
 
 ID = "mtwrappers/CustomMT-v0"
 LOOK = {"render_mode": "rgb_array", "camera_name": "corner2", "width": 64, "height": 48}
+MADE = {"train_classes": PAIR, "num_goals": 1, "camera_name": "corner2"}
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -48,19 +49,14 @@ def drawn():
 
 
 # A reset leaves things where they were before their last move in the first three.
-@pytest.mark.parametrize("name", ["window-close-v3", "dial-turn-v3", "door-lock-v3", "push-v3"])
-def test_the_first_frame_of_a_class_shows_where_everything_is(drawn, name):
+@pytest.mark.parametrize("name", ["window-close-v3", "dial-turn-v3", "door-lock-v3"])
+def test_a_frame_shows_where_everything_is_from_the_first_on(drawn, name):
     env = drawn(name)
     first = env.render()
     mujoco.mj_forward(env.sawyer.model, env.sawyer.data)
     assert np.array_equal(first, env.render())
-
-
-def test_a_frame_follows_what_is_moved_by_hand(drawn):
-    env = drawn("push-v3")
-    before = env.render()
-    env.sawyer.data.qpos[9:12] += 0.1
-    assert not np.array_equal(before, env.render())
+    env.sawyer.data.qpos[9] += 0.1
+    assert not np.array_equal(first, env.render())
 
 
 def test_rendering_keeps_the_bits_of_the_trajectory(drawn):
@@ -141,7 +137,7 @@ def test_without_a_render_mode_there_is_nothing_to_see(drawn):
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
 def test_a_copy_of_an_environment_that_has_drawn_draws_for_itself(copied):
-    env = gymnasium.make(ID, train_classes=PAIR, num_goals=1, **LOOK)
+    env = gymnasium.make(ID, **MADE, render_mode="rgb_array")
     env.reset(options={"task_state": 1})
     frame = env.render()
     other = copied(env)
@@ -155,13 +151,11 @@ def test_human_rendering_takes_the_frames(monkeypatch):
     pytest.importorskip("cv2")
     pygame = pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
-    made = {"train_classes": PAIR, "num_goals": 1, "camera_name": "corner2"}
     with pytest.warns(UserWarning, match="HumanRendering wrapper is being applied"):
-        human = gymnasium.make(ID, render_mode="human", **made)
-    seen = gymnasium.make(ID, render_mode="rgb_array", **made)
+        human = gymnasium.make(ID, render_mode="human", **MADE)
+    seen = gymnasium.make(ID, render_mode="rgb_array", **MADE)
     for env in (human, seen):
         env.reset(seed=0, options={"task_state": 0})
-        env.step(np.zeros(4, np.float32))
     shown = pygame.surfarray.array3d(human.window).swapaxes(0, 1)
     assert np.array_equal(shown, seen.render())
     human.close()
