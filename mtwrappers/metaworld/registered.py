@@ -220,13 +220,10 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         Raises:
             ValueError: If it is not among them, or of other tasks.
         """
-        for name, state in checkpoints:
-            if name == self.checkpoint_id:
-                self._mt_env.set_state(state)
-                return
-        raise ValueError(
-            f"no checkpoint of {self.checkpoint_id!r} among {[name for name, _ in checkpoints]}"
-        )
+        states = dict(checkpoints)
+        if self.checkpoint_id not in states:
+            raise ValueError(f"no checkpoint of {self.checkpoint_id!r} among {list(states)}")
+        self._mt_env.set_state(states[self.checkpoint_id])
 
 
 class RecordingTaskControl(TaskControl, RecordEpisodeStatistics):

