@@ -70,16 +70,9 @@ class ObsLayout:
 class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
-    The memory is that of the file ``fd``, which others may share, if there is one.
-
-    Attributes:
-        obs: One array per leaf of the layout, ``(n, ...)``.
-        rewards: ``(n,)``, float64.
-        terminated: ``(n,)``, bool.
-        truncated: ``(n,)``, bool.
-        resting: Which environments are not to be stepped, ``(n,)``, bool.
-        numbers: Numbers of infos, ``(NUMBERS, n)``, float64.
-        texts: Strings of infos, ``(TEXTS, n)``.
+    The memory is that of the file ``fd``, which others may share, if there is one. ``obs`` is one
+    array per leaf of the layout; ``resting`` says which environments are not to be stepped;
+    ``numbers`` and ``texts`` are of infos, a row for each key.
     """
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
@@ -95,10 +88,9 @@ class Buffers:
         ]
         sizes = [math.prod(shape) * np.dtype(dtype).itemsize for shape, dtype in parts]
         starts = [0, *itertools.accumulate(-(-size // _ALIGN) * _ALIGN for size in sizes)]
-        memory: Any = bytearray(starts[-1])
         if fd >= 0:
             os.ftruncate(fd, starts[-1])
-            memory = mmap.mmap(fd, starts[-1])
+        memory: Any = mmap.mmap(fd, starts[-1]) if fd >= 0 else bytearray(starts[-1])
         arrays = [
             np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
             for (shape, dtype), start in zip(parts, starts, strict=False)

@@ -27,21 +27,15 @@ class Crew:
 
     Every method raises `WorkerDiedError` if a worker is lost and cannot be replaced, and otherwise
     what a worker answered with. After a `WorkerDiedError` no worker is of use.
-
-    Attributes:
-        workers: The worker processes.
-        max_recoveries: How often in a row workers may be lost in the same call.
-        buffers: What their environments write to, once they are built.
-        journal: What the environments were told, if it is kept; only then workers are replaced.
-        recoveries: How many workers have been replaced.
     """
 
-    buffers: Buffers
-    journal: Journal | None = None
+    buffers: Buffers  # what environments write to, once they are built
+    journal: Journal | None = None  # what they were told; only with it workers are replaced
 
     def __init__(self, envs_per_task: int) -> None:
         self.workers: Sequence[Worker] = ()
-        self.max_recoveries = self.recoveries = 0
+        self.max_recoveries = 0  # how often in a row workers may be lost in the same call
+        self.recoveries = 0  # how many workers have been replaced
         self._envs_per_task = envs_per_task  # by which errors name the tasks of a worker
         self._setup: list[bytes] = []  # commands that prepare a worker, beside its own block
 

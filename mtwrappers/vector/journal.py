@@ -25,22 +25,13 @@ READS = ("render", "has_wrapper_attr", "get_wrapper_attr")
 
 
 class Past(NamedTuple):
-    """All that it takes to bring a new environment to where another one was.
+    """All that it takes to bring a new environment to where another one was."""
 
-    Attributes:
-        told: The calls from before its last reset, the last of each name.
-        state: Its state just before that reset (see `mtwrappers.state`); ``None`` before the first.
-        entries: That reset, and all that it was told since.
-        obs: What it showed last: one array per leaf of its space, or the observation where that is
-            no array.
-        reward: Its last reward.
-    """
-
-    told: list[Entry]
-    state: Any
-    entries: list[Entry]
-    obs: Any
-    reward: np.float64
+    told: list[Entry]  # the calls from before its last reset, the last of each name
+    state: Any  # just before that reset (see `mtwrappers.state`); None before the first
+    entries: list[Entry]  # that reset, and all that it was told since
+    obs: Any  # the last: one array per leaf of its space, or itself where that is no array
+    reward: np.float64  # the last
 
     def to_state(self) -> dict[str, Any]:
         """This as a dict, in which the actions of steps in a row are one array if they can be."""

@@ -99,21 +99,15 @@ class Channel:
 
 
 class Answer(NamedTuple):
-    """What a worker answers.
-
-    Attributes:
-        result: What the command returned.
-        failure: The exception that it raised, and its traceback.
-        states: For the journal, if there is one: the states that environments which were reset
-            had before, by environment; after a function of them, their pasts; after a failure, what
-            `Journal.note_failure` takes.
-        rows: Without shared memory: what the worker has written.
-    """
+    """What a worker answers."""
 
     result: Any = None
-    failure: tuple[Exception, str] | None = None
+    failure: tuple[Exception, str] | None = None  # what was raised instead, and its traceback
+    # For the journal, if there is one: the states that environments which were reset had before, by
+    # environment; after a function of them, their pasts; after a failure, what
+    # `Journal.note_failure` takes.
     states: Any = None
-    rows: bytes | None = None
+    rows: bytes | None = None  # what the worker has written, where no memory is shared
 
 
 def command(name: str, *arguments: Any) -> bytes:

@@ -22,16 +22,11 @@ ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
 
 
 class Request(NamedTuple):
-    """What workers are asked together.
-
-    Attributes:
-        name: The command.
-        message: The message for a worker.
-        entries: What the journal notes of each environment once it is answered.
-    """
+    """What workers are asked together."""
 
     name: str
     message: Callable[[Worker], bytes]
+    # What the journal notes of each environment once it is answered.
     entries: Sequence[Entry | None] | None = None
 
 

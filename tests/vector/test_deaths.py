@@ -3,14 +3,13 @@
 import os
 import signal
 import time
-from contextlib import closing
 from functools import partial
 
 import numpy as np
 import pytest
 from gymnasium.error import ClosedEnvironmentError
 
-from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
+from mtwrappers import WorkerDiedError
 from tests.vector.faults import (
     DEATHS,
     BulkyEnv,
@@ -20,7 +19,6 @@ from tests.vector.faults import (
     kill,
     kill_itself,
     parallel,
-    play_along,
 )
 from tests.vector.processes import is_alive, needs_proc, wait_until
 
@@ -156,16 +154,3 @@ def test_no_worker_keeps_the_executor_from_closing(maker, number, monkeypatch):
     envs.close()
     assert time.monotonic() - begin < 2
     assert not any(map(is_alive, pids))
-
-
-def test_executors_do_not_disturb_each_other():
-    first, second, oracle = parallel(), parallel(), MetaIterativeEnvExecutor(fragile_makers(), 2, 2)
-    play_along(first, oracle, seed=1)
-    play_along(second, oracle, seed=2)
-    first.close()
-    play_along(second, oracle, seed=3)
-    kill(second, 1)
-    with pytest.raises(WorkerDiedError, match="worker 1"):
-        second.step(NO_ACTIONS)
-    with closing(parallel()) as third:
-        play_along(third, oracle, seed=4)

@@ -17,7 +17,6 @@ from tests.vector.faults import (
     break_a_leg,
     build_once,
     fragile_makers,
-    kill,
     parallel,
     play,
 )
@@ -92,21 +91,6 @@ def test_the_state_of_other_environments_is_refused_and_changes_nothing():
             envs.get_attr("steps")  # which is noted together with what is shown
             assert equal([past["obs"][0] for past in envs.get_state()["pasts"]], [*shown])
             assert envs.step([0] * 4)[1].tolist() == [3.0] * 4
-
-
-@pytest.mark.filterwarnings("ignore:.*another one takes its place")
-def test_a_worker_that_is_lost_after_a_state_was_set_is_recovered_from_it():
-    with (
-        closing(iterative(fragile_makers())) as first,
-        closing(parallel(on_worker_failure="recover")) as other,
-    ):
-        first.reset(seed=1)
-        first.step([0] * 4)
-        other.reset(seed=2)
-        other.set_state(first.get_state())
-        kill(other, 1)
-        assert equal(other.step([0] * 4), first.step([0] * 4))
-        assert other.recoveries == 1
 
 
 def test_environments_that_cannot_be_built_again_leave_the_present_ones(tmp_path):
