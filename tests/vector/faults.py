@@ -151,7 +151,16 @@ DEATHS = [
 ]
 
 
-# Uses of four environments in which those that have a fault run it.
+# Uses of four environments, of all kinds.
+USES: list[tuple[Any, ...]] = [
+    ("reset",),
+    ("step", [0] * 4),
+    ("call", "first"),
+    ("set_attr", "first", 3),
+    ("set_tasks", [1, 2]),
+    ("render",),
+]
+# And such in which those that have a fault run it.
 faulty_uses = pytest.mark.parametrize(
     ("use", "given"),
     [

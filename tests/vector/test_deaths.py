@@ -12,8 +12,10 @@ from gymnasium.error import ClosedEnvironmentError
 from mtwrappers import WorkerDiedError
 from tests.vector.faults import (
     DEATHS,
+    USES,
     BulkyEnv,
     FragileEnv,
+    faulty_uses,
     fragile_makers,
     hang,
     kill,
@@ -24,9 +26,8 @@ from tests.vector.processes import is_alive, needs_proc, wait_until
 
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
 
-NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
-KILLED = r"^worker 1 was killed by SIGKILL, with environments 2 to 3 of tasks \[1\]"
+KILLED = r"^worker 1 was killed by SIGKILL, with environments 2 to 3 of tasks \[1\] \(b\); all"
 
 
 def begun(*args, **kwargs):
@@ -45,9 +46,9 @@ def check_died(envs, message, use, *arguments, seconds=(0, 2), **options):
     assert seconds[0] <= time.monotonic() - begin < seconds[1]
     assert not any(is_alive(pid) for pid in pids)
     assert envs.closed is True
-    for method, given in (("reset", ()), ("step", (NO_ACTIONS,)), ("call", ("first",))):
+    for again, *given in USES:
         with pytest.raises(ClosedEnvironmentError, match="MetaParallelEnvExecutor was closed"):
-            getattr(envs, method)(*given)
+            getattr(envs, again)(*given)
     envs.close()
 
 
@@ -81,27 +82,18 @@ def test_a_worker_that_dies_in_a_step_is_named(fault, how):
     check_died(envs, message, "step", [0, 0, 0, 1, 0, 0])
 
 
-@pytest.mark.parametrize(
-    ("use", "given", "dies_in_it"),
-    [
-        ("step", [[0] * 4], False),
-        ("reset", [], False),
-        ("set_attr", ["first", 3], False),
-        ("set_tasks", [[1, 2]], False),
-        ("render", [], False),
-        ("call", ["first"], False),
-        ("call", ["run_fault"], True),
-        ("reset", {"options": {"fault": True}}, True),
-    ],
-)
-def test_a_dead_worker_is_found_by_any_use(use, given, dies_in_it):
+@pytest.mark.parametrize("use", USES, ids=str)
+def test_a_worker_that_was_killed_is_found_by_any_use(use):
+    envs = begun(timeout=None)
+    kill(envs, 1)
+    check_died(envs, KILLED, *use)
+
+
+@faulty_uses
+def test_a_worker_that_dies_in_any_use_is_named(use, given):
     makers = fragile_makers()
     makers[3] = partial(makers[3], fault=kill_itself)
-    envs = begun(makers, timeout=None)
-    if not dies_in_it:
-        kill(envs, 1)
-    args, kwargs = ([], given) if isinstance(given, dict) else (given, {})
-    check_died(envs, KILLED + r" \(b\)", use, *args, **kwargs)
+    check_died(begun(makers), KILLED, use, **given)
 
 
 def test_a_stopped_worker_is_given_up_however_much_it_is_sent():
