@@ -89,16 +89,15 @@ MANY = int(os.environ.get("MTWRAPPERS_KILLS", "2"))
 RECOVER: dict[str, Any] = {"workers": 2, "on_worker_failure": "recover", "max_recoveries": 20}
 
 
-@contextmanager
-def kills(envs: Any, seconds: float, seed: int = 0) -> Iterator[None]:
-    """Kills a worker again and again: in a step, a reset or a call, or once while it is replaced.
+def play_until_killed(
+    envs: Any, n: int, play: Callable[[int], Any], seconds: float = 0.06
+) -> list[Any]:
+    """What ``play(0)``, ``play(1)``, ... return until ``n`` workers were killed meanwhile.
 
-    Args:
-        envs: The executor.
-        seconds: At most so long after the last one.
-        seed: Of the moments.
+    One is killed within ``seconds`` of the last: in a step, a reset or a call, or while another one
+    is replaced.
     """
-    rng, over = random.Random(seed), threading.Event()
+    rng, over, begin, most = random.Random(0), threading.Event(), envs.recoveries, 20 * seconds
 
     def kill() -> None:
         pid = rng.choice(envs.worker_pids)
@@ -107,7 +106,7 @@ def kills(envs: Any, seconds: float, seed: int = 0) -> Iterator[None]:
                 os.kill(pid, signal.SIGKILL)
 
     def strike() -> None:
-        pause, most = seconds, 20 * seconds
+        pause = seconds
         while not over.wait(rng.uniform(0, pause)):
             start, before = time.monotonic(), envs.recoveries
             early = rng.uniform(0, pause) if rng.random() < 0.5 else math.inf
@@ -125,20 +124,11 @@ def kills(envs: Any, seconds: float, seed: int = 0) -> Iterator[None]:
 
     thread = threading.Thread(target=strike)
     thread.start()
+    results: list[Any] = []
     try:
-        yield
+        while envs.recoveries < begin + n:
+            results.append(play(len(results)))
     finally:
         over.set()
         thread.join()
-
-
-def play_until_killed(
-    envs: Any, n: int, play: Callable[[int], Any], seconds: float = 0.06
-) -> list[Any]:
-    """What ``play(0)``, ``play(1)``, ... return until ``n`` workers were killed meanwhile."""
-    results: list[Any] = []
-    before = envs.recoveries
-    with kills(envs, seconds):
-        while envs.recoveries < before + n:
-            results.append(play(len(results)))
     return results

@@ -86,16 +86,6 @@ def test_without_recovery_the_lost_worker_is_named():
     assert listening_sockets() == listening
 
 
-def test_a_step_that_kills_every_actor_is_given_up():
-    with closing(recovering(fragile_makers(fault=kill_itself), max_recoveries=1)) as envs:
-        envs.reset(seed=0)
-        message = (
-            r"^worker 1 .*of tasks \[1\] \(b\); workers were lost 2 times in the same call; all"
-        )
-        with pytest.raises(WorkerDiedError, match=message):
-            envs.step(FAULT)
-
-
 @pytest.mark.parametrize("fault", ["hangs", "is stopped"])
 def test_an_actor_that_hangs_is_given_up_after_the_timeout(fault, tmp_path):
     makers = fragile_makers(fault=partial(once, tmp_path / "done", hang))
