@@ -11,7 +11,6 @@ from mtwrappers import WorkerDiedError
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import all_modes
 from tests.vector.faults import (
-    DEATHS,
     BulkyEnv,
     FragileEnv,
     beside,
@@ -42,16 +41,28 @@ recovering = partial(parallel, on_worker_failure="recover")
 
 
 @all_modes
-@pytest.mark.parametrize(("fault", "how"), DEATHS)
-def test_a_death_in_the_middle_of_a_step_changes_nothing(mode, fault, how, tmp_path):
-    makers = fragile_makers()
-    makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", fault))
-    with beside(recovering, makers, fragile_makers(), autoreset_mode=mode) as (envs, oracle):
+@faulty_uses
+def test_a_death_in_any_use_changes_nothing(mode, use, given, tmp_path):
+    makers, others = fragile_makers(), fragile_makers()
+    makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", kill_itself))
+    others[2] = partial(others[2], fault=partial(str, "not again"))
+    with beside(recovering, makers, others, autoreset_mode=mode) as (envs, oracle):
         both(envs, oracle, "reset", seed=3)
         both(envs, oracle, "step", NO_ACTIONS)
-        with pytest.warns(UserWarning, match=rf"worker 1 {how}, .*; another one takes its"):
-            both(envs, oracle, "step", FAULT)
+        with pytest.warns(UserWarning, match="worker 1 was .*; another one takes its place"):
+            both(envs, oracle, use, **given)
         for _ in range(2):
+            both(envs, oracle, "step", NO_ACTIONS)
+
+
+@pytest.mark.parametrize("mask", [[True, False, True, False], [True, False, False, False]])
+def test_a_death_in_a_reset_of_some_changes_nothing(mask, tmp_path):
+    makers = fragile_makers(fault=partial(once, tmp_path / "done", kill_itself), length=9)
+    with beside(recovering, makers, fragile_makers(length=9)) as (envs, oracle):
+        both(envs, oracle, "reset", seed=1)
+        both(envs, oracle, "step", NO_ACTIONS)
+        both(envs, oracle, "reset", options={"reset_mask": np.array(mask), "fault": True})
+        for _ in range(3):
             both(envs, oracle, "step", NO_ACTIONS)
 
 
@@ -74,41 +85,6 @@ def test_a_worker_killed_in_the_middle_of_a_large_message_changes_nothing():
             time.sleep(0.2)  # by now its answer fills the pipe, and waits for somebody to read it
             kill(envs, 1)
             assert equal(envs.step_wait(), oracle.step(NO_ACTIONS))
-
-
-@pytest.mark.parametrize("when", ["before", "in it"])
-@pytest.mark.parametrize("mask", [None, [True, False, True, False], [True, False, False, False]])
-def test_a_worker_lost_in_a_reset_changes_nothing(when, mask, tmp_path):
-    makers = fragile_makers(fault=partial(once, tmp_path / "done", kill_itself), length=9)
-    others = fragile_makers(length=9)
-    options = {} if mask is None else {"reset_mask": np.array(mask)}
-    with beside(recovering, makers, others, autoreset_mode="Disabled") as (envs, oracle):
-        both(envs, oracle, "reset", seed=1)
-        both(envs, oracle, "step", NO_ACTIONS)
-        if when == "before":
-            kill(envs, 1)
-        else:
-            options["fault"] = True
-        both(envs, oracle, "reset", options=options)
-        for _ in range(3):
-            both(envs, oracle, "step", NO_ACTIONS)
-
-
-@pytest.mark.parametrize("when", ["before", "in it"])
-def test_a_worker_lost_in_a_call_is_called_again(when, tmp_path):
-    makers = fragile_makers()
-    makers[3] = partial(makers[3], fault=partial(once, tmp_path / "done", kill_itself))
-    with closing(recovering(makers)) as envs:
-        envs.set_tasks([1000, 2000])
-        envs.reset(seed=1)
-        envs.step(NO_ACTIONS)
-        if when == "before":
-            (tmp_path / "done").touch()
-            kill(envs, 1)
-        assert envs.call("run_fault") == ("no fault",) * 3 + ("not again",)
-        assert envs.get_attr("first") == (1000, 1000, 2000, 2000)
-        assert envs.step(NO_ACTIONS)[0][:, 0].tolist() == [1002, 1002, 2002, 2002]
-        assert envs.recoveries == 1
 
 
 CALLS = [
