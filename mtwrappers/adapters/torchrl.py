@@ -28,9 +28,7 @@ def as_torchrl_env(vec_env: VectorEnv[Any, Any, Any], **kwargs: Any) -> Any:
         **kwargs: Passed to ``GymWrapper``, such as ``device``.
 
     Raises:
-        DependencyNotInstalled: If TorchRL is not installed.
-        TypeError: If it is no such vector environment.
-        ClosedEnvironmentError: If it was closed.
+        DependencyNotInstalled, TypeError, ClosedEnvironmentError: As in `as_sb3_vec_env`.
         ValueError: If it resets in the next step: TorchRL knows no steps without an action.
     """
     check_vec_env(vec_env, "TorchRL", AutoresetMode.DISABLED, AutoresetMode.SAME_STEP)

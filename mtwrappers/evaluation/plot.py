@@ -76,18 +76,14 @@ def draw_curves(
     axes.plot(x, _values(means), label="mean", **mean)
     low, high = _values(means, "low"), _values(means, "high")
     axes.fill_between(x, low, high, color=INK, alpha=0.15, linewidth=0)
-    axes.axvline(adaptation_length + 0.5, color=DARK, linestyle="--", linewidth=1.2)
-    place = {"xytext": (3, 1), "xycoords": ("data", "axes fraction"), "va": "bottom"}
-    end = (adaptation_length + 0.5, 1.0)
-    axes.annotate("evaluation", end, textcoords="offset points", color=DARK, **place)
+    begins = {"color": DARK, "linestyle": "--", "linewidth": 1.2, "label": "evaluation begins"}
+    axes.axvline(adaptation_length + 0.5, **begins)
     axes.set_xticks(x if len(x) <= 20 else x[:: len(x) // 10])
     axes.set_xlabel("episode of the trial")
-    if metric == "return":
-        axes.set_ylabel("return")
-    else:
-        axes.set_ylabel(f"success rate ({metric})")
+    axes.set_ylabel("return" if metric == "return" else f"success rate ({metric})")
+    if metric != "return":
         axes.set_ylim(-0.02, 1.02)
-    axes.set_title(title, fontsize=10, loc="left", pad=18)
+    axes.set_title(title, fontsize=10, loc="left")
     figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     figure.savefig(path)
 

@@ -57,9 +57,8 @@ class MetaSampler:
         **executor: Passed to the executor, such as ``workers``.
 
     Raises:
-        ValueError: If a size is not positive, the seed is negative, ``envs_per_task`` is more than
-            ``rollouts_per_meta_task``, ``policy_in`` is neither of the two, or ``autoreset_mode``
-            is not ``"SameStep"``.
+        ValueError: If an argument is out of range, ``envs_per_task`` is more than
+            ``rollouts_per_meta_task``, or ``autoreset_mode`` is not ``"SameStep"``.
         TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
             observations or actions are no arrays.
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
@@ -137,14 +136,11 @@ class MetaSampler:
         return list(tasks)
 
     def obtain_samples(self, log: bool = False, log_prefix: str = "") -> dict[int, list[Path]]:
-        """Collects the paths; see `mtwrappers.samplers.path`.
+        """Collects the paths of each task, by its index; see `mtwrappers.samplers.path`.
 
         Args:
             log: Whether to log steps, times (seconds) and returns.
             log_prefix: Put before every key.
-
-        Returns:
-            The paths of each task, by its index.
         """
         m, k = self.meta_batch_size, self.envs_per_task
         each, rest = divmod(self.rollouts_per_meta_task, k)

@@ -41,9 +41,7 @@ class Sampler:
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
 
     Raises:
-        ValueError: If a size is not positive or the seed is negative.
-        TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
-            observations or actions are no arrays.
+        ValueError, TypeError: As in `MetaSampler`.
     """
 
     def __init__(

@@ -7,7 +7,7 @@ import re
 import numpy as np
 import pytest
 
-from mtwrappers import EnvToMTEnv, MetaParallelEnvExecutor, MultiEnvWrapper
+from mtwrappers import EnvToMTEnv, MultiEnvWrapper
 from mtwrappers.testing import check_mtenv
 from tests.fakes import check_env_warnings
 from tests.integrations.examples import load_example, run_example
@@ -78,26 +78,3 @@ def test_families_keep_the_contract_of_an_mtenv(make):
     # CartPole's and the cheetah's own bounds are infinite, and the checker says so.
     warned = check_env_warnings(make(), skip_render_check=True)
     assert [text for text in warned if "infinity" not in text] == []
-
-
-def test_locomotion_with_goal_velocities_is_a_batch_of_tasks():
-    pytest.importorskip("mujoco")
-    make = load_example("locomotion_goal_velocity.py").make
-    tasks = [{"velocity": 0.5}, {"velocity": 1.5}]
-    # Forked, for a spawned worker cannot import the example.
-    envs = MetaParallelEnvExecutor(make, 2, 2, max_path_length=5, context="fork")
-    envs.set_tasks(tasks)
-    envs.reset(seed=7)
-    # By hand, the second environment of the second task.
-    single = make()
-    single.set_task(tasks[1])
-    single.reset(seed=7 + 3)
-    envs.action_space.seed(0)
-    for _ in range(4):
-        actions = envs.action_space.sample()
-        obs, rewards, *_, infos = envs.step(actions)
-        alone, reward, *_ = single.step(actions[3])
-        assert (obs[3].tolist(), rewards[3]) == (alone.tolist(), reward)
-        assert infos["goal"].tolist() == [0.5, 0.5, 1.5, 1.5]
-    envs.close()
-    single.close()

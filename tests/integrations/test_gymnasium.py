@@ -257,17 +257,3 @@ def test_sync_and_async_vectorization_give_the_same(env_id, mode):
             found.append(run(envs, mode))
     assert equal(*found)
     assert sum(result[3].any() for result in found[0] if len(result) == 5) >= 2
-
-
-def test_meta_world_in_a_chain_of_vector_wrappers():
-    envs = gymnasium.make_vec(
-        "mtwrappers/MT10-v0", autoreset_mode="NextStep", record_episode_statistics=False, **SMALL
-    )
-    wrapped = wrappers.NormalizeReward(wrappers.RecordEpisodeStatistics(envs))
-    results = run(wrappers.NormalizeObservation(wrapped), AutoresetMode.NEXT_STEP)
-    episodes = [infos["episode"]["l"].tolist() for *_, infos in results[1:] if "episode" in infos]
-    # Steps 3, 7 end the episodes of three steps; 4 and 8 reset.
-    assert episodes == [[3] * 10] * 2
-    assert all(np.isfinite(result[0]).all() for result in results)
-    assert results[-1][4]["task_id"].tolist() == list(range(10))
-    envs.close()
