@@ -41,10 +41,11 @@ class Alternating:
 
 
 class HalfEnv(CountingEnv):
-    """Reports a plain 0 at the first step, halves after it, and as often nothing on reset."""
+    """Reports a plain 0 at the first step and halves after it, another number but at the last."""
 
     def _info(self):
-        return {"part": 0 if self.steps == 1 else self.steps / 2} if self.steps else {}
+        early = {"early": 1} if self.steps < self.length else {}
+        return early | ({"part": 0 if self.steps == 1 else self.steps / 2} if self.steps else {})
 
 
 @both
@@ -89,9 +90,9 @@ def test_a_path_says_how_it_ended(sampler_type, env, longest, terminated, trunca
 
 
 @both
-def test_infos_that_a_reset_does_not_report_or_that_turn_to_fractions_are_kept(sampler_type):
+def test_infos_of_every_step_are_kept_even_those_that_no_reset_reports(sampler_type):
     [path] = sampler_type(HalfEnv(3), lazy, 1, 9).obtain_samples()
-    assert path["env_infos"]["part"].tolist() == [0, 1, 1.5]
+    assert equal(path["env_infos"], {"part": np.array([0, 1, 1.5])})
 
 
 @both
