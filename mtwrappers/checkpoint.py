@@ -48,11 +48,11 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             arrays and Meta-World tasks; the message says where.
         OSError: If the file cannot be written.
     """
-    encoder = _Encoder()
-    states = {name: encoder.encode(_get(name, obj), name) for name, obj in objects.items()}
+    arrays: dict[str, Any] = {}
+    states = {name: _encode(_get(name, obj), name, arrays) for name, obj in objects.items()}
     payload = io.BytesIO()
     text = np.frombuffer(json.dumps(states).encode(), np.uint8)
-    np.savez(payload, states=text, **encoder.arrays)
+    np.savez(payload, states=text, **arrays)
     data = payload.getvalue()
     header = b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data))
     target = Path(path)
@@ -157,35 +157,30 @@ def _fingerprint(data: bytes) -> bytes:
     return b"%s %d" % (hashlib.sha256(data).hexdigest().encode(), len(data))
 
 
-class _Encoder:
-    """Turns states into what JSON knows, and collects their arrays."""
-
-    def __init__(self) -> None:
-        self.arrays: dict[str, Any] = {}
-
-    def encode(self, value: Any, where: str) -> Any:
-        if value is None or type(value) in (bool, int, float, str):
-            return value
-        if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
-            self.arrays[f"a{len(self.arrays)}"] = np.asarray(value)
-            return {"#array": f"a{len(self.arrays) - 1}", "scalar": isinstance(value, np.generic)}
-        if plain_task.is_task(value):
-            return {"#task": self.encode(plain_task.to_plain(value), where)}
-        if inspect.isfunction(value) and value.__module__.startswith(_PACKAGE):
-            return {"#function": [value.__module__, value.__qualname__]}
-        if type(value) in (list, tuple):
-            items = [self.encode(item, f"{where}[{i}]") for i, item in enumerate(value)]
-            return items if type(value) is list else {"#tuple": items}
-        if isinstance(value, dict):
-            return {
-                "#dict": [
-                    [self.encode(key, where), self.encode(item, f"{where}[{key!r}]")]
-                    for key, item in value.items()
-                ]
-            }
-        raise TypeError(
-            f"a checkpoint holds JSON values, arrays and Meta-World tasks; {where} is {value!r}"
-        )
+def _encode(value: Any, where: str, arrays: dict[str, Any]) -> Any:
+    """Turns a state into what JSON knows, and collects its arrays."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
+        name = f"a{len(arrays)}"
+        arrays[name] = np.asarray(value)
+        return {"#array": name, "scalar": isinstance(value, np.generic)}
+    if plain_task.is_task(value):
+        return {"#task": _encode(plain_task.to_plain(value), where, arrays)}
+    if inspect.isfunction(value) and value.__module__.startswith(_PACKAGE):
+        return {"#function": [value.__module__, value.__qualname__]}
+    if type(value) in (list, tuple):
+        items = [_encode(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]
+        return items if type(value) is list else {"#tuple": items}
+    if isinstance(value, dict):
+        items = [
+            [_encode(key, where, arrays), _encode(item, f"{where}[{key!r}]", arrays)]
+            for key, item in value.items()
+        ]
+        return {"#dict": items}
+    raise TypeError(
+        f"a checkpoint holds JSON values, arrays and Meta-World tasks; {where} is {value!r}"
+    )
 
 
 def _decode(value: Any, arrays: Any) -> Any:

@@ -92,7 +92,7 @@ class RL2Observation(
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         memory = self._memory
-        memory.record(0, memory.code.encode(action), reward, terminated or truncated)
+        memory.record(0, memory.encode(action), reward, terminated or truncated)
         return memory.append(obs, 0), reward, terminated, truncated, info
 
     def get_state(self) -> dict[str, Any]:
@@ -150,7 +150,7 @@ class VectorRL2Observation(EpisodeVectorWrapper):
     def step_async(self, actions: Any) -> None:
         self._inner.step_async(actions)
         # Now: the caller may change the array before the step ends.
-        self._encoded = self._memory.code.encode(actions)
+        self._encoded = self._memory.encode(actions)
 
     def step_wait(self) -> StepResult:
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
@@ -189,7 +189,11 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
 
 class _Memory:
-    """What RL^2 appends to the observations of ``n`` environments: (action, reward, done)."""
+    """What RL^2 appends to the observations of ``n`` environments: (action, reward, done).
+
+    Actions are written as numbers: those of a Box as they are, clipped to its bounds; anything
+    discrete as one-hots.
+    """
 
     def __init__(
         self,
@@ -199,9 +203,25 @@ class _Memory:
         reward_divisor: float,
         across_episodes: bool,
     ) -> None:
-        self.code = ActionCode(action_space)
-        low = np.concatenate([self.code.low, [-np.inf, 0.0]])
-        high = np.concatenate([self.code.high, [np.inf, 1.0]])
+        if not isinstance(action_space, (Box, Discrete, MultiDiscrete, MultiBinary)):
+            raise TypeError(
+                "expected a Box, Discrete, MultiDiscrete or MultiBinary action space, got "
+                f"{action_space}"
+            )
+        self._ndim = len(action_space.shape or ())
+        flat: Any = flatten_space(action_space)
+        self._bounds = flat.low, flat.high
+        # Of one-hots: the entry of the action that a number shows, and what makes it a one.
+        self._columns: NDArray[Any] | None = None
+        if isinstance(action_space, (Discrete, MultiDiscrete)):
+            discrete = isinstance(action_space, Discrete)
+            sizes = np.ravel(getattr(action_space, "n" if discrete else "nvec"))
+            self._columns = np.repeat(np.arange(len(sizes)), sizes)
+            first = np.cumsum(sizes) - sizes - np.ravel(action_space.start)
+            self._values = np.arange(len(flat.low)) - np.repeat(first, sizes)
+        # A trial begins with zeros, whatever the bounds are.
+        low = np.concatenate([np.minimum(flat.low, 0), [-np.inf, 0.0]])
+        high = np.concatenate([np.maximum(flat.high, 0), [np.inf, 1.0]])
         self.space = append_box(require_floating_box(observation_space, "given rewards"), low, high)
         self._dtype: Any = self.space.dtype
         self._divisor = above_zero(reward_divisor, "reward_divisor")
@@ -233,41 +253,6 @@ class _Memory:
         elif self._played[i]:
             self._tails[i, -1] = 1
 
-    def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, over: Any) -> None:
-        """Takes a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""
-        self._tails[rows, :-2] = encoded
-        self._tails[rows, -2] = rewards / self._divisor
-        self._tails[rows, -1] = over
-        self._played[rows] = True
-
-    def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
-        """A new array of the observations ``obs`` of some environments, and what is appended."""
-        return np.concatenate([obs, self._tails[rows]], axis=-1, dtype=self._dtype)
-
-
-class ActionCode:
-    """Actions as numbers: a Box as it is, clipped to its bounds; anything discrete as one-hots.
-
-    ``low`` and ``high``, shape ``(A,)``, bound encoded actions and zeros.
-    """
-
-    def __init__(self, space: Space[Any]) -> None:
-        if not isinstance(space, (Box, Discrete, MultiDiscrete, MultiBinary)):
-            raise TypeError(
-                f"expected a Box, Discrete, MultiDiscrete or MultiBinary action space, got {space}"
-            )
-        self._ndim = len(space.shape or ())
-        flat: Any = flatten_space(space)
-        self._bounds = flat.low, flat.high
-        self.low, self.high = np.minimum(flat.low, 0), np.maximum(flat.high, 0)
-        # Of one-hots: the entry of the action that a number shows, and what makes it a one.
-        self._columns: NDArray[Any] | None = None
-        if isinstance(space, (Discrete, MultiDiscrete)):
-            sizes = np.ravel(space.n if isinstance(space, Discrete) else space.nvec)
-            self._columns = np.repeat(np.arange(len(sizes)), sizes)
-            first = np.cumsum(sizes) - sizes - np.ravel(space.start)
-            self._values = np.arange(len(self.low)) - np.repeat(first, sizes)
-
     def encode(self, actions: Any) -> NDArray[Any]:
         """A new array of one action, shape ``(A,)``, or of ``N`` actions, shape ``(N, A)``."""
         given = np.asarray(actions)
@@ -278,6 +263,17 @@ class ActionCode:
         else:
             encoded = given[..., self._columns] == self._values
         return encoded
+
+    def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, over: Any) -> None:
+        """Takes a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""
+        self._tails[rows, :-2] = encoded
+        self._tails[rows, -2] = rewards / self._divisor
+        self._tails[rows, -1] = over
+        self._played[rows] = True
+
+    def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
+        """A new array of the observations ``obs`` of some environments, and what is appended."""
+        return np.concatenate([obs, self._tails[rows]], axis=-1, dtype=self._dtype)
 
 
 def _asks_for_a_task(options: dict[str, Any] | None) -> bool:
