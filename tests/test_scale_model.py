@@ -5,7 +5,7 @@ import math
 
 import pytest
 
-from benchmarks.scale import NODES, Cluster, Costs, fitted, rate
+from benchmarks.scale import Cluster, Costs, fitted, rate
 from tests.fakes import run_with_python
 
 NO_NETWORK = Cluster(latency=0, bandwidth=math.inf)
@@ -49,17 +49,6 @@ def test_one_node_has_the_rates_that_were_measured_whatever_the_network(cluster,
 )
 def test_a_rate_by_hand(model, nodes, milliseconds, steps):
     assert rate(model, ROUND, SMALL, nodes) == pytest.approx(steps / milliseconds * 1e3)
-
-
-@pytest.mark.parametrize("latency", [0, 1e-5, 1e-3])
-@pytest.mark.parametrize("bandwidth", [1e7, 1e9, math.inf])
-def test_paths_are_never_slower_than_steps_and_nothing_beats_the_ideal(latency, bandwidth):
-    costs, cluster = Costs(), Cluster(latency=latency, bandwidth=bandwidth)
-    for nodes in NODES:
-        ideal, paths, steps = (
-            rate(model, costs, cluster, nodes) for model in ("ideal", "path-wise", "step-wise")
-        )
-        assert steps <= paths <= ideal
 
 
 @pytest.mark.parametrize("wrong", [{"bandwidth": 0}, {"latency": -1}, {"envs": 0}])
