@@ -117,10 +117,7 @@ REUSED = "step 1 returned arrays that an earlier step did"
 BROKEN = {
     # What it says of itself.
     "no mode in metadata": (says(metadata={}), "; got AutoresetMode.NEXT_STEP and None"),
-    "another space": (
-        says(observation_space=Discrete(2)),
-        "observation_space must be ",
-    ),
+    "another space": (says(observation_space=Discrete(2)), "observation_space must be "),
     "miscounts tasks": (says(meta_batch_size=3), "3 tasks times 2 environments must be"),
     # What it returns.
     "single precision": (
