@@ -61,6 +61,12 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         self._views = Views(model, data)
         return model, data
 
+    def __reduce__(self) -> NoReturn:
+        raise TypeError(
+            "a Sawyer environment does not survive pickling; pickle a MetaWorldSetTaskEnv, or its "
+            "task"
+        )
+
     # Where things are.
 
     def get_body_com(self, body_name: str) -> NDArray[np.float64]:
@@ -258,9 +264,7 @@ def make_fast_class(cls: Any) -> Any:
             own[name] = property(copied(value.fget), value.fset, value.fdel)
         elif isinstance(value, staticmethod):
             own[name] = staticmethod(copied(value.__func__))
-    own["__doc__"] = f"{cls.__name__}, with the same bits in less time."
     own["__module__"] = cls.__module__
-    own["__reduce__"] = _refuse_to_pickle
     # The name stays: it is the task_name by which Meta-World's own code tells the classes apart.
     made = type(cls.__name__, (cls, FastSawyer), own)
     for function in copies:
@@ -268,9 +272,3 @@ def make_fast_class(cls: Any) -> Any:
         if cls.__name__ in function.__globals__:
             function.__globals__[cls.__name__] = made
     return made
-
-
-def _refuse_to_pickle(self: Any) -> NoReturn:
-    raise TypeError(
-        "a Sawyer environment does not survive pickling; pickle a MetaWorldSetTaskEnv, or its task"
-    )
