@@ -110,12 +110,7 @@ class PolicyCaller:
         if self._places is not None:
             observations = map_arrays(lambda array: array[self._places], observations)
         if len(self._shape) == 1:
-            what = "what a policy without get_actions returns"
-            actions = _array(self._ask(observations, **self._extra), what)
-            if not actions.ndim or len(actions) != self._shape[0]:
-                got = len(actions) if actions.ndim else actions
-                raise ValueError(f"expected {self._shape[0]} actions from the policy, got {got}")
-            return actions[self._own], {}
+            return self._joined(self._ask(observations, **self._extra), "actions"), {}
         shaped = map_arrays(lambda a: a.reshape(*self._shape, *a.shape[1:]), observations)
         answer = self._ask(shaped, **self._extra)
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
@@ -135,16 +130,22 @@ class PolicyCaller:
         return self._joined(actions, "actions"), self._joined(infos or {}, "agent_infos")
 
     def _joined(self, values: Any, name: str) -> Any:
-        """Arrays ``(m, K, ...)``, in dicts or not, as arrays ``(n, ...)``."""
+        """Arrays for all that was asked for, in dicts or not, as arrays ``(n, ...)``."""
         if isinstance(values, dict):
             return {k: self._joined(value, f"{name}[{k!r}]") for k, value in values.items()}
-        array = _array(values, name)
-        if array.shape[:2] != self._shape:
+        try:
+            array = np.asarray(values)
+        except ValueError:
+            raise ValueError(
+                f"{name} must be an array with rows of one shape, got {_short(values)}"
+            ) from None
+        axes = len(self._shape)
+        if array.shape[:axes] != self._shape:
             raise ValueError(
                 f"expected {name} of shape {self._shape} and more from the policy, got "
                 f"{array.shape}"
             )
-        return array.reshape(-1, *array.shape[2:])[self._own]
+        return array.reshape(-1, *array.shape[axes:])[self._own]
 
 
 class PickledPolicy(bytes):
@@ -181,15 +182,6 @@ def _takes_argument(function: Callable[..., Any]) -> bool:
     except ValueError:  # a function of C without a signature
         return True
     return True
-
-
-def _array(values: Any, what: str) -> NDArray[Any]:
-    try:
-        return np.asarray(values)
-    except ValueError:
-        raise ValueError(
-            f"{what} must be an array with rows of one shape, got {_short(values)}"
-        ) from None
 
 
 def _short(value: Any) -> str:

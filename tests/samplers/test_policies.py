@@ -119,8 +119,8 @@ PolicyCaller(Scripted, 2, 3) -> TypeError: a policy must have get_actions(...) o
 ask(np.zeros((2, 2, 2))) -> ValueError: ...of shape (2, 3) and more ..., got (2, 2, 2)
 ask([ACTIONS[0], ACTIONS[1][:2]]) -> ValueError: actions must be ...rows of one shape, got list
 ask(None) -> ValueError: ...got ()
-called(0.0) -> ValueError: expected 6 actions from the policy, got 0.0
-called(np.zeros((5, 2))) -> ValueError: expected 6 actions from the policy, got 5
+called(0.0) -> ValueError: expected actions of shape (6,) and more from the policy, got ()
+called(np.zeros((5, 2))) -> ValueError: expected actions of shape (6,) and ..., got (5, 2)
 called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
 ask(ACTIONS, [{"mean": MEANS[0]}]) -> ValueError: ...['mean'] of shape (2, 3) ...got (1, 3, 2)
 ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]) -> ValueError: agent_infos['std'] of task 1 m
