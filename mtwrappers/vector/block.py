@@ -202,7 +202,6 @@ class EnvBlock:
                     layout.write(self._arrays, start + i, [row])
                 except Exception as exc:  # noqa: PERF203 (it has failed already)
                     self._fail(exc, i)
-            raise
 
     def call(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
         """What `call_env` gives of each environment that is not left alone, of which it is None."""
