@@ -32,13 +32,7 @@ class FragileEnv(CountingEnv):
     to count from, `toggle_double` doubles the rewards, and infos carry the ``name`` of the task.
     """
 
-    def __init__(
-        self,
-        first: int = 0,
-        length: int = 4,
-        name: str | None = "a",
-        fault: Callable[[], Any] | None = None,
-    ) -> None:
+    def __init__(self, first=0, length=4, name="a", fault=None):
         super().__init__(length, first=first)
         self.name, self.fault, self.double = name, fault, False
 
