@@ -1,7 +1,10 @@
 """Both executors keep the contract of `MetaVectorEnv` on environments of every kind."""
 
+import random
+from contextlib import closing
 from functools import partial
 
+import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
@@ -9,6 +12,7 @@ from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.inputs import Inputs
 from mtwrappers.metaworld.registered import make_slot
 from mtwrappers.testing import check_meta_vector_env
+from tests.fakes import CountingEnv
 from tests.vector.fakes import KINDS
 
 
@@ -66,3 +70,19 @@ def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor
         for i, name in enumerate(list(made.train_classes)[:classes])
     ]
     check_meta_vector_env(executor, makers, steps=6)
+
+
+class GlobalEnv(CountingEnv):
+    """Draws from the global random states."""
+
+    def _info(self):
+        return {"numpy": np.random.random(), "python": random.random()}
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn"])
+def test_workers_have_global_random_states_of_their_own(context):
+    before = random.getstate(), np.random.get_state()[1].tolist()
+    with closing(MetaParallelEnvExecutor(GlobalEnv, 4, 3, workers=3, context=context)) as envs:
+        infos = envs.reset(seed=0)[1]
+    assert len(set(infos["numpy"].tolist())) == len(set(infos["python"].tolist())) == 12
+    assert (random.getstate(), np.random.get_state()[1].tolist()) == before

@@ -1,11 +1,14 @@
-"""Actors of a Ray cluster that are lost, and what is told of them."""
+"""Actors of a Ray cluster that are lost or find no room, and what executors leave of a cluster."""
 
 from __future__ import annotations
 
 import os
 import signal
+import socket
+import sys
 import threading
 import time
+import types
 from contextlib import closing
 from functools import partial
 
@@ -13,13 +16,13 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
-from tests.fakes import equal
+from tests.fakes import equal, run_with_python
 from tests.vector.clusters import listening_sockets, local_cluster, on_ray, pids_of, recovering
 from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import (
     beside,
     both,
-    exit_at_once,
+    faulty_uses,
     fragile_makers,
     hang,
     kill_itself,
@@ -27,9 +30,9 @@ from tests.vector.faults import (
     play,
     play_along,
 )
-from tests.vector.processes import all_gone, needs_proc
+from tests.vector.processes import all_gone, needs_proc, wait_until
 
-pytest.importorskip("ray")
+ray = pytest.importorskip("ray")
 pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
@@ -38,7 +41,7 @@ FAULT = np.array([0, 0, 1, 0])
 
 @pytest.fixture(scope="module", autouse=True)
 def _cluster():
-    with local_cluster(4):
+    with local_cluster(4, resources={"special": 2}):
         yield
 
 
@@ -53,19 +56,16 @@ def test_a_kill_between_steps_changes_nothing(kind, mode):
         assert equal(found, play(oracle, actions))
 
 
-@pytest.mark.parametrize("fault", [kill_itself, exit_at_once])
-@pytest.mark.parametrize(
-    ("method", "arguments"),
-    [("step", {"actions": FAULT}), ("reset", {"options": {"fault": True}})],
-)
-def test_a_death_in_a_step_or_reset_changes_nothing(fault, method, arguments, tmp_path):
-    makers = fragile_makers()
-    makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", fault))
-    with beside(recovering, makers, fragile_makers()) as (envs, oracle):
+@faulty_uses
+def test_a_death_in_any_use_changes_nothing(use, given, tmp_path):
+    makers, others = fragile_makers(), fragile_makers()
+    makers[2] = partial(makers[2], fault=partial(once, tmp_path / "done", kill_itself))
+    others[2] = partial(others[2], fault=partial(str, "not again"))
+    with beside(recovering, makers, others) as (envs, oracle):
         both(envs, oracle, "reset", seed=3)
         both(envs, oracle, "step", NO_ACTIONS)
         with pytest.warns(UserWarning, match=r"worker 1 on [\d.]+ ended: its worker process has"):
-            both(envs, oracle, method, **arguments)
+            both(envs, oracle, use, **given)
         for _ in range(5):
             both(envs, oracle, "step", NO_ACTIONS)
 
@@ -112,3 +112,145 @@ def test_after_ctrl_c_in_a_step_the_executor_goes_on():
             envs.step(FAULT)
         assert envs.get_attr("first") == (0, 100, 200, 300)
         play_along(envs, oracle)
+
+
+# Room.
+
+
+@ray.remote(num_cpus=1)
+class Hog:
+    """Takes a CPU."""
+
+    def is_there(self):
+        return True
+
+
+def test_no_room_for_a_replacement_is_an_error(monkeypatch):
+    envs = recovering(fragile_makers(), workers=2, max_recoveries=1)
+    envs.reset(seed=0)
+    pids = pids_of(envs)
+    monkeypatch.setattr("mtwrappers.vector.ray.START_TIMEOUT", 3.0)
+    blocked = [Hog.remote() for _ in range(3)]  # any one of them waits
+    ray.wait([one.is_there.remote() for one in blocked], num_returns=2)
+    os.kill(pids[2], signal.SIGKILL)
+    message = (
+        r"worker 1 did not start within 3 s, with environments 2 to 3 of tasks \[1\].*; no node "
+        r"had room: a worker needs 1 CPU, and the Ray cluster has 4 CPU \([01] free\); all"
+    )
+    with pytest.raises(WorkerDiedError, match=message):
+        envs.step(NO_ACTIONS)
+    assert envs.closed is True
+    for one in blocked:
+        ray.kill(one)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            {"workers": 5},
+            r"5 workers do not fit: a worker needs 1 CPU, and the Ray cluster has 4 CPU \(. free\)"
+            ", room for 4",
+        ),
+        (
+            {"workers": 3, "ray_options": {"resources": {"special": 1}}},
+            "3 workers .* needs 1 CPU, 1 special, and .* has 4 CPU .*, 2 special .*, room for 2",
+        ),
+        (
+            {"workers": None, "ray_options": {"num_gpus": 1}},
+            "1 workers .* needs 1 CPU, 1 GPU, and .* has 4 CPU .*, 0 GPU .*, room for 0",
+        ),
+    ],
+)
+def test_too_many_workers_are_refused_at_once(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        on_ray(fragile_makers(6), 3, **arguments)
+
+
+def test_actors_take_what_the_options_say():
+    options = {"resources": {"special": 1}, "num_cpus": 0.5}
+    with closing(on_ray(workers=None, ray_options=options)) as envs:
+        assert envs.num_workers == 2
+        free = ray.available_resources
+        assert wait_until(lambda: "special" not in free() and free()["CPU"] == 3, 5)
+    assert wait_until(lambda: free().get("special") == 2 and free()["CPU"] == 4, 5)
+
+
+def test_options_that_ray_does_not_know_are_its_error():
+    listening = listening_sockets()
+    with pytest.raises(ValueError, match="no_such"):
+        on_ray(ray_options={"no_such": 1})
+    with pytest.raises(TypeError, match="ray_options"):
+        on_ray(ray_options=3)
+    assert listening_sockets() == listening
+
+
+def test_a_constructor_that_a_node_cannot_import_is_an_error(monkeypatch):
+    module = types.ModuleType("only_here")
+    exec("def make(): ...", module.__dict__)
+    monkeypatch.setitem(sys.modules, "only_here", module)
+    message = r"a worker on .* cannot import what makes its environments: No module .*'only_here'"
+    with pytest.raises(ModuleNotFoundError, match=message):
+        on_ray(module.make)
+
+
+# Others.
+
+
+def test_strangers_at_the_socket_are_not_let_in(monkeypatch):
+    real = socket.create_server
+
+    def besieged(address, **kwargs):
+        server = real(address, **kwargs)
+        for what in b"", b"x" * 32, b"short":
+            with socket.create_connection(server.getsockname()) as stranger:
+                stranger.sendall(what)
+        return server
+
+    monkeypatch.setattr(socket, "create_server", besieged)
+    with closing(on_ray()) as envs, closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2)) as o:
+        play_along(envs, o)
+
+
+OWN = """
+import numpy as np, os, ray, sys
+from mtwrappers import MetaRayEnvExecutor, WorkerDiedError
+from tests.vector.faults import fragile_makers
+
+def make():
+    envs = MetaRayEnvExecutor(fragile_makers(), 2, 2, workers=1, ray_options={"num_cpus": 0.5},
+                              on_worker_failure="recover")
+    envs.reset(seed=0)
+    return envs
+
+first, second = make(), make()
+if os.fork() == 0:
+    first.close()
+    os._exit(0)
+os.wait()
+first.close()
+first.close()
+second.step([0] * 4)
+assert ray.is_initialized()
+second.close()
+assert not ray.is_initialized()
+third = make()
+ray.shutdown()
+try:
+    third.step([0] * 4)
+except WorkerDiedError as error:
+    print(error)
+assert third.closed and not ray.is_initialized()
+"""
+
+
+def test_what_was_begun_for_executors_ends_with_the_last_one():
+    options = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
+    said = run_with_python("-c", OWN, **options)
+    assert said.splitlines()[-1] == "Ray was shut down, and with it all workers"
+
+
+def test_no_cluster_is_an_error():
+    code = "from mtwrappers import *; MetaRayEnvExecutor(PointGoalEnv, 1)"
+    with pytest.raises(AssertionError, match=r"ConnectionError: .*'127.0.0.1:9'.* refused"):
+        run_with_python("-c", code, RAY_ADDRESS="127.0.0.1:9")
