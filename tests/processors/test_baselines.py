@@ -66,14 +66,12 @@ def test_observations_are_clipped_to_ten():
     assert not np.array_equal(baseline.predict(nine), baseline.predict(ten))
 
 
-@pytest.mark.parametrize(("shape", "dtype"), [((), np.float32), ((2, 2), np.uint8)])
+@pytest.mark.parametrize(("shape", "dtype"), [((4,), np.float32), ((4, 2, 2), np.uint8)])
 def test_observations_may_have_any_shape_and_dtype(shape, dtype):
-    observations = np.arange(4 * int(np.prod(shape))).reshape(4, *shape).astype(dtype)
+    path = {"observations": np.arange(np.prod(shape), dtype=dtype).reshape(shape)}
     baseline = LinearFeatureBaseline()
-    baseline.fit([{"observations": observations, "returns": np.ones(4)}])
-    predicted = baseline.predict({"observations": observations})
-    assert predicted.dtype == np.float64
-    np.testing.assert_allclose(predicted, np.ones(4), atol=1e-3)
+    baseline.fit([{**path, "returns": np.ones(4)}])
+    np.testing.assert_allclose(baseline.predict(path), np.ones(4), atol=1e-3)
 
 
 @linear

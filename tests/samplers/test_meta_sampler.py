@@ -72,25 +72,6 @@ def test_copies_of_a_used_environment_have_chances_of_their_own():
     assert len(draws) == 12
 
 
-def test_observations_come_task_by_task_and_resets_as_masks():
-    class Watching:
-        masks, shapes = [], set()
-
-        def reset(self, mask):
-            self.masks.append(mask.tolist())
-
-        def get_actions(self, observations):
-            self.shapes.add(observations.shape)
-            return [[0, 0], [0, 0]], None
-
-    policy = Watching()
-    sample(LengthEnv(), policy, 4, 2, 9, 2, tasks=[{"length": 1}, {"length": 3}])
-    assert policy.shapes == {(2, 2, 2)}
-    # The first task's environments are done after two steps, the second's after six.
-    first = [True, True, False, False]
-    assert policy.masks == [[True] * 4, first, [False, False, True, True]]
-
-
 def test_figures_are_logged_with_the_prefix():
     logged = {}
     sampler = MetaSampler(LengthEnv(), lazy, 2, 2, 9, log_sink=logged.__setitem__)
