@@ -133,39 +133,17 @@ def test_what_is_no_sawyer_class_is_refused_by_name():
 # Environments of a class share the compile of its model, and not the model.
 
 
-@pytest.fixture
-def compiles(monkeypatch):
-    """The model files that MuJoCo has compiled since the test began."""
-    paths = []
-
-    class CountingModel(mujoco.MjModel):
-        @staticmethod
-        def from_xml_path(path, *args):
-            paths.append(path.rsplit("/", 1)[-1])
-            return original(path, *args)
-
-    original = mujoco.MjModel.from_xml_path
-    monkeypatch.setattr(mujoco, "MjModel", CountingModel)
-    monkeypatch.setattr(memory, "_compiled", set())
-    monkeypatch.setattr(memory, "_shared", weakref.WeakValueDictionary())
-    return paths
-
-
-def test_environments_of_a_class_share_a_compile_from_the_second_on(compiles, task, stock_played):
-    envs = [fast_class(NAME)() for _ in range(4)]
-    assert compiles == ["sawyer_push_v3.xml"] * 2
-    assert [played(env, task) for env in envs] == [stock_played] * 4
-    # Models of 40 MB an environment go with the last reference, not with a garbage collection.
+def test_a_model_goes_with_the_last_reference_to_its_environment(task, stock_played):
+    envs = [fast_class(NAME)() for _ in range(3)]
+    assert [played(env, task) for env in envs] == [stock_played] * 3
+    # 40 MB per environment are not left to a garbage collection.
     gone = [weakref.ref(held) for env in envs for held in (env.model, env.data)]
     gc.disable()
     try:
         del envs
-        assert [reference() for reference in gone] == [None] * 8
+        assert [reference() for reference in gone] == [None] * 6
     finally:
         gc.enable()
-    again = [fast_class(NAME)(), fast_class("door-open-v3")(), fast_class(NAME)()]
-    assert compiles[2:] == ["sawyer_push_v3.xml", "sawyer_door_pull.xml"]
-    assert played(again[2], task) == stock_played
 
 
 EDITS = {
@@ -184,8 +162,9 @@ def all_of(model):
     return buffer.tobytes()
 
 
-@pytest.mark.usefixtures("compiles")
-def test_what_is_done_to_one_model_reaches_no_other_made_before_or_after(task):
+def test_what_is_done_to_one_model_reaches_no_other_made_before_or_after(task, monkeypatch):
+    monkeypatch.setattr(memory, "_compiled", set())  # the first has a model of its own
+    monkeypatch.setattr(memory, "_shared", weakref.WeakValueDictionary())
     envs = [fast_class(NAME)() for _ in range(3)]
     fresh = all_of(envs[0].model)
     played(envs[2], task)

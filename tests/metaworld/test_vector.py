@@ -185,7 +185,7 @@ def test_a_checkpoint_that_is_missing_or_of_other_goals_is_refused():
 
 def test_a_seed_makes_runs_repeat_though_no_reset_is_given_one():
     kwargs, runs, singles = {"num_goals": 50}, [], []
-    for seed in (1, 1, 2, None):
+    for seed in (0, 0, 2, None):
         with make_vec("CustomMT", 4, seed=seed, **kwargs) as envs:
             runs.append((states_after_resets(envs, 3), envs.action_space.sample().tolist()))
         env = make("MT1", seed=seed)
@@ -196,6 +196,6 @@ def test_a_seed_makes_runs_repeat_though_no_reset_is_given_one():
         assert len({str(run) for run in own}) == 3
     # Each environment draws on its own: equal streams would give equal columns.
     assert len(set(zip(*runs[0][0], strict=True))) == 4
-    with make_vec("CustomMT", 4, seed=1, **kwargs) as envs:
-        envs.reset(seed=1)  # as the first reset is without
+    with make_vec("CustomMT", 4, seed=0, **kwargs) as envs:
+        envs.reset(seed=0)  # as the first reset is without
         assert states(envs) == runs[0][0][0]
