@@ -54,19 +54,19 @@ class ScriptedPolicy(Observer):
 class Interruption(Observer):
     """Turns Ctrl-C into a ``KeyboardInterrupt`` between two steps; a second one comes at once.
 
-    So the first one never breaks a message to a worker in two. Once it has come and the block has
-    ended, further ones are ignored: what is finished is being written.
+    So the first one never breaks a message to a worker in two. After the block they are ignored:
+    workers end, and what is finished is written.
     """
 
     def __init__(self) -> None:
         self._asked = False
 
     def __enter__(self) -> Interruption:
-        self._previous = signal.signal(signal.SIGINT, self._ask)
+        signal.signal(signal.SIGINT, self._ask)
         return self
 
     def __exit__(self, *exc: object) -> None:
-        signal.signal(signal.SIGINT, signal.SIG_IGN if self._asked else self._previous)
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
 
     def _ask(self, *signal_and_frame: Any) -> None:
         if self._asked:

@@ -6,7 +6,6 @@ import argparse
 import contextlib
 import functools
 import os
-import signal
 from typing import Any
 
 import gymnasium
@@ -72,9 +71,6 @@ def run(args: argparse.Namespace) -> int:
                 )
         except KeyboardInterrupt:
             interrupted = True
-        finally:
-            # What is finished is written, however often Ctrl-C comes.
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
     if interrupted and len(kept.episodes) == kept.resumed:
         if not kept.episodes:
             kept.remove()
