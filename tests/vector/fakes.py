@@ -113,8 +113,6 @@ KINDS = {
         partial(CountingEnv, length, truncate=i % 2 == 1, first=100 * i)
         for i, length in enumerate(LENGTHS)
     ],
-    "counting with boxes": [partial(BoxCountingEnv, length) for length in LENGTHS],
-    "single precision": [partial(CountingEnv, n, dtype="float32", obs_size=7) for n in LENGTHS],
     "nested": [partial(NestedEnv, length) for length in (2, 3, 7, 4)],
     "text": [partial(WordEnv, length) for length in LENGTHS],
     "sequence": [partial(BagEnv, length) for length in LENGTHS],

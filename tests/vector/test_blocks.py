@@ -153,5 +153,3 @@ def test_only_functions_that_pickle_go_to_workers():
         with pytest.raises(TypeError, match=r"a function must pickle .*does not \("):
             envs.map_blocks(lambda envs, rows: held)
         envs.step(np.zeros(4, np.int64))  # nothing has happened
-        with pytest.raises(RuntimeError, match="map_blocks is for all environments"):
-            envs.map_blocks(lambda envs, rows: envs.map_blocks(len))

@@ -6,7 +6,6 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AutoresetMode
 
 from mtwrappers import (
     MetaIterativeEnvExecutor,
@@ -15,6 +14,7 @@ from mtwrappers import (
     evaluate,
 )
 from tests.fakes import CountingSetTaskEnv, equal
+from tests.vector import faults
 from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.processes import (
     MANY,
@@ -28,20 +28,18 @@ pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes
 
 
 def play(envs, t, steps=40):
-    """All that a reset and some steps return; episodes that nobody else resets are reset.
+    """All that a reset and some steps return.
 
     Some of the time environments are also built anew in mid-episode, which changes nothing either.
     """
-    envs.action_space.seed(t)
-    results = [envs.reset(seed=None if t % 3 else t)]
-    for step in range(steps):
+
+    def before_step(step):
         if step == 15 and t % 4 == 3 and hasattr(envs, "recoveries"):
             envs.set_state(envs.get_state())
-        results.append(envs.step(envs.action_space.sample()))
-        over = results[-1][2] | results[-1][3]
-        if envs.autoreset_mode is AutoresetMode.DISABLED and over.any():
-            results.append(envs.reset(options={"reset_mask": over}))
-    return results
+
+    envs.action_space.seed(t)
+    actions = [envs.action_space.sample() for _ in range(steps)]
+    return [envs.reset(seed=None if t % 3 else t), *faults.play(envs, actions, before_step)]
 
 
 @kinds_and_modes

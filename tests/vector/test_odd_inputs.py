@@ -66,6 +66,8 @@ envs.rest(np.ones(3, bool)) -> ValueError: expected a mask of shape (2,) and dty
 envs.rest(np.ones(2)) -> ValueError: expected a mask of shape (2,) and dtype bool, got ...
 envs.rest("all") -> ValueError: expected a mask of shape (2,) and dtype bool, got 'all'
 envs.map_blocks(3) -> TypeError: function must be callable, got 3
+envs.map_blocks(lambda e, rows: e.map_blocks(len)) -> RuntimeError: map_blocks is for all environmen
+envs.get_state() -> RuntimeError: ...needs its journal: pass journal=True, or on_worker_failure='rec
 envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.get_attr(3) -> TypeError: environment 0: a name that is no string must be callable, got 3
 envs.call("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'

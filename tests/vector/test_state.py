@@ -11,7 +11,7 @@ import pytest
 from mtwrappers import MetaIterativeEnvExecutor
 from mtwrappers.errors import NotDeterministicError
 from tests.fakes import equal
-from tests.vector.fakes import KINDS, both_executors, kinds_and_modes
+from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import (
     FragileEnv,
     break_a_leg,
@@ -59,14 +59,6 @@ def test_a_state_is_small_and_holds_its_actions_as_one_array():
     assert steps[0] == "steps"
     assert (steps[1].shape, steps[1].dtype) == ((100, 1), np.float32)
     assert len(pickle.dumps(state)) < 5000
-
-
-@both_executors
-def test_a_state_needs_a_journal(executor):
-    with closing(executor(fragile_makers(), 2, 2)) as envs:
-        envs.reset(seed=0)
-        with pytest.raises(RuntimeError, match=r"needs its journal: pass journal=True, or on_work"):
-            envs.get_state()
 
 
 def test_the_state_of_other_environments_is_refused_and_changes_nothing():
