@@ -132,11 +132,9 @@ class Buffers:
 def anonymous_file() -> int:
     """The descriptor of an empty file without a name, which no process can leave behind."""
     if hasattr(os, "memfd_create"):
-        fd = os.memfd_create("mtwrappers")
-    else:
-        fd, path = tempfile.mkstemp(prefix="mtwrappers")
-        os.unlink(path)
-    return fd
+        return os.memfd_create("mtwrappers")
+    with tempfile.TemporaryFile() as file:
+        return os.dup(file.fileno())
 
 
 def _leaves(space: Space[Any], path: tuple[Any, ...]) -> list[Leaf] | None:
