@@ -69,25 +69,19 @@ def layout_of(task: Any) -> Layout:
     Raises:
         ValueError: Unless the task has the form that `MetaWorldSetTaskEnv.sample_tasks` gives it.
     """
-    if not isinstance(task, dict) or any(key not in task for key in TASK_KEYS):
-        got = sorted(task) if isinstance(task, dict) else repr(task)
-        raise ValueError(
-            f"a task must be a dict with the keys {list(TASK_KEYS)}, as sample_tasks() returns "
-            f"it; got {got}"
-        )
-    inner, given = task["inner"], task["classes"]
-    check_choice(task["kind"], ("train", "test"), "task['kind']")
     try:
+        check_choice(task["kind"], ("train", "test"), "task['kind']")
+        given, inner, _ = task["classes"], task["inner"], task["benchmark"]
         classes = dict(given) if isinstance(given, Mapping) else classes_by_name(given)
         data = plain_task.decode(inner)
         if classes[inner.env_name] is not data["env_cls"]:
             raise ValueError(f"{inner.env_name!r} is no name of {data['env_cls']}")
+        return Layout(classes, not data["partially_observable"], bool(task["add_env_onehot"]))
     except Exception as exc:  # a damaged pickle may raise anything
         raise ValueError(
-            "task['classes'] must be names of classes, and task['inner'] a metaworld.Task of one "
-            f"of them; got {given!r} and {inner!r}: {exc!r}"
+            f"expected a task as sample_tasks() returns it, a dict of {', '.join(TASK_KEYS)}; got "
+            f"{task!r}: {exc!r}"
         ) from exc
-    return Layout(classes, not data["partially_observable"], bool(task["add_env_onehot"]))
 
 
 class ClassByClass:
