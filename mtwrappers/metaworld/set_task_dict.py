@@ -23,7 +23,6 @@ from mtwrappers.selection import WithoutReplacement
 from mtwrappers.spaces import append_onehot
 
 SetTaskDict: TypeAlias = dict[str, Any]
-TASK_KEYS = ("benchmark", "kind", "add_env_onehot", "classes", "inner")
 
 
 @dataclass(frozen=True)
@@ -79,8 +78,8 @@ def layout_of(task: Any) -> Layout:
         return Layout(classes, not data["partially_observable"], bool(task["add_env_onehot"]))
     except Exception as exc:  # a damaged pickle may raise anything
         raise ValueError(
-            f"expected a task as sample_tasks() returns it, a dict of {', '.join(TASK_KEYS)}; got "
-            f"{task!r}: {exc!r}"
+            "expected a task as sample_tasks() returns it, a dict of benchmark, kind, "
+            f"add_env_onehot, classes and inner; got {task!r}: {exc!r}"
         ) from exc
 
 

@@ -47,23 +47,19 @@ OWN = ("__warningregistry__", "__abstractmethods__", "_abc_impl", "__annotations
 
 def walk():
     "Every attribute of the packages' modules and classes, and the code of functions, by its path."
-    found, seen = {}, set()
-    def enter(path, space):
-        for key, value in list(vars(space).items()):
-            if key in OWN:
-                continue
-            function = value.fget if isinstance(value, property) else value
-            names = ("__code__", "__defaults__", "__closure__")
-            code, defaults, closure = (getattr(function, name, None) for name in names)
-            cells = [id(cell.cell_contents) for cell in closure or ()]
-            kept.append((value, code))  # so that no id is used again
-            found[f"{path}.{key}"] = id(value), id(code), repr((cells, defaults))
-            ours = isinstance(value, type) and value.__module__.split(".")[0] in PACKAGES
-            if ours and value not in seen:
-                seen.add(value)
-                enter(f"{value.__module__}.{value.__qualname__}", value)
+    found, spaces = {}, {}
     for name in modules:
-        enter(name, sys.modules[name])
+        spaces[name] = sys.modules[name]
+        for value in vars(sys.modules[name]).values():
+            if isinstance(value, type) and value.__module__.split(".")[0] in PACKAGES:
+                spaces[f"{value.__module__}.{value.__qualname__}"] = value
+    for path, space in spaces.items():
+        for key, value in vars(space).items():
+            if key not in OWN:
+                function = value.fget if isinstance(value, property) else value
+                now = value, *(getattr(function, n, None) for n in ("__code__", "__defaults__"))
+                kept.append(now)  # so that no id is used again
+                found[f"{path}.{key}"] = [*map(id, now)]
     return found
 
 def changed(before, after):
