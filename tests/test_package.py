@@ -15,6 +15,7 @@ from tests.fakes import ROOT, run_python
 
 PACKAGE = ROOT / "mtwrappers"
 HEAVY = ("metaworld", "mujoco", "matplotlib", "scipy", "imageio", "rich")
+
 # The public surface.
 
 

@@ -76,4 +76,6 @@ def play_both(ours: Any, makers: list[Any], actions: list[int]) -> tuple[list[An
         assert equal((*result[:4], finals is None), (*expected[:4], last is None))
         if finals is not None:
             assert all(equal(a, b) for a, b in zip(finals, last, strict=True))
+        if ours.autoreset_mode is not AutoresetMode.SAME_STEP:  # whose infos are of the next reset
+            assert equal(*(each[4].get("raw_reward") for each in (result, expected)))
     return seen, theirs.envs
