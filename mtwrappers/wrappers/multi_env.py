@@ -53,6 +53,15 @@ class MultiEnvWrapper(TaskListMTEnv):
         TypeError: If an argument is of another kind, or a constructor returns no `gymnasium.Env`.
         ValueError: If there are no constructors, a task state is out of range, there are not as
             many names as tasks, or spaces do not fit together.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> env = MultiEnvWrapper([partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)])
+    >>> env.num_tasks, env.envs_built
+    (2, 1)
+    >>> obs, info = env.reset(seed=0, options={"task_state": 1})
+    >>> int(obs["task_obs"]), info["task_id"], env.envs_built
+    (1, 1, 2)
     """
 
     def __init__(

@@ -37,6 +37,13 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
 
     Raises:
         ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is no task.
+
+    >>> import gymnasium
+    >>> env = NormalizeRewardPerTask(gymnasium.make("mtwrappers/MultiEnv-v0"))
+    >>> obs, info = env.reset(seed=0)
+    >>> obs, reward, terminated, truncated, info = env.step(0)
+    >>> round(reward, 3), info["raw_reward"]
+    (-70.714, -1.0)
     """
 
     def __init__(
@@ -88,6 +95,14 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     environments, or a `MetaVectorWrapper` of one, and that ``num_tasks`` is by default the
     number of task groups where the environments do not say it. A ``task_id`` that is no task is
     refused by the reset.
+
+    >>> import gymnasium
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> envs = VectorNormalizeRewardPerTask(envs)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs, rewards, *_, infos = envs.step(envs.action_space.sample() * 0)
+    >>> infos["raw_reward"]
+    array([-1., -1.])
     """
 
     def __init__(

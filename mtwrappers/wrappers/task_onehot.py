@@ -32,6 +32,12 @@ class TaskOnehotWrapper(
     Raises:
         TypeError: If the observation space is not a 1-D Box.
         ValueError: If ``task_index`` is out of range.
+
+    >>> import gymnasium
+    >>> env = TaskOnehotWrapper(gymnasium.make("Pendulum-v1"), task_index=1, n_total_tasks=3)
+    >>> obs, info = env.reset(seed=0)
+    >>> obs[3:], info
+    (array([0., 1., 0.], dtype=float32), {'task_id': 1})
     """
 
     def __init__(

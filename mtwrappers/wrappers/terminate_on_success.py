@@ -24,6 +24,13 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
 
     Raises:
         ValueError: On a step whose info lacks the key.
+
+    >>> from mtwrappers import PointGoalEnv
+    >>> env = TerminateOnSuccess(PointGoalEnv(radius=0.1))
+    >>> obs, info = env.reset(seed=0)
+    >>> obs, reward, terminated, truncated, info = env.step([0.1, 0.0])
+    >>> terminated, info["success"]
+    (True, 1.0)
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], key: str = "success") -> None:
