@@ -11,6 +11,9 @@ from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Space
+
+from mtwrappers.errors import with_context
 
 LogSink: TypeAlias = Callable[[str, Any], object]
 
@@ -123,6 +126,20 @@ def check_env(value: Any, name: str, method: str | None = None) -> Any:
     if method is not None and not value.has_wrapper_attr(method.partition("(")[0]):
         raise TypeError(f"{value} has no {method}")
     return value
+
+
+def construct_env(maker: Callable[[], Any], what: str) -> Any:
+    """The `gymnasium.Env` with spaces that a constructor makes, or an error that names ``what``."""
+    try:
+        env = maker()
+    except Exception as exc:
+        raise with_context(exc, f"the constructor of {what} failed") from exc
+    if not isinstance(env, gymnasium.Env):
+        raise TypeError(f"the constructor of {what} must return a gymnasium.Env, got {env!r}")
+    for name in ("observation_space", "action_space"):
+        if not isinstance(getattr(env, name, None), Space):
+            raise TypeError(f"{what} must have an {name}, {env!r} has none")
+    return env
 
 
 def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:

@@ -18,7 +18,6 @@ from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
-from mtwrappers.errors import with_context
 from mtwrappers.vector.buffers import ARRAY_SPACES
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
@@ -76,22 +75,6 @@ def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
     if not isinstance(rng, np.random.Generator):
         return seeding.fresh_seed()
     return int(copy.deepcopy(rng).integers(2**32))
-
-
-def construct(maker: Maker, index: int) -> gymnasium.Env[Any, Any]:
-    """Makes environment ``index``, and checks that it is one and has spaces."""
-    try:
-        env = maker()
-    except Exception as exc:
-        raise with_context(exc, f"the constructor of environment {index} failed") from exc
-    if not isinstance(env, gymnasium.Env):
-        raise TypeError(
-            f"the constructor of environment {index} must return a gymnasium.Env, got {env!r}"
-        )
-    for name in ("observation_space", "action_space"):
-        if not isinstance(getattr(env, name, None), Space):
-            raise TypeError(f"environment {index} must have an {name}, {env!r} has none")
-    return env
 
 
 def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:

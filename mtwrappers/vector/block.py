@@ -16,9 +16,10 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers.checks import construct_env
 from mtwrappers.errors import with_context
 from mtwrappers.state import get_state
-from mtwrappers.vector.arguments import Maker, construct
+from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import Info
 from mtwrappers.vector.journal import Past, call_env, play_again, require_same
@@ -50,7 +51,7 @@ class EnvBlock:
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             for maker in makers:
-                self.envs.append(construct(maker, offset + len(self.envs)))
+                self.envs.append(construct_env(maker, f"environment {offset + len(self.envs)}"))
             undo.pop_all()
         self.obs: list[Any] = [None] * len(self.envs)
         self.infos: list[Info] = [{}] * len(self.envs)

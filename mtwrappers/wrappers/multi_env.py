@@ -17,9 +17,9 @@ from mtwrappers.checks import (
     check_index,
     check_list,
     check_task_names,
+    construct_env,
 )
 from mtwrappers.core import Observation
-from mtwrappers.errors import with_context
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.spaces import fits, pad_boxes
 from mtwrappers.task_list import TaskListMTEnv
@@ -157,14 +157,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         return f"task {index}" + (f" ({self.task_names[index]!r})" if self.task_names else "")
 
     def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
-        try:
-            env: gymnasium.Env[Any, Any] = self._makers[index]()
-        except Exception as exc:
-            raise with_context(exc, f"the constructor of {self._name(index)} failed") from exc
-        if not isinstance(env, gymnasium.Env):
-            raise TypeError(
-                f"the constructor of {self._name(index)} must return a gymnasium.Env, got {env!r}"
-            )
+        env: gymnasium.Env[Any, Any] = construct_env(self._makers[index], self._name(index))
         return env
 
     def _check_fit(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
