@@ -15,8 +15,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
-from mtwrappers.checks import check_choice, check_options, positive
-from mtwrappers.core import TASK_OPTIONS
+from mtwrappers.checks import check_choice, positive
 from mtwrappers.metaworld.known_good import Fast, class_to_build
 
 OBS_SIZE = 39
@@ -156,7 +155,6 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Begins an episode. The task alone determines its start."""
-        check_options(options, TASK_OPTIONS, "a Meta-World environment")
         super().reset(seed=seed)
         obs, _ = self.sawyer.reset()
         if self._camera is not None:

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_index, check_list
-from mtwrappers.core import Observation
+from mtwrappers.checks import check_index, check_list, check_options
+from mtwrappers.core import TASK_OPTIONS, Observation
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.plain_task import digest
@@ -70,8 +70,9 @@ class MetaWorldMTEnv(TaskListMTEnv):
         max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
+        goals_seed = 0 if seed is None else seed
         self.env = MetaWorldSetTaskEnv(
-            benchmark, kind, seed=seed or 0, max_episode_steps=max_episode_steps, **options
+            benchmark, kind, seed=goals_seed, max_episode_steps=max_episode_steps, **options
         )
         every = self.env.tasks
         chosen = range(len(every)) if task_states is None else task_states
@@ -105,6 +106,17 @@ class MetaWorldMTEnv(TaskListMTEnv):
         self._require_reset()
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begins an episode; see the class for which task it is, and `TaskListMTEnv.reset`.
+
+        Raises:
+            ValueError: If there is no such task, or another option that speaks of tasks.
+        """
+        check_options(options, TASK_OPTIONS, "a Meta-World environment")
+        return super().reset(seed=seed, options=options)
 
     def step(
         self, action: NDArray[np.float32]

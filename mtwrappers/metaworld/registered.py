@@ -107,7 +107,7 @@ def make_vec_env(
     check_keywords(rest, known, f"make_vec of {benchmark}")
     inputs, rest = take_inputs(benchmark, rest)
     rest["num_goals"] = num_goals
-    made = take_benchmark(benchmark, seed or 0, rest)
+    made = take_benchmark(benchmark, 0 if seed is None else seed, rest)
     classes = list(split_of(made, kind)[0])
     goals = num_goals
     if total_tasks_per_cls is not None:

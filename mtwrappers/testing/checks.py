@@ -62,6 +62,8 @@ def has_dtypes(obs: Any, space: gymnasium.Space[Any]) -> bool:
     """Whether the arrays of an observation have the dtypes of its space."""
     if isinstance(space, gymnasium.spaces.Dict):
         return all(has_dtypes(obs[key], sub) for key, sub in space.items())
+    if isinstance(space, gymnasium.spaces.Tuple):
+        return all(has_dtypes(o, sub) for o, sub in zip(obs, space.spaces, strict=True))
     return not isinstance(space, gymnasium.spaces.Box) or obs.dtype == space.dtype
 
 

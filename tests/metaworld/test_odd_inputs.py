@@ -47,7 +47,7 @@ make("MT1", width=0) -> ValueError: width must be a positive integer, got 0
 make("MT1", height=2.5) -> ValueError: height must be a positive integer, got 2.5
 make("MT1", upright="no") -> ValueError: upright must be True or False, got 'no'
 mt.reset(options={"task": 3}) -> ValueError: a Meta-World environment knows ...got ['task']
-mt.reset(options="x") -> TypeError: options of reset must be a dict, got 'x'
+mt.reset(options="x") -> TypeError: options of a Meta-World environment must be a dict, got 'x'
 mt.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
 do(mt, "reset()", "step(np.zeros(3))") -> ValueError: reach-v3: ...shape (4,), got (3,)
 do(mt, "reset()", "step(np.zeros((1, 4)))") -> ValueError: reach-v3: ...shape (4,), got (1, 4)
