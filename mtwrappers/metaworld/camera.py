@@ -15,7 +15,7 @@ from typing import Any, Literal
 import mujoco
 import numpy as np
 
-from mtwrappers.checks import check_choice
+from mtwrappers.checks import check_choice, check_index
 from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
 
 # The cameras of Meta-World's own models.
@@ -28,10 +28,11 @@ def find_camera(settings: Any, cameras: Sequence[str] = CAMERAS) -> int:
     """The index of the camera that `SawyerSettings` ask for, -1 for the free camera."""
     name, index = settings.camera_name, settings.camera_id
     check_choice(name, (*cameras, None), "camera_name")
-    check_choice(index, (*range(FREE, len(cameras)), None), "camera_id")
     if name is not None:
         return list(cameras).index(name)
-    return FREE if index is None else int(index)
+    if index is None or index == FREE:
+        return FREE
+    return check_index(index, len(cameras), "camera_id (-1 for the free camera)")
 
 
 class Camera:

@@ -41,7 +41,8 @@ make("MT1", reward_function_version="v3") -> ValueError: ...version must be 'v1'
 make_vec("MT1", reward_function_version="v3") -> ValueError: ...must be 'v1' or 'v2', got 'v3'
 make_vec("MT1", render_mode="ansi") -> ValueError: ...'rgbd_tuple' or None, got 'ansi'
 make("MT1", camera_name="front") -> ValueError: camera_name must be 'topview', ... None, got 'front'
-make("MT1", camera_id=7) -> ValueError: camera_id must be -1, 0, 1, 2, 3, 4, 5, 6 or None, got 7
+make("MT1", camera_id=7) -> ValueError: camera_id (-1 for the free camera) ...in [0, 6], got 7
+make_vec("MT1", camera_id=True) -> ValueError: ...camera_id ...in [0, 6], got True
 make("MT1", camera_name="a", camera_id=1) -> ValueError: ... or camera_id, not both; got 'a' and 1
 make("MT1", width=0) -> ValueError: width must be a positive integer, got 0
 make("MT1", height=2.5) -> ValueError: height must be a positive integer, got 2.5
