@@ -76,6 +76,9 @@ def test_the_table():
         "a                  3  2.0 1.0 to 3.0   11.0",
         "b                  1             4.0   10.0",
     ]
+    # One of two tasks knows no success.
+    some = str(EvaluationResult([*episodes("a", [1], [True]), *episodes("b", [1])])).splitlines()
+    assert some[2].split() == ["b", "1", "-", "-", "1.0", "10.0"]
     several = str(result(confidence=0.9)).splitlines()
     assert several[0].split()[3:6:2] == ["(90%)", "(90%)"]
     assert [line.split()[:2] for line in several[1:3]] == [["reach-v3", "4"], ["push-v3", "4"]]
