@@ -186,12 +186,17 @@ class ActionCheck:
             if len(rows) != n:
                 raise ValueError(f"expected actions for environments 0 to {n - 1}, got {len(rows)}")
             return rows
+        shape: Any
         try:
             array = np.array(actions)
+            shape = array.shape
         except ValueError:  # rows of several lengths
-            array = np.empty(n, object)
-        if array.shape != (n, *self.row_shape):
-            raise ValueError(self._shape_message(actions, array))
+            shape = [np.shape(action) for action in actions]
+        if shape != (n, *self.row_shape):
+            raise ValueError(
+                f"expected actions of shape {(n, *self.row_shape)}, a row for each of environments "
+                f"0 to {n - 1}, got {type(actions).__name__} of shape {shape}"
+            )
         if array.dtype.kind not in "biuf" or array.itemsize > 8:
             raise ValueError(f"actions must be numbers of at most 8 bytes, got {array.dtype}")
         if self._may_be_nan and np.isnan(array).any():
@@ -201,15 +206,3 @@ class ActionCheck:
                 "stepped"
             )
         return array
-
-    def _shape_message(self, actions: Any, array: NDArray[Any]) -> str:
-        n, row = self._n, self.row_shape
-        shapes = [np.shape(action) for action in actions] if array.ndim else []
-        bad = [i for i in range(max(n, len(shapes))) if i >= n or shapes[i : i + 1] != [row]]
-        got: Any = array.shape
-        if array.dtype == object:
-            got = shapes or type(actions).__name__
-        return (
-            f"expected actions of shape {(n, *row)}, a row of {row} for each of environments 0 to "
-            f"{n - 1}; got {got}, of which rows {bad} do not fit"
-        )

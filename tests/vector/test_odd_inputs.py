@@ -40,7 +40,7 @@ MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thr
 
 # Of one executor of each kind, which can be used as before after each.
 USES = """
-envs.step([0]) -> ValueError: expected actions of shape (2,), a row of () for each of ...got (1,)
+envs.step([0]) -> ValueError: expected actions of shape (2,), a row for each of ...got list ...
 envs.reset(seed="a") -> TypeError: a seed must be an integer, got 'a'
 envs.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
 envs.reset(seed=True) -> TypeError: a seed must be an integer, got True
@@ -87,7 +87,7 @@ SB3 = """
 as_sb3_vec_env(three(autoreset_mode="Disabled")) -> ValueError: Stable-Base...got 'Disabled'
 venv.get_attr("nothing") -> AttributeError: ...nothing
 venv.seed("x") -> TypeError: ...got 'x'
-venv.step(np.zeros(2, np.int64)) -> ValueError: ...got (2,), of which rows [2] do not fit
+venv.step(np.zeros(2, np.int64)) -> ValueError: ...got ndarray of shape (2,)
 venv.step(np.zeros((3, 1))) -> ValueError: expected actions of shape
 venv.step_wait() -> RuntimeError: ...needs a step_async
 as_sb3_vec_env(three()).step(np.zeros(3, np.int64)) -> ResetNeeded: ...call reset
