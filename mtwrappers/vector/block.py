@@ -125,7 +125,10 @@ class EnvBlock:
                     obs[i], reward, ended, cut, info = result
                     rewards[i] = reward
                 except (TypeError, ValueError) as exc:
-                    raise _bad_step(result, exc) from exc
+                    raise TypeError(
+                        "expected (observation, reward, terminated, truncated, info) from step(), "
+                        f"with a number as reward, got {result!r}"
+                    ) from exc
                 if reward is None:  # to NumPy a NaN
                     raise TypeError("expected a reward that is a number, got None")
                 elapsed[i] += 1
@@ -227,15 +230,6 @@ class EnvBlock:
     def _fail(self, exc: Exception, i: int) -> NoReturn:
         name = f", task {self._names[i]!r}" if self._names[i] is not None else ""
         raise with_context(exc, f"environment {self.rows.start + i}{name}") from exc
-
-
-def _bad_step(result: Any, exc: Exception) -> Exception:
-    if isinstance(result, tuple) and len(result) == 5:
-        return type(exc)(f"expected a reward that is a number, got {result[1]!r}")
-    what = f"a tuple of {len(result)}" if isinstance(result, tuple) else repr(result)
-    return TypeError(
-        "expected (observation, reward, terminated, truncated, info) from step(), got " + what
-    )
 
 
 def _require_info(info: Any) -> None:

@@ -235,7 +235,7 @@ class OddEnv(CountingEnv):
 
 
 FLOATS = "expected an observation of shape (2,) and dtype float64, got "
-STEP = "expected (observation, reward, terminated, truncated, info) from step(), got "
+STEP = "expected (observation, reward, terminated, truncated, info) from step(), with a number "
 RESET = "expected (observation, info dict) from reset(), got "
 INFO = "expected an info that is a dict, got "
 
@@ -245,10 +245,10 @@ INFO = "expected an info that is a dict, got "
     ("use", "at", "odd", "error", "message"),
     [
         ("step", 0, "abc", ValueError, FLOATS + "'abc' (str)"),
-        ("step", None, (1, 2, 3, 4), TypeError, STEP + "a tuple of 4"),
-        ("step", None, None, TypeError, STEP + "None"),
+        ("step", None, (1, 2, 3, 4), TypeError, STEP + "as reward, got (1, 2, 3, 4)"),
+        ("step", None, None, TypeError, STEP + "as reward, got None"),
         ("step", 1, None, TypeError, "a number, got None"),
-        ("step", 1, "much", ValueError, "a number, got 'much'"),
+        ("step", 1, "much", TypeError, STEP + "as reward, got (array([2., 2.]), 'much', "),
         ("step", 2, None, TypeError, "expected terminated to be a bool, got None"),
         ("step", 3, "no", TypeError, "expected truncated to be a bool, got 'no'"),
         ("step", 4, None, TypeError, INFO + "None"),
