@@ -36,6 +36,8 @@ MetaParallelEnvExecutor(CountingEnv, 2, timeout=NAN) -> ValueError: timeout, if 
 MetaParallelEnvExecutor(CountingEnv, 2, timeout=True) -> ValueError: timeout, if it ...got True
 MetaParallelEnvExecutor(CountingEnv, 2, timeout="a") -> ValueError: timeout, if it ...got 'a'
 MetaParallelEnvExecutor(CountingEnv, 2, context="thread") -> ValueError: ...'thread'
+make_vec("PointGoal", wrokers=2) -> TypeError: make_vec takes no 'wrokers': did you mean 'workers'?
+make_vec("PointGoal", workers=2, ray_options={}) -> ValueError: parallel ...got {'ray_options': {}}
 """
 
 # Of one executor of each kind, which can be used as before after each.
