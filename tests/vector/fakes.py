@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Callable
 from functools import partial
@@ -51,23 +52,22 @@ class SpaceEnv(gymnasium.Env):
     """Observes what it draws from a space, and reports infos that look different at every step."""
 
     def __init__(self, observation_space, action_space, length: int) -> None:
-        self.observation_space, self.action_space = observation_space, action_space
-        self.length = length
+        # Its own, because it keeps a generator.
+        self.observation_space = copy.deepcopy(observation_space)
+        self.action_space, self.length = action_space, length
         self.steps = 0
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
+        self.observation_space.seed(int(self.np_random.integers(2**31)))
         self.steps = 0
-        return self._obs(), self._info()
+        return self.observation_space.sample(), self._info()
 
     def step(self, action):
         self.steps += 1
+        obs = self.observation_space.sample()
         reward = float(self.steps + flatten(self.action_space, action)[-1])
-        return self._obs(), reward, self.steps >= self.length, False, self._info()
-
-    def _obs(self):
-        self.observation_space.seed(int(self.np_random.integers(2**31)))
-        return self.observation_space.sample()
+        return obs, reward, self.steps >= self.length, False, self._info()
 
     def _info(self):
         n = self.steps
