@@ -89,12 +89,12 @@ class _ExecutorVecEnv:
         return self._seeds
 
     def reset(self) -> Any:
-        options = self._options[0]
-        same = all(data_equivalence(own, options) for own in self._options)
+        n, options = self.num_envs, next(iter(self._options), {})
+        same = len(self._options) == n and all(data_equivalence(o, options) for o in self._options)
         if not same or "reset_mask" in options:
             raise ValueError(
-                "set_options must be given a dict, or equal ones per environment, without a "
-                f"reset_mask, as a VecEnv resets all environments at once; got {self._options}"
+                f"set_options must be given a dict, or {n} equal ones, without a reset_mask, as a "
+                f"VecEnv resets all environments at once; got {self._options}"
             )
         obs, infos = self.vec_env.reset(seed=self._seeds, options=options or None)
         self.reset_infos = split_infos(infos, self.num_envs)

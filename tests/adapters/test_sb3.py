@@ -178,9 +178,10 @@ def test_seeds_and_options_are_used_once(sb3):
     assert venv.get_attr("seeds") == [[5, None], [6, None]]
     venv.set_options([{"first": 60}, {"first": 60}])
     assert venv.reset()[:, 0].tolist() == [60, 60]
-    for odd in ([{"first": 60}, {"first": 61}], {"reset_mask": np.array([True, False])}):
+    mask = {"reset_mask": np.array([True, False])}
+    for odd in ([{"first": 60}, {"first": 61}], [{"first": 60}], [], mask):
         venv.set_options(odd)
-        with pytest.raises(ValueError, match=r"equal ones per environment, without a reset_mask"):
+        with pytest.raises(ValueError, match="a dict, or 2 equal ones, without a reset_mask"):
             venv.reset()
     # None draws a seed, and leaves the global state alone.
     state = np.random.get_state()[1].tolist()
