@@ -28,7 +28,9 @@ def as_torchrl_env(vec_env: VectorEnv[Any, Any, Any], **kwargs: Any) -> Any:
         **kwargs: Passed to ``GymWrapper``, such as ``device``.
 
     Raises:
-        DependencyNotInstalled, TypeError, ClosedEnvironmentError: As in `as_sb3_vec_env`.
+        DependencyNotInstalled: If TorchRL is not installed.
+        TypeError: If it is no such vector environment.
+        ClosedEnvironmentError: If it was closed.
         ValueError: If it resets in the next step: TorchRL knows no steps without an action.
     """
     check_vec_env(vec_env, "TorchRL", AutoresetMode.DISABLED, AutoresetMode.SAME_STEP)

@@ -24,13 +24,18 @@ class DiceSampleProcessor(SampleProcessor):
     :math:`\gamma^t r_t` less the baseline, which is fitted to those discounted rewards. With a
     ``return_baseline`` there are ``advantages`` too, which agree with `SampleProcessor`'s.
 
-    The other arguments are those of `SampleProcessor`; ``normalize_adv`` and ``positive_adv``
-    concern both arrays, ``gae_lambda`` and ``bootstrap_truncated`` the ``advantages``.
-
     Args:
         baseline: Predicts discounted rewards; has ``fit`` and ``predict``.
         max_path_length: The length of the rows, in steps.
+        discount: In [0, 1].
+        gae_lambda: In [0, 1]; concerns ``advantages``.
+        normalize_adv: Whether ``adjusted_rewards`` and ``advantages`` get mean 0 and standard
+            deviation 1 over the real steps.
+        positive_adv: Whether both are then shifted to be positive.
         return_baseline: Predicts returns, for ``advantages``; has ``fit`` and ``predict``.
+        bootstrap_truncated: Whether ``advantages`` go on after a time limit, see
+            `SampleProcessor`; the ``return_baseline`` then needs ``fit_bootstrapped``.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 
     Raises:
         ValueError, TypeError: As in `SampleProcessor`; or if ``max_path_length`` is not positive.

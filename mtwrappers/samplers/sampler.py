@@ -41,7 +41,9 @@ class Sampler:
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
 
     Raises:
-        ValueError, TypeError: As in `MetaSampler`.
+        ValueError: If a size is not positive or the seed is negative.
+        TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
+            observations or actions are no arrays.
     """
 
     def __init__(

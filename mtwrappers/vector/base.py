@@ -295,6 +295,6 @@ class MetaVectorEnv(CallingVectorEnv):
     @abc.abstractmethod
     def _end_step(self) -> StepResult: ...
 
+    @abc.abstractmethod
     def _restore(self, pasts: Sequence[Past]) -> None:
         """Puts environments with these pasts in the place of the present ones, or raises."""
-        raise NotImplementedError

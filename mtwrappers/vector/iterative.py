@@ -100,6 +100,9 @@ class PartVectorEnv(BlockVectorEnv):
         self._on_step()
         return super()._end_step()
 
+    def _restore(self, pasts: Sequence[Past]) -> NoReturn:
+        raise RuntimeError("a block of environments is restored by its executor")
+
     def _map_blocks(self, function: BlockFunction) -> NoReturn:
         raise RuntimeError("map_blocks is for all environments, not for a block of them")
 

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_mapping, positive
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.buffers import Buffers
@@ -170,7 +171,7 @@ class _RayWorker(Worker):
         self._token = secrets.token_bytes(_TOKEN)
         # Ray would start it again by itself, with nobody to serve.
         options = {**self._options, "max_concurrency": 2, "max_restarts": 0}
-        actor = ray.remote(_Actor).options(**options).remote()
+        actor = _actor_class().options(**options).remote()
         self._listener = socket.create_server((ray.util.get_node_ip_address(), 0))
         self.process = ActorProcess(
             self._cluster, actor, actor.serve.remote(self._listener.getsockname(), self._token)
@@ -222,3 +223,8 @@ class _RayWorker(Worker):
             return f"did not start within {START_TIMEOUT:g} s"
         where = f"on {self._host} " if self._host else ""
         return f"{where}ended: {self.process.reason()}"
+
+
+@functools.cache
+def _actor_class() -> Any:
+    return import_extra("ray", "ray").remote(_Actor)

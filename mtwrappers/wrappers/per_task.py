@@ -108,8 +108,6 @@ class _KeepsStatistics:
         # One for each task, or one for all where they are computed together.
         shapes = [shape] * n if self._num_groups is None else [self._shape]
         self._moments = [Moments(each, above_zero(epsilon, "epsilon")) for each in shapes]
-        self._of_task = _TaskMoments(enumerate(self._moments))  # the single form's
-        self._default = 0 if n == 1 else None  # the task of an info without one
 
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, ready for JSON."""
@@ -157,6 +155,11 @@ class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _ask(self, name: str) -> Any:
         return self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None
+
+    def _keep(self, *args: Any) -> None:
+        super()._keep(*args)
+        self._of_task = _TaskMoments(enumerate(self._moments))
+        self._default = 0 if len(self._moments) == 1 else None  # the task of an info without one
 
 
 class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
