@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import pickle
 import signal
 import tempfile
 import time
@@ -27,7 +26,7 @@ import gymnasium
 from benchmarks.common import limit_row, machine, rates, ratio, save, table
 from benchmarks.vector import player
 from mtwrappers import load_checkpoint, save_checkpoint
-from mtwrappers.vector.crew import Crew
+from mtwrappers.vector.pool import WorkerPool
 
 make_vec = partial(gymnasium.make_vec, workers=2)
 
@@ -53,26 +52,23 @@ def journal_cost(steps: int, rounds: int) -> tuple[float, dict[str, list[float]]
 def timed_recovery() -> Iterator[Counter[str]]:
     """The seconds that each part of a recovery takes."""
     seconds: Counter[str] = Counter()
-    start, say = Crew._start, Crew._say
+    told = "start"
+    send, gather = WorkerPool._send, WorkerPool._gather
 
-    def timed_start(self: Any, workers: Any) -> Any:
-        begin = time.perf_counter()
-        answers = start(self, workers)
-        seconds["start"] += time.perf_counter() - begin
-        return answers
+    def noted_send(self: Any, worker: Any, command: Any) -> None:
+        nonlocal told
+        told = command.name
+        send(self, worker, command)
 
-    def timed_say(self: Any, workers: Any, message: Any) -> Any:
-        said = message(workers[0])
-        told = pickle.loads(said)
-        part = str(told[0]) if isinstance(told[0], str) else "build"
+    def timed_gather(self: Any, *args: Any) -> Any:
         begin = time.perf_counter()
-        answers = say(self, workers, message)
-        seconds[part] += time.perf_counter() - begin
-        return answers
+        lost = gather(self, *args)
+        seconds[told] += time.perf_counter() - begin
+        return lost
 
     with (
-        mock.patch.object(Crew, "_start", timed_start),
-        mock.patch.object(Crew, "_say", timed_say),
+        mock.patch.object(WorkerPool, "_send", noted_send),
+        mock.patch.object(WorkerPool, "_gather", timed_gather),
     ):
         yield seconds
 

@@ -35,6 +35,7 @@ from mtwrappers.vector.base import MetaVectorEnv as MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor as MetaParallelEnvExecutor
 from mtwrappers.vector.ray import MetaRayEnvExecutor as MetaRayEnvExecutor
+from mtwrappers.vector.replay import read_only as read_only
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv as EnvToMTEnv
 from mtwrappers.wrappers.flatten import FlattenMTEnv as FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper as MultiEnvWrapper

@@ -8,8 +8,11 @@ from one episode to the next.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
+
+import gymnasium
+from gymnasium.vector import VectorWrapper
 
 # The class of a layer, and its state.
 Layers = list[tuple[str, Any]]
@@ -47,6 +50,27 @@ def set_state(env: Any, state: Layers) -> None:
             layer.set_state(kept)
         else:
             layer.np_random.bit_generator.state = kept
+
+
+def set_statistics_updates(env: Any, switches: bool | Sequence[bool]) -> None:
+    """Sets whether normalizing wrappers (whatever has ``update_running_mean``) update statistics.
+
+    Args:
+        env: An environment or a vector environment, in any wrappers.
+        switches: For each of those wrappers, the outermost first, or one for all.
+    """
+    wrappers = list(normalizers(env))
+    each = [switches] * len(wrappers) if isinstance(switches, bool) else switches
+    for wrapper, switch in zip(wrappers, each, strict=True):
+        wrapper.update_running_mean = switch
+
+
+def normalizers(env: Any) -> Iterator[Any]:
+    """The wrappers of an environment that have running statistics, the outermost first."""
+    while isinstance(env, (gymnasium.Wrapper, VectorWrapper)):
+        if hasattr(env, "update_running_mean"):
+            yield env
+        env = env.env
 
 
 def _layers(env: Any) -> Iterator[tuple[str, Any, bool]]:

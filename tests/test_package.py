@@ -188,11 +188,6 @@ def test_meta_world_is_imported_in_its_own_folder_alone():
     assert all(module.startswith("mtwrappers.metaworld.") for module in found)
 
 
-def test_no_file_is_longer_than_300_lines():
-    lengths = {module: len(path.read_text().splitlines()) for module, path in MODULES.items()}
-    assert {module: n for module, n in lengths.items() if n > 300} == {}
-
-
 def test_seeds_and_checkers_do_not_rest_on_asserts_which_optimised_python_leaves_out():
     for module, path in MODULES.items():
         if module == "mtwrappers.core" or module.startswith("mtwrappers.testing"):

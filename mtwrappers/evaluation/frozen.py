@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import contextlib
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
-import gymnasium
 import numpy as np
-from gymnasium.vector import VectorWrapper
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.rollout import Flags
+from mtwrappers.state import normalizers, set_statistics_updates
+from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,
     VectorNormalizeRewardPerTask,
@@ -32,18 +32,20 @@ def frozen_statistics(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
         ``info["raw_reward"]``, ``(N,)`` bool.
     """
     inner = envs.unwrapped
-    switches, scale, raw = _freeze(envs)
-    within = inner.call(_freeze)
+    switches, scale, raw = _look(envs)
+    within = inner.call(_look)
+    set_statistics_updates(envs, False)
+    inner.call("set_statistics_updates", False)
     # What a wrapper within reports as raw has passed no wrapper outside.
     scales = np.array(
         [own if told and not raw else own * scale for _, own, told in within], dtype=np.float64
     )
 
     def unfreeze() -> None:
-        _restore(envs, switches)
+        set_statistics_updates(envs, switches)
         for i, (own, _, _) in enumerate(within):
             if own:
-                inner.call_some([i], _restore, own)
+                inner.call_some([i], "set_statistics_updates", own)
 
     try:
         yield scales, np.array([raw or own for _, _, own in within], dtype=np.bool_)
@@ -54,31 +56,19 @@ def frozen_statistics(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     unfreeze()
 
 
-def _normalizers(env: Any) -> Iterator[Any]:
-    while isinstance(env, (gymnasium.Wrapper, VectorWrapper)):
-        if hasattr(env, "update_running_mean"):
-            yield env
-        env = env.env
-
-
-def _freeze(env: Any) -> tuple[list[bool], float, bool]:
-    """Freezes the wrappers of one environment; runs where the environment is.
+@read_only
+def _look(env: Any) -> tuple[list[bool], float, bool]:
+    """What normalizing wrappers of one environment do; runs where the environment is.
 
     Returns:
-        What each wrapper did before, the scale of rewards, and whether there is a raw reward.
+        Whether each updates its statistics; the scale of rewards; whether there is a raw reward.
     """
     switches, scale, raw = [], 1.0, False
-    for wrapper in _normalizers(env):
+    for wrapper in normalizers(env):
         switches.append(bool(wrapper.update_running_mean))
-        wrapper.update_running_mean = False
         if isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask)):
             # The outermost is the one whose raw reward is in the infos.
             scale, raw = (scale, True) if raw else (1.0, True)
         elif hasattr(wrapper, "return_rms"):
             scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
     return switches, scale, raw
-
-
-def _restore(env: Any, switches: Sequence[bool]) -> None:
-    for wrapper, switch in zip(_normalizers(env), switches, strict=True):
-        wrapper.update_running_mean = switch

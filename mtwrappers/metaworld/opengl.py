@@ -9,6 +9,7 @@ model.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import importlib
 import os
 import subprocess
@@ -109,7 +110,9 @@ class DrawingThread:
         if self.process == os.getpid():  # not in a fork, where the thread is not
             self.process = None
             for held in (*self._drawings, *self._buffers.values(), self._context):
-                self.run(held.free)
+                # SDL ends EGL for the whole process when it quits, and with it what is held here.
+                with contextlib.suppress(Exception):
+                    self.run(held.free)
 
 
 def _open_context() -> Any:

@@ -192,7 +192,7 @@ class MetaSampler:
         """What the next `update_tasks` and `obtain_samples` follow from, for `save_checkpoint`."""
         return {
             "env": layers.get_state(self.env),
-            "envs": self.envs.get_states(),
+            "envs": self.envs.get_state(between_episodes=True),
             "seed": self._seed,
             "policy_seed": self._policy_seed,
             "iteration": self._iteration,
@@ -210,7 +210,7 @@ class MetaSampler:
         Raises:
             ValueError: If it is of other environments.
         """
-        self.envs.set_states(state["envs"])
+        self.envs.set_state(state["envs"])
         layers.set_state(self.env, state["env"])
         self._seed = state["seed"]
         self._policy_seed, self._iteration = state["policy_seed"], state["iteration"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-import sys
+import math
 from collections.abc import Callable, Sequence
-from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import cloudpickle
 import gymnasium
@@ -18,9 +17,70 @@ from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
+from mtwrappers.checks import above_zero, check_choice, check_flag, positive
 from mtwrappers.vector.buffers import ARRAY_SPACES
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
+JOURNAL_WARN_BYTES = 1e9
+
+
+class Settings(NamedTuple):
+    """What is common to an executor and its blocks.
+
+    Attributes:
+        meta_batch_size: ``M``, how many tasks.
+        envs_per_task: ``K``, how many environments per task.
+        max_path_length: Truncate episodes after this many steps; None leaves them alone.
+        autoreset_mode: How an episode begins after another ends.
+        journal: Whether to keep what the environments were told since their last resets.
+        journal_warn_bytes: How large that may grow before a warning says so.
+    """
+
+    meta_batch_size: int
+    envs_per_task: int
+    max_path_length: int | None
+    autoreset_mode: AutoresetMode
+    journal: bool = False
+    journal_warn_bytes: float = math.inf
+
+    @classmethod
+    def check(
+        cls,
+        meta_batch_size: int,
+        envs_per_task: int,
+        max_path_length: int | None,
+        autoreset_mode: str | AutoresetMode,
+        journal: bool,
+        journal_warn_bytes: float,
+    ) -> Settings:
+        """The settings that a caller asks for, or a ``ValueError`` or ``TypeError``."""
+        limit = None if max_path_length is None else positive(max_path_length, "max_path_length")
+        return cls(
+            positive(meta_batch_size, "meta_batch_size"),
+            positive(envs_per_task, "envs_per_task"),
+            limit,
+            check_autoreset_mode(autoreset_mode),
+            check_flag(journal, "journal"),
+            above_zero(journal_warn_bytes, "journal_warn_bytes"),
+        )
+
+
+def check_recovery(
+    settings: Settings, on_worker_failure: str, max_recoveries: int, timeout: float | None
+) -> tuple[Settings, int, float | None]:
+    """Checks what an executor with workers is to do when one of them is lost.
+
+    Returns:
+        The settings, with a journal if workers are to be replaced; how often in a row that may
+        happen in one call; and after how many seconds a silent worker counts as hung.
+    """
+    recover = check_choice(on_worker_failure, ("raise", "recover"), "on_worker_failure")
+    most = positive(max_recoveries, "max_recoveries")
+    if timeout is not None:
+        timeout = above_zero(timeout, "timeout, if it is not None,")
+    if recover == "raise":
+        return settings, 0, timeout
+    return settings._replace(journal=True), most, timeout
 
 
 def resolve_makers(
@@ -87,46 +147,6 @@ def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
     )
 
 
-def check_rllib(num_envs: int, autoreset_mode: AutoresetMode) -> None:
-    """Refuses to make a vector environment that an RLlib env runner would misread.
-
-    An env runner takes the step after the end of an episode for a reset, whatever the
-    environment's metadata says, and passes nothing on that tells who asks. So the stack is
-    searched for it; in a process that has not imported ``ray.rllib`` nothing is done.
-    """
-    frame = _env_runner_frame() if "ray.rllib" in sys.modules else None
-    if frame is None:
-        return
-    if autoreset_mode is not AutoresetMode.NEXT_STEP:
-        raise ValueError(
-            "RLlib's env runners take the step after the end of an episode for a reset, and need "
-            f"autoreset_mode='NextStep', got {autoreset_mode.value!r}: pass "
-            ".environment(..., env_config={'autoreset_mode': 'NextStep'})"
-        )
-    config = getattr(frame.f_locals["self"], "config", None)
-    expected = getattr(config, "num_envs_per_env_runner", num_envs)
-    if expected != num_envs:
-        raise ValueError(
-            f"RLlib expects {expected} environments of this vector environment, which has "
-            f"{num_envs}: pass .env_runners(num_envs_per_env_runner={num_envs})"
-        )
-
-
-def _env_runner_frame() -> FrameType | None:
-    """The env runner's frame that makes its environment, if that is what is going on."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.startswith("ray.rllib."):
-            # A callback, which makes environments of its own, is called from elsewhere.
-            if not module.startswith("ray.rllib.env."):
-                return None
-            if frame.f_code.co_name == "make_env" and "self" in frame.f_locals:
-                return frame
-        frame = frame.f_back
-    return None
-
-
 def spread_seeds(seed: Any, n: int) -> list[int | None]:
     """A seed for each of ``n`` environments: ``s + i`` for an integer ``s``."""
     if seed is None:
@@ -146,12 +166,14 @@ def split_options(options: Any, n: int) -> tuple[dict[str, Any] | None, NDArray[
     if options is None or "reset_mask" not in options:
         return options, None
     mask = options["reset_mask"]
-    if not isinstance(mask, np.ndarray) or mask.dtype != np.bool_:
+    if not isinstance(mask, np.ndarray):
         raise TypeError(f"reset_mask must be a bool array, got {mask!r}")
-    if mask.shape != (n,) or not mask.any():
-        raise ValueError(
-            f"reset_mask must have shape ({n},) and name at least one environment, got {mask}"
-        )
+    if mask.shape != (n,):
+        raise ValueError(f"reset_mask must have shape ({n},), got {mask.shape}")
+    if mask.dtype != np.bool_:
+        raise TypeError(f"reset_mask must be a bool array, got one of {mask.dtype}")
+    if not mask.any():
+        raise ValueError(f"reset_mask must name at least one environment, got {mask}")
     return {key: value for key, value in options.items() if key != "reset_mask"}, mask.copy()
 
 

@@ -1,36 +1,82 @@
-"""The contract of the vector environments, and all that does not depend on where they run."""
+"""The contract of the vector environments, whatever their environments run on."""
 
 from __future__ import annotations
 
-import abc
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+import copy
+import functools
+import multiprocessing
+import os
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
-from gymnasium.error import ResetNeeded
-from gymnasium.spaces import Space
-from gymnasium.vector import AutoresetMode
+from gymnasium.error import (
+    AlreadyPendingCallError,
+    ClosedEnvironmentError,
+    NoAsyncCallError,
+    ResetNeeded,
+)
+from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import positive
+from mtwrappers.checks import check_callable, check_index
+from mtwrappers.errors import with_context
 from mtwrappers.vector.arguments import (
     ActionCheck,
-    check_autoreset_mode,
-    check_rllib,
+    Settings,
     check_same_spaces,
     split_options,
     spread_seeds,
 )
-from mtwrappers.vector.buffers import Buffers, ObsLayout
-from mtwrappers.vector.calls import CallingVectorEnv, exclusive
-from mtwrappers.vector.infos import Columns, Info, Layout, layout_of
-from mtwrappers.vector.journal import Journal, Past
+from mtwrappers.vector.block import Answer, EachCall, EnvBlock
+from mtwrappers.vector.blocks import Blocks, BorrowedBlock, Command
+from mtwrappers.vector.buffers import ObsLayout
+from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema, schema_of
+from mtwrappers.vector.replay import Entry, Journal, ReplayLog, call_entry
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+# What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
+BlockFunction: TypeAlias = "Callable[[MetaVectorEnv, slice], Any]"
+Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class MetaVectorEnv(CallingVectorEnv):
+def exclusive(method: Method) -> Method:
+    """Refuses a call on a closed executor, during another call, or while a step is under way."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def alone(self: MetaVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
+        turn = (threading.get_ident(),)
+        try:
+            # Nothing is called between this look and the claim, nor before the turn ends below, so
+            # that neither another thread nor a signal handler comes in between.
+            if self._turn is not None:
+                raise RuntimeError(
+                    f"{name}() during another call of this {type(self).__name__}: its methods must "
+                    "be called by one thread at a time"
+                )
+            self._turn = turn
+            if self.closed or self._pid != os.getpid():
+                self._require_open()
+            if self._pending and name != "step_wait":
+                raise AlreadyPendingCallError(
+                    f"{name}() while a step is under way: call step_wait() first", "step"
+                )
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                if self._blocks.lost:
+                    self.closed = True
+        finally:
+            if self._turn is turn:
+                self._turn = None
+
+    return cast("Method", alone)
+
+
+class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
 
     It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed it returns exactly
@@ -39,53 +85,66 @@ class MetaVectorEnv(CallingVectorEnv):
     and ``set_attr`` are Gymnasium's; `set_tasks` turns each task's environments to a task.
 
     After a `step` or `reset` that raised, the environments are no longer in step with each other,
-    and a `reset` of all of them is due. Methods must be called by one thread at a time. One that
-    RLlib makes and would misread is refused with a ``ValueError``.
+    and a `reset` of all of them is due. Methods must be called by one thread at a time.
+
+    Args:
+        blocks: Where the environments are.
+        settings: How many there are, and how they are played.
+        first_seeds: For copies of an environment: a seed for the first reset of each.
+        logs: What the environments were told before, if they were built by somebody else.
     """
 
+    meta_batch_size: int
+    envs_per_task: int
     autoreset_mode: AutoresetMode
-    _buffers: Buffers
-    _columns: Columns | None = None
-    _first_step = True
+    closed = True  # until it is built
+    _turn: tuple[int] | None = None  # the thread whose call is under way
+    _pending = False  # whether a step was begun and not ended
+    _setter: str | None = None  # the method by which environments are turned to a task
+    _columns: InfoColumns | None = None
+    _schema_known = False  # whether it was decided which infos go through buffers
     _journal: Journal | None = None
 
     def __init__(
         self,
-        meta_batch_size: int,
-        envs_per_task: int,
-        max_path_length: int | None,
-        autoreset_mode: str | AutoresetMode,
+        blocks: Blocks,
+        settings: Settings,
+        first_seeds: list[int] | None = None,
+        logs: Sequence[ReplayLog] | None = None,
     ) -> None:
         super().__init__()
-        if max_path_length is not None:
-            max_path_length = positive(max_path_length, "max_path_length")
-        self._max_path_length = max_path_length
-        self.meta_batch_size = positive(meta_batch_size, "meta_batch_size")
-        self.envs_per_task = positive(envs_per_task, "envs_per_task")
-        self.num_envs = self.meta_batch_size * self.envs_per_task
-        self.autoreset_mode = check_autoreset_mode(autoreset_mode)
-        check_rllib(self.num_envs, self.autoreset_mode)
-        self._over = np.zeros(self.num_envs, dtype=np.bool_)
-        self._some_rest = False
-
-    def _declare(
-        self,
-        spaces: Sequence[tuple[Space[Any], Space[Any]]],
-        metadata: dict[str, Any],
-        render_mode: str | None,
-    ) -> None:
-        """Takes the spaces (observation, action) that each environment has."""
-        n = self.num_envs
-        check_same_spaces(spaces)
-        observation_space, action_space = spaces[0]
-        self.single_observation_space, self.single_action_space = observation_space, action_space
-        self.observation_space = batch_space(observation_space, n)
-        self.action_space = batch_space(action_space, n)
-        self.metadata = {**metadata, "autoreset_mode": self.autoreset_mode}
-        self.render_mode = render_mode
-        self._check_actions = ActionCheck(action_space, self.action_space, n)
-        self._layout = ObsLayout(observation_space, n)
+        self._pid = os.getpid()
+        self._settings, self._first_seeds = settings, first_seeds
+        self.meta_batch_size, self.envs_per_task = settings.meta_batch_size, settings.envs_per_task
+        self.num_envs = n = self.meta_batch_size * self.envs_per_task
+        self.autoreset_mode = settings.autoreset_mode
+        self._blocks = blocks
+        try:
+            traits = blocks.build()
+            spaces = [pair for block in traits for pair in block.spaces]
+            check_same_spaces(spaces)
+            observation_space, action_space = spaces[0]
+            self.single_observation_space = observation_space
+            self.single_action_space = action_space
+            self.observation_space = batch_space(observation_space, n)
+            self.action_space = batch_space(action_space, n)
+            self.metadata = {**traits[0].metadata, "autoreset_mode": self.autoreset_mode}
+            self.render_mode = traits[0].render_mode
+            self._check_actions = ActionCheck(action_space, self.action_space, n)
+            self._layout = ObsLayout(observation_space, n)
+            self._objects: list[Any] = [None] * n  # observations that are not arrays
+            self._buffers = blocks.connect(self._layout, self._check_actions.row_shape)
+            self._due = np.ones(n, dtype=np.bool_)  # who must be reset before the next step
+            if settings.journal:
+                logs = [ReplayLog() for _ in range(n)] if logs is None else logs
+                self._journal = Journal(logs, settings.journal_warn_bytes)
+                blocks.keep_journal(self._journal, self._buffers.digests)
+        except BaseException:
+            blocks.close()
+            raise
         self.closed = False
+
+    # Episodes.
 
     @exclusive
     def reset(
@@ -101,35 +160,45 @@ class MetaVectorEnv(CallingVectorEnv):
             options: Handed to every environment. ``{"reset_mask": mask}``, shape ``(N,)`` bool,
                 resets only some. Never changed.
 
+        Returns:
+            Observations ``(N, ...)`` and infos.
+
         Raises:
             ValueError: If the seeds or the mask have another length, or nothing is to be reset.
             TypeError: If a seed is not an integer, the options not a dict or the mask not a bool
                 array.
             ResetNeeded: If some are to be reset before all of them were.
         """
+        buffers = self._buffers
         seeds = spread_seeds(seed, self.num_envs)
         options, mask = split_options(options, self.num_envs)
-        if mask is not None and not mask.all() and not self._was_reset:
+        if mask is None:
+            mask = np.ones(self.num_envs, dtype=np.bool_)
+        elif self._due.any() and not mask.all():
             raise ResetNeeded("reset every environment before some of them")
         for i, first in enumerate(self._first_seeds or ()):
             seeds[i] = first if seeds[i] is None else seeds[i]
-        if self._some_rest:
-            self._buffers.resting[slice(None) if mask is None else mask] = False
-            self._some_rest = bool(self._buffers.resting.any())
-        self._was_reset = False  # should it raise
-        masks = [True] * self.num_envs if mask is None else mask.tolist()
-        result = self._reset(seeds, options, masks)
+        masks = mask.tolist()
+        entries: list[Entry | None] | None = None
+        if self._journal is not None:
+            kept = copy.deepcopy(options)
+            entries = [("reset", s, kept) if m else None for s, m in zip(seeds, masks, strict=True)]
+        buffers.resting[mask] = False
+        self._due[...] = True  # should it raise
+        answers = self._blocks.tell(
+            Command("reset", lambda rows: (seeds[rows], options, masks[rows]), entries)
+        )
         self._first_seeds = None
-        self._was_reset = True
-        self._over[slice(None) if mask is None else mask] = False
-        return result
+        self._due[...] = False
+        infos = [info for answer in answers for info in answer.infos or ()]
+        return self._batch_obs(answers), self._join(infos)
 
     @exclusive
     def rest(self, mask: NDArray[np.bool_]) -> None:
-        """Lets some environments rest: `step` leaves them as they are, and says nothing of them.
+        """Lets some environments rest: `step` leaves them as they are.
 
-        Of an environment that rests, a step returns the last observation and info again, the reward
-        0.0 and no end of the episode. A `reset` of it ends its rest.
+        For an environment that rests, `step` returns its last observation and info, the reward 0.0,
+        and no end of the episode. A `reset` of the environment ends its rest.
 
         Args:
             mask: Which rest from now on, ``(N,)`` bool; the others do not.
@@ -141,7 +210,6 @@ class MetaVectorEnv(CallingVectorEnv):
         if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:
             raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
         self._buffers.resting[...] = mask
-        self._some_rest = bool(np.any(mask))
 
     def step(self, actions: Any) -> StepResult:
         """Steps every environment.
@@ -151,7 +219,7 @@ class MetaVectorEnv(CallingVectorEnv):
 
         Returns:
             Observations ``(N, ...)``, rewards ``(N,)`` float64, terminated and truncated ``(N,)``
-            bool, infos.
+            bool, and infos.
 
         Raises:
             ValueError: If actions have another shape, are not numbers or are NaN; nothing is then
@@ -164,137 +232,426 @@ class MetaVectorEnv(CallingVectorEnv):
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
-        if not self._was_reset:
+        buffers = self._buffers
+        if self._due.any():
             raise ResetNeeded("call reset() before step()")
-        over = self._over & ~self._buffers.resting if self._some_rest else self._over
-        if self.autoreset_mode is AutoresetMode.DISABLED and over.any():
-            raise ResetNeeded(
-                f"the episodes of environments {np.flatnonzero(over).tolist()} are over: "
-                "reset them with options={'reset_mask': ...}"
-            )
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            over = buffers.over & ~buffers.resting
+            if over.any():
+                raise ResetNeeded(
+                    f"the episodes of environments {np.flatnonzero(over).tolist()} are over: "
+                    "reset them with options={'reset_mask': ...}"
+                )
         checked = self._check_actions(actions)
-        self._was_reset = False  # until the step has ended well
-        self._begin_step(checked)
-        self._stepping = True
+        entries: list[Entry | None] | None = None
+        if self._journal is not None:
+            kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
+            resting = buffers.resting.tolist()
+            entries = [
+                None if rests else ("step", action)
+                for action, rests in zip(kept, resting, strict=True)
+            ]
+        self._due[...] = True  # until the step has ended well
+        self._pending = True
+        try:
+            self._blocks.begin(Command("step", lambda rows: (checked[rows],), entries))
+        except BaseException:
+            self._pending = False
+            raise
 
     @exclusive
-    def step_wait(self) -> StepResult:
+    def step_wait(self, timeout: float | None = None) -> StepResult:
         """Ends the step that `step_async` began, and returns what `step` does.
 
+        Args:
+            timeout: Seconds to wait at most; ``None`` waits as long as it takes.
+
         Raises:
-            RuntimeError: If none was begun.
+            NoAsyncCallError: If none was begun.
+            multiprocessing.TimeoutError: If it has not ended in time; `step_wait` may be called
+                again.
         """
-        if not self._stepping:
-            raise RuntimeError("step_wait() needs a step_async() before it")
-        self._stepping = False
-        result = self._end_step()
-        self._was_reset = True
-        over = result[2] | result[3]
-        self._over = np.where(self._buffers.resting, self._over, over) if self._some_rest else over
-        return result
+        if not self._pending:
+            raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
+        try:
+            answers = self._blocks.end(timeout)
+        except multiprocessing.TimeoutError:
+            raise
+        except BaseException:
+            self._pending = False
+            raise
+        self._pending = False
+        infos = self._step_infos(answers)
+        buffers = self._buffers
+        obs = self._batch_obs(answers)
+        rewards = buffers.rewards.copy()
+        flags = buffers.terminated.copy(), buffers.truncated.copy()
+        self._due[...] = False
+        if not self._schema_known:
+            self._use_columns([info for answer in answers for info in answer.infos or ()])
+        return obs, rewards, *flags, infos
+
+    def _batch_obs(self, answers: Sequence[Answer]) -> Any:
+        for rows, answer in zip(self._blocks.rows, answers, strict=True):
+            if answer.objects is not None:
+                self._objects[rows] = answer.objects
+        return self._layout.batch(self._buffers.obs, self._objects)
+
+    def _step_infos(self, answers: Sequence[Answer]) -> Info:
+        """The infos of a step, those of episodes that have ended in it among them."""
+        columns = self._columns
+        if columns is not None and all(answer.infos is None for answer in answers):
+            infos = columns.read()
+        else:
+            each: list[Info | None] = []
+            for rows, answer in zip(self._blocks.rows, answers, strict=True):
+                if answer.infos is not None:
+                    each += answer.infos
+                elif columns is not None:
+                    each += columns.read_each(rows)
+            infos = self._join(each)
+        for rows, answer in zip(self._blocks.rows, answers, strict=True):
+            for i, obs, info in answer.finals:
+                last = {"final_obs": obs, "final_info": info}
+                infos = self._add_info(infos, last, rows.start + i)
+        return infos
+
+    def _join(self, infos: Iterable[Info | None]) -> Info:
+        """Batches infos in Gymnasium's own way; ``None`` reports nothing."""
+        batched: Info = {}
+        for i, info in enumerate(infos):
+            try:
+                if info:
+                    batched = self._add_info(batched, info, i)
+            except Exception:  # noqa: PERF203 # values of any class, beside others of any class
+                for key, value in info.items() if info else ():
+                    try:
+                        self._add_info(copy.deepcopy(batched), {key: value}, i)
+                    except Exception as exc:  # noqa: PERF203 (it has failed already)
+                        where = f"the info {key!r} of environment {i} does not go with the others"
+                        raise with_context(exc, where) from exc
+                raise
+        return batched
+
+    def _use_columns(self, infos: Sequence[Any]) -> None:
+        """Decides after the first step which infos go through the buffers from now on."""
+        self._schema_known = True
+        schema = schema_of(infos, self._buffers)
+        if schema is not None:
+            self._blocks.use_columns(schema)
+            self._columns = InfoColumns(schema, self._buffers)
+
+    # Tasks, methods and attributes.
 
     @exclusive
-    def get_state(self) -> dict[str, Any]:
-        """All that the environments are, for `save_checkpoint`: of what JSON knows, and arrays.
+    def set_tasks(self, tasks: Sequence[Any]) -> None:
+        """Turns each task's environments to a task, from the next `reset` on.
+
+        Args:
+            tasks: ``M`` tasks, each for the environments' own ``set_task``, or ``set_task_state``
+                where there is no ``set_task``.
 
         Raises:
-            RuntimeError: If there is no journal.
+            ValueError: If there are not exactly ``M``.
+            AttributeError: If the environments have neither method.
         """
-        pasts = self._get_journal().pasts(slice(0, self.num_envs))
-        return {
-            **self._identity(),
-            "was_reset": self._was_reset,
-            "over": self._over.copy(),
-            "first_seeds": self._first_seeds,
-            "pasts": [past.to_state() for past in pasts],
-        }
+        m, k = self.meta_batch_size, self.envs_per_task
+        is_list = isinstance(tasks, (Sequence, np.ndarray)) and not isinstance(tasks, (str, bytes))
+        if not is_list or len(tasks) != m:
+            got = len(tasks) if is_list else repr(tasks)
+            raise ValueError(
+                f"expected {m} tasks, one for each group of {k} environments, got {got}"
+            )
+        if self._setter is None:
+            has = self._call_each("has_wrapper_attr", [(("set_task",), {})] * self.num_envs)
+            self._setter = "set_task" if all(has) else "set_task_state"
+        each: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
+        self._due[...] = True
+        self._call_each(self._setter, each)
+
+    @exclusive
+    def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method, or reads an attribute, of each environment, through its wrappers.
+
+        Args:
+            name: The method or attribute, or a function ``name(env, *args, **kwargs)``, which runs
+                where the environment is. A function must be picklable if the environments run in
+                workers. An executor that keeps a journal calls it again when it brings a new
+                environment to where a lost one was, so it must be importable by its name there;
+                see `mtwrappers.read_only` for functions that change nothing.
+            *args: Given to every method or function.
+            **kwargs: Given to every method or function.
+
+        Returns:
+            What each has returned, ``N`` values.
+
+        Raises:
+            TypeError: If there is a journal and the call could not be made again.
+        """
+        return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
+
+    @exclusive
+    def call_some(
+        self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """What `call` does, with the environments ``indices`` alone.
+
+        Raises:
+            ValueError: If there is no such environment.
+        """
+        n = self.num_envs
+        chosen = [check_index(i, n, "an index of an environment") for i in indices]
+        each = [(args, kwargs) if i in chosen else None for i in range(n)]
+        results = self._call_each(name, each)
+        return [results[i] for i in chosen]
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each environment; a method is called, as in Gymnasium."""
+        return self.call(name)
+
+    @exclusive
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of each environment.
+
+        Args:
+            name: The attribute, looked up through the environment's wrappers.
+            values: A list or tuple with one value per environment, or one value for all. (A
+                `metaworld.Task` is a tuple: put it in a list.)
+
+        Raises:
+            ValueError: If a list has another length than the environments.
+        """
+        n = self.num_envs
+        values = list(values) if isinstance(values, (list, tuple)) else [values] * n
+        if len(values) != n:
+            raise ValueError(f"expected {n} values, one per environment, got {len(values)}")
+        self._call_each("set_wrapper_attr", [((name, value), {}) for value in values])
+
+    @exclusive
+    def render(self) -> tuple[Any, ...]:
+        """A frame of each environment."""
+        return tuple(self._call_each("render", [((), {})] * self.num_envs))
+
+    @property  # type: ignore[misc] # Gymnasium's SyncVectorEnv has no setter either
+    def np_random(self) -> Any:
+        """Each environment's generator."""
+        return self.get_attr("np_random")
+
+    @property
+    def np_random_seed(self) -> Any:
+        """Each environment's seed."""
+        return self.get_attr("np_random_seed")
+
+    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
+        """What a call gives of each environment that is not left alone, of which it is None."""
+        entries: list[Entry | None] | None = None
+        if self._journal is not None:
+            entries = [None if told is None else call_entry(name, *told) for told in each]
+            if not any(entries):
+                entries = None
+        answers = self._blocks.tell(Command("call", lambda rows: (name, each[rows]), entries))
+        return [value for answer in answers for value in answer.result]
+
+    # Where the environments are.
+
+    @exclusive
+    def map_blocks(self, function: BlockFunction) -> list[Any]:
+        """Calls a function where environments are, with those that are there.
+
+        So a whole rollout takes a single message to each worker and back: `MetaSampler` and
+        `evaluate` do this with ``policy_in="workers"``.
+
+        Args:
+            function: ``function(envs, rows)``, where ``envs`` is a `MetaVectorEnv` of the
+                environments ``rows`` of this one, as one task each, in their present state. It may
+                reset, step and call them. It is sent with cloudpickle, and so are its results.
+
+        Returns:
+            What each call has returned, one entry per block in their order. Each worker has one
+            block; without workers there is a single one.
+
+        Raises:
+            TypeError: If the function does not pickle and has to.
+            WorkerDiedError: If a worker is lost and not recovered. A replacement calls the function
+                again.
+            Exception: Whatever the function raises; a `reset` of all environments is then due.
+        """
+        carried = self._blocks.carry(check_callable(function, "function"))
+        schema = self._columns.schema if self._columns is not None else None
+        known = self._schema_known, schema
+        journal, due = self._journal, self._due.copy()
+        # A worker that is lost on the way may have changed who rests.
+        resting = self._buffers.resting.copy()
+
+        def arguments(rows: slice) -> tuple[Any, ...]:
+            logs = None if journal is None else journal.logs[rows]
+            flags = due[rows], resting[rows]
+            return (functools.partial(_run, carried, rows, flags, known, logs),)
+
+        self._due[...] = True  # should it raise
+        answers = self._blocks.tell(Command("run", arguments, ()))
+        results = []
+        for rows, answer in zip(self._blocks.rows, answers, strict=True):
+            result, self._due[rows], _ = answer.result
+            results.append(result)
+            if answer.objects is not None:
+                self._objects[rows] = answer.objects
+        return results
+
+    # State.
+
+    @exclusive
+    def get_state(self, *, between_episodes: bool = False) -> dict[str, Any]:
+        """What the environments are, for `save_checkpoint`: plain values and arrays.
+
+        With a journal that is in mid-episode. Without one it is what environments keep from one
+        episode to the next, and no episode may be under way.
+
+        Args:
+            between_episodes: Leave out the present episodes, whether there is a journal or not; a
+                `reset` is due after `set_state`.
+
+        Raises:
+            RuntimeError: If episodes are under way and there is no journal.
+            TypeError: If an environment was called with what a file may not hold.
+        """
+        state: dict[str, Any] = {**self._identity(), "first_seeds": self._first_seeds}
+        journal, buffers = self._journal, self._buffers
+        if journal is not None and not between_episodes:
+            logs = [log.to_state(f"environment {i}") for i, log in enumerate(journal.logs)]
+            return {**state, "due": self._due.copy(), "logs": logs}
+        if not between_episodes and not (self._due | buffers.over).all():
+            raise RuntimeError(
+                "the state of an executor in mid-episode needs its journal: pass journal=True, or "
+                "on_worker_failure='recover'"
+            )
+        answers = self._blocks.tell(Command("get_states", lambda rows: ()))
+        return {**state, "states": [one for answer in answers for one in answer.result]}
 
     @exclusive
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Builds the environments anew, and brings them to where those of a state were.
+        """Goes on from what `get_state` returned.
+
+        A state in mid-episode is replayed in environments that are built anew. After one between
+        episodes, a `reset` of all environments is due.
 
         Args:
             state: What `get_state` returned, here or in another executor with the same
                 constructors and settings, on any number of workers.
 
         Raises:
-            RuntimeError: If there is no journal.
-            ValueError: If it is the state of other environments.
+            RuntimeError: If it is in mid-episode and there is no journal.
+            ValueError: If it is the state of other environments, or none.
             NotDeterministicError: If an environment does not come to where the other one was. After
                 any error the environments are as they were.
         """
-        journal = self._get_journal()
         expected, found = self._identity(), {name: state.get(name) for name in self._identity()}
         if found != expected:
             raise ValueError(f"expected the state of environments with {expected}, got {found}")
-        pasts = [Past.from_state(past) for past in state["pasts"]]
-        shown = [array.copy() for array in self._buffers.obs]
+        n, blocks = self.num_envs, self._blocks
+        given = state.get("first_seeds")
+        first_seeds: Any = None if given is None else spread_seeds(_check_length(given, n), n)
+        if "states" in state:
+            states = copy.deepcopy(_check_length(state["states"], n))
+            self._due[...] = True
+            blocks.tell(Command("set_states", lambda rows: (states[rows],), [None] * n))
+            self._first_seeds = first_seeds
+            return
+        if self._journal is None:
+            raise RuntimeError(
+                "the state of an executor in mid-episode needs its journal: pass journal=True, or "
+                "on_worker_failure='recover'"
+            )
+        logs = [
+            ReplayLog.from_state(log, f"environment {i}")
+            for i, log in enumerate(_check_length(state.get("logs"), n))
+        ]
+        due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
         try:
-            self._restore(pasts)
+            blocks.tell(Command("restore", lambda rows: (logs[rows],)))
         except BaseException:
-            for array, before in zip(self._buffers.obs, shown, strict=True):
-                array[...] = before
+            if not blocks.lost:
+                blocks.tell(Command("keep", lambda rows: (False,)))
             raise
-        journal.take(pasts)
-        self._was_reset, self._first_seeds = state["was_reset"], state["first_seeds"]
-        self._over[:] = state["over"]
-
-    def _results(
-        self, each: Sequence[Info], finals: Iterable[tuple[int, Any, Info]], objects: Sequence[Any]
-    ) -> StepResult:
-        """What a step returns, from buffers, and from ``each`` info if those are not in columns."""
-        columns = self._columns
-        infos = self._join(each) if each or columns is None else columns.read()
-        for i, last_obs, last_info in finals:
-            infos = self._add_info(infos, {"final_obs": last_obs, "final_info": last_info}, i)
-        buffers = self._buffers
-        flags = buffers.terminated.copy(), buffers.truncated.copy()
-        obs, rewards = self._layout.batch(buffers.obs, objects), buffers.rewards.copy()
-        if self._first_step:
-            self._first_step = False
-            if (layout := layout_of(each, buffers)) is not None:
-                self._fix_columns(layout)
-        return obs, rewards, *flags, infos
-
-    def _join(self, infos: Sequence[Info | None]) -> Info:
-        """Batches infos in Gymnasium's own way; ``None`` reports nothing."""
-        batched: Info = {}
-        for i, info in enumerate(infos):
-            if info:
-                batched = self._add_info(batched, info, i)
-        return batched
-
-    def _fix_columns(self, layout: Layout) -> None:
-        """Decides after the first step which infos go through arrays from now on."""
-        self._columns = Columns(layout, self._buffers)
+        self._journal.take(slice(0, n), logs)  # for a worker that is lost from here on
+        self._batch_obs(blocks.tell(Command("keep", lambda rows: (True,))))
+        self._due[...] = due
+        self._first_seeds = first_seeds
 
     def _identity(self) -> dict[str, Any]:
         return {
             "num_envs": self.num_envs,
             "envs_per_task": self.envs_per_task,
-            "max_path_length": self._max_path_length,
+            "max_path_length": self._settings.max_path_length,
             "autoreset_mode": self.autoreset_mode.value,
         }
 
-    def _get_journal(self) -> Journal:
-        if self._journal is None:
+    # The end.
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
+        if os.getpid() != self._pid and not self._blocks.forks:
             raise RuntimeError(
-                "the state of an executor needs its journal: pass journal=True, or "
-                "on_worker_failure='recover'"
+                f"this {type(self).__name__} belongs to process {self._pid}, from which this one "
+                "was forked; make another one here"
             )
-        return self._journal
 
-    @abc.abstractmethod
-    def _reset(
-        self, seeds: list[int | None], options: dict[str, Any] | None, masks: list[bool]
-    ) -> tuple[Any, dict[str, Any]]: ...
+    def close(self, **kwargs: Any) -> None:
+        """Closes every environment; a second call does nothing.
 
-    @abc.abstractmethod
-    def _begin_step(self, actions: Any) -> None: ...
+        Raises:
+            RuntimeError: If another thread's call is under way.
+        """
+        # A signal handler may close in the middle of its own thread's call.
+        turn = self._turn
+        if not self.closed and turn is not None and turn[0] != threading.get_ident():
+            raise RuntimeError("close() while another thread's call is under way")
+        super().close(**kwargs)
 
-    @abc.abstractmethod
-    def _end_step(self) -> StepResult: ...
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes every environment, but not in a forked process, to which workers do not belong."""
+        if self._blocks.forks or os.getpid() == self._pid:
+            self._blocks.close()
 
-    @abc.abstractmethod
-    def _restore(self, pasts: Sequence[Past]) -> None:
-        """Puts environments with these pasts in the place of the present ones, or raises."""
+    def __del__(self) -> None:
+        """Closes what was not closed, but not in a forked process, which only inherited it."""
+        if not self.closed and self._pid == os.getpid():
+            self.close()
+
+
+def _run(
+    carried: Callable[[], BlockFunction],
+    rows: slice,
+    flags: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    known: tuple[bool, InfoSchema | None],
+    logs: Sequence[ReplayLog] | None,
+    block: EnvBlock,
+) -> tuple[Any, NDArray[np.bool_], Sequence[ReplayLog]]:
+    """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
+
+    ``flags`` say which environments are due for a reset, and which rest; ``known`` says whether it
+    was decided which infos go through buffers, and which.
+
+    Returns:
+        What it has returned, which environments are due for a reset, and their logs.
+    """
+    n, columns = rows.stop - rows.start, block.columns
+    settings = block.settings._replace(meta_batch_size=n, envs_per_task=1)
+    envs = MetaVectorEnv(BorrowedBlock(block), settings, logs=logs)
+    envs._due[...], block.buffers.resting[...] = flags
+    envs._schema_known, schema = known
+    envs._columns = None if schema is None else InfoColumns(schema, block.buffers)
+    envs._objects = block.last_obs
+    try:
+        result = carried()(envs, rows)
+    finally:
+        block.columns = columns
+    return result, envs._due, envs._journal.logs if envs._journal else ()
+
+
+def _check_length(value: Any, n: int) -> Any:
+    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != n:
+        got = len(value) if isinstance(value, (list, tuple, np.ndarray)) else repr(value)
+        raise ValueError(f"expected states of {n} environments, got {got}")
+    return value

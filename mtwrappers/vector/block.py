@@ -1,7 +1,6 @@
 """A block of environments that are stepped one after another, with autoreset.
 
-Both executors step blocks: the iterative one has a single block in its own process, the parallel
-one a block in each worker.
+All executors step blocks: a single one in their own process, or one in each worker.
 """
 
 from __future__ import annotations
@@ -9,8 +8,9 @@ from __future__ import annotations
 import contextlib
 import copy
 import sys
-from collections.abc import Callable, Sequence
-from typing import Any, NoReturn
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn
 
 import gymnasium
 import numpy as np
@@ -18,106 +18,220 @@ from gymnasium.vector import AutoresetMode
 
 from mtwrappers.checks import construct_env
 from mtwrappers.errors import with_context
-from mtwrappers.state import get_state
-from mtwrappers.vector.arguments import Maker
+from mtwrappers.state import get_state, set_state
+from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.buffers import Buffers, ObsLayout
-from mtwrappers.vector.infos import Info
-from mtwrappers.vector.journal import Past, call_env, play_again, require_same
+from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema
+from mtwrappers.vector.replay import ReplayLog, call_env, fingerprint, require_same
 
 # The arguments of a call for each environment; ``None`` leaves one alone.
 EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
+# Commands after whose failure environments must be reset.
+_RESET_AFTER = ("reset", "step", "run", "set_states")
+
+
+class Traits(NamedTuple):
+    """What the environments of a block are."""
+
+    spaces: list[tuple[Any, Any]]  # of observations and actions, of each
+    metadata: dict[str, Any]  # of the first
+    render_mode: str | None  # of the first
+
+
+class Answer(NamedTuple):
+    """What a block answers to a command.
+
+    Attributes:
+        result: What the command returns.
+        infos: Of each environment; None of one that was left alone. None where all infos are in
+            the buffers.
+        objects: The observations, where they are not arrays.
+        finals: Place, last observation and last info of each episode that a SAME_STEP autoreset
+            has ended.
+        states: What each environment that was reset was just before, by its place, if there is a
+            journal.
+        reached: How many environments a call has reached.
+        looked: Whether a call is known to have changed nothing.
+        failure: What was raised instead, and its traceback. The states are then of all.
+        written: All that was written into buffers, where these are not shared.
+    """
+
+    result: Any = None
+    infos: Sequence[Info | None] | None = None
+    objects: list[Any] | None = None
+    finals: Sequence[tuple[int, Any, Info]] = ()
+    states: Mapping[int, Any] = {}
+    reached: int = 0
+    looked: bool = False
+    failure: tuple[BaseException, str] | None = None
+    written: Any = None
+
+
+class _Rows:
+    """Environments, and of each its last observation and info, its steps, and its task's name."""
+
+    def __init__(self, makers: Sequence[Maker], offset: int) -> None:
+        self.offset = offset
+        self.envs: list[gymnasium.Env[Any, Any]] = []
+        self._closed = False
+        with contextlib.ExitStack() as undo:
+            undo.callback(self.close)
+            for i, maker in enumerate(makers, offset):
+                self.envs.append(construct_env(maker, f"environment {i}"))
+            undo.pop_all()
+        n = len(self.envs)
+        self.obs: list[Any] = [None] * n
+        self.infos: list[Info] = [{}] * n
+        self.elapsed = [0] * n
+        self.names: list[Any] = [None] * n
+
+    def close(self) -> None:
+        """Closes every environment, and raises what the last failing one raised, if any did."""
+        if self._closed:
+            return
+        self._closed = True
+        failure: Exception | None = None
+        for i, env in enumerate(self.envs, self.offset):
+            try:
+                env.close()
+            except Exception as exc:  # noqa: PERF203 (the others are closed all the same)
+                failure = with_context(exc, f"environment {i}")
+        if failure is not None:
+            raise failure
 
 
 class EnvBlock:
     """Environments ``offset`` to ``offset + n - 1`` of a vector environment.
 
-    Rewards, flags and fixed observations are written into buffers. After `reset` and `step`,
-    ``obs`` and ``infos`` hold each environment's last observation and info, ``finals`` the
-    environment, last observation and last info of each episode that a SAME_STEP autoreset has
-    ended, and ``states`` the state that each environment which was reset had just before, if the
-    block keeps a journal.
+    It owns all that they are: whose episode is over, who rests, and what each has shown. Rewards,
+    flags, fixed observations and usual infos are written into buffers. Every public method is a
+    command; `handle` calls them by their names.
+
+    Args:
+        makers: Returns a constructor for each environment.
+        offset: The number of the first environment, for errors.
+        settings: Those of the executor.
     """
 
     def __init__(
         self,
-        makers: Sequence[Maker],
+        makers: Callable[[], Sequence[Maker]],
         offset: int,
-        mode: AutoresetMode,
-        max_path_length: int | None = None,
-        journal: bool = False,
+        settings: Settings,
     ) -> None:
-        self.envs: list[gymnasium.Env[Any, Any]] = []
-        self.rows = slice(offset, offset + len(makers))
-        with contextlib.ExitStack() as undo:
-            undo.callback(self.close)
-            for maker in makers:
-                self.envs.append(construct_env(maker, f"environment {offset + len(self.envs)}"))
-            undo.pop_all()
-        self.obs: list[Any] = [None] * len(self.envs)
-        self.infos: list[Info] = [{}] * len(self.envs)
-        self.finals: list[tuple[int, Any, Info]] = []
-        self.states: dict[int, Any] = {}
-        self.called = 0  # how many environments the last call has reached
-        self.mode, self.max_path_length = mode, max_path_length
-        self.journal = journal  # whether there is one, for which ``states`` are kept
-        self._over = [False] * len(self.envs)
+        self._makers, self.offset, self.settings = makers, offset, settings
+        self.logged = logged = settings.journal
         # As TimeLimit would, without a wrapper's call in every step.
-        self._limit = sys.maxsize if max_path_length is None else max_path_length
-        self._elapsed = [0] * len(self.envs)
-        self._names: list[Any] = [None] * len(self.envs)
+        self._limit = settings.max_path_length or sys.maxsize
+        self.beat: Callable[[], object] = lambda: None  # called now and then while it works
+        self._states: dict[int, Any] = {}
+        self._reached = 0
+        self._spare: tuple[_Rows, list[Any]] | None = None
+        self.columns: InfoColumns | None = None
+        self.buffers: Buffers
+        self._layout: ObsLayout
+        self._rows = _Rows(makers(), offset)
+        if logged:
+            self._require_states()
 
-    def traits(self) -> tuple[list[tuple[Any, Any]], dict[str, Any], str | None]:
-        """Spaces (observation, action) of each; metadata and render mode of the first."""
-        first = self.envs[0]
-        spaces = [(env.observation_space, env.action_space) for env in self.envs]
-        return spaces, first.metadata, first.render_mode
+    @property
+    def envs(self) -> list[gymnasium.Env[Any, Any]]:
+        """The environments."""
+        return self._rows.envs
 
-    def write_to(self, layout: ObsLayout, buffers: Buffers) -> None:
-        """Says where results go: into the block's rows of these buffers."""
-        self._layout, self._arrays = layout, buffers.obs
-        self._rewards = buffers.rewards[self.rows]
-        self._terminated = buffers.terminated[self.rows]
-        self._truncated = buffers.truncated[self.rows]
-        self._resting = buffers.resting[self.rows]
+    @property
+    def last_obs(self) -> list[Any]:
+        """The last observation of each environment."""
+        return self._rows.obs
+
+    @property
+    def traits(self) -> Traits:
+        """What the environments are."""
+        envs = self.envs
+        spaces = [(env.observation_space, env.action_space) for env in envs]
+        return Traits(spaces, envs[0].metadata, envs[0].render_mode)
+
+    def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
+        """Does a command, and returns its answer, or that it failed."""
+        try:
+            self.beat()
+            answer: Answer = getattr(self, name)(*arguments)
+        except Exception as exc:
+            return self.failed(name, exc)
+        return answer
+
+    def failed(self, name: str, exc: BaseException) -> Answer:
+        """The answer to a command that has raised."""
+        states = self._all_states() if name in _RESET_AFTER else {}
+        text = "".join(traceback.format_exception(exc))
+        return Answer(states=states, reached=self._reached, failure=(exc, text))
+
+    def _all_states(self) -> dict[int, Any]:
+        """The state of each environment, for the journal."""
+        return {i: get_state(env) for i, env in enumerate(self.envs)} if self.logged else {}
+
+    def _require_states(self) -> None:
+        """Refuses environments whose state is not known, as soon as they are built."""
+        i = 0
+        try:
+            for i in range(len(self.envs)):
+                get_state(self.envs[i])
+        except Exception as exc:
+            with contextlib.suppress(Exception):
+                self._rows.close()
+            self._fail(exc, i)
+
+    # The commands.
+
+    def connect(self, layout: ObsLayout, buffers: Buffers) -> Answer:
+        """Says where results go: into these buffers, which have a row for each environment."""
+        self._layout, self.buffers = layout, buffers
+        return Answer()
+
+    def use_columns(self, schema: InfoSchema) -> Answer:
+        """Says which infos go through the buffers."""
+        self.columns = InfoColumns(schema, self.buffers)
+        return Answer()
 
     def reset(
         self,
         seeds: Sequence[int | None],
         options: dict[str, Any] | None,
         mask: Sequence[bool],
-    ) -> list[Info | None]:
-        """Resets the environments in ``mask``; the info of any other is ``None``."""
-        self.finals, self.states = [], {}
-        infos: list[Info | None] = [None] * len(self.envs)
+    ) -> Answer:
+        """Resets the environments in ``mask``."""
+        self._states = {}
+        infos: list[Info | None] = [None] * len(mask)
         i = 0
         try:
-            for i in range(len(self.envs)):
+            for i in range(len(mask)):
                 if mask[i]:
-                    self.infos[i] = info = self._reset_one(i, seed=seeds[i], options=options)
-                    infos[i] = info
+                    infos[i] = self._reset_one(i, seed=seeds[i], options=options)
         except Exception as exc:
             self._fail(exc, i)
         self._write_obs()
-        return infos
+        return Answer(infos=infos, objects=self._objects(), states=self._states)
 
-    def step(self, actions: Any) -> None:
+    def step(self, actions: Any) -> Answer:
         """Steps every environment that does not rest; ``actions`` has one for each."""
-        self.finals, self.states = [], {}
-        obs, infos, over = self.obs, self.infos, self._over
-        same_step = self.mode is AutoresetMode.SAME_STEP
-        next_step = self.mode is AutoresetMode.NEXT_STEP
-        elapsed, limit = self._elapsed, self._limit
-        resting = self._resting.tolist()
-        rewards, terminated, truncated = self._rewards, self._terminated, self._truncated
+        self._states = {}
+        finals: list[tuple[int, Any, Info]] = []
+        rows, buffers, limit, logged = self._rows, self.buffers, self._limit, self.logged
+        obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
+        same_step = self.settings.autoreset_mode is AutoresetMode.SAME_STEP
+        next_step = self.settings.autoreset_mode is AutoresetMode.NEXT_STEP
+        rewards, terminated, truncated = buffers.rewards, buffers.terminated, buffers.truncated
+        digests, over = buffers.digests, buffers.over
+        resting, was_over = buffers.resting.tolist(), over.tolist()
         terminated[:] = truncated[:] = False
         i = 0
         try:
-            for i, env in enumerate(self.envs):
+            for i, env in enumerate(rows.envs):
                 if resting[i]:
                     rewards[i] = 0.0
                     continue
-                if next_step and over[i]:
-                    infos[i] = self._reset_one(i)
+                if next_step and was_over[i]:
+                    self._reset_one(i)
                     rewards[i] = 0.0
                     continue
                 result = env.step(actions[i])
@@ -132,8 +246,11 @@ class EnvBlock:
                 if reward is None:  # to NumPy a NaN
                     raise TypeError("expected a reward that is a number, got None")
                 elapsed[i] += 1
+                infos[i] = info
+                if logged:
+                    digest = int(digests[i])
+                    digests[i] = fingerprint(digest, obs[i], float(reward), ended, cut, info)
                 if ended is False and cut is False and elapsed[i] < limit:
-                    infos[i] = info
                     continue
                 terminated[i] = _flag(ended, "terminated")
                 truncated[i] = _flag(cut, "truncated") or elapsed[i] >= limit
@@ -143,93 +260,171 @@ class EnvBlock:
                     # Copies: an environment may use its arrays again in the reset.
                     seen = obs[i]
                     last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
-                    self.finals.append((self.rows.start + i, last, _copied(info)))
-                    info = self._reset_one(i)
-                infos[i] = info
+                    finals.append((i, last, _copied(info)))
+                    self._reset_one(i)
         except Exception as exc:
             self._fail(exc, i)
         self._write_obs()
+        in_columns = self.columns is not None and self.columns.write(infos)
+        each = None if in_columns else self._checked_infos()
+        return Answer(None, each, self._objects(), finals, self._states)
 
-    def checked_infos(self) -> list[Info]:
-        """The infos of the last step, all of which are dicts."""
+    def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
+        """What `call_env` gives of each environment that is not left alone, of which it is None."""
+        results: list[Any] = []
+        self._reached = i = 0
+        looked = True
+        try:
+            for i, env in enumerate(self.envs):
+                self._reached = i + 1
+                result, changed = None, False
+                if (told := each[i]) is not None:
+                    result, changed = call_env(env, name, *told)
+                results.append(result)
+                looked = looked and not changed
+        except Exception as exc:
+            self._fail(exc, i)
+        return Answer(results, reached=self._reached, looked=looked)
+
+    def run(self, function: Callable[[EnvBlock], Any]) -> Answer:
+        """What a function of this block returns."""
+        result = function(self)
+        return Answer(result, objects=self._objects())
+
+    def get_states(self) -> Answer:
+        """What each environment is between two episodes."""
+        return Answer([get_state(env) for env in self.envs])
+
+    def set_states(self, states: Sequence[Any]) -> Answer:
+        """Takes what `get_states` has returned; a reset is then due."""
         i = 0
         try:
-            for i in range(len(self.infos)):
-                _require_info(self.infos[i])
-        except TypeError as exc:
+            for i in range(len(self.envs)):
+                set_state(self.envs[i], states[i])
+        except Exception as exc:
             self._fail(exc, i)
-        return self.infos
+        return Answer(states=dict(enumerate(states)))
+
+    def replay(self, logs: Sequence[ReplayLog]) -> Answer:
+        """Brings new environments to where others were, and checks that they are there."""
+        rows, buffers = self._rows, self.buffers
+        i = 0
+        try:
+            for i, (env, log) in enumerate(zip(rows.envs, logs, strict=True)):
+                digest = self._replay_one(i, env, log)
+                require_same(log, digest)
+                buffers.digests[i] = digest
+                if rows.obs[i] is not None and self._layout.fixed:
+                    self._layout.write(buffers.obs, i, [rows.obs[i]])
+        except Exception as exc:
+            self._fail(exc, i)
+        return Answer(objects=self._objects())
+
+    def _replay_one(self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog) -> int:
+        """Tells a new environment all that another one was told; returns what it has shown."""
+        rows, digest = self._rows, 0
+        ended = False
+        if log.state is not None:
+            for call in log.calls:
+                _call_again(env, call)
+            set_state(env, log.state)
+        for entry in log.steps():
+            self.beat()
+            what, *told = entry
+            if what == "reset":
+                rows.obs[i], info = env.reset(seed=told[0], options=told[1])
+                digest, ended = fingerprint(0, rows.obs[i], info), False
+                rows.elapsed[i], rows.names[i] = 0, info.get("task_name")
+                rows.infos[i] = info
+            elif what == "step":
+                rows.obs[i], reward, terminated, truncated, info = env.step(told[0])
+                digest = fingerprint(
+                    digest, rows.obs[i], float(reward), terminated, truncated, info
+                )
+                rows.elapsed[i] += 1
+                rows.infos[i] = info
+                ended = bool(terminated or truncated) or rows.elapsed[i] >= self._limit
+            else:
+                _call_again(env, entry)
+        self.buffers.over[i] = ended
+        return digest
+
+    def restore(self, logs: Sequence[ReplayLog]) -> Answer:
+        """Builds new environments and replays logs in them; `keep` says what becomes of them."""
+        before = self._rows, self.buffers.pack(())
+        self._rows = _Rows(self._makers(), self.offset)
+        self._spare = before
+        return self.replay(logs)
+
+    def keep(self, restored: bool) -> Answer:
+        """Ends the environments before `restore`, or else those that it has built."""
+        if self._spare is not None:
+            (rows, written), self._spare = self._spare, None
+            if not restored:
+                rows, self._rows = self._rows, rows
+                self.buffers.unpack(written, ())
+            rows.close()
+        return Answer(objects=self._objects())
+
+    def close(self) -> Answer:
+        """Closes every environment, and raises what the last failing one raised, if any did."""
+        self._rows.close()
+        return Answer()
 
     def _reset_one(self, i: int, **arguments: Any) -> Info:
         """Resets one environment, and returns its info."""
-        if self.journal:
-            self.states[self.rows.start + i] = get_state(self.envs[i])
-        result = self.envs[i].reset(**arguments)
+        rows = self._rows
+        env = rows.envs[i]
+        if self.logged:
+            self._states[i] = get_state(env)
+        result = env.reset(**arguments)
         if not isinstance(result, tuple) or len(result) != 2 or not isinstance(result[1], dict):
             raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}")
-        self.obs[i] = result[0]
-        info: Info = result[1]
-        self._elapsed[i], self._over[i] = 0, False
-        self._names[i] = info.get("task_name")
+        obs, info = result
+        rows.obs[i], rows.infos[i] = obs, info
+        rows.elapsed[i], self.buffers.over[i] = 0, False
+        rows.names[i] = info.get("task_name")
+        if self.logged:
+            self.buffers.digests[i] = fingerprint(0, obs, info)
         return info
 
-    def reached(self, failed: str) -> Any:
-        """How far a command has come that failed, for `Journal.note_failure`."""
-        return self.called if failed == "call" else [get_state(env) for env in self.envs]
-
-    def replay(self, pasts: Sequence[Past]) -> None:
-        """Brings new environments to where others were, and checks that they are there."""
-        i = 0
-        try:
-            for i, (env, past) in enumerate(zip(self.envs, pasts, strict=True)):
-                obs, reward, ended, steps = play_again(env, past)
-                self._elapsed[i], self._over[i] = steps, ended or steps >= self._limit
-                if obs is not None:  # it was reset
-                    self.obs[i] = obs
-                    row = self.rows.start + i
-                    if self._layout.fixed:
-                        self._layout.write(self._arrays, row, [obs])
-                        obs = [array[row] for array in self._arrays]
-                    require_same(past, obs, reward)
-        except Exception as exc:
-            self._fail(exc, i)
+    def _objects(self) -> list[Any] | None:
+        """Observations that are not arrays."""
+        return None if self._layout.fixed else self._rows.obs
 
     def _write_obs(self) -> None:
-        layout, start = self._layout, self.rows.start
+        layout, obs = self._layout, self._rows.obs
         if not layout.fixed:
             return
         try:
-            layout.write(self._arrays, start, self.obs)
+            layout.write(self.buffers.obs, 0, obs)
         except Exception:  # an observation of any class may refuse to be an array in any way
-            for i, row in enumerate(self.obs):  # to find out which it was
+            for i, row in enumerate(obs):  # to find out which it was
                 try:
-                    layout.write(self._arrays, start + i, [row])
+                    layout.write(self.buffers.obs, i, [row])
                 except Exception as exc:  # noqa: PERF203 (it has failed already)
                     self._fail(exc, i)
 
-    def call(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        """What `call_env` gives of each environment that is not left alone, of which it is None."""
-        results: list[Any] = []
-        self.states = {}
+    def _checked_infos(self) -> list[Info]:
+        """The infos of the last step, all of which are dicts."""
         i = 0
         try:
-            for i, env in enumerate(self.envs):
-                self.called = i + 1
-                told = each[i]
-                results.append(None if told is None else call_env(env, name, *told))
-        except Exception as exc:
+            for i in range(len(self._rows.infos)):
+                _require_info(self._rows.infos[i])
+        except TypeError as exc:
             self._fail(exc, i)
-        return results
-
-    def close(self) -> None:
-        """Closes every environment, and raises what the last failing one raised, if any did."""
-        with contextlib.ExitStack() as stack:
-            for env in self.envs:
-                stack.callback(env.close)
+        return self._rows.infos
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
-        name = f", task {self._names[i]!r}" if self._names[i] is not None else ""
-        raise with_context(exc, f"environment {self.rows.start + i}{name}") from exc
+        name = self._rows.names[i]
+        task = f", task {name!r}" if name is not None else ""
+        raise with_context(exc, f"environment {self.offset + i}{task}") from exc
+
+
+def _call_again(env: gymnasium.Env[Any, Any], call: tuple[Any, ...]) -> None:
+    _, name, args, kwargs = call
+    with contextlib.suppress(Exception):  # as it may have raised the first time
+        call_env(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
 
 
 def _require_info(info: Any) -> None:

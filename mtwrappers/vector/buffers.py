@@ -71,7 +71,8 @@ class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
     The memory is that of the file ``fd``, which others may share, if there is one. ``obs`` is one
-    array per leaf of the layout; ``resting`` says which environments are not to be stepped;
+    array per leaf of the layout. ``over`` says whose episodes are over, and ``resting`` who is not
+    to be stepped; ``digests`` are of what each has shown (see `mtwrappers.vector.replay`);
     ``numbers`` and ``texts`` are of infos, a row for each key.
     """
 
@@ -82,7 +83,8 @@ class Buffers:
             *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
             ((n, *action_shape), np.float64),  # 8 bytes, whatever dtype actions have
             ((n,), np.float64),
-            *[((n,), np.bool_)] * 3,
+            *[((n,), np.bool_)] * 4,
+            ((n,), np.uint64),
             ((NUMBERS, n), np.float64),
             ((TEXTS, n), f"U{LETTERS}"),
         ]
@@ -95,36 +97,45 @@ class Buffers:
             np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
             for (shape, dtype), start in zip(parts, starts, strict=False)
         ]
-        *self.obs, self._actions = arrays[:-6]
-        self.rewards, self.terminated, self.truncated, self.resting = arrays[-6:-2]
-        self.numbers, self.texts = arrays[-2:]
+        *self.obs, self._actions, self.rewards = arrays[:-7]
+        self.terminated, self.truncated, self.over, self.resting = arrays[-7:-3]
+        self.digests, self.numbers, self.texts = arrays[-3:]
 
     def part(self, rows: slice) -> Buffers:
-        """The same memory of the environments ``rows`` alone, without actions."""
+        """The same memory of the environments ``rows`` alone."""
         part = copy.copy(self)
         part.obs = [array[rows] for array in self.obs]
-        part.rewards, part.resting = self.rewards[rows], self.resting[rows]
-        part.terminated, part.truncated = self.terminated[rows], self.truncated[rows]
+        for name in ("rewards", "terminated", "truncated", "over", "resting", "digests"):
+            setattr(part, name, getattr(self, name)[rows])
         part.numbers, part.texts = self.numbers[:, rows], self.texts[:, rows]
+        part._actions = self._actions[rows]
         return part
 
-    def pack(self, numbers: int, texts: int) -> bytes:
-        """All that environments have written, with the first rows of infos, for `unpack`."""
-        return b"".join(array.tobytes() for array in self._written(numbers, texts))
+    def pack(self, schema: Sequence[Any]) -> list[NDArray[Any]]:
+        """Copies of all that environments have written, with infos of a schema, for `unpack`."""
+        return [array.copy() for array in self._written(schema)]
 
-    def unpack(self, data: bytes, numbers: int, texts: int) -> None:
+    def unpack(self, arrays: Sequence[NDArray[Any]], schema: Sequence[Any]) -> None:
         """Writes what `pack` has read from a part of the same size."""
-        offset = 0
-        for array in self._written(numbers, texts):
-            array[...] = np.frombuffer(data, array.dtype, array.size, offset).reshape(array.shape)
-            offset += array.nbytes
+        for own, array in zip(self._written(schema), arrays, strict=True):
+            own[...] = array
 
-    def _written(self, numbers: int, texts: int) -> list[NDArray[Any]]:
-        flags = self.terminated, self.truncated
-        return [*self.obs, self.rewards, *flags, self.numbers[:numbers], self.texts[:texts]]
+    def _written(self, schema: Sequence[Any]) -> list[NDArray[Any]]:
+        texts = sum(1 for _, kind in schema if kind is str)
+        return [
+            *self.obs,
+            self.rewards,
+            self.terminated,
+            self.truncated,
+            self.over,
+            self.resting,
+            self.digests,
+            self.numbers[: len(schema) - texts],
+            self.texts[:texts],
+        ]
 
     def actions(self, dtype: Any) -> NDArray[Any]:
-        """The actions of all environments, ``(n, ...)``, as ``dtype``."""
+        """The actions of these environments, ``(n, ...)``, as ``dtype``."""
         actions = self._actions
         return np.frombuffer(actions.data, dtype, actions.size).reshape(actions.shape)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import socket
 from collections.abc import Mapping
@@ -10,8 +9,6 @@ from typing import Any
 
 from mtwrappers._extras import import_extra
 from mtwrappers.errors import WorkerDiedError
-from mtwrappers.vector.crew import CLOSE_TIMEOUT
-from mtwrappers.vector.process import ALIVE_CHECK
 
 CONNECT_TIMEOUT = 10.0  # seconds until one side must have reached the other
 
@@ -86,48 +83,6 @@ class Cluster:
             min([int(node.get(name, 0.0) / each + 1e-9) for name, each in needs.items()] or [1000])
             for node in nodes
         )
-
-
-class ActorProcess:
-    """An actor, with what `multiprocessing.Process` has."""
-
-    pid = 0
-
-    def __init__(self, cluster: Cluster, actor: Any, served: Any) -> None:
-        self._cluster, self.actor, self._served = cluster, actor, served
-
-    def is_alive(self) -> bool:
-        """Whether it serves."""
-        return self._cluster.is_there() and not self._cluster.ray.wait([self._served], timeout=0)[0]
-
-    def kill(self) -> None:
-        """Ends it, whatever it is doing."""
-        if self._cluster.is_there():
-            with contextlib.suppress(Exception):  # of a cluster that is ending
-                self._cluster.ray.kill(self.actor)
-
-    def join(self, timeout: float | None = None) -> None:
-        """Awaits its end for some seconds."""
-        if self._cluster.is_there():
-            pause = CLOSE_TIMEOUT if timeout is None else timeout
-            with contextlib.suppress(Exception):
-                self._cluster.ray.wait([self._served], timeout=pause)
-
-    def reason(self) -> str:
-        """Why it ended, as Ray tells it."""
-        if not self._cluster.is_there():
-            return "Ray was shut down"
-        ray = self._cluster.ray
-        try:
-            ray.get(self._served, timeout=ALIVE_CHECK)  # its connection may be first to tell
-        except ray.exceptions.GetTimeoutError:
-            pass
-        except Exception as exc:  # of any class, as the actor or its node failed
-            if (raised := getattr(exc, "cause", None)) is not None:
-                return f"{type(raised).__name__}: {raised}"
-            said = " ".join(str(exc).split())
-            return (said.partition(" because ")[2] or said).partition(" Some common causes")[0]
-        return "it closed its connection"
 
 
 def _require_listener(address: str) -> None:

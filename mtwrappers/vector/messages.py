@@ -1,8 +1,7 @@
 """What goes between a parent and its workers: whole messages, and what they mean.
 
 A message is bytes. A step is the dtype of its actions, such as ``b"<f4"``, which lie in shared
-memory; without shared memory the dtype is followed by a zero, by which environments rest, and by
-the actions. Everything else is a `command`. `read_answer` reads answers.
+memory. Every other command, and every answer, is a pickle.
 """
 
 from __future__ import annotations
@@ -13,30 +12,34 @@ import pickle
 import select
 import struct
 import time
-import traceback
-from typing import Any, NamedTuple
+from typing import Any
 
 import cloudpickle
 
-STARTED = DONE = b""
+from mtwrappers.vector.block import Answer
+from mtwrappers.vector.interrupts import HeldInterrupts
+
+DONE = b""  # an answer that says nothing
 ALIVE = b"\x01"  # a long call goes on
-ROWS = b"\x02"  # what the worker has written follows, and is the whole answer
 FILED = b"\x03"  # the answer's arrays are in the file of results
 PICKLED = b"\x80"  # how a pickle begins
 
 _HEADER = struct.Struct("!Q")  # how many bytes follow
 _CHUNK = 1 << 16
+_DONE = Answer()
 
 
 class Channel:
     """One end of a pipe or socket that carries messages.
 
     Nothing blocks beyond its deadline, in seconds of `time.monotonic`, and a message that the other
-    end leaves unfinished is an ``EOFError`` or ``OSError``, wherever it was cut.
+    end leaves unfinished is an ``EOFError`` or ``OSError``, wherever it was cut. ``interrupts`` are
+    let through while it waits.
     """
 
-    def __init__(self, conn: Any) -> None:
+    def __init__(self, conn: Any, interrupts: HeldInterrupts | None = None) -> None:
         self._conn = conn
+        self._interrupts = interrupts or HeldInterrupts()
         self.fd = conn.fileno()
         os.set_blocking(self.fd, False)
         self._data = bytearray()
@@ -90,7 +93,12 @@ class Channel:
         poll = select.poll()
         poll.register(self.fd, event)
         pause = None if deadline == math.inf else max(deadline - time.monotonic(), 0.0) * 1000
-        if not poll.poll(pause):
+        self._interrupts.waiting = True
+        try:
+            ready = poll.poll(pause)
+        finally:
+            self._interrupts.waiting = False
+        if not ready:
             raise TimeoutError("the other end of the channel did not answer in time")
 
     def close(self) -> None:
@@ -98,41 +106,28 @@ class Channel:
         self._conn.close()
 
 
-class Answer(NamedTuple):
-    """What a worker answers."""
-
-    result: Any = None
-    failure: tuple[Exception, str] | None = None  # what was raised instead, and its traceback
-    # For the journal, if there is one: the states that environments which were reset had before, by
-    # environment; after a function of them, their pasts; after a failure, what
-    # `Journal.note_failure` takes.
-    states: Any = None
-    rows: bytes | None = None  # what the worker has written, where no memory is shared
+def encode_command(name: str, arguments: tuple[Any, ...]) -> bytes:
+    """A command to a worker."""
+    return bytes(cloudpickle.dumps((name, arguments)))
 
 
-def command(name: str, *arguments: Any) -> bytes:
-    """A command to a worker, for `BlockServer`'s method of this name."""
-    return pickled((name, arguments))
+def encode_answer(answer: Answer) -> bytes:
+    """An answer of a worker."""
+    return DONE if answer == _DONE else bytes(cloudpickle.dumps(answer))
 
 
-def pickled(value: Any) -> bytes:
-    """A command or an `Answer` as a message."""
-    return bytes(cloudpickle.dumps(value))
+def file_answer(answer: Answer, results: int) -> bytes:
+    """An answer whose arrays go into the file of results with the descriptor ``results``."""
+    arrays: list[pickle.PickleBuffer] = []
+    head = cloudpickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
+    raw = [array.raw() for array in arrays]
+    with open(results, "wb", closefd=False) as file:
+        file.seek(0)
+        file.writelines(raw)
+    return FILED + pickle.dumps((head, [part.nbytes for part in raw]))
 
 
-def failure(exc: Exception, states: Any = None) -> bytes:
-    """The exception and its traceback, as an answer that the parent can surely read."""
-    text = "".join(traceback.format_exception(exc))
-    try:
-        data = pickled(Answer(None, (exc, text), states))
-        pickle.loads(data)
-    except Exception:  # an exception of any class may refuse to be pickled in any way
-        plain = RuntimeError(f"{type(exc).__name__}: {exc}")
-        data = pickled(Answer(None, (plain, text), states))
-    return data
-
-
-def read_answer(message: bytes, results: int) -> Answer | None:
+def decode_answer(message: bytes, results: int) -> Answer | None:
     """The answer in a message; ``None`` for a sign of life.
 
     ``results`` is the descriptor of the worker's file of results, which is empty afterwards.
@@ -140,8 +135,6 @@ def read_answer(message: bytes, results: int) -> Answer | None:
     kind = message[:1]
     if kind == ALIVE:
         return None
-    if kind == ROWS:
-        return Answer(rows=message[1:])
     if kind == FILED:
         head, sizes = pickle.loads(message[1:])
         arrays = [bytearray(size) for size in sizes]
@@ -150,6 +143,7 @@ def read_answer(message: bytes, results: int) -> Answer | None:
             for array in arrays:
                 file.readinto(array)
             file.truncate(0)
-        answer: Answer = pickle.loads(head, buffers=arrays)
-        return answer
-    return pickle.loads(message) if message else Answer()
+        filed: Answer = pickle.loads(head, buffers=arrays)
+        return filed
+    answer: Answer = pickle.loads(message) if message else _DONE
+    return answer

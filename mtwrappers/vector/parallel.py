@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
-import functools
 import multiprocessing as mp
-import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import gymnasium
 from gymnasium.vector import AutoresetMode
-from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
-from mtwrappers.vector.arguments import Maker
-from mtwrappers.vector.buffers import anonymous_file
-from mtwrappers.vector.process import Worker, check_process, cores
-from mtwrappers.vector.workers import WorkersVectorEnv
+from mtwrappers.vector.arguments import (
+    JOURNAL_WARN_BYTES,
+    Maker,
+    Settings,
+    check_recovery,
+    resolve_makers,
+)
+from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.pool import blocks_of
+from mtwrappers.vector.process import ProcessPool, check_process, cores
 
 TIMEOUT = 300.0  # seconds
 
 
-class MetaParallelEnvExecutor(WorkersVectorEnv):
+class MetaParallelEnvExecutor(MetaVectorEnv):
     """``M * K`` environments in worker processes.
 
     Each worker builds a contiguous block of the environments from their constructors, all workers
@@ -49,7 +52,8 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         on_worker_failure: ``"raise"`` or ``"recover"``.
         max_recoveries: How often in a row workers may be lost in the same call before it raises
             `WorkerDiedError` after all, as when an environment itself causes the crash.
-        journal: That of `MetaIterativeEnvExecutor`; ``"recover"`` always keeps one.
+        journal, journal_warn_bytes: Those of `MetaIterativeEnvExecutor`; ``"recover"`` always keeps
+            a journal.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
         context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
             Python's default, and ``"forkserver"`` beside Ray, whose threads do not survive a fork.
@@ -76,37 +80,50 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         on_worker_failure: Literal["raise", "recover"] = "raise",
         max_recoveries: int = 3,
         journal: bool = False,
+        journal_warn_bytes: float = JOURNAL_WARN_BYTES,
         timeout: float | None = TIMEOUT,
         context: str | None = None,
     ) -> None:
-        super().__init__(meta_batch_size, envs_per_task, max_path_length, autoreset_mode)
         check_process()
-        start = mp.get_context(context or _safe_context())
-        self._fd = anonymous_file()  # shared with workers, which are there before its size is
-        self._hire(
-            env,
-            cores() if workers is None else positive(workers, "workers"),
-            functools.partial(Worker, context=start, memory=self._fd),
+        settings, recoveries, timeout = check_recovery(
+            Settings.check(
+                meta_batch_size,
+                envs_per_task,
+                max_path_length,
+                autoreset_mode,
+                journal,
+                journal_warn_bytes,
+            ),
             on_worker_failure,
             max_recoveries,
-            journal,
             timeout,
         )
+        count = cores() if workers is None else positive(workers, "workers")
+        makers, seeds = resolve_makers(env, settings.meta_batch_size, settings.envs_per_task)
+        start = mp.get_context(context or _safe_context())
+        self._pool = ProcessPool(
+            blocks_of(makers, min(count, len(makers)), settings),
+            settings.envs_per_task,
+            recoveries,
+            timeout,
+            start,
+        )
+        super().__init__(self._pool, settings, seeds)
+
+    @property
+    def num_workers(self) -> int:
+        """How many worker processes there are."""
+        return len(self._pool.workers)
+
+    @property
+    def recoveries(self) -> int:
+        """How many workers were lost and recovered so far."""
+        return self._pool.recoveries
 
     @property
     def worker_pids(self) -> list[int]:
         """The process id of each worker."""
-        return [worker.process.pid for worker in self._crew.workers]
-
-    def _release(self) -> None:
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-    def _step_message(self, actions: NDArray[Any]) -> Callable[[Worker], bytes]:
-        self._buffers.actions(actions.dtype)[...] = actions
-        message = actions.dtype.str.encode()
-        return lambda worker: message
+        return self._pool.pids
 
 
 def _safe_context() -> str | None:

@@ -3,102 +3,109 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 import math
 import multiprocessing as mp
 import os
 import pickle
+import select
 import signal
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any
 
-from mtwrappers.vector.buffers import anonymous_file
-from mtwrappers.vector.journal import Entry
-from mtwrappers.vector.messages import Answer, Channel
+import numpy as np
+
+from mtwrappers.vector.block import Answer
+from mtwrappers.vector.blocks import Function
+from mtwrappers.vector.buffers import Buffers, ObsLayout, anonymous_file
+from mtwrappers.vector.messages import Channel, decode_answer, encode_command
+from mtwrappers.vector.pool import (
+    ALIVE_CHECK,
+    Worker,
+    WorkerLost,
+    WorkerPool,
+    pickled_function,
+)
 from mtwrappers.vector.worker import main
 
-ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
+# The ends of pipes that are closed when this process ends, by which workers know it. A process that
+# is forked from this one must not keep them open.
+_lives: set[int] = set()
 
 
-class Request(NamedTuple):
-    """What workers are asked together."""
-
-    name: str
-    message: Callable[[Worker], bytes]
-    # What the journal notes of each environment once it is answered.
-    entries: Sequence[Entry | None] | None = None
+def _leave_lives() -> None:
+    while _lives:
+        os.close(_lives.pop())
 
 
-class Worker:
-    """One worker process, with the environments ``rows``.
+if hasattr(os, "register_at_fork"):  # not on Windows, where there are no workers
+    os.register_at_fork(after_in_child=_leave_lives)
 
-    ``block`` is what `BlockServer` builds them from, ``timeout`` the seconds after which it counts
-    as hung if it is silent; it starts in the `multiprocessing` context ``context``, with the file
-    ``memory`` as memory that it shares with its parent.
+
+class ProcessWorker(Worker):
+    """A worker process.
+
+    It starts in the `multiprocessing` context ``context``, with the file ``memory`` as memory that
+    it shares with its parent; the other arguments are those of `Worker`.
     """
-
-    shared = True  # whether what it writes is seen at once
 
     def __init__(
         self,
         index: int,
         rows: slice,
-        block: Any,
+        block: bytes,
         timeout: float | None,
-        context: Any = None,
-        memory: int = -1,
+        context: Any,
+        memory: int,
     ) -> None:
-        self.index, self.rows, self.block, self.timeout = index, rows, block, timeout
+        super().__init__(index, rows, block, timeout)
         self._context, self._memory = context, memory
         self.process: Any = None
-        self.channel: Channel | None = None
-        self.results = -1  # the descriptor of a file that it writes large results to
-        self.owes = False  # whether an answer is due
-        self.answer: Answer | None = None  # the last, until it is used
-        self.request: Request | None = None  # what it was asked and has not answered
-        self.started = False
-        self.ready = False  # whether it has built its environments, and they are where they belong
-        self.hung = False
-        self.names: list[Any] = [None] * (rows.stop - rows.start)  # of tasks, as resets said
+        self._channel: Channel | None = None
+        self._results = -1  # the descriptor of a file that it writes large results to
+        self._life = -1  # the end of a pipe that it lives as long as
+        self.buffers: Buffers | None = None  # where it finds its actions
 
     def start(self) -> None:
-        """Starts the process, which first answers ``STARTED``."""
-        self.hung = False
+        """Starts the process."""
         conn, other = self._context.Pipe()
-        self.channel = Channel(conn)
-        self.results = anonymous_file()
+        self._channel = Channel(conn, self.interrupts)
+        self._results = anonymous_file()
+        life, self._life = os.pipe()
+        _lives.add(self._life)
         # A connection is what `multiprocessing` hands over in every context.
-        ends = [other, *(Connection(os.dup(fd)) for fd in (self._memory, self.results))]
+        files = (os.dup(self._memory), os.dup(self._results), life)
+        ends = [other, *(Connection(fd) for fd in files)]
         self.process = self._context.Process(
             target=main, args=ends, daemon=True, name=f"mtw-{self.index}"
         )
-        self.owes = True
+        self.awaiting_answer = True
         try:
-            self.process.start()
+            with _deaf_to_ctrl_c(self._context.get_start_method()):
+                self.process.start()
         except BrokenPipeError:
             pass  # it ended at once, which shows when it is awaited
         finally:
             for end in ends:
                 end.close()
 
-    def post(self, data: bytes) -> Any:
-        """What a message says of large data, for `BlockServer` to fetch."""
-        return data
-
-    def first_message(self) -> bytes:
-        """What it builds its environments from."""
-        return pickle.dumps(self.post(self.block))
-
-    def connect(self) -> bool:
-        """Awaits its channel, and says whether it came."""
-        return True
-
-    def send(self, message: bytes) -> None:
-        """Sends it a message. If it is gone, or takes none, that shows when it is awaited."""
-        channel = self.channel
-        assert channel is not None
-        self.owes = True
+    def send(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Tells its block a command."""
+        channel = self._channel
+        if channel is None:
+            return
+        if name == "build":
+            message = self.block
+        elif name == "step" and isinstance(actions := arguments[0], np.ndarray):
+            assert self.buffers is not None
+            self.buffers.actions(actions.dtype)[...] = actions
+            message = actions.dtype.str.encode()
+        else:
+            message = encode_command(name, arguments)
+        self.awaiting_answer = True
         try:
             channel.send(message, self.deadline())
         except TimeoutError:
@@ -109,40 +116,57 @@ class Worker:
             if channel.cut:  # by an interrupt: what follows could not be read
                 self.process.kill()
 
-    def deadline(self) -> float:
-        """When it counts as hung if it is silent from now on."""
-        return math.inf if self.timeout is None else time.monotonic() + self.timeout
+    def receive(self) -> Answer | None:
+        """Takes what has arrived; returns an answer once it is whole."""
+        channel = self._channel
+        assert channel is not None
+        try:
+            while (message := channel.feed()) is not None:
+                if (answer := decode_answer(message, self._results)) is not None:
+                    return answer
+        except (EOFError, OSError) as exc:
+            raise WorkerLost from exc
+        return None
 
-    def take_rows(self, rows: bytes) -> None:
-        """Takes what it has written, which shared memory shows by itself."""
+    @staticmethod
+    def wait(workers: Sequence[ProcessWorker], seconds: float) -> list[Worker]:
+        """Those of some workers from which something has arrived, once there are any."""
+        poll = select.poll()
+        by_fd = {}
+        for worker in workers:
+            assert worker._channel is not None
+            by_fd[worker._channel.fd] = worker
+            poll.register(worker._channel.fd, select.POLLIN)
+        return [by_fd[fd] for fd, _ in poll.poll(seconds * 1000)]
 
-    def kill(self) -> None:
-        """Ends the process, whatever it is doing."""
+    def is_alive(self) -> bool:
+        """Whether the process runs."""
+        return bool(self.process.is_alive())
+
+    def end(self) -> None:
+        """Ends the process."""
         if self.process is not None and self.process.pid is not None:
             self.process.kill()
             self.process.join()
-        if self.channel is not None:
-            self.channel.close()
-        if self.results >= 0:
-            os.close(self.results)
-            self.results = -1
-        self.owes, self.ready, self.answer = False, False, None
+        if self._channel is not None:
+            self._channel.close()
+            self._channel = None  # its number may be that of another file soon
+        if self._results >= 0:
+            os.close(self._results)
+            self._results = -1
+        if self._life in _lives:
+            _lives.remove(self._life)
+            os.close(self._life)
 
     def give_up(self) -> None:
         """Ends the process because it was silent for too long."""
-        if self.process.is_alive():
+        if self.is_alive():
             self.hung = True
             self.process.kill()
 
-    def describe(self, envs_per_task: int) -> str:
-        """How it ended, and which environments and tasks it had."""
-        first, last = self.rows.start, self.rows.stop - 1
-        tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
-        names = dict.fromkeys(str(name) for name in self.names if name)
-        named = f" ({', '.join(names)})" if names else ""
-        how = f"hung: it did not answer within {self.timeout:g} s" if self.hung else self._end()
-        which = f"environments {first} to {last} of tasks {tasks}{named}"
-        return f"worker {self.index} {how}, with {which}"
+    def join(self, seconds: float) -> None:
+        """Awaits its end."""
+        self.process.join(seconds)
 
     def advice(self) -> str:
         """What to do where it did not even start."""
@@ -154,7 +178,7 @@ class Worker:
             "main module again in each worker"
         )
 
-    def _end(self) -> str:
+    def how_it_ended(self) -> str:
         """How the process ended by itself."""
         self.process.join(ALIVE_CHECK)
         code = self.process.exitcode
@@ -167,11 +191,102 @@ class Worker:
         return f"was killed by signal {-code}"
 
 
+class ProcessPool(WorkerPool):
+    """Blocks in worker processes, which write into memory that this process sees."""
+
+    def __init__(
+        self,
+        blocks: Sequence[tuple[slice, bytes]],
+        envs_per_task: int,
+        max_recoveries: int,
+        timeout: float | None,
+        context: Any,
+    ) -> None:
+        self._memory = anonymous_file()  # workers are there before its size is known
+        self._processes = [
+            ProcessWorker(i, rows, block, timeout, context, self._memory)
+            for i, (rows, block) in enumerate(blocks)
+        ]
+        super().__init__(self._processes, envs_per_task, max_recoveries)
+
+    @property
+    def pids(self) -> list[int]:
+        """The process id of each worker."""
+        return [worker.process.pid for worker in self._processes]
+
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """Makes the shared memory of all environments."""
+        buffers = Buffers(layout, action_shape, self._memory)
+        for worker in self._processes:
+            worker.buffers = buffers.part(worker.rows)
+        self._connect(buffers, layout.n)
+        return buffers
+
+    def carry(self, function: Function) -> Callable[[], Function]:
+        """What brings a function to every worker."""
+        return functools.partial(pickle.loads, pickled_function(function))
+
+    def abandon(self) -> None:
+        """Ends every worker at once, and gives up the shared memory."""
+        super().abandon()
+        if self._memory >= 0:
+            os.close(self._memory)
+            self._memory = -1
+
+
+@contextlib.contextmanager
+def _deaf_to_ctrl_c(start_method: str) -> Iterator[None]:
+    """A process that is started meanwhile does not hear Ctrl-C before it says what that means."""
+    if start_method == "forkserver":  # whose server others use as well
+        yield
+        return
+    if start_method == "spawn":
+        resource_tracker.ensure_running()  # else it is started below, and hears Ctrl-C afterwards
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def cores() -> int:
-    """How many cores this process may run on."""
+    """How many cores this process may use: of those that it may run on, what its quota pays for."""
     if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
+        count = len(os.sched_getaffinity(0))
+    else:
+        count = os.cpu_count() or 1
+    return max(math.ceil(min(count, _cpu_quota())), 1)
+
+
+def _cpu_quota(root: Path = Path("/")) -> float:
+    """How many CPUs' time the control groups of this process have, in both of their versions."""
+    quota = math.inf
+    with contextlib.suppress(OSError, ValueError):  # a system without them
+        for line in (root / "proc/self/cgroup").read_text().splitlines():
+            _, controllers, path = line.split(":", 2)
+            if controllers and "cpu" not in controllers.split(","):
+                continue
+            top = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
+            # A container may see the path of its group outside, and its files at the top.
+            group = top / path.lstrip("/")
+            for place in (group, *group.parents):
+                quota = min(quota, _quota_of(place))
+                if place == top:
+                    break
+    return quota
+
+
+def _quota_of(group: Path) -> float:
+    """How many CPUs' time one control group has."""
+    with contextlib.suppress(OSError, ValueError):  # "max", or not there
+        if (both := group / "cpu.max").exists():
+            quota, period = map(int, both.read_text().split())
+        else:
+            quota = int((group / "cpu.cfs_quota_us").read_text())
+            period = int((group / "cpu.cfs_period_us").read_text())
+        if quota > 0 and period > 0:
+            return quota / period
+    return math.inf
 
 
 def check_process() -> None:

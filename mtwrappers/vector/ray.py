@@ -3,43 +3,55 @@
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
-import hmac
+import math
 import os
-import secrets
-import socket
-import threading
+import pickle
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal
 
+import cloudpickle
 import gymnasium
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_mapping, positive
-from mtwrappers.vector.arguments import Maker
-from mtwrappers.vector.buffers import Buffers
-from mtwrappers.vector.cluster import CONNECT_TIMEOUT, ActorProcess, Cluster, needs_of
-from mtwrappers.vector.infos import sizes_of
-from mtwrappers.vector.messages import Channel
+from mtwrappers.vector.arguments import (
+    JOURNAL_WARN_BYTES,
+    Maker,
+    Settings,
+    check_recovery,
+    resolve_makers,
+)
+from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.block import Answer
+from mtwrappers.vector.blocks import Function
+from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.cluster import Cluster, needs_of
+from mtwrappers.vector.infos import InfoSchema
 from mtwrappers.vector.parallel import TIMEOUT
-from mtwrappers.vector.process import Worker
-from mtwrappers.vector.worker import serve
-from mtwrappers.vector.workers import WorkersVectorEnv
+from mtwrappers.vector.pool import (
+    ALIVE_CHECK,
+    Worker,
+    WorkerLost,
+    WorkerPool,
+    blocks_of,
+    pickled_function,
+)
+from mtwrappers.vector.worker import BlockServer
 
 START_TIMEOUT = 25.0  # seconds until an actor must be there
-_TOKEN = 32  # bytes
 
 
-class MetaRayEnvExecutor(WorkersVectorEnv):
+class MetaRayEnvExecutor(MetaVectorEnv):
     """``M * K`` environments on the actors of a Ray cluster.
 
     The results are those of `MetaIterativeEnvExecutor`, whatever the number of actors and wherever
-    they are, and so is what happens when one is lost; see `MetaParallelEnvExecutor`. Ray finds
-    room for the actors, carries the constructors (and policies, with ``policy_in="workers"``)
-    through its object store, and tells when an actor or a node ends. Steps go through a socket
-    from each actor to this process, which a secret protects: calls of actors cost more than a step.
+    they are, and so is what happens when one is lost; see `MetaParallelEnvExecutor`. Every command
+    is a call of an actor, which costs about as much as a step: whole paths
+    (``policy_in="workers"``) take one call.
 
     Uses the Ray that is initialized, or else the cluster that ``RAY_ADDRESS`` names, or starts one
     on this machine; what it has begun itself it ends with the last executor. Closing ends all
@@ -47,7 +59,7 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
 
     Args:
         env, meta_batch_size, envs_per_task, max_path_length, autoreset_mode, max_recoveries,
-            journal, timeout: Those of `MetaParallelEnvExecutor`.
+            journal, journal_warn_bytes, timeout: Those of `MetaParallelEnvExecutor`.
         workers: How many actors; by default as many as the cluster has CPUs, and never more than
             environments.
         on_worker_failure: ``"raise"`` or ``"recover"``, which starts another actor, on any node.
@@ -77,78 +89,141 @@ class MetaRayEnvExecutor(WorkersVectorEnv):
         on_worker_failure: Literal["raise", "recover"] = "raise",
         max_recoveries: int = 3,
         journal: bool = False,
+        journal_warn_bytes: float = JOURNAL_WARN_BYTES,
         timeout: float | None = TIMEOUT,
         ray_options: Mapping[str, Any] | None = None,
     ) -> None:
-        super().__init__(meta_batch_size, envs_per_task, max_path_length, autoreset_mode)
+        settings, recoveries, timeout = check_recovery(
+            Settings.check(
+                meta_batch_size,
+                envs_per_task,
+                max_path_length,
+                autoreset_mode,
+                journal,
+                journal_warn_bytes,
+            ),
+            on_worker_failure,
+            max_recoveries,
+            timeout,
+        )
         options = {"num_cpus": 1, **check_mapping(ray_options or {}, "ray_options")}
-        self._cluster: Cluster | None = None
-        cluster = self._cluster = Cluster.enter()
+        makers, seeds = resolve_makers(env, settings.meta_batch_size, settings.envs_per_task)
+        most = None if workers is None else positive(workers, "workers")
+        cluster = Cluster.enter()
         try:
             room = cluster.room(needs := needs_of(options))
-            most = room or 1 if workers is None else positive(workers, "workers")
-            count = min(most, self.num_envs)
+            count = min(most or room or 1, len(makers))
             if count > room:
                 raise ValueError(
                     f"{count} workers do not fit: {cluster.resources(needs)}, room for {room}"
                 )
-            make = functools.partial(_RayWorker, executor=self, cluster=cluster, options=options)
-            self._hire(env, count, make, on_worker_failure, max_recoveries, journal, timeout)
+            self._pool = _ActorPool(
+                blocks_of(makers, count, settings),
+                settings.envs_per_task,
+                recoveries,
+                timeout,
+                cluster,
+                options,
+            )
         except BaseException:
-            self._release()
+            cluster.leave()
             raise
+        super().__init__(self._pool, settings, seeds)
 
-    def _stored(self, data: bytes) -> Any:
+    @property
+    def num_workers(self) -> int:
+        """How many actors there are."""
+        return len(self._pool.workers)
+
+    @property
+    def recoveries(self) -> int:
+        """How many actors were lost and recovered so far."""
+        return self._pool.recoveries
+
+
+class _ActorPool(WorkerPool):
+    """Blocks with actors, whose answers bring what they have written."""
+
+    def __init__(
+        self,
+        blocks: Sequence[tuple[slice, bytes]],
+        envs_per_task: int,
+        max_recoveries: int,
+        timeout: float | None,
+        cluster: Cluster,
+        options: Mapping[str, Any],
+    ) -> None:
+        self._cluster: Cluster | None = cluster
+        self._actors = [
+            _ActorWorker(i, rows, block, timeout, cluster, options)
+            for i, (rows, block) in enumerate(blocks)
+        ]
+        super().__init__(self._actors, envs_per_task, max_recoveries)
+
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """Makes the buffers that show what actors have written."""
+        buffers = Buffers(layout, action_shape)
+        for actor in self._actors:
+            actor.buffers = buffers.part(actor.rows)
+        self._connect(buffers, layout.n)
+        return buffers
+
+    def use_columns(self, schema: InfoSchema) -> None:
+        """Says which infos come with what was written."""
+        for actor in self._actors:
+            actor.schema = schema
+        super().use_columns(schema)
+
+    def carry(self, function: Function) -> Callable[[], Function]:
+        """What brings a function to every actor: it is stored once, for all."""
         assert self._cluster is not None
-        return self._cluster.ray.put(data)  # once, for all
+        return functools.partial(_fetch, self._cluster.ray.put(pickled_function(function)))
 
-    def _release(self) -> None:
-        if self._cluster is not None and os.getpid() == self._pid:
+    def abandon(self) -> None:
+        """Ends every actor at once, and leaves the cluster."""
+        super().abandon()
+        if self._cluster is not None:
             self._cluster.leave()
             self._cluster = None
 
 
 class _Actor:
-    """What runs on a node: connects to the executor and serves it until that closes.
+    """What runs on a node: a block, and a way to ask whether it is still at work."""
 
-    It is called in two threads: one serves, the other takes what the object store brings.
-    """
+    def __init__(self, block: bytes) -> None:
+        self._server = BlockServer(block, -1, self._beat)
+        self._beat()
 
-    def __init__(self) -> None:
-        self._brought: dict[int, bytes] = {}
-        self._more = threading.Condition()
+    def _beat(self) -> None:
+        self._last_beat = time.monotonic()
 
-    def bring(self, number: int, data: bytes) -> None:
-        """Takes large data."""
-        with self._more:
-            self._brought[number] = data
-            self._more.notify_all()
+    def silence(self) -> float:
+        """For how many seconds nothing was heard of what it does."""
+        return time.monotonic() - self._last_beat
 
-    def fetch(self, number: int) -> bytes:
-        """Awaits large data, and forgets what came before it."""
-        with self._more:
-            self._more.wait_for(lambda: number in self._brought)
-            self._brought = {n: data for n, data in self._brought.items() if n >= number}
-            return self._brought[number]
+    def is_there(self) -> bytes:
+        """The first answer, once a node has room."""
+        return pickle.dumps(Answer(os.uname().nodename))
 
-    def serve(self, address: tuple[str, int], token: bytes) -> None:
-        """Serves the executor that listens at an address and knows the token."""
+    def handle(self, name: str, arguments: tuple[Any, ...], resting: Any) -> bytes:
+        """Does a command."""
+        self._beat()
+        server = self._server
+        if name != "run":
+            arguments = copy.deepcopy(arguments)  # Ray's arrays are read-only
+        if resting is not None and server.block is not None:
+            server.block.buffers.resting[...] = resting
+        answer = server.handle(name, arguments)
         try:
-            end = socket.create_connection(address, CONNECT_TIMEOUT)
-        except OSError as exc:
-            raise ConnectionError(
-                f"{socket.gethostname()} cannot reach the executor at {address}: {exc}"
-            ) from exc
-        with end:
-            end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            end.sendall(token)
-            serve(Channel(end), self.fetch)
+            return bytes(cloudpickle.dumps(answer))  # by ourselves, for the same reason
+        except Exception as exc:  # an info of any class may refuse to be pickled in any way
+            return bytes(cloudpickle.dumps(server.unsendable(name, arguments, answer, exc)))
 
 
-class _RayWorker(Worker):
-    """An actor, as `Crew` knows a worker."""
+class _ActorWorker(Worker):
+    """An actor, as `WorkerPool` knows a worker."""
 
-    shared = False
+    shares_memory = False
 
     def __init__(
         self,
@@ -156,75 +231,135 @@ class _RayWorker(Worker):
         rows: slice,
         block: bytes,
         timeout: float | None,
-        executor: MetaRayEnvExecutor,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
-        super().__init__(index, rows, cluster.ray.put(block), timeout)
-        self._executor, self._cluster, self._options = executor, cluster, options
-        self._part: Buffers | None = None
-        self._deadline, self._posted, self._host = 0.0, 0, ""
+        super().__init__(index, rows, block, timeout)
+        self._cluster, self._options = cluster, options
+        self._stored = cluster.ray.put(block)
+        self._actor: Any = None
+        self._reply: Any = None  # the reference of the answer that is awaited
+        self._host, self._reason = "", ""
+        self._start_deadline = 0.0
+        self.buffers: Buffers | None = None  # where what it has written belongs
+        self.schema: InfoSchema = ()
 
     def start(self) -> None:
-        ray = self._cluster.ray
-        self.hung, self.channel, self._host = False, None, ""
-        self._token = secrets.token_bytes(_TOKEN)
-        # Ray would start it again by itself, with nobody to serve.
-        options = {**self._options, "max_concurrency": 2, "max_restarts": 0}
-        actor = _actor_class().options(**options).remote()
-        self._listener = socket.create_server((ray.util.get_node_ip_address(), 0))
-        self.process = ActorProcess(
-            self._cluster, actor, actor.serve.remote(self._listener.getsockname(), self._token)
-        )
-        self.owes = True
-        self._deadline = time.monotonic() + START_TIMEOUT
+        """Asks for a place on the cluster."""
+        self._host = self._reason = ""
+        # Ray would start it again by itself, without its environments.
+        options = {**self._options, "max_restarts": 0}
+        self._actor = _actor_class().options(**options).remote(self._stored)
+        self._reply = self._actor.is_there.remote()
+        self._start_deadline = time.monotonic() + START_TIMEOUT
+        self.awaiting_answer = True
 
-    def post(self, data: Any) -> int:
-        """Brings the actor what `MetaRayEnvExecutor` has put into the object store, or ``data``."""
-        self._posted += 1
-        self.process.actor.bring.remote(self._posted, data)
-        return self._posted
+    def send(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Calls the actor."""
+        resting = None if self.buffers is None else self.buffers.resting.copy()
+        self.awaiting_answer = True
+        try:
+            self._reply = self._actor.handle.remote(name, arguments, resting)
+        except self._errors() as exc:
+            self._reason = _reason(exc)
+            self._reply = None
 
-    def connect(self) -> bool:
-        with self._listener as listener:
-            while time.monotonic() < self._deadline and self.process.is_alive():
-                listener.settimeout(0.2)
-                try:
-                    end, (self._host, *_) = listener.accept()
-                except OSError:
-                    continue
-                if self._knows_token(end):
-                    end.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                    self.channel = Channel(end)
-                    return True
-                end.close()
-        return False
+    def receive(self) -> Answer | None:
+        """The answer of the actor."""
+        if self._reply is None:
+            raise WorkerLost
+        if not self._cluster.is_there():
+            self._reason = "Ray was shut down"
+            raise WorkerLost
+        try:
+            data = self._cluster.ray.get(self._reply)
+        except self._errors() as exc:
+            self._reason = _reason(exc)
+            raise WorkerLost from exc
+        answer: Answer = pickle.loads(data)
+        if not self._host:
+            self._host = answer.result
+            return answer
+        if answer.written is not None and self.buffers is not None:
+            self.buffers.unpack(answer.written, self.schema)
+        return answer._replace(written=None)
 
-    def _knows_token(self, end: socket.socket) -> bool:
-        token = b""
-        end.settimeout(1.0)
-        with contextlib.suppress(OSError):  # a silence of a second among them
-            while len(token) < _TOKEN and (part := end.recv(_TOKEN - len(token))):
-                token += part
-        return hmac.compare_digest(token, self._token)
+    @staticmethod
+    def wait(workers: Sequence[_ActorWorker], seconds: float) -> list[Worker]:
+        """Those of some actors that have answered, once there are any."""
+        gone = [worker for worker in workers if worker._reply is None]
+        if gone or not workers[0]._cluster.is_there():
+            return [*(gone or workers)]
+        by_reply = {worker._reply: worker for worker in workers}
+        ray = workers[0]._cluster.ray
+        pause = None if seconds == math.inf else seconds
+        ready, rest = ray.wait([*by_reply], num_returns=1, timeout=pause)
+        if rest:
+            ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+        return [by_reply[reply] for reply in ready]
 
-    def take_rows(self, rows: bytes) -> None:
-        if self._part is None:
-            self._part = self._executor._buffers.part(self.rows)
-        self._part.unpack(rows, *sizes_of(self._executor._columns))
+    def deadline(self) -> float:
+        """When it counts as hung if it is silent from now on."""
+        return super().deadline() if self._host else self._start_deadline
+
+    def extension(self) -> float:
+        """When it counts as hung, as it says that it is at work."""
+        if not self._host:
+            return -math.inf
+        try:
+            silence = self._cluster.ray.get(self._actor.silence.remote(), timeout=ALIVE_CHECK)
+        except self._errors():
+            return -math.inf
+        return self.deadline() - float(silence)
+
+    def is_alive(self) -> bool:
+        """Whether Ray is there, which tells by itself when an actor ends."""
+        return self._cluster.is_there()
+
+    def end(self) -> None:
+        """Ends the actor."""
+        actor, self._actor, self._reply = self._actor, None, None
+        if actor is not None and self._cluster.is_there():
+            with contextlib.suppress(Exception):  # of a cluster that is ending
+                self._cluster.ray.kill(actor)
+
+    def join(self, seconds: float) -> None:
+        """It ends when it is killed."""
 
     def advice(self) -> str:
-        if self.channel is not None or not self.process.is_alive():
+        """What to do where it did not even start."""
+        if self._host or self._reason or not self._cluster.is_there():
             return ""
         return f"no node had room: {self._cluster.resources(needs_of(self._options))}"
 
-    def _end(self) -> str:
-        if self.channel is None and self.process.is_alive():
+    def how_it_ended(self) -> str:
+        """How the actor ended, as Ray tells it."""
+        if not self._host and not self._reason:
             return f"did not start within {START_TIMEOUT:g} s"
         where = f"on {self._host} " if self._host else ""
-        return f"{where}ended: {self.process.reason()}"
+        return f"{where}ended: {self._reason}"
+
+    def _errors(self) -> tuple[type[Exception], ...]:
+        return (import_extra("ray", "ray").exceptions.RayError,)
+
+
+def _reason(exc: Exception) -> str:
+    """Why an actor ended, as Ray tells it."""
+    if (raised := getattr(exc, "cause", None)) is not None:
+        return f"{type(raised).__name__}: {raised}"
+    said = " ".join(str(exc).split())
+    return (said.partition(" because ")[2] or said).partition(" Some common causes")[0]
+
+
+def _fetch(stored: Any) -> Any:
+    """A function from the object store."""
+    return pickle.loads(import_extra("ray", "ray").get(stored))
 
 
 @functools.cache
 def _actor_class() -> Any:
-    return import_extra("ray", "ray").remote(_Actor)
+    ray = import_extra("ray", "ray")
+    # A thread of its own answers while a command goes on.
+    actor: Any = type("BlockActor", (_Actor,), {})
+    actor.silence = ray.method(concurrency_group="signs")(_Actor.silence)
+    return ray.remote(concurrency_groups={"signs": 1})(actor)

@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import contextlib
-import multiprocessing as mp
 import os
 import pickle
 import random
 import select
 import signal
+import socket
 import sys
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator
-from multiprocessing.connection import Connection, wait
+from multiprocessing.connection import Connection
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
-from mtwrappers.vector.messages import STARTED, Answer, Channel, failure, pickled
-from mtwrappers.vector.server import BlockServer
+from mtwrappers.errors import with_context
+from mtwrappers.vector.block import Answer, EnvBlock
+from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.messages import (
+    ALIVE,
+    PICKLED,
+    Channel,
+    encode_answer,
+    file_answer,
+)
 
 # Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
 # wake than the time between two steps. Where somebody else wants the core, which shows in a yield
@@ -27,67 +37,171 @@ from mtwrappers.vector.server import BlockServer
 _WATCH = 300e-6
 _YIELD = 20e-6
 _GIVE_WAY = 100
+_BEAT = 1.0  # seconds between two signs of life
 
 
-def main(conn: Connection, memory: Connection, results: Connection) -> None:
-    """Serves the executor at the other end of ``conn``, with its memory and a file for results."""
+class BlockServer:
+    """Builds a block and does what an executor elsewhere says.
+
+    Args:
+        block: The pickled arguments of `EnvBlock`, pickled because constructors may keep what they
+            have made.
+        memory: The descriptor of the memory that the parent shares; -1 if there is none, so that
+            answers must hold what was written.
+        beat: Called now and then while a command goes on.
+    """
+
+    def __init__(self, block: bytes, memory: int, beat: Callable[[], object]) -> None:
+        self._arguments, self._memory, self._beat = block, memory, beat
+        self._next_beat = 0.0
+        self.block: EnvBlock | None = None
+
+    def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
+        """Does a command, and returns an answer that can surely be sent."""
+        self._next_beat = time.monotonic() + _BEAT
+        if name == "build":
+            answer = self._build()
+        else:
+            assert self.block is not None
+            if name == "connect":
+                arguments = self._buffers(*arguments)
+            answer = self.block.handle(name, arguments)
+            if self._memory < 0 and name != "connect":
+                schema = self.block.columns.schema if self.block.columns else ()
+                answer = answer._replace(written=self.block.buffers.pack(schema))
+        if answer.failure is not None:
+            return answer._replace(failure=_sendable(*answer.failure))
+        return answer
+
+    def _build(self) -> Answer:
+        limit_threads()
+        try:
+            _, offset, settings = pickle.loads(self._arguments)
+        except Exception as exc:
+            first = f"a worker on {socket.gethostname()} cannot import what makes its environments"
+            return Answer(failure=(with_context(exc, first), ""))
+        try:
+            self.block = EnvBlock(lambda: pickle.loads(self._arguments)[0], offset, settings)
+        except Exception as exc:
+            return Answer(failure=(exc, _text(exc)))
+        self.block.beat = self._say_alive
+        return Answer(self.block.traits)
+
+    def _buffers(self, n: int, rows: slice, action_shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Where results go: into the rows of shared memory, or into memory of this process."""
+        assert self.block is not None
+        space = self.block.envs[0].observation_space
+        if self._memory < 0:
+            layout = ObsLayout(space, rows.stop - rows.start)
+            return layout, Buffers(layout, action_shape)
+        layout = ObsLayout(space, n)
+        return layout, Buffers(layout, action_shape, self._memory).part(rows)
+
+    def _say_alive(self) -> None:
+        if time.monotonic() >= self._next_beat:
+            self._next_beat = time.monotonic() + _BEAT
+            self._beat()
+
+    def unsendable(self, name: str, told: Any, answer: Answer, exc: Exception) -> Answer:
+        """The answer in place of one that does not pickle: whose part that is."""
+        assert self.block is not None
+        parts = [("the info", i, info) for i, info in enumerate(answer.infos or ())]
+        parts += [("the info", i, info) for i, _, info in answer.finals]
+        if name == "call":
+            parts += [(f"{told[0]!r}", i, result) for i, result in enumerate(answer.result or ())]
+        for what, i, part in parts:
+            try:
+                cloudpickle.dumps(part)
+            except Exception as raised:  # noqa: PERF203 (it has failed already)
+                exc = with_context(raised, f"{what} of environment {self.block.offset + i}")
+                break
+        failed = self.block.failed(name, exc)
+        return failed._replace(failure=_sendable(exc, _text(exc)))
+
+
+def main(conn: Connection, memory: Connection, results: Connection, life: Connection) -> None:
+    """Serves the executor at the other end of ``conn``, with its memory and a file for results.
+
+    The executor's process has the other end of ``life``, to which nothing is written.
+    """
     # The parent decides what Ctrl-C means; the handlers that it may have set are not for workers.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # for what is started from here
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    _follow_parent()
+    _follow_parent(life.fileno())
     # A forked worker has the parent's global random state; all workers would draw the same.
     random.seed()
     np.random.seed(np.random.SeedSequence().generate_state(8))
-    serve(Channel(conn), memory=memory.fileno(), results=results.fileno())
+    channel = Channel(conn)
 
+    def beat() -> None:
+        with contextlib.suppress(OSError):  # of a parent that is gone, which shows in time
+            channel.send(ALIVE)
 
-def serve(
-    channel: Channel, fetch: Callable[[Any], bytes] = lambda data: data, **files: int
-) -> None:
-    """Builds a block, and does what the other end of a channel says until that closes.
-
-    ``fetch`` and ``files`` are those of `BlockServer`.
-    """
-    # Workers share the cores. Torch may be here already, or come with an environment or a policy.
-    os.environ["OMP_NUM_THREADS"] = "1"
-    if torch := sys.modules.get("torch"):
-        torch.set_num_threads(1)
     server: BlockServer | None = None
     try:
-        channel.send(STARTED)
-        arguments = fetch(pickle.loads(channel.recv()))
-        server = BlockServer(arguments, channel.send, fetch, **files)
-        channel.send(pickled(Answer(server.block.traits())))
+        channel.send(encode_answer(Answer()))  # it is there
+        server = BlockServer(channel.recv(), memory.fileno(), beat)
+        channel.send(encode_answer(server.handle("build", ())))
         for message in _messages(channel):
-            channel.send(server.handle(message))
-            if server.closed:
+            if message[:1] == PICKLED:
+                name, told = pickle.loads(message)
+            else:
+                assert server.block is not None
+                # A copy: environments may keep their actions.
+                name, told = "step", (server.block.buffers.actions(message.decode()).copy(),)
+            answer = server.handle(name, told)
+            try:
+                run = name == "run" and answer.failure is None
+                data = file_answer(answer, results.fileno()) if run else encode_answer(answer)
+            except Exception as exc:  # an info of any class may refuse to be pickled in any way
+                data = encode_answer(server.unsendable(name, told, answer, exc))
+            channel.send(data)
+            if name == "close":
                 break
     except (EOFError, BrokenPipeError, ConnectionResetError):
         pass  # the parent is gone
-    except Exception as exc:
-        with contextlib.suppress(OSError):
-            channel.send(failure(exc))
     finally:
-        if server is not None:
+        if server is not None and server.block is not None:
             with contextlib.suppress(Exception):
                 server.block.close()
 
 
-def _follow_parent() -> None:
-    """Ends this process as soon as its parent ends, even in the middle of a step."""
-    parent: Any = mp.parent_process()
-    ends = [parent.sentinel]
-    # The sentinel is a pipe, which other processes that the parent has forked keep open.
-    if hasattr(os, "pidfd_open"):
-        try:
-            ends.append(os.pidfd_open(parent.pid))
-        except ProcessLookupError:
-            os._exit(1)
-        except OSError:
-            pass  # a kernel without it
+def limit_threads() -> None:
+    """Leaves one thread to libraries: workers share the cores."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    # Torch may be here already, or come with an environment or a policy.
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
+def _sendable(exc: BaseException, text: str) -> tuple[BaseException, str]:
+    """A failure that the parent can surely read."""
+    try:
+        pickle.loads(cloudpickle.dumps(exc))
+    except Exception:  # an exception of any class may refuse to be pickled in any way
+        exc = RuntimeError(f"{type(exc).__name__}: {exc}")
+    return exc, text
+
+
+def _text(exc: BaseException) -> str:
+    return "".join(traceback.format_exception(exc))
+
+
+def _follow_parent(life: int) -> None:
+    """Ends this process as soon as its parent's end of a pipe is closed, whatever it is doing."""
+    if sys.platform == "linux":
+        import fcntl
+
+        # The kernel can do this where no thread can: to a process that is stopped, or whose lock is
+        # held in C. (It would follow the parent by itself, but means the thread that has forked.)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+            fcntl.fcntl(life, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
 
     def watch() -> None:
-        wait(ends)
+        os.read(life, 1)
         os._exit(1)
 
     threading.Thread(target=watch, daemon=True, name="follow-parent").start()

@@ -94,7 +94,7 @@ def test_the_example_learns(capsys):
 
 
 @needs_proc
-@pytest.mark.filterwarnings("ignore:.*another one takes its place")
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
 def test_a_learner_learns_the_same_through_kills():
     def train(model, _):
         model.learn(300, reset_num_timesteps=False)

@@ -114,7 +114,7 @@ def play_until_killed(
             passed = 0.0
             while passed < most and not over.wait(0.002):
                 passed = time.monotonic() - start
-                if envs.recoveries > before and all(w.ready for w in envs._crew.workers):
+                if envs.recoveries > before and all(w.ready for w in envs._pool.workers):
                     break
                 if passed > early:
                     early = math.inf

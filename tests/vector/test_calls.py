@@ -125,7 +125,7 @@ def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value():
 @pytest.mark.parametrize(("kwargs", "seconds"), [({}, 300.0), ({"timeout": None}, None)])
 def test_a_timeout_of_none_is_for_ever(kwargs, seconds):
     with closing(make_executor([CountingEnv] * 2, 2, 1, workers=2, **kwargs)) as envs:
-        assert envs._crew.workers[0].timeout == seconds
+        assert envs._pool.workers[0].timeout == seconds
 
 
 # Tasks.

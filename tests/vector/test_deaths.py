@@ -55,13 +55,12 @@ def check_died(envs, message, use, *arguments, seconds=(0, 2), **options):
 # While it builds.
 
 
-@pytest.mark.parametrize("on_worker_failure", ["raise", "recover"])
 @pytest.mark.parametrize(("fault", "how"), DEATHS[:3])
-def test_a_worker_that_dies_while_it_builds_is_named(fault, how, on_worker_failure):
+def test_a_worker_that_dies_while_it_builds_is_named(fault, how):
     makers = [FragileEnv, FragileEnv, fault, FragileEnv]
     message = rf"worker 1 {how}, with environments 2 to 3 of tasks \[1\]"
     with pytest.raises(WorkerDiedError, match=message):
-        parallel(makers, on_worker_failure=on_worker_failure)
+        parallel(makers)
 
 
 def test_a_worker_that_builds_for_ever_is_given_up():
@@ -138,7 +137,7 @@ class NeverCloses(FragileEnv):
     [(FragileEnv, signal.SIGSTOP), (FragileEnv, signal.SIGKILL), (NeverCloses, signal.SIGCONT)],
 )
 def test_no_worker_keeps_the_executor_from_closing(maker, number, monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.crew.CLOSE_TIMEOUT", 0.3)
+    monkeypatch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 0.3)
     envs = begun([maker, FragileEnv], 2, 1, timeout=None)
     pids = envs.worker_pids
     os.kill(pids[0], number)

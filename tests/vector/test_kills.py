@@ -24,7 +24,7 @@ from tests.vector.processes import (
     play_until_killed,
 )
 
-pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
+pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*starting a replacement")]
 
 
 def play(envs, t, steps=40):

@@ -66,7 +66,7 @@ def test_after_an_interruption_the_executor_goes_on(mode, use, given):
             play_along(envs, oracle)
 
 
-@pytest.mark.filterwarnings("ignore:.*another one takes its place")
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
 def test_after_an_interrupted_recovery_the_executor_goes_on(tmp_path):
     interrupt_once = partial(once, tmp_path / "interrupted", interrupt_parent)
     makers = [FragileEnv, partial(build_once, tmp_path / "built", interrupt_once)]
@@ -116,7 +116,7 @@ def test_a_call_during_another_thread_s_is_refused_and_disturbs_nothing():
 
 
 def test_a_signal_handler_may_close_in_the_middle_of_a_step(monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.crew.CLOSE_TIMEOUT", 0.3)
+    monkeypatch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 0.3)
     envs = parallel(fragile_makers(fault=partial(time.sleep, 5)))
     envs.reset(seed=0)
     pids = envs.worker_pids

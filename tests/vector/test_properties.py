@@ -18,7 +18,7 @@ from tests.vector.fakes import all_modes
 from tests.vector.faults import kill, parallel
 from tests.vector.processes import needs_proc
 
-pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
+pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*starting a replacement")]
 N = 3
 
 

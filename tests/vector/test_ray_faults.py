@@ -33,7 +33,7 @@ from tests.vector.faults import (
 from tests.vector.processes import all_gone, needs_proc, wait_until
 
 ray = pytest.importorskip("ray")
-pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*another one takes its place")]
+pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*starting a replacement")]
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])

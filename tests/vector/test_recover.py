@@ -31,7 +31,7 @@ from tests.vector.processes import needs_proc
 pytestmark = [
     needs_proc,
     pytest.mark.usefixtures("leaves_nothing_behind"),
-    pytest.mark.filterwarnings("ignore:.*another one takes its place"),
+    pytest.mark.filterwarnings("ignore:.*starting a replacement"),
 ]
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
@@ -49,7 +49,7 @@ def test_a_death_in_any_use_changes_nothing(mode, use, given, tmp_path):
     with beside(recovering, makers, others, autoreset_mode=mode) as (envs, oracle):
         both(envs, oracle, "reset", seed=3)
         both(envs, oracle, "step", NO_ACTIONS)
-        with pytest.warns(UserWarning, match="worker 1 was .*; another one takes its place"):
+        with pytest.warns(UserWarning, match="worker 1 was .*; starting a replacement"):
             both(envs, oracle, use, **given)
         for _ in range(2):
             both(envs, oracle, "step", NO_ACTIONS)
@@ -87,6 +87,10 @@ def test_a_worker_killed_in_the_middle_of_a_large_message_changes_nothing():
             assert equal(envs.step_wait(), oracle.step(NO_ACTIONS))
 
 
+def rename(env):
+    env.name = "v" + env.name
+
+
 CALLS = [
     ("set_tasks", [500, 600]),
     ("call", "toggle_double", True),
@@ -95,7 +99,7 @@ CALLS = [
     ("call_some", [3], "set_task", 900),
     ("step", NO_ACTIONS),
     ("set_attr", "name", ["w", "x", "y", "z"]),
-    ("call", lambda env: setattr(env, "name", "v" + env.name)),
+    ("call", rename),
     ("step", NO_ACTIONS),
     ("reset",),
     ("step", NO_ACTIONS),
@@ -201,7 +205,9 @@ def test_an_environment_that_is_not_deterministic_is_named(make):
         if make is Steady:
             assert envs.step([0, 0])[0][:, 0].tolist() == [2, 4]
         else:
-            message = "environment 1: this environment is not deterministic: .* shows .* and showed"
+            message = (
+                r"environment 1: this environment is not deterministic: .* \(1 steps\), it does not"
+            )
             check_given_up(envs, message, [0, 0])
 
 

@@ -7,7 +7,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from gymnasium.error import ResetNeeded
+from gymnasium.error import AlreadyPendingCallError, NoAsyncCallError, ResetNeeded
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from tests.fakes import CountingEnv, counting_makers, equal
@@ -32,12 +32,12 @@ def test_a_step_may_be_begun_and_ended_apart_and_nothing_else_be_done_meanwhile(
         envs.reset(seed=0)
         together.reset(seed=0)
         for _ in range(4):
-            with pytest.raises(RuntimeError, match=r"step_wait\(\) needs a step_async\(\) before"):
+            with pytest.raises(NoAsyncCallError, match=r"step_wait\(\) needs a step_async"):
                 envs.step_wait()
             assert envs.step_async(NO_ACTIONS) is None
             for use, *given in USES:
                 message = rf"^{use}(_async)?\(\) while a step is under way: call step_wait"
-                with pytest.raises(RuntimeError, match=message):
+                with pytest.raises(AlreadyPendingCallError, match=message):
                     getattr(envs, use)(*given)
             assert equal(envs.step_wait(), together.step(NO_ACTIONS))
 

@@ -1,0 +1,169 @@
+"""How an executor reaches its blocks: what it tells them, and those that are in its own process."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.vector.block import Answer, EnvBlock, Traits
+from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.infos import InfoSchema
+from mtwrappers.vector.replay import Entry, Journal
+
+
+class Command(NamedTuple):
+    """What all blocks are told together.
+
+    Attributes:
+        name: A method of `EnvBlock`.
+        arguments: What it is called with, for the block of some rows.
+        entries: What the journal notes of each environment.
+    """
+
+    name: str
+    arguments: Callable[[slice], tuple[Any, ...]]
+    entries: Sequence[Entry | None] | None = None
+
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+class Blocks(abc.ABC):
+    """The blocks of an executor, wherever they are, in the order of their environments."""
+
+    rows: Sequence[slice]  # the environments of each block
+    journal: Journal | None = None
+    _digests: NDArray[np.uint64]  # of what environments have shown
+    lost = False  # whether blocks are gone for good
+    forks = True  # whether a forked process may go on with them
+
+    @abc.abstractmethod
+    def build(self) -> list[Traits]:
+        """Builds the environments."""
+
+    @abc.abstractmethod
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """Makes the buffers of all environments, and lets blocks write into them."""
+
+    @abc.abstractmethod
+    def begin(self, command: Command) -> None:
+        """Tells every block a command."""
+
+    @abc.abstractmethod
+    def end(self, timeout: float | None = None) -> list[Answer]:
+        """The answer of every block, or the first failure, raised.
+
+        Raises:
+            multiprocessing.TimeoutError: If they are not there within ``timeout`` seconds; they are
+                awaited again by the next call.
+        """
+
+    def tell(self, command: Command) -> list[Answer]:
+        """Tells every block a command, and returns their answers."""
+        self.begin(command)
+        return self.end()
+
+    def keep_journal(self, journal: Journal, digests: NDArray[np.uint64]) -> None:
+        """Lets a journal know of all that environments are told from now on.
+
+        Args:
+            journal: Of all environments.
+            digests: Of what they have shown, as in `Buffers`.
+        """
+        self.journal, self._digests = journal, digests
+
+    def note(self, command: Command, rows: slice, answer: Answer) -> None:
+        """Lets the journal know what environments were told, as soon as their block answers."""
+        journal, entries = self.journal, command.entries
+        if journal is None or entries is None:
+            return
+        if command.name == "call":
+            if not answer.looked:
+                reached = slice(rows.start, rows.start + answer.reached)
+                journal.note(reached, entries[reached], {}, self._digests[reached], False)
+        elif answer.failure is not None:
+            journal.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
+        elif command.name == "run":
+            *_, logs = answer.result
+            journal.take(rows, logs)
+        else:
+            autoreset = command.name == "step"
+            journal.note(rows, entries[rows], answer.states, self._digests[rows], autoreset)
+
+    def use_columns(self, schema: InfoSchema) -> None:
+        """Says which infos go through the buffers."""
+        self.tell(Command("use_columns", lambda rows: (schema,)))
+
+    def carry(self, function: Function) -> Callable[[], Function]:
+        """What brings a function to every block: there it is called, and returns the function."""
+        return lambda: function
+
+    @abc.abstractmethod
+    def close(self) -> None:
+        """Closes the environments."""
+
+
+class LocalBlocks(Blocks):
+    """One block, in this process."""
+
+    def __init__(self, make: Callable[[], EnvBlock]) -> None:
+        self._make = make
+        self._built: EnvBlock | None = None
+
+    @property
+    def block(self) -> EnvBlock:
+        """The block, once it is built."""
+        assert self._built is not None
+        return self._built
+
+    def build(self) -> list[Traits]:
+        """Builds the environments."""
+        self._built = self._make()
+        self.rows = [slice(0, len(self.block.envs))]
+        return [self.block.traits]
+
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """Makes the buffers of all environments."""
+        buffers = Buffers(layout, action_shape)
+        self.block.connect(layout, buffers)
+        return buffers
+
+    def begin(self, command: Command) -> None:
+        """Keeps a command until its answer is asked for."""
+        self._command = command
+
+    def end(self, timeout: float | None = None) -> list[Answer]:
+        """Does the command."""
+        command, [rows] = self._command, self.rows
+        try:
+            answer = self.block.handle(command.name, command.arguments(rows))
+        except BaseException as exc:  # an interrupt
+            self.note(command, rows, self.block.failed(command.name, exc))
+            raise
+        self.note(command, rows, answer)
+        if answer.failure is not None:
+            raise answer.failure[0]
+        return [answer]
+
+    def close(self) -> None:
+        """Closes the environments."""
+        if self._built is not None:
+            self._built.close()
+
+
+class BorrowedBlock(LocalBlocks):
+    """A block in this process that belongs to somebody else, who has built it."""
+
+    def __init__(self, block: EnvBlock) -> None:
+        super().__init__(lambda: block)
+
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """The buffers that the block has."""
+        return self.block.buffers
+
+    def close(self) -> None:
+        """Leaves the environments to their owner."""

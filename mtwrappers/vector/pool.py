@@ -1,0 +1,420 @@
+"""Blocks with workers, which are told together, and replaced where they are lost meanwhile."""
+
+from __future__ import annotations
+
+import abc
+import contextlib
+import math
+import multiprocessing
+import sys
+import time
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import cloudpickle
+import gymnasium
+import numpy as np
+
+from mtwrappers.errors import WorkerDiedError, WorkerTraceback
+from mtwrappers.vector.arguments import Maker, Settings
+from mtwrappers.vector.block import Answer, Traits
+from mtwrappers.vector.blocks import Blocks, Command
+from mtwrappers.vector.buffers import Buffers
+from mtwrappers.vector.infos import InfoSchema
+from mtwrappers.vector.interrupts import HeldInterrupts
+
+ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
+CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
+# A NaN that no environment returns as its reward: where it still stands, none has.
+_NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
+
+
+class WorkerLost(Exception):  # noqa: N818 (it says what happened, and is caught here)
+    """A worker has ended."""
+
+
+class Worker(abc.ABC):
+    """A worker with a block, as its executor sees it.
+
+    Args:
+        index: Its number.
+        rows: Which environments it has.
+        block: The pickled arguments of `EnvBlock`.
+        timeout: Seconds after which it counts as hung if it is silent; ``None`` waits for ever.
+    """
+
+    interrupts: HeldInterrupts
+    shares_memory = True  # whether what it writes is seen at once
+
+    def __init__(self, index: int, rows: slice, block: bytes, timeout: float | None) -> None:
+        self.index, self.rows, self.block, self.timeout = index, rows, block, timeout
+        self.command: Command | None = None  # what it was told and has not answered
+        self.answer: Answer | None = None  # the last, until it is used
+        self.awaiting_answer = False
+        self.started = False
+        self.ready = False  # whether its environments are built, and where they belong
+        self.hung = False
+        self.names: list[Any] = [None] * (rows.stop - rows.start)  # of tasks, as resets said
+
+    @abc.abstractmethod
+    def start(self) -> None:
+        """Starts it; it answers once it is there."""
+
+    @abc.abstractmethod
+    def send(self, name: str, arguments: tuple[Any, ...]) -> None:
+        """Tells its block a command. If it is gone, that shows when it is awaited."""
+
+    @abc.abstractmethod
+    def receive(self) -> Answer | None:
+        """Takes what has arrived; returns an answer once it is whole.
+
+        Raises:
+            WorkerLost: If it has ended.
+        """
+
+    @staticmethod
+    @abc.abstractmethod
+    def wait(workers: Sequence[Any], seconds: float) -> list[Worker]:
+        """Those of some workers from which something has arrived, once there are any."""
+
+    @abc.abstractmethod
+    def is_alive(self) -> bool:
+        """Whether it runs."""
+
+    @abc.abstractmethod
+    def end(self) -> None:
+        """Ends it, whatever it is doing."""
+
+    @abc.abstractmethod
+    def join(self, seconds: float) -> None:
+        """Awaits its end, after it has closed its environments."""
+
+    @abc.abstractmethod
+    def how_it_ended(self) -> str:
+        """How it ended by itself."""
+
+    def advice(self) -> str:
+        """What to do where it did not even start."""
+        return ""
+
+    def deadline(self) -> float:
+        """When it counts as hung if it is silent from now on."""
+        return math.inf if self.timeout is None else time.monotonic() + self.timeout
+
+    def extension(self) -> float:
+        """A later deadline, if it can be asked whether it is at work."""
+        return -math.inf
+
+    def kill(self) -> None:
+        """Ends it, and forgets what it was to answer."""
+        self.end()
+        self.awaiting_answer, self.ready, self.answer = False, False, None
+
+    def give_up(self) -> None:
+        """Ends it because it was silent for too long."""
+        if self.is_alive():
+            self.hung = True
+            self.end()
+
+    def take(self, answer: Answer) -> None:
+        """Takes an answer."""
+        self.awaiting_answer, self.answer = False, answer
+        for i, info in enumerate(answer.infos or ()):
+            if info and "task_name" in info:
+                self.names[i] = info["task_name"]
+
+    def describe(self, envs_per_task: int) -> str:
+        """How it ended, and which environments and tasks it had."""
+        first, last = self.rows.start, self.rows.stop - 1
+        tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
+        names = dict.fromkeys(str(name) for name in self.names if name)
+        named = f" ({', '.join(names)})" if names else ""
+        hung = f"hung: it did not answer within {self.timeout:g} s" if self.hung else ""
+        which = f"environments {first} to {last} of tasks {tasks}{named}"
+        return f"worker {self.index} {hung or self.how_it_ended()}, with {which}"
+
+
+class WorkerPool(Blocks):
+    """Blocks with workers.
+
+    Every method raises `WorkerDiedError` if a worker is lost and cannot be replaced, and otherwise
+    what a worker answered with. After a `WorkerDiedError` no worker is of use.
+
+    Args:
+        workers: A worker for each block.
+        envs_per_task: ``K``, by which errors name the tasks of a worker.
+        max_recoveries: How often in a row workers may be lost in the same call; 0 replaces none.
+    """
+
+    forks = False
+
+    def __init__(
+        self, workers: Sequence[Worker], envs_per_task: int, max_recoveries: int = 0
+    ) -> None:
+        self._interrupts = HeldInterrupts()
+        for worker in workers:
+            worker.interrupts = self._interrupts
+        self.workers = workers
+        self.rows = [worker.rows for worker in workers]
+        self.recoveries = 0  # how many workers have been replaced
+        self._envs_per_task, self._max_recoveries = envs_per_task, max_recoveries
+        # Commands that prepare a worker for its first use.
+        self._setup = [Command("build", lambda rows: ())]
+        self._built = False
+        self._buffers: Buffers
+
+    # What an executor asks for.
+
+    def build(self) -> list[Traits]:
+        """Starts the workers, and lets them build their environments."""
+        with self._interrupts:
+            answers = self._finish(self.workers, self._start_workers(self.workers))
+        self._built = True
+        return [answer.result for answer in answers]
+
+    def _connect(self, buffers: Buffers, n: int) -> None:
+        """Lets workers write, with ``buffers`` as where that is seen."""
+        self._buffers = buffers
+        self._prepare(Command("connect", lambda rows: (n, rows, buffers.action_shape)))
+
+    def use_columns(self, schema: InfoSchema) -> None:
+        """Says which infos go through the buffers."""
+        self._prepare(Command("use_columns", lambda rows: (schema,)))
+
+    def _prepare(self, command: Command) -> None:
+        """Tells every worker something that its replacement is to know as well."""
+        self._setup.append(command)
+        self.tell(command)
+
+    def begin(self, command: Command) -> None:
+        """Tells every worker a command."""
+        with self._interrupts:
+            self._drain()
+            for worker in self.workers:
+                worker.command = command
+                self._send(worker, command)
+
+    def end(self, timeout: float | None = None) -> list[Answer]:
+        """The answer of every worker to what was begun."""
+        with self._interrupts:
+            return self._finish(self.workers, [], timeout)
+
+    def _drain(self) -> None:
+        """Takes the answers that an interrupted call has left behind, and replaces the lost."""
+        late = [worker for worker in self.workers if worker.awaiting_answer or not worker.ready]
+        if late:
+            try:
+                self._finish(late, [])
+            except WorkerDiedError:
+                raise
+            except Exception as exc:
+                gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
+
+    def close(self) -> None:
+        """Lets workers close their environments, and ends those that do not in time."""
+        if sys.is_finalizing():  # they end with this process
+            return
+        with self._interrupts:
+            deadline = time.monotonic() + CLOSE_TIMEOUT
+            ready = [worker for worker in self.workers if worker.ready]
+            with contextlib.suppress(multiprocessing.TimeoutError):
+                self._gather([worker for worker in ready if worker.awaiting_answer], deadline)
+            asked = [worker for worker in ready if worker.ready and not worker.awaiting_answer]
+            for worker in asked:
+                worker.command = None
+                worker.send("close", ())
+            with contextlib.suppress(multiprocessing.TimeoutError):
+                self._gather(asked, deadline)
+            for worker in asked:
+                if worker.answer is not None and worker.answer.failure is not None:
+                    failure, _ = worker.answer.failure
+                    gymnasium.logger.warn(f"close() of {failure} ({type(failure).__name__})")
+                worker.join(max(deadline - time.monotonic(), 0.0))
+            self.abandon()
+
+    def abandon(self) -> None:
+        """Ends every worker at once."""
+        for worker in self.workers:
+            worker.kill()
+        self.lost = True
+
+    # Starting and replacing.
+
+    def _send(self, worker: Worker, command: Command) -> None:
+        worker.send(command.name, command.arguments(worker.rows))
+
+    def _finish(
+        self, workers: Sequence[Worker], lost: list[Worker], timeout: float | None = None
+    ) -> list[Answer]:
+        """The answers of workers, or of their replacements."""
+        until = math.inf if timeout is None else time.monotonic() + timeout
+        if not lost:
+            lost = [worker for worker in workers if not worker.ready]
+            lost += self._gather([w for w in workers if w.ready and w.awaiting_answer], until)
+        attempts = 0
+        while lost:
+            if attempts == self._max_recoveries:
+                self._raise_lost(lost, attempts)
+            attempts += 1
+            self.recoveries += len(lost)
+            reason = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
+            gymnasium.logger.warn(f"{reason}; starting a replacement")
+            try:
+                lost = self._start_workers(lost)
+            except Exception as exc:
+                if not self._built:
+                    raise
+                self.abandon()
+                raise WorkerDiedError(f"{reason}, and cannot be recovered: {exc}") from exc
+        return _results(workers)
+
+    def _start_workers(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Starts workers, brings their environments to where they belong, and tells them again.
+
+        Returns:
+            Those that were lost meanwhile.
+        """
+        told = {worker.index: worker.command for worker in workers}
+        for worker in workers:
+            worker.kill()
+            worker.command, worker.started, worker.hung = None, False, False
+            worker.start()
+        lost = self._gather(workers)
+        commands = [*self._setup]
+        if (journal := self.journal) is not None:
+            commands.append(Command("replay", lambda rows: (journal.logs[rows],)))
+        for worker in workers:
+            worker.started = worker not in lost
+        for command in commands:
+            here = [worker for worker in workers if worker not in lost]
+            for worker in here:
+                self._send(worker, command)
+            lost += self._gather(here)
+            here = [worker for worker in here if worker not in lost]
+            if command is not self._setup[0] or self._built:
+                _results(here)
+            elif failed := [w for w in here if w.answer is not None and w.answer.failure]:
+                _results(failed)
+        asked = []
+        for worker in workers:
+            worker.command = told[worker.index]
+            if worker in lost:
+                continue
+            worker.ready = True
+            if worker.command is not None:
+                if worker.command.name == "step":
+                    self._buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
+                self._send(worker, worker.command)
+                asked.append(worker)
+        return lost + self._gather(asked)
+
+    def _gather(self, workers: Sequence[Worker], until: float = math.inf) -> list[Worker]:
+        """Awaits the answers of workers.
+
+        Returns:
+            Those that were lost.
+
+        Raises:
+            multiprocessing.TimeoutError: If some have not answered at ``until``.
+        """
+        waiting = {worker: worker.deadline() for worker in workers}
+        lost: list[Worker] = []
+        now = time.monotonic()
+        look = now + ALIVE_CHECK
+        while waiting:
+            seconds = max(min(look, until, *waiting.values()) - now, 0.0)
+            self._interrupts.waiting = True
+            try:
+                ready = workers[0].wait([*waiting], seconds)
+            finally:
+                self._interrupts.waiting = False
+            gone = []
+            for worker in ready:
+                try:
+                    answer = worker.receive()
+                except WorkerLost:
+                    gone.append(worker)
+                    continue
+                if answer is None:
+                    waiting[worker] = worker.deadline()
+                else:
+                    del waiting[worker]
+                    self._take(worker, answer)
+            now = time.monotonic()
+            if now >= look:  # however much others say: a node may vanish without a word
+                gone += [w for w in waiting if w not in ready and not w.is_alive()]
+                look = now + ALIVE_CHECK
+            for worker, deadline in waiting.items():
+                if now >= deadline and worker not in gone:
+                    waiting[worker] = worker.extension()
+                    if waiting[worker] <= now:
+                        worker.give_up()
+                        gone.append(worker)
+            for worker in gone:
+                del waiting[worker]
+                lost.append(worker)
+            if waiting and now >= until:
+                raise multiprocessing.TimeoutError(
+                    f"workers {[worker.index for worker in waiting]} have not answered in time"
+                )
+        for worker in lost:
+            worker.ready = False
+        return sorted(lost, key=lambda worker: worker.index)
+
+    def _take(self, worker: Worker, answer: Answer) -> None:
+        """Takes an answer, and lets the journal know what the worker's environments have done."""
+        worker.take(answer)
+        command, worker.command = worker.command, None
+        if command is not None:
+            self.note(command, worker.rows, answer)
+
+    def _raise_lost(self, lost: Sequence[Worker], attempts: int) -> NoReturn:
+        said = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
+        if attempts:
+            said += f"; workers were lost {attempts + 1} times in the same call"
+            said += "".join(self._culprit(worker) for worker in lost)
+        said += "".join(f"; {advice}" for advice in {w.advice(): None for w in lost} if advice)
+        self.abandon()
+        raise WorkerDiedError(f"{said}; all workers were closed")
+
+    def _culprit(self, worker: Worker) -> str:
+        """Which environment was stepped when a worker died in a step that was taken again."""
+        command, first = worker.command, worker.rows.start
+        if command is None or command.name != "step" or not worker.shares_memory:
+            return ""
+        rewards = self._buffers.rewards[worker.rows].view(np.uint64)
+        for place in np.flatnonzero(rewards == _NO_REWARD).tolist():
+            name = f", task {worker.names[place]!r}" if worker.names[place] else ""
+            entry = command.entries[first + place] if command.entries else None
+            action = entry[1] if entry else None
+            return f", by environment {first + place}{name}, stepped with action {action}"
+        return ""
+
+
+def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[tuple[slice, bytes]]:
+    """The rows of each of ``count`` workers, and the pickled arguments of its `EnvBlock`."""
+    n = len(makers)
+    rows = [slice(n * w // count, n * (w + 1) // count) for w in range(count)]
+    return [(own, cloudpickle.dumps((makers[own], own.start, settings))) for own in rows]
+
+
+def pickled_function(function: Any) -> bytes:
+    """A function for `EnvBlock.run`, pickled."""
+    try:
+        return bytes(cloudpickle.dumps(function))
+    except Exception as exc:
+        raise TypeError(
+            f"a function must pickle to be called in workers, {function!r} does not ({exc})"
+        ) from exc
+
+
+def _results(workers: Sequence[Worker]) -> list[Answer]:
+    """What workers have answered; raises the first failure, as a single process would."""
+    answers = [worker.answer or Answer() for worker in workers]
+    for worker in workers:
+        worker.answer = None
+    for answer in answers:
+        if answer.failure is not None:
+            failure, traceback = answer.failure
+            raise failure from WorkerTraceback(traceback)
+    return answers

@@ -1,0 +1,373 @@
+"""What environments were told since their last resets, from which all that they are follows."""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import importlib
+import marshal
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers import state as layers
+from mtwrappers.checks import check_callable
+from mtwrappers.errors import NotDeterministicError
+
+# ("reset", seed, options), ("step", action) or ("call", name, args, kwargs).
+Entry = tuple[Any, ...]
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+# Calls that change nothing, and may cost much.
+READ_ONLY_CALLS = frozenset({"render", "has_wrapper_attr", "get_wrapper_attr"})
+# What a file may make an environment do, besides resets and steps. All of them take plain values.
+SAVED_CALLS = frozenset(
+    {
+        "set_task",
+        "set_task_state",
+        "sample_task_state",
+        "reset_task_state",
+        "sample_tasks",
+        "seed",
+        "seed_task",
+        "set_wrapper_attr",
+        "toggle_terminate_on_success",
+        "toggle_sample_tasks_on_reset",
+        "set_statistics_updates",
+    }
+)
+# Of these calls the last of several in a row undoes the others.
+_SETTERS = frozenset({"set_task", "set_task_state", "set_wrapper_attr"})
+# Functions of an environment that are called by a name, as its methods are.
+_NAMED_FUNCTIONS = {"set_statistics_updates": layers.set_statistics_updates}
+_ENTRY_BYTES = 200  # about what an entry takes that is no step
+
+
+def read_only(function: Function) -> Function:
+    """Marks a function or method that changes nothing of an environment it is called with.
+
+    An executor that keeps a journal need not call it again to bring a new environment to where
+    another one was.
+    """
+    function.read_only = True  # type: ignore[attr-defined]
+    return function
+
+
+class ActionRun:
+    """The actions of steps in a row, all of one dtype and shape."""
+
+    def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.dtype, self.shape = dtype, shape
+        self._data = bytearray()
+
+    def append(self, action: NDArray[Any] | np.generic) -> None:
+        """Adds an action."""
+        self._data += action.tobytes()
+
+    def array(self) -> NDArray[Any]:
+        """All of them, ``(T, ...)``."""
+        return np.array(np.frombuffer(self._data, self.dtype).reshape(-1, *self.shape))
+
+
+class ReplayLog:
+    """All that it takes to bring a new environment to where another one was.
+
+    Attributes:
+        calls: What it was called with before its last reset, in order.
+        state: What it was just before that reset (see `mtwrappers.state`); None before the first.
+        entries: That reset, and all that it was told since: entries, and runs of actions.
+        digest: Of all that it has shown since that reset; see `fingerprint`.
+        nbytes: About how much memory the entries take.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Entry] = []
+        self.state: Any = None
+        self.entries: list[Entry | ActionRun] = []
+        self.digest = 0
+        self.nbytes = 0
+
+    def begin(self, state: Any) -> None:
+        """Forgets the episode, but for what the environment was called with."""
+        self.calls += [e for e in self.entries if isinstance(e, tuple) and e[0] == "call"]
+        self.state, self.entries, self.digest = state, [], 0
+        self.nbytes = _ENTRY_BYTES * len(self.calls)
+
+    def add(self, entry: Entry) -> None:
+        """Notes what the environment was told."""
+        entries = self.entries
+        if entry[0] == "step" and isinstance(action := entry[1], (np.ndarray, np.generic)):
+            last = entries[-1] if entries else None
+            if not (
+                isinstance(last, ActionRun)
+                and last.dtype == action.dtype
+                and last.shape == action.shape
+            ):
+                last = ActionRun(action.dtype, action.shape)
+                entries.append(last)
+            last.append(action)
+            self.nbytes += action.nbytes
+            return
+        if (last_call := _setter(entry)) is not None:
+            # Only a neighbour: what was called in between may depend on what was set before.
+            row = entries or self.calls
+            if row and _setter(row[-1]) == last_call:
+                row.pop()
+                self.nbytes -= _ENTRY_BYTES
+        entries.append(entry)
+        self.nbytes += _ENTRY_BYTES
+
+    def steps(self) -> Iterable[Entry]:
+        """What it was told since its last reset, one by one."""
+        for entry in self.entries:
+            if isinstance(entry, ActionRun):
+                for action in entry.array():
+                    yield ("step", action)
+            else:
+                # What an environment is told it may keep, and change.
+                yield copy.deepcopy(entry)
+
+    def to_state(self, of: str) -> dict[str, Any]:
+        """This as plain values, for a file.
+
+        Raises:
+            TypeError: If the environment ``of`` was called with what a file may not hold.
+        """
+        entries = [
+            ["steps", entry.array()] if isinstance(entry, ActionRun) else [*entry]
+            for entry in self.entries
+        ]
+        calls = [[*call] for call in self.calls]
+        for entry in (*calls, *entries):
+            _check_saved(entry, of)
+        digest = np.uint64(self.digest)
+        return {"calls": calls, "state": self.state, "entries": entries, "digest": digest}
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], of: str) -> ReplayLog:
+        """What `to_state` made plain values of.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
+        log = cls()
+        try:
+            calls, entries = state["calls"], state["entries"]
+            log.state, log.digest = copy.deepcopy(state["state"]), int(state["digest"])
+            for entry in (*calls, *entries):
+                _check_saved(entry, of)
+            if any(call[0] != "call" for call in calls):
+                raise ValueError(f"{of}: expected calls before a reset, got {calls!r}")
+            log.calls = [tuple(copy.deepcopy(call)) for call in calls]
+            for what, *told in entries:
+                if what == "steps":
+                    for action in told[0]:
+                        log.add(("step", action))
+                else:
+                    log.entries.append((what, *copy.deepcopy(told)))
+        except (KeyError, TypeError, IndexError, OverflowError) as exc:
+            raise ValueError(f"{of}: expected the log of an environment, got {exc!r}") from exc
+        return log
+
+
+class Journal:
+    """The `ReplayLog` of each environment of an executor.
+
+    Args:
+        logs: One per environment.
+        warn_bytes: How much memory they may take, about, before a warning says so.
+    """
+
+    def __init__(self, logs: Sequence[ReplayLog], warn_bytes: float) -> None:
+        self.logs = [*logs]
+        self._warn_bytes = warn_bytes
+        self._notes = 0
+
+    def note(
+        self,
+        rows: slice,
+        entries: Sequence[Entry | None],
+        states: Mapping[int, Any],
+        digests: NDArray[np.uint64],
+        autoreset: bool,
+    ) -> None:
+        """Notes what the environments ``rows`` were told, and have done.
+
+        Args:
+            rows: Which of all environments.
+            entries: What each of them was told.
+            states: What those that were reset were just before, by their place in ``rows``.
+            digests: Of what each has shown.
+            autoreset: Whether environments that were reset did so by themselves.
+        """
+        logs = self.logs[rows]
+        for i, (log, entry) in enumerate(zip(logs, entries, strict=True)):
+            if i in states:
+                log.begin(states[i])
+                if autoreset:
+                    entry = ("reset", None, None)
+            if entry is not None:
+                log.add(entry)
+        for log, digest in zip(logs, digests.tolist(), strict=True):
+            log.digest = digest
+        self._notes += 1
+        if not self._notes % 1000:
+            self._warn()
+
+    def begin(self, rows: slice, states: Sequence[Any]) -> None:
+        """Notes that the environments ``rows`` are to be reset, and what they are before that."""
+        for log, state in zip(self.logs[rows], states, strict=True):
+            log.begin(state)
+
+    def take(self, rows: slice, logs: Sequence[ReplayLog]) -> None:
+        """Goes on from the logs of the environments ``rows``, which they have played."""
+        self.logs[rows] = logs
+
+    def _warn(self) -> None:
+        size = sum(log.nbytes for log in self.logs)
+        if size > self._warn_bytes:
+            self._warn_bytes = 2 * size
+            gymnasium.logger.warn(
+                f"the journal of {len(self.logs)} environments has grown to {size / 1e6:,.0f} MB, "
+                "because their episodes are long or many calls were made: it is kept until they "
+                "are reset (journal_warn_bytes= sets when this is said)"
+            )
+
+
+def fingerprint(before: int, *shown: Any) -> int:
+    """A hash of what an environment has shown until now and of what it shows next.
+
+    Of observations, rewards and flags, and of numbers, strings and arrays in infos, every bit
+    counts. Other objects do not, nor does the wall-clock time of an episode that Gymnasium's
+    ``RecordEpisodeStatistics`` reports.
+    """
+    if shown and isinstance(info := shown[-1], dict) and isinstance(info.get("episode"), dict):
+        episode = {key: value for key, value in info["episode"].items() if key != "t"}
+        shown = (*shown[:-1], {**info, "episode": episode})
+    try:
+        # Version 2, because in later ones the bytes depend on what objects are shared.
+        data = marshal.dumps((before, shown), 2)
+    except ValueError:
+        data = marshal.dumps((before, _plain(shown)), 2)
+    return int.from_bytes(hashlib.blake2b(data, digest_size=8).digest(), "little")
+
+
+def _plain(value: Any) -> Any:
+    """What of a value `marshal` knows."""
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
+        return value.tobytes()
+    if isinstance(value, dict):
+        return [(str(key), _plain(item)) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (bool, int, float, str, bytes)):
+        return repr(value)
+    return None
+
+
+def call_entry(
+    name: str | Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Entry | None:
+    """What a journal notes of a call; ``None`` if it changes nothing.
+
+    Raises:
+        TypeError: If it could not be made again.
+    """
+    if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
+        return None
+    if not isinstance(name, str) and not _is_importable(name):
+        raise TypeError(
+            f"an executor that keeps a journal must be able to make a call again, and {name!r} "
+            "cannot be told from other functions: pass the name of a method, or a function that "
+            "can be imported, or mark one that changes nothing with mtwrappers.read_only"
+        )
+    try:
+        return "call", name, copy.deepcopy(args), copy.deepcopy(kwargs)
+    except Exception as exc:  # any class may refuse to be copied in any way
+        raise TypeError(
+            "an executor that keeps a journal must be able to make a call again, and the "
+            f"arguments of {name!r} cannot be copied: {exc}"
+        ) from exc
+
+
+def call_env(
+    env: gymnasium.Env[Any, Any],
+    name: str | Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Any, bool]:
+    """Calls a function of an environment, or its method of this name, or reads the attribute.
+
+    Returns:
+        What came of it, and whether it may have changed the environment.
+    """
+    if not isinstance(name, str):
+        function = check_callable(name, "a name that is no string")
+        return function(env, *args, **kwargs), not getattr(function, "read_only", False)
+    if name in _NAMED_FUNCTIONS:
+        return _NAMED_FUNCTIONS[name](env, *args, **kwargs), True
+    value = env.get_wrapper_attr(name)
+    if not callable(value):
+        return value, False
+    changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)
+    return value(*args, **kwargs), changes
+
+
+def require_same(log: ReplayLog, digest: int) -> None:
+    """Raises `NotDeterministicError` if a replay has not shown what the environment had shown."""
+    if digest != log.digest:
+        steps = sum(1 for entry in log.steps() if entry[0] == "step")
+        raise NotDeterministicError(
+            "this environment is not deterministic: from the state of its last reset and told the "
+            f"same again ({steps} steps), it does not show the same observations, rewards, ends "
+            "and infos; all that it draws must come from np_random, and all else that it keeps "
+            "from one episode to the next must be in its get_state() and set_state()"
+        )
+
+
+def _setter(entry: Any) -> tuple[Any, ...] | None:
+    """What a call sets, if that undoes what an earlier one has set."""
+    if not isinstance(entry, tuple) or entry[0] != "call" or entry[1] not in _SETTERS:
+        return None
+    return (entry[1], entry[2][0]) if entry[1] == "set_wrapper_attr" and entry[2] else entry[1:2]
+
+
+def _is_importable(function: Any) -> bool:
+    """Whether a function is found again by its module and name."""
+    name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", None)
+    if not name or not module or "<" in name:
+        return False
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is function
+
+
+def _check_saved(entry: Sequence[Any], of: str) -> None:
+    """Refuses an entry that a file may not hold, by name."""
+    what, *told = entry
+    if what == "call":
+        name, args, kwargs = told
+        known = isinstance(name, str) and name in SAVED_CALLS
+        if not known:
+            raise TypeError(
+                f"{of} was called with {name!r}, which a checkpoint cannot hold: it holds calls of "
+                f"{', '.join(sorted(SAVED_CALLS))}; keep what others change in get_state()"
+            )
+        if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
+            raise TypeError(f"{of}: expected arguments of {name!r}, got {told!r}")
+    elif what == "reset":
+        seed, options = told
+        if not (seed is None or isinstance(seed, (int, np.integer))):
+            raise TypeError(f"{of}: expected a seed, got {seed!r}")
+        if not (options is None or isinstance(options, dict)):
+            raise TypeError(f"{of}: expected options of a reset, got {options!r}")
+    elif what == "steps":
+        (actions,) = told
+        if not isinstance(actions, np.ndarray) or not actions.ndim:
+            raise TypeError(f"{of}: expected an array of actions, got {actions!r}")
+    elif what != "step":
+        raise TypeError(f"{of}: expected a reset, steps or a call, got {what!r}")
