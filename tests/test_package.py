@@ -1,5 +1,8 @@
 import ast
 import importlib.metadata
+import re
+import sys
+import tomllib
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -109,6 +112,21 @@ def test_an_extra_that_misses_a_module_of_its_own_says_which(tmp_path, monkeypat
 
 # Who imports whom.
 
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+
+
+def test_every_package_that_is_imported_is_declared():
+    """Each of them has the name of its distribution, but for hyphens."""
+    extras = PROJECT["optional-dependencies"].values()
+    required = [*PROJECT["dependencies"], *(name for extra in extras for name in extra)]
+    declared = {re.match(r"[\w-]+", name)[0].replace("-", "_") for name in required}
+    imported = {
+        name.split(".")[0] for path in MODULES.values() for name in imports_of(path.read_text())
+    }
+    assert {"cloudpickle", "imageio_ffmpeg", "numpy", "ray"} <= imported
+    assert imported - set(sys.stdlib_module_names) <= declared | {"mtwrappers"}
+
+
 # The floors of the house: a module imports from its own and from those before it.
 FLOORS = (
     {"_extras", "checks", "errors", "registration", "seeding", "spaces", "state"},
@@ -145,7 +163,7 @@ def imports_of(source: str) -> Iterator[str]:
         elif isinstance(node, ast.Call):
             called = ast.unparse(node.func).rpartition(".")[2]
             if called in ("import_extra", "import_module", "__import__"):
-                yield ast.unparse(node.args[0]).strip("'")
+                yield from (arg.value for arg in node.args[:1] if isinstance(arg, ast.Constant))
 
 
 def graph() -> dict[str, set[str]]:
