@@ -65,7 +65,10 @@ def test_every_guide_and_concept_has_snippets():
 def test_every_linked_file_is_there():
     links = [
         page.parent / link
-        for page, text in [(ROOT / "README.md", README), *((DOCS / p, t) for p, t in PAGES.items())]
+        for page, text in [
+            *((page, page.read_text()) for page in ROOT.glob("*.md")),
+            *((DOCS / p, t) for p, t in PAGES.items()),
+        ]
         for link in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[\w-]+)?\)", text)
     ]
     assert len(links) > 70

@@ -110,7 +110,7 @@ def test_an_extra_that_misses_a_module_of_its_own_says_which(tmp_path, monkeypat
         import_extra("half_installed", "cli")
 
 
-# Who imports whom.
+# The project's files.
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 
@@ -126,6 +126,39 @@ def test_every_package_that_is_imported_is_declared():
     assert {"cloudpickle", "imageio_ffmpeg", "numpy", "ray"} <= imported
     assert imported - set(sys.stdlib_module_names) <= declared | {"mtwrappers"}
 
+
+def test_the_ci_runs_on_every_supported_python():
+    prefix = "Programming Language :: Python :: "
+    supported = [c.removeprefix(prefix) for c in PROJECT["classifiers"] if c.startswith(prefix)]
+    workflow = (ROOT / ".github/workflows/ci.yml").read_text()
+    assert re.findall(r'"(3\.\d+)"', workflow) == supported
+    assert PROJECT["requires-python"] == f">={supported[0]}"
+    for page in ("README.md", "CONTRIBUTING.md", "docs/index.md"):
+        assert f"Python {supported[0]} to {supported[-1]}" in (ROOT / page).read_text()
+
+
+def test_ruff_has_one_version():
+    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
+    [version] = re.findall(r"rev: v(\S+)", hooks)
+    extras = PROJECT["optional-dependencies"]
+    assert f"ruff=={version}" in extras["dev"]
+    assert f"ruff=={version}" in extras["docs"]
+
+
+def test_the_changelog_begins_with_what_is_unreleased_and_the_present_version():
+    entries = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
+    assert entries[0] == "Unreleased"
+    assert re.fullmatch(re.escape(PROJECT["version"]) + r" - \d{4}-\d\d-\d\d", entries[1])
+
+
+def test_the_map_for_contributors_names_every_room_on_its_floor():
+    text = (ROOT / "CONTRIBUTING.md").read_text()
+    rows = re.findall(r"^\| \d+ \| (.*?) \|", text, re.MULTILINE)
+    shown = [set(re.findall(r"`(\w+)`", row)) for row in rows]
+    assert shown == [{name for name in names if name[0] != "_"} for names in FLOORS[:-1]]
+
+
+# Who imports whom.
 
 # The floors of the house: a module imports from its own and from those before it.
 FLOORS = (
