@@ -1,6 +1,6 @@
 """What is learnt in the same time: PPO on this package and on Meta-World's own ``make_vec``.
 
-    python -m benchmarks.learning [--minutes 4.5] [--seeds 1 2 3]
+    python -m benchmarks.learning [--minutes 4.5] [--seeds 1 2 3] [--redraw] [--note TEXT]
 
 Trains the single-file PPO (``examples/cleanrl_ppo.py``) with the same hyperparameters, on the same
 classes with one environment per class, for the same time: on ``mtwrappers/CustomMT-v0`` with two
@@ -10,7 +10,8 @@ sees; an episode is a success if it is one at any of its steps. With the default
 minutes. Nothing else should run.
 
 Writes a row per episode into ``learning.csv``, and draws the success rate against time and against
-steps, as the mean over classes of each one's last ten episodes.
+steps, as the mean over classes of each one's last ten episodes. With ``--redraw`` it trains nothing
+and draws the episodes of that file; ``--note`` puts a sentence below the chart.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ CLASSES = ["reach-v3", "drawer-close-v3", "coffee-button-v3", "handle-press-v3"]
 WINDOW = 10  # episodes of a class that make a rate
 
 Episodes = list[dict[str, Any]]
+Runs = dict[tuple[str, int], Episodes]
 
 
 def make(side: str, seed: int) -> gymnasium.vector.VectorEnv:
@@ -77,7 +79,7 @@ def curve(episodes: Episodes, axis: str, at: np.ndarray) -> np.ndarray:
     return np.mean(rates, axis=0)
 
 
-def plot(path: Path, runs: dict[tuple[str, int], Episodes]) -> None:
+def plot(path: Path, runs: Runs, note: str = "") -> None:
     """Success against time and against steps: the mean over seeds, and their range."""
     figure = Figure(figsize=(8, 3.6), layout="constrained", dpi=120)
     for axes, (axis, unit, label) in zip(
@@ -100,15 +102,59 @@ def plot(path: Path, runs: dict[tuple[str, int], Episodes]) -> None:
     figure.axes[0].set_ylabel("episodes with success")
     figure.axes[0].legend(frameon=False, loc="upper left")
     figure.suptitle(
-        f"PPO on {len(CLASSES)} Meta-World classes, two cores, {len(own)} seeds",
+        f"PPO on {len(CLASSES)} Meta-World classes, two cores: mean and range of {len(own)} seeds",
         fontsize=11,
         x=0.01,
         ha="left",
     )
+    if note:
+        figure.supxlabel(note, fontsize=9, x=0.01, ha="left")
     figure.savefig(path)
 
 
-def summary(runs: dict[tuple[str, int], Episodes]) -> list[dict[str, str]]:
+def write(path: Path, runs: Runs) -> None:
+    """Writes a row per episode."""
+    with open(path, "w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["side", "seed", "task", "seconds", "steps", "return", "success"])
+        for (side, seed), episodes in runs.items():
+            for e in episodes:
+                row = [f"{e['seconds']:.1f}", e["steps"], f"{e['return']:.1f}", int(e["success"])]
+                writer.writerow([side, seed, e["task"], *row])
+
+
+def read(path: Path) -> Runs:
+    """The episodes that `write` wrote."""
+    runs: Runs = {}
+    with open(path, newline="") as file:
+        for row in csv.DictReader(file):
+            episode = {
+                "task": row["task"],
+                "seconds": float(row["seconds"]),
+                "steps": int(row["steps"]),
+                "return": float(row["return"]),
+                "success": bool(int(row["success"])),
+            }
+            runs.setdefault((row["side"], int(row["seed"])), []).append(episode)
+    return runs
+
+
+def train(seeds: Sequence[int], minutes: float) -> Runs:
+    """Trains on both sides in turns, once per seed."""
+    ppo, runs = load_example(), {}
+    for seed in seeds:
+        for side in SIDES:
+            print(f"{side}, seed {seed}", file=sys.stderr)
+            hyperparameters = ppo.parser().parse_args(
+                ["--iterations", "100000", "--seed", str(seed)]
+            )
+            envs = make(side, seed)
+            runs[side, seed] = ppo.train(envs, CLASSES, hyperparameters, 60 * minutes)
+            envs.close()
+    return runs
+
+
+def summary(runs: Runs) -> list[dict[str, str]]:
     """The steps of both sides, and the success rate in each class's last ten episodes."""
     rows: list[dict[str, str]] = [{"": name} for name in ("steps", *CLASSES)]
     for side in SIDES:
@@ -126,25 +172,15 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
     parser.add_argument("--csv", type=Path, default=HERE / "learning.csv")
     parser.add_argument("--plot", type=Path, default=HERE.parent / "docs/assets/learning.png")
+    parser.add_argument("--redraw", action="store_true", help="draw the file, without training")
+    parser.add_argument("--note", default="", help="a sentence below the chart")
     args = parser.parse_args(argv)
-    ppo, runs = load_example(), {}
-    for seed in args.seeds:
-        for side in SIDES:
-            print(f"{side}, seed {seed}", file=sys.stderr)
-            hyperparameters = ppo.parser().parse_args(
-                ["--iterations", "100000", "--seed", str(seed)]
-            )
-            envs = make(side, seed)
-            runs[side, seed] = ppo.train(envs, CLASSES, hyperparameters, 60 * args.minutes)
-            envs.close()
-    with open(args.csv, "w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["side", "seed", "task", "seconds", "steps", "return", "success"])
-        for (side, seed), episodes in runs.items():
-            for e in episodes:
-                row = [f"{e['seconds']:.1f}", e["steps"], f"{e['return']:.1f}", int(e["success"])]
-                writer.writerow([side, seed, e["task"], *row])
-    plot(args.plot, runs)
+    if args.redraw:
+        runs = read(args.csv)
+    else:
+        runs = train(args.seeds, args.minutes)
+        write(args.csv, runs)
+    plot(args.plot, runs, args.note)
     print(table(summary(runs)))
 
 

@@ -65,5 +65,13 @@ def test_the_learning_benchmark_writes_the_episodes_of_both_sides(tmp_path, caps
     assert played.keys() == {(side, name) for side in learning.SIDES for name in learning.CLASSES}
     assert len(set(played.values())) == 1
     assert plot.stat().st_size > 10_000
-    rows = [line.split("|") for line in capsys.readouterr().out.splitlines() if line[:2] == "| "]
+    printed = capsys.readouterr().out
+    rows = [line.split("|") for line in printed.splitlines() if line[:2] == "| "]
     assert [name.strip() for _, name, *_ in rows] == ["", "steps", *learning.CLASSES]
+    # The file is enough to draw it again.
+    before = csv_file.read_text()
+    plot.unlink()
+    learning.main(["--redraw", "--note", "a note", "--csv", str(csv_file), "--plot", str(plot)])
+    assert printed.endswith(capsys.readouterr().out)
+    assert csv_file.read_text() == before
+    assert plot.stat().st_size > 10_000
