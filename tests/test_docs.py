@@ -17,7 +17,8 @@ PAGES = {page.relative_to(DOCS).as_posix(): page.read_text() for page in DOCS.rg
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 README = (ROOT / "README.md").read_text()
 SNIPPETS = {name: "\n".join(FENCE.findall(text)) for name, text in PAGES.items()}
-NAV = (ROOT / "mkdocs.yml").read_text().partition("\nnav:")[2]
+MKDOCS = (ROOT / "mkdocs.yml").read_text()
+NAV = MKDOCS.partition("\nnav:")[2]
 
 
 @pytest.mark.parametrize("page", sorted(name for name, code in SNIPPETS.items() if code))
@@ -69,9 +70,13 @@ def test_every_linked_file_is_there():
             *((page, page.read_text()) for page in ROOT.glob("*.md")),
             *((DOCS / p, t) for p, t in PAGES.items()),
         ]
-        for link in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[\w-]+)?\)", text)
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)(?:#[\w.-]+)?\)", text)
     ]
-    assert len(links) > 70
+    # Pages of the website link to scripts in the repository.
+    repository = re.search(r"^repo_url: (\S+)$", MKDOCS, re.MULTILINE)[1]
+    inside = re.compile(rf"\]\({re.escape(repository)}/(?:blob|tree)/main/([^)]+)\)")
+    links += [ROOT / link for text in PAGES.values() for link in inside.findall(text)]
+    assert len(links) > 100
     assert [link for link in links if not link.exists()] == []
 
 
