@@ -235,11 +235,10 @@ assert (obs[0:18] == obs[18:36]).all()  # at a reset there is no earlier step
 **Action.** Every class has the same four numbers, from -1 to 1: how to move the gripper along x, y
 and z (1 is one centimetre per step), and how strongly to close it.
 
-**Expert success.** How many of {episodes} episodes of 500 steps, each with another goal, the
-scripted expert of Meta-World solves. "At any step" counts an episode as solved if any of its steps
-was a success;
-"at the last" asks for success at its end. Experts go on moving after a success, and some of them
-spoil it.
+**Expert success.** How many of {episodes} episodes Meta-World's scripted expert solves. Each has
+500 steps and a different goal. "At any step" counts episodes in which any step was a success; "at
+the last" counts those that end in success. Experts keep moving after a success, and some of them
+undo it.
 
 **Step cost.** The time of one step compared with one step of reach-v3 on the same machine.
 

@@ -4,7 +4,8 @@
     python examples/classic_control.py
 
 Observations of four, two and six numbers are padded with zeros to six. Action spaces must be
-equal: Acrobot and MountainCar have three actions, and CartPole gets a third, which is its first.
+equal: Acrobot and MountainCar have three actions, so CartPole is given a third one, which does the
+same as its first.
 """
 
 from functools import partial

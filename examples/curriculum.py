@@ -4,7 +4,7 @@
 
 Eight goals lie further and further from where the point begins, and an episode has twelve steps, so
 the last two goals cannot be reached at all. A walk that gets better with practice visits them, with
-tasks drawn uniformly and with the curriculum below. It needs nothing but mtwrappers.
+tasks drawn uniformly and with the curriculum below. `pip install .` is enough to run it.
 
 What to expect, within two seconds, of 1,000 episodes each: drawn uniformly, the tasks teach a skill
 of 0.55, and the sixth goal is never reached. The curriculum spends few episodes on the first goal

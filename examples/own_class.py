@@ -1,4 +1,4 @@
-"""A class of one's own, as a multi-task environment and as a batch of tasks.
+"""A class of your own, as a multi-task environment and as a batch of tasks.
 
     pip install .
     python examples/own_class.py

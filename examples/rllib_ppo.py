@@ -5,11 +5,11 @@
 
 RLlib's env runners need a vector environment of exactly ``num_envs_per_env_runner`` environments in
 the autoreset mode NEXT_STEP; other sizes and modes are refused. Without ``gym_env_vectorize_mode``
-each environment moves between the ten classes, and any number of them will do. The module in front
-of the id registers it where RLlib makes the environment, which is another process here.
+each environment moves between the ten classes, and there may be any number of them. The module
+before the id is imported in the process in which RLlib makes the environment, which registers it.
 
 The lines marked "scale" are all that a cluster needs: where Ray is, how many env runners there are,
-and that one that dies is started again while training goes on with the others.
+and that a runner that dies is restarted while training goes on with the others.
 
 What to expect of three iterations of 20 episodes: returns that differ between the classes by a
 factor of a hundred. The policy has learnt nothing yet; that takes hundreds of iterations.

@@ -4,8 +4,8 @@
     python examples/sb3_ppo.py
 
 What to expect of 150,000 steps: drawer-close is solved, and the mean return over the tasks is about
-three times that of the untrained policy, for the hand has learnt to go to some of the objects. To
-solve the other tasks takes PPO millions of steps.
+three times that of the untrained policy, because the hand has learnt to move to some of the
+objects. The other tasks take PPO millions of steps.
 """
 
 import gymnasium

@@ -165,7 +165,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
     def step(
         self, action: NDArray[np.float32]
     ) -> tuple[NDArray[np.float64], float, bool, bool, dict[str, Any]]:
-        """Simulates an eightieth of a second.
+        """Simulates one control step (12.5 ms).
 
         Raises:
             ResetNeeded: If no episode is under way.

@@ -121,7 +121,7 @@ class MetaWorldMTEnv(TaskListMTEnv):
     def step(
         self, action: NDArray[np.float32]
     ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Simulates an eightieth of a second; see `SawyerClassEnv.step`."""
+        """Simulates one control step (12.5 ms); see `SawyerClassEnv.step`."""
         obs, reward, _, truncated, info = super().step(action)
         terminated = self.terminate_on_success and info["success"] == 1.0
         if terminated and self._history is not None:

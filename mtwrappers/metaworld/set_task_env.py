@@ -210,7 +210,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
-        """Simulates an eightieth of a second; needs a `reset` after `set_task`."""
+        """Simulates one control step (12.5 ms); needs a `reset` after `set_task`."""
         if self._reset_needed:
             raise ResetNeeded("call reset() after set_task() and before step()")
         obs, reward, terminated, truncated, info = self._env.step(action)
