@@ -66,7 +66,6 @@ make("PointGoal", max_episode_steps=0) -> ValueError: Expect the `max_episode_st
 make_vec("PointGoal", num_envs="3") -> ValueError: num_envs must be a positive integer, got '3'
 make_vec("PointGoal", max_episode_steps="a") -> ValueError: max_episode_steps must be a ...got 'a'
 make_vec("PointGoal", execution="threads") -> ValueError: execution must be ...got 'threads'
-make_vec("PointGoal", timeout=None) -> ValueError: ...no workers; got {'timeout': None}
 make_vec("PointGoal", workers=True) -> ValueError: workers must be a positive integer, got True
 make("MultiEnv", env_ids=[]) -> ValueError: env_ids must hold at least one registered id, got none
 make("MultiEnv", env_ids=["tests/Nope-v9"]) -> NameNotFound: the constructor of task 0 ('tests/Nope-

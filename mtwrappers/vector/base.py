@@ -323,11 +323,11 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             try:
                 if info:
                     batched = self._add_info(batched, info, i)
-            except Exception:  # noqa: PERF203 # values of any class, beside others of any class
+            except Exception:  # values of any class, beside others of any class
                 for key, value in info.items() if info else ():
                     try:
                         self._add_info(copy.deepcopy(batched), {key: value}, i)
-                    except Exception as exc:  # noqa: PERF203 (it has failed already)
+                    except Exception as exc:
                         where = f"the info {key!r} of environment {i} does not go with the others"
                         raise with_context(exc, where) from exc
                 raise

@@ -94,7 +94,7 @@ class _Rows:
         for i, env in enumerate(self.envs, self.offset):
             try:
                 env.close()
-            except Exception as exc:  # noqa: PERF203 (the others are closed all the same)
+            except Exception as exc:
                 failure = with_context(exc, f"environment {i}")
         if failure is not None:
             raise failure
@@ -402,7 +402,7 @@ class EnvBlock:
             for i, row in enumerate(obs):  # to find out which it was
                 try:
                     layout.write(self.buffers.obs, i, [row])
-                except Exception as exc:  # noqa: PERF203 (it has failed already)
+                except Exception as exc:
                     self._fail(exc, i)
 
     def _checked_infos(self) -> list[Info]:

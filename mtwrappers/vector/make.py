@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.checks import check_choice, check_keywords, positive
+from mtwrappers.checks import above_zero, check_choice, check_keywords, positive
 from mtwrappers.vector.arguments import Maker, check_autoreset_mode
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
@@ -49,7 +49,8 @@ def make_executor(
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
         execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel when
-            ``workers`` is above 1, else iterative.
+            ``workers`` is above 1, else iterative: ``on_worker_failure="recover"`` is then the same
+            as ``journal=True``, and ``timeout`` and ``context`` have nothing to do.
         renders: Whether environments draw with OpenGL, which does not survive a fork.
         **options: Those of the executor; ``None`` stands for a default, but as ``timeout``.
 
@@ -65,8 +66,8 @@ def make_executor(
     workers = positive(given.get("workers", 1), "workers")
     if execution is None:
         execution = "parallel" if workers > 1 else "iterative"
-    if execution == "iterative" and workers == 1:
-        given.pop("workers", None)
+        if execution == "iterative":
+            given = _without_workers(given)
     if execution == "parallel" and renders:
         given.setdefault("context", "forkserver")
     takes = inspect.signature(EXECUTORS[execution]).parameters
@@ -77,6 +78,19 @@ def make_executor(
     _check_rllib(meta_batch_size * envs_per_task, mode)
     envs: MetaVectorEnv = EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)
     return envs
+
+
+def _without_workers(given: dict[str, Any]) -> dict[str, Any]:
+    """Options for one process in place of those for ``workers=1``, so that one script fits both."""
+    rest = {name: value for name, value in given.items() if name != "workers"}
+    recovers = rest.pop("on_worker_failure", "raise")
+    if check_choice(recovers, ("raise", "recover"), "on_worker_failure") == "recover":
+        rest["journal"] = True
+    positive(rest.pop("max_recoveries", 1), "max_recoveries")
+    if (timeout := rest.pop("timeout", None)) is not None:
+        above_zero(timeout, "timeout, if it is not None,")
+    check_choice(rest.pop("context", None), (None, "fork", "spawn", "forkserver"), "context")
+    return rest
 
 
 def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: str) -> int:

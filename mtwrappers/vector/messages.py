@@ -53,7 +53,7 @@ class Channel:
             while data:
                 try:
                     data = data[os.write(self.fd, data) :]
-                except BlockingIOError:  # noqa: PERF203 (waiting costs more)
+                except BlockingIOError:
                     self._wait(select.POLLOUT, deadline)
         finally:
             self.cut = 0 < len(data) < size

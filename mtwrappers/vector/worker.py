@@ -112,7 +112,7 @@ class BlockServer:
         for what, i, part in parts:
             try:
                 cloudpickle.dumps(part)
-            except Exception as raised:  # noqa: PERF203 (it has failed already)
+            except Exception as raised:
                 exc = with_context(raised, f"{what} of environment {self.block.offset + i}")
                 break
         failed = self.block.failed(name, exc)
