@@ -10,7 +10,6 @@ import io
 import json
 import os
 import re
-import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 
 from mtwrappers import state as layers
+from mtwrappers.files import write_atomically
 from mtwrappers.metaworld import plain_task
 
 VERSION = 1
@@ -34,7 +34,9 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     """Writes the states of objects into one file, or leaves the file that is there as it was.
 
     The file holds JSON and arrays alone, with a checksum. What is written goes to a temporary file
-    beside it first.
+    beside it first. The file gets the mode that `open` would give it, or keeps that of the file
+    that it replaces, and a symbolic link stays one. What a kill in the middle of a save leaves is
+    removed by the next save to the same path.
 
     Args:
         path: The file.
@@ -55,17 +57,7 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
     np.savez(payload, states=text, **arrays)
     data = payload.getvalue()
     header = b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data))
-    target = Path(path)
-    descriptor, temporary = tempfile.mkstemp(prefix=target.name, dir=target.parent)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(header + data)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        os.unlink(temporary)
-        raise
+    write_atomically(path, header + data)
 
 
 def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:

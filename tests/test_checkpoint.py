@@ -3,8 +3,10 @@
 import hashlib
 import io
 import json
+import os
 import random
 import re
+import stat
 from contextlib import closing
 from functools import partial
 
@@ -106,6 +108,16 @@ def test_values_come_back_as_they_were(value, tmp_path):
     found = {}
     load_checkpoint(tmp_path / "x", it=found)
     assert repr(found["value"]) == repr(value)
+
+
+def test_a_file_is_readable_as_any_other_and_a_link_to_it_stays_one(tmp_path):
+    target, link = tmp_path / "target", tmp_path / "link"
+    link.symlink_to(target)
+    before = os.umask(0o022)
+    save_checkpoint(link, it={"a": 1})
+    os.umask(before)
+    assert link.is_symlink()
+    assert stat.S_IMODE(target.stat().st_mode) == 0o644
 
 
 # What does not go in.

@@ -1,0 +1,84 @@
+"""Files that are whole or not there: what a kill or a full disk leaves is the file of before."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import stat
+import sys
+from pathlib import Path
+from typing import BinaryIO
+
+if sys.platform != "win32":
+    import fcntl
+
+_MARK = ".unfinished-"
+
+
+def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
+    """Writes a file, or leaves the one that is there as it was.
+
+    The data goes to a temporary file beside it first, which is then moved. A symbolic link stays
+    one: its target is written. The file keeps the mode of the one that it replaces; a new one gets
+    what `open` would give it. What a killed write to the same file has left is removed.
+
+    Args:
+        path: The file.
+        data: All that it shall hold.
+
+    Raises:
+        OSError: If it cannot be written, or is there and not a regular file.
+    """
+    target = Path(os.path.realpath(path))
+    with contextlib.suppress(FileNotFoundError):
+        if not stat.S_ISREG(target.lstat().st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+    prefix = f".{target.name}{_MARK}"
+    _remove_stale(target.parent, prefix)
+    temporary, file = _open_beside(target.parent, prefix)
+    try:
+        with file:
+            file.write(data)
+            file.flush()
+            with contextlib.suppress(FileNotFoundError):
+                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode) & 0o777)
+            os.fsync(file.fileno())
+            if sys.platform == "win32":
+                file.close()  # it moves no open file
+            os.replace(temporary, target)  # while it is locked, so that nobody removes it before
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def _open_beside(directory: Path, prefix: str) -> tuple[Path, BinaryIO]:
+    """A new file that is locked for as long as it is open."""
+    while True:
+        path = directory / f"{prefix}{secrets.token_hex(4)}"
+        file = open(path, "xb")  # noqa: SIM115 (the caller closes it)
+        if not _lock(file, wait=True) or path.exists():
+            return path, file
+        file.close()  # another write took it for a stale one before it was locked
+
+
+def _remove_stale(directory: Path, prefix: str) -> None:
+    """Removes what killed writes have left: files that nobody has locked."""
+    for name in os.listdir(directory):
+        if name.startswith(prefix):
+            # One of another user stays, and one that another write has just moved or removed.
+            with contextlib.suppress(OSError), open(directory / name, "rb") as file:
+                if _lock(file, wait=False):
+                    os.unlink(directory / name)
+
+
+def _lock(file: BinaryIO, wait: bool) -> bool:
+    """Whether this file is now locked; not every file system has locks."""
+    if sys.platform == "win32":
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except OSError:
+        return False
+    return True

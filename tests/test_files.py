@@ -1,0 +1,102 @@
+"""Files that are whole or not there."""
+
+import os
+import stat
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from mtwrappers.files import write_atomically
+
+# Writes two files, and is killed before the second is moved.
+KILLED = """
+import os, signal, sys
+from mtwrappers.files import write_atomically
+write_atomically(sys.argv[1], b"old")
+os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
+write_atomically(sys.argv[1], b"new")
+"""
+
+
+def mode(path):
+    return stat.S_IMODE(path.stat().st_mode)
+
+
+@pytest.mark.parametrize(("umask", "expected"), [(0o022, 0o644), (0o077, 0o600), (0o002, 0o664)])
+def test_a_new_file_has_the_mode_that_open_would_give_it(umask, expected, tmp_path):
+    before = os.umask(umask)
+    try:
+        write_atomically(tmp_path / "new", b"1")
+    finally:
+        os.umask(before)
+    assert mode(tmp_path / "new") == expected
+
+
+def test_a_file_keeps_the_mode_of_the_one_that_it_replaces(tmp_path):
+    path = tmp_path / "x"
+    path.write_bytes(b"old")
+    path.chmod(0o640)
+    write_atomically(path, b"new")
+    assert (path.read_bytes(), mode(path)) == (b"new", 0o640)
+
+
+@pytest.mark.parametrize("exists", [True, False])
+def test_a_symbolic_link_stays_one_and_its_target_is_written(exists, tmp_path):
+    (tmp_path / "there").mkdir()
+    target, link = tmp_path / "there" / "target", tmp_path / "link"
+    if exists:
+        target.write_bytes(b"old")
+    link.symlink_to(target)
+    write_atomically(link, b"new")
+    assert link.is_symlink()
+    assert target.read_bytes() == b"new"
+    assert sorted(tmp_path.rglob("*")) == [link, target.parent, target]
+
+
+@pytest.mark.parametrize("make", [os.mkdir, os.mkfifo, lambda path: os.symlink(path, path)])
+def test_what_is_no_regular_file_is_refused_at_once_and_stays(make, tmp_path):
+    make(tmp_path / "x")
+    with pytest.raises(OSError, match=r"not a regular file.*x"):
+        write_atomically(tmp_path / "x", b"1")
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_a_failed_write_leaves_the_file_of_before_alone(tmp_path, monkeypatch):
+    path = tmp_path / "x"
+    write_atomically(path, b"old")
+
+    def full(descriptor):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(OSError, match="no space left"):
+        write_atomically(path, b"new")
+    assert path.read_bytes() == b"old"
+    assert os.listdir(tmp_path) == ["x"]
+
+
+def test_what_a_killed_write_leaves_is_gone_after_the_next_of_this_file(tmp_path):
+    path = tmp_path / "x"
+    subprocess.run([sys.executable, "-c", KILLED, path], check=False)
+    assert path.read_bytes() == b"old"
+    assert len(os.listdir(tmp_path)) == 2
+    write_atomically(tmp_path / "y", b"1")
+    assert len(os.listdir(tmp_path)) == 3
+    write_atomically(path, b"new")
+    assert sorted(os.listdir(tmp_path)) == ["x", "y"]
+
+
+def test_of_writes_at_once_one_wins_and_none_is_lost_or_mixed(tmp_path):
+    path = tmp_path / "x"
+    texts = [bytes([65 + i]) * 10_000 for i in range(8)]
+
+    def write(text):
+        for _ in range(50):
+            write_atomically(path, text)
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(write, texts))
+    assert path.read_bytes() in texts
+    assert os.listdir(tmp_path) == ["x"]
