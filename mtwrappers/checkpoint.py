@@ -157,7 +157,7 @@ def _encode(value: Any, where: str, arrays: dict[str, Any]) -> Any:
         name = f"a{len(arrays)}"
         arrays[name] = np.asarray(value)
         return {"#array": name, "scalar": isinstance(value, np.generic)}
-    if plain_task.is_task(value):
+    if layers.is_task(value):
         return {"#task": _encode(plain_task.to_plain(value), where, arrays)}
     if inspect.isfunction(value) and value.__module__.startswith(_PACKAGE):
         return {"#function": [value.__module__, value.__qualname__]}

@@ -1,21 +1,86 @@
 """The state that an environment has between two episodes, layer by layer.
 
-A layer (a wrapper, or the environment at the bottom) has a state of its own if it has the methods
-``get_state() -> dict`` and ``set_state(dict)``, of what JSON knows and arrays. An environment
-without them has that of its random generator, which is all that Gymnasium's own environments keep
-from one episode to the next.
+A layer (a wrapper, or the environment at the bottom) may say itself what its state is: by the
+methods ``get_state() -> dict`` and ``set_state(dict)``, of what JSON knows, tuples and arrays. Of
+any other layer,
+
+- an environment has its random generator ``np_random``, which is all that Gymnasium's own
+  environments keep from one episode to the next;
+- a wrapper of Gymnasium or Meta-World has what it keeps from one episode to the next: statistics,
+  counts and tasks, but not the frames that it has recorded;
+- any other wrapper has those of its attributes that are plain data: ``None``, bools, numbers,
+  texts, arrays, `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of
+  these. Functions, classes, modules and spaces do not change. Anything else is refused.
+
+What is returned here, and what is handed to ``set_state``, is a copy.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import copy
+import functools
+import inspect
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from types import ModuleType
 from typing import Any
 
 import gymnasium
-from gymnasium.vector import VectorWrapper
+import numpy as np
+from gymnasium import wrappers
+from gymnasium.vector import VectorEnv, VectorWrapper
+from gymnasium.wrappers import vector as vector_wrappers
+from gymnasium.wrappers.utils import RunningMeanStd
 
 # The class of a layer, and its state.
 Layers = list[tuple[str, Any]]
+
+_STATISTICS = ("episode_count", "time_queue", "return_queue", "length_queue")
+# What the wrappers of Gymnasium keep from one episode to the next. Vector environments are saved in
+# mid-episode, so theirs are whole.
+_OF_GYMNASIUM: dict[type[Any], tuple[str, ...]] = {
+    wrappers.MaxAndSkipObservation: ("_obs_buffer",),  # which a short first step does not fill
+    wrappers.NormalizeObservation: ("obs_rms", "_update_running_mean"),
+    wrappers.NormalizeReward: ("return_rms", "discounted_reward", "_update_running_mean"),
+    wrappers.RecordEpisodeStatistics: _STATISTICS,
+    wrappers.RecordVideo: ("step_id", "episode_id"),
+    vector_wrappers.NormalizeObservation: ("obs_rms", "_update_running_mean"),
+    vector_wrappers.NormalizeReward: (
+        *("return_rms", "accumulated_reward", "_prev_dones", "_update_running_mean"),
+    ),
+    vector_wrappers.RecordEpisodeStatistics: (
+        *_STATISTICS,
+        *("episode_start_times", "episode_returns", "episode_lengths", "prev_dones"),
+    ),
+    vector_wrappers.RecordVideo: ("step_id", "episode_id", "has_autoreset"),
+}
+# And those of Meta-World, by name, because it may not be installed.
+_OF_METAWORLD = {
+    "AutoTerminateOnSuccessWrapper": ("terminate_on_success",),
+    "NormalizeRewardsExponential": ("_reward_mean", "_reward_var"),
+    "PseudoRandomTaskSelectWrapper": ("tasks", "current_task_idx", "sample_tasks_on_reset"),
+    "RandomTaskSelectWrapper": ("tasks", "sample_tasks_on_reset"),
+    "SawyerXYZEnv": ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
+}
+_KNOWN = ("gymnasium", "metaworld", "mtwrappers")  # packages whose other wrappers keep nothing
+# What every wrapper has.
+_COMMON = {
+    *vars(gymnasium.Wrapper(gymnasium.Env())),
+    *vars(VectorWrapper(VectorEnv())),
+    "_saved_kwargs",
+}
+_SCALARS = {type(None), bool, int, float, str, np.float64, np.float32, np.int64, np.bool_}
+_CLOCKS = {"episode_start_times"}  # of which other processes know how long ago
+_MOMENTS = ("mean", "var", "count")
+_CONTAINERS: dict[Any, Callable[..., Any]] = {"list": list, "tuple": tuple, "deque": deque}
+_BIT_GENERATORS = {
+    each.__name__: each
+    for each in (
+        *(np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937),
+        *(np.random.Philox, np.random.SFC64),
+    )
+}
 
 
 def get_state(env: Any) -> Layers:
@@ -23,10 +88,15 @@ def get_state(env: Any) -> Layers:
 
     Args:
         env: An environment or a vector environment, in any wrappers.
+
+    Raises:
+        TypeError: If a wrapper has an attribute that is no plain data, or a vector environment has
+            no ``get_state`` of its own.
     """
+    chain = _chain(env)
     return [
-        (name, layer.get_state() if own else dict(layer.np_random.bit_generator.state))
-        for name, layer, own in _layers(env)
+        (name, _copied(layer.get_state()) if keeps is None else keeps.read(layer, chain))
+        for name, layer, keeps in _layers(chain)
     ]
 
 
@@ -38,18 +108,19 @@ def set_state(env: Any, state: Layers) -> None:
         state: What `get_state` returned.
 
     Raises:
+        TypeError: If a vector environment has no ``set_state`` of its own.
         ValueError: If it is the state of other layers.
     """
-    layers = list(_layers(env))
+    layers = list(_layers(_chain(env)))
     expected, found = [name for name, _, _ in layers], [name for name, _ in state]
     if found != expected:
         raise ValueError(f"expected the state of {expected}, got one of {found}")
     # The environment at the bottom first: a wrapper may ask it what it is.
-    for (_, layer, own), (_, kept) in reversed(list(zip(layers, state, strict=True))):
-        if own:
-            layer.set_state(kept)
+    for (_, layer, keeps), (_, kept) in reversed(list(zip(layers, state, strict=True))):
+        if keeps is None:
+            layer.set_state(_copied(kept))
         else:
-            layer.np_random.bit_generator.state = kept
+            keeps.write(layer, kept)
 
 
 def set_statistics_updates(env: Any, switches: bool | Sequence[bool]) -> None:
@@ -59,9 +130,9 @@ def set_statistics_updates(env: Any, switches: bool | Sequence[bool]) -> None:
         env: An environment or a vector environment, in any wrappers.
         switches: For each of those wrappers, the outermost first, or one for all.
     """
-    wrappers = list(normalizers(env))
-    each = [switches] * len(wrappers) if isinstance(switches, bool) else switches
-    for wrapper, switch in zip(wrappers, each, strict=True):
+    found = list(normalizers(env))
+    each = [switches] * len(found) if isinstance(switches, bool) else switches
+    for wrapper, switch in zip(found, each, strict=True):
         wrapper.update_running_mean = switch
 
 
@@ -73,14 +144,194 @@ def normalizers(env: Any) -> Iterator[Any]:
         env = env.env
 
 
-def _layers(env: Any) -> Iterator[tuple[str, Any, bool]]:
-    """The class of each layer that has a state, the layer, and whether by methods of its own."""
-    bottom = False
-    while not bottom:
-        own = hasattr(type(env), "get_state") and hasattr(type(env), "set_state")
-        bottom = env.unwrapped is env
-        if bottom and own:
-            yield "environment", env, own  # which itself says whose state it takes
-        elif bottom or own:
-            yield type(env).__name__, env, own
-        env = None if bottom else env.env
+def set_generator(generator: np.random.Generator, state: Any) -> None:
+    """Gives a generator the state of another one of its kind.
+
+    Raises:
+        TypeError, ValueError: If it is no state of this kind of generator.
+    """
+    if not isinstance(state, dict):
+        raise TypeError(f"expected the state of a generator, got {state!r}")
+    # NumPy reads at these places, be they outside of its arrays or not.
+    inner = state.get("state")
+    places = {
+        "pos": (inner.get("pos", 0) if isinstance(inner, dict) else 0, 624),
+        "buffer_pos": (state.get("buffer_pos", 0), 4),
+    }
+    for name, (place, end) in places.items():
+        if type(place) is not int or not 0 <= place <= end:
+            raise ValueError(f"expected {name} of a generator in [0, {end}], got {place!r}")
+    generator.bit_generator.state = state
+
+
+def is_task(value: Any) -> bool:
+    """Whether this is a `metaworld.Task`, which nobody can change; does not import Meta-World."""
+    return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
+
+
+class _Keeps:
+    """The attributes that are the state of a layer of a class that does not say it itself."""
+
+    def __init__(self, cls: type[Any], bottom: bool) -> None:
+        self._label = cls.__name__
+        names = ["np_random"] if bottom else []
+        for base in cls.__mro__:
+            upstream = base.__module__.startswith("metaworld.")
+            names += (
+                _OF_METAWORLD.get(base.__name__, ()) if upstream else _OF_GYMNASIUM.get(base, ())
+            )
+        self._names = tuple(dict.fromkeys(names))
+        # Whether the plain data among its other attributes is too.
+        self._open = not bottom and cls.__module__.split(".")[0] not in _KNOWN
+        self.anything = bool(self._names) or self._open
+
+    def read(self, layer: Any, chain: Sequence[Any]) -> dict[str, Any]:
+        """What a layer has, packed."""
+        values = {name: getattr(layer, name) for name in self._present(layer)}
+        for name in _CLOCKS & values.keys():
+            values[name] = time.perf_counter() - values[name]
+        if self._open:
+            for name, value in vars(layer).items():
+                if name not in values and not _is_constant(name, value, chain):
+                    values[name] = value
+        state = {}
+        try:
+            for name, value in values.items():
+                state[name] = _pack(value)
+        except TypeError as exc:
+            raise TypeError(
+                f"the state of {self._label} is unknown: its attribute {name} is or has {exc}, "
+                f"which is no plain data; give {self._label} the methods get_state() and "
+                "set_state(state)"
+            ) from None
+        return state
+
+    def write(self, layer: Any, state: Any) -> None:
+        """Gives a layer what `read` returned of another one."""
+        expected = set(self._present(layer))
+        found = set(state) if isinstance(state, dict) else set()
+        if not expected <= found or (found > expected and not self._open):
+            raise ValueError(
+                f"expected {sorted(expected)} of {self._label}, got {sorted(map(str, found))}"
+            )
+        for name in found - expected:
+            of_class = inspect.getattr_static(type(layer), name, None)
+            if name in _COMMON or callable(of_class) or hasattr(of_class, "__get__"):
+                raise ValueError(f"{name} of {self._label} is no plain data")
+        for name, packed in state.items():
+            present = getattr(layer, name, None)
+            value = _unpack(packed, present)
+            if name in _CLOCKS:
+                value = time.perf_counter() - value
+            if value is not present:
+                setattr(layer, name, value)
+
+    def _present(self, layer: Any) -> list[str]:
+        """The names that this version of Gymnasium or Meta-World has."""
+        return [name for name in self._names if hasattr(layer, name)]
+
+
+@functools.lru_cache(maxsize=256)
+def _keeps(cls: Any, bottom: bool) -> _Keeps:
+    return _Keeps(cls, bottom)
+
+
+def _chain(env: Any) -> list[Any]:
+    """All layers, the outermost first."""
+    bottom, chain = env.unwrapped, [env]
+    while chain[-1] is not bottom and isinstance(chain[-1], (gymnasium.Wrapper, VectorWrapper)):
+        chain.append(chain[-1].env)
+    return chain
+
+
+def _layers(chain: Sequence[Any]) -> Iterator[tuple[str, Any, _Keeps | None]]:
+    """The class of each layer that has a state, the layer, and what it keeps.
+
+    That is ``None`` where methods of its own say it.
+    """
+    for layer in chain:
+        cls: Any = type(layer)
+        bottom = layer is chain[-1]
+        if hasattr(cls, "get_state") and hasattr(cls, "set_state"):
+            # The environment itself says whose state it takes.
+            yield "environment" if bottom else cls.__name__, layer, None
+        elif isinstance(layer, VectorEnv) and bottom:
+            raise TypeError(
+                f"the state of {cls.__name__} is unknown: make these environments with "
+                "MetaIterativeEnvExecutor or MetaParallelEnvExecutor and journal=True, or give "
+                f"{cls.__name__} the methods get_state() and set_state(state)"
+            )
+        elif (keeps := _keeps(cls, bottom)).anything:
+            yield cls.__name__, layer, keeps
+
+
+def _copied(value: Any) -> Any:
+    kind = type(value)
+    if kind in _SCALARS or is_task(value):
+        return value
+    if kind is dict:
+        return {key: _copied(item) for key, item in value.items()}
+    if kind in (list, tuple):
+        return kind(_copied(item) for item in value)
+    return copy.deepcopy(value)
+
+
+def _is_constant(name: str, value: Any, chain: Sequence[Any]) -> bool:
+    """Whether an attribute does not change, or is a layer, which has a state of its own."""
+    return (
+        name in _COMMON
+        or inspect.isroutine(value)
+        or isinstance(value, (type, ModuleType, gymnasium.Space))
+        or (callable(value) and not getattr(value, "__dict__", None))
+        or any(value is layer for layer in chain)
+    )
+
+
+def _pack(value: Any) -> Any:
+    """Plain data as a state: every container becomes a list that begins with what it is.
+
+    A `TypeError` has what is no plain data as its message.
+    """
+    kind = type(value)
+    if kind in _SCALARS or is_task(value):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        return value.copy()
+    if kind in (list, tuple, deque):
+        scalars = _SCALARS.issuperset(map(type, value))
+        items = list(value) if scalars else [_pack(item) for item in value]
+        return [kind.__name__, items, value.maxlen] if kind is deque else [kind.__name__, items]
+    if kind is dict:
+        return ["dict", [[_pack(key), _pack(item)] for key, item in value.items()]]
+    if kind is RunningMeanStd:
+        return ["RunningMeanStd", *(_pack(getattr(value, name)) for name in _MOMENTS)]
+    if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
+        return ["Generator", _copied(value.bit_generator.state)]
+    raise TypeError(f"{kind.__name__} {value!r}")
+
+
+def _unpack(packed: Any, present: Any = None) -> Any:
+    """What `_pack` packed; others may share ``present`` if it is a generator or statistics."""
+    if not isinstance(packed, list):
+        return packed.copy() if isinstance(packed, np.ndarray) else packed
+    kind, *parts = packed
+    if kind == "Generator":
+        name = parts[0]["bit_generator"]
+        if type(getattr(present, "bit_generator", None)).__name__ != name:
+            present = np.random.Generator(_BIT_GENERATORS[name]())
+        set_generator(present, parts[0])
+        return present
+    if kind == "RunningMeanStd":
+        moments = [_unpack(part) for part in parts]
+        if type(present) is not RunningMeanStd:
+            present = RunningMeanStd(shape=np.shape(moments[0]))  # type: ignore[no-untyped-call]
+        if {np.shape(each) for each in moments[:2]} != {np.shape(present.mean)}:
+            raise ValueError(
+                f"expected statistics of shape {np.shape(present.mean)}, got {np.shape(moments[0])}"
+            )
+        for name, moment in zip(_MOMENTS, moments, strict=True):
+            setattr(present, name, moment)
+        return present
+    if kind == "dict":
+        return {_unpack(key): _unpack(item) for key, item in parts[0]}
+    return _CONTAINERS[kind]([_unpack(item) for item in parts[0]], *parts[1:])

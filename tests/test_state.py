@@ -1,24 +1,35 @@
 """States between episodes: whoever takes one goes on as the other would have."""
 
 import pickle
+import sys
+from collections import deque
+from contextlib import closing
 from functools import partial
+from types import ModuleType
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium import wrappers
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import vector as vector_wrappers
+from gymnasium.wrappers.utils import RunningMeanStd
 
 from mtwrappers import (
     EnvPoolSampler,
+    MetaIterativeEnvExecutor,
     MetaSampler,
     MetaWorldSetTaskEnv,
     MetaWorldTaskSampler,
     MultiEnvWrapper,
     NormalizeRewardPerTask,
     RL2Observation,
+    load_checkpoint,
+    save_checkpoint,
 )
 from mtwrappers.envs.point_goal import PointGoalEnv
 from mtwrappers.state import get_state, set_state
-from tests.fakes import equal
+from tests.fakes import CountingEnv, equal
 
 GRAVITIES = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0)]
 MAKE = {
@@ -60,6 +71,306 @@ def test_another_environment_goes_on_with_the_same_episodes(kind, seeded):
     assert equal(episodes(other), episodes(first))
     first.close()
     other.close()
+
+
+# The wrappers of Gymnasium and Meta-World.
+
+
+def meta_world(**kwargs):
+    """Upstream's environment in all of its wrappers, which draw its task."""
+    settings = {"env_name": "reach-v3", "max_episode_steps": 3, "disable_env_checker": True}
+    env = gymnasium.make("Meta-World/MT1", **settings, seed=1, **kwargs)
+    env.get_wrapper_attr("sample_tasks")()
+    return env
+
+
+def toggle(name, on):
+    return lambda env: env.get_wrapper_attr(f"toggle_{name}")(on)
+
+
+def no_change(env):
+    pass
+
+
+# What makes an environment, and what is changed in one of them after some episodes.
+UPSTREAM = {
+    "NormalizeObservation": (lambda: wrappers.NormalizeObservation(CountingEnv()), no_change),
+    "NormalizeObservation, frozen": (
+        lambda: wrappers.NormalizeObservation(CountingEnv()),
+        lambda env: setattr(env, "update_running_mean", False),
+    ),
+    "NormalizeReward": (lambda: wrappers.NormalizeReward(CountingEnv(7)), no_change),
+    "NormalizeReward, frozen": (
+        lambda: wrappers.NormalizeReward(CountingEnv(7)),
+        lambda env: setattr(env, "update_running_mean", False),
+    ),
+    "MaxAndSkipObservation": (
+        lambda: wrappers.MaxAndSkipObservation(CountingEnv(5), 4),
+        no_change,
+    ),
+    "exponential": (partial(meta_world, reward_normalization_method="exponential"), no_change),
+    "random tasks": (meta_world, no_change),
+    "the same task": (meta_world, toggle("sample_tasks_on_reset", False)),
+    "pseudorandom": (partial(meta_world, task_select="pseudorandom"), no_change),
+    "the next task": (
+        partial(meta_world, task_select="pseudorandom"),
+        toggle("sample_tasks_on_reset", True),
+    ),
+    "ours, exponential": (
+        lambda: gymnasium.make(
+            "mtwrappers/MT1-v0", env_name="reach-v3", reward_normalization_method="exponential"
+        ),
+        no_change,
+    ),
+}
+
+
+@pytest.mark.filterwarnings("ignore:.*Box observation space maximum and minimum:UserWarning")
+@pytest.mark.parametrize("kind", UPSTREAM)
+def test_wrappers_of_gymnasium_and_meta_world_go_on_with_what_they_kept(kind, tmp_path):
+    make, change = UPSTREAM[kind]
+    with closing(make()) as first, closing(make()) as other:
+        episodes(first)
+        change(first)
+        save_checkpoint(tmp_path / "x", env=first)
+        load_checkpoint(tmp_path / "x", env=other)
+        for env in (first, other):
+            if kind == "MaxAndSkipObservation":
+                env.unwrapped.length = 1  # too short to fill its buffer
+        assert equal(without_times(episodes(other)), without_times(episodes(first)))
+
+
+def without_times(results):
+    """Without how long episodes took."""
+    for result in results:
+        result[-1].get("episode", {}).pop("t", None)
+    return results
+
+
+def test_a_task_that_ends_with_success_stays_one():
+    with closing(meta_world()) as first, closing(meta_world()) as other:
+        first.get_wrapper_attr("toggle_terminate_on_success")(True)
+        set_state(other, get_state(first))
+        assert other.get_wrapper_attr("terminate_on_success")
+
+
+def test_the_statistics_of_episodes_are_kept(tmp_path):
+    def queues(env):
+        names = ("episode_count", "time_queue", "return_queue", "length_queue")
+        return [getattr(env, name) for name in names]
+
+    first, other = (wrappers.RecordEpisodeStatistics(CountingEnv(3), 5) for _ in range(2))
+    episodes(first, 7)
+    save_checkpoint(tmp_path / "x", env=first)
+    load_checkpoint(tmp_path / "x", env=other)
+    assert queues(other) == queues(first)
+    assert queues(other)[2] == deque([6.0] * 5, maxlen=5)
+
+
+def test_videos_are_numbered_on(monkeypatch, tmp_path):
+    monkeypatch.setitem(sys.modules, "moviepy", ModuleType("moviepy"))
+
+    def make(name, asked):
+        env = CountingEnv(3, render_mode="rgb_array")
+        asks = {"episode_trigger": asked.append, "step_trigger": asked.append}
+        return wrappers.RecordVideo(env, str(tmp_path / name), **asks)
+
+    asked = [], []
+    first, other = make("first", asked[0]), make("other", asked[1])
+    episodes(first)
+    set_state(other, get_state(first))
+    episodes(other, 1)
+    assert asked == ([0, 0, 1, 2, 1, 3, 4, 5, 2, 6, 7, 8], [3, 9, 10, 11])
+
+
+VECTOR = {
+    "NormalizeObservation": vector_wrappers.NormalizeObservation,
+    "NormalizeReward": vector_wrappers.NormalizeReward,
+    "RecordEpisodeStatistics": vector_wrappers.RecordEpisodeStatistics,
+}
+
+
+@pytest.mark.parametrize("kind", VECTOR)
+def test_vector_wrappers_of_gymnasium_go_on_in_mid_episode(kind, tmp_path):
+    def make():
+        makers = [partial(CountingEnv, n) for n in (3, 5)]
+        settings = {"autoreset_mode": AutoresetMode.NEXT_STEP, "journal": True}
+        return VECTOR[kind](MetaIterativeEnvExecutor(makers, 2, **settings))
+
+    def step(envs, n):
+        results = [envs.step(np.zeros(2, np.int64)) for _ in range(n)]
+        return without_times(results)
+
+    with closing(make()) as first, closing(make()) as other:
+        first.reset(seed=0)
+        step(first, 4)
+        if kind == "RecordEpisodeStatistics":
+            first.episode_start_times -= 1000.0
+        save_checkpoint(tmp_path / "x", envs=first)
+        load_checkpoint(tmp_path / "x", envs=other)
+        if kind == "RecordEpisodeStatistics":
+            assert other.return_queue == first.return_queue == deque([6.0])
+            assert other.episode_start_times == pytest.approx(first.episode_start_times, abs=60)
+        assert equal(step(other, 9), step(first, 9))
+
+
+def test_a_vector_environment_that_says_nothing_of_its_state_is_refused():
+    with closing(SyncVectorEnv([CountingEnv])) as envs:
+        message = "state of SyncVectorEnv is unknown.*MetaIterativeEnvExecutor.*journal=True"
+        with pytest.raises(TypeError, match=message):
+            get_state(vector_wrappers.NormalizeReward(envs))
+
+
+# The wrappers of others.
+
+
+class Plain(gymnasium.Wrapper):
+    """Shows a drawn number, and how often it was reset; keeps data of every kind, and constants."""
+
+    last = None  # as a subclass of a wrapper may have it
+
+    def __init__(self, env, seed):
+        super().__init__(env)
+        self.rng, self.own = np.random.Generator(np.random.MT19937(seed)), np.random.default_rng(5)
+        self.resets, self.history, self.recent = 0, [], deque(maxlen=2)
+        self.nested = {"a": (1, [np.zeros(2)]), (1, "b"): None, "rms": RunningMeanStd(shape=(2,))}
+        self.space, self.function, self.kind = env.action_space, lambda x: 2 * x, int
+        self.inner, self.module = env, np
+
+    def reset(self, **kwargs):
+        obs, _ = super().reset(**kwargs)
+        self.last = float(self.rng.random())
+        self.resets += 1
+        self.history.append(np.float32(self.resets))
+        self.recent.append(self.last)
+        self.nested["a"][1][0] += 1
+        self.nested["rms"].update(obs[None])
+        return obs, {"info": repr([self.last, self.resets, self.history, self.recent]), "x": 1}
+
+
+class Subclass(wrappers.NormalizeReward):
+    """Keeps more than the wrapper of Gymnasium that it is."""
+
+    factor = 1
+
+    def reset(self, **kwargs):
+        self.factor *= 2
+        return super().reset(**kwargs)
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, reward * self.factor, *rest
+
+
+class Stateless(gymnasium.RewardWrapper):
+    def reward(self, reward):
+        return -reward
+
+
+OTHERS = {
+    "plain": lambda seed: Plain(CountingEnv(), seed),
+    "subclass": lambda seed: Subclass(Stateless(CountingEnv())),
+}
+
+
+@pytest.mark.parametrize("kind", OTHERS)
+def test_plain_data_of_a_wrapper_by_others_is_kept(kind, tmp_path):
+    first, other = OTHERS[kind](0), OTHERS[kind](1)
+    episodes(first)
+    save_checkpoint(tmp_path / "x", env=first)
+    load_checkpoint(tmp_path / "x", env=other)
+    assert repr(get_state(other)) == repr(get_state(first))
+    assert equal(episodes(other), episodes(first))
+    if kind == "plain":
+        assert type(other.nested["a"]) is tuple
+        assert other.recent.maxlen == 2
+        assert other.function(2) == 4
+
+
+class Helper:
+    """A class of somebody's own."""
+
+    def __init__(self):
+        self.weights = [1.0]
+
+    def __call__(self, obs):
+        return obs
+
+
+@pytest.mark.parametrize(
+    ("value", "named"),
+    [
+        (Helper(), "Helper <"),
+        ([1, {"x": Helper()}], "Helper <"),
+        ({1, 2}, "set {1, 2}"),
+        (b"ab", "bytes b'ab'"),
+        (np.array([None]), "ndarray array"),
+        (np.random.RandomState(0), "RandomState"),
+    ],
+)
+def test_a_wrapper_whose_state_is_unknown_is_refused_by_name(value, named):
+    env = Stateless(CountingEnv())
+    env.mine = value
+    message = f"state of Stateless is unknown: its attribute mine is or has {named}.*get_state"
+    with pytest.raises(TypeError, match=message):
+        get_state(env)
+    env.mine = 1
+    get_state(env)
+
+
+@pytest.mark.parametrize("name", ["env", "reset", "__class__", "_saved_kwargs", "np_random"])
+def test_a_state_sets_no_attribute_that_is_no_data(name):
+    env = Stateless(CountingEnv())
+    [(label, _), bottom] = get_state(env)
+    with pytest.raises(ValueError, match=f"{name} of Stateless is no plain data"):
+        set_state(env, [(label, {name: 1}), bottom])
+
+
+@pytest.mark.parametrize("change", [{}, {"obs_rms": ["RunningMeanStd", np.zeros(3), 1.0, 1.0]}])
+def test_statistics_of_something_else_are_refused(change):
+    env = wrappers.NormalizeObservation(CountingEnv())
+    [(label, kept), bottom] = get_state(env)
+    with pytest.raises(ValueError, match=r"expected (\['_update|statistics of shape \(2,\))"):
+        set_state(env, [(label, {**kept, **change} if change else {}), bottom])
+
+
+def test_what_shares_statistics_or_a_generator_still_shares_them():
+    first, other = (wrappers.NormalizeObservation(CountingEnv()) for _ in range(2))
+    rms, rng = other.obs_rms, other.unwrapped.np_random
+    episodes(first)
+    set_state(other, get_state(first))
+    assert other.obs_rms is rms
+    assert other.unwrapped.np_random is rng
+    assert equal(rms.mean, first.obs_rms.mean)
+
+
+class Holds(CountingEnv):
+    """Returns what it holds as its state, and takes what it is handed."""
+
+    def __init__(self):
+        super().__init__()
+        self.kept = {"counts": [0, {"a": np.zeros(2)}]}
+
+    def get_state(self):
+        return self.kept
+
+    def set_state(self, state):
+        self.kept = state
+
+
+def test_a_state_is_a_copy_here_and_there():
+    env = Holds()
+    state = get_state(env)
+
+    def change():
+        env.kept["counts"][0] += 1
+        env.kept["counts"][1]["a"] += 1
+
+    change()
+    assert equal(state, [("environment", {"counts": [0, {"a": np.zeros(2)}]})])
+    set_state(env, state)
+    change()
+    assert equal(state, [("environment", {"counts": [0, {"a": np.zeros(2)}]})])
 
 
 def test_the_state_of_other_layers_is_refused():

@@ -33,11 +33,6 @@ def digest(tasks: Iterable[Any]) -> str:
     return code.hexdigest()[:16]
 
 
-def is_task(value: Any) -> bool:
-    """Whether this is a `metaworld.Task`; does not import Meta-World."""
-    return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
-
-
 def to_plain(task: Any) -> list[Any]:
     """A task as what JSON knows and an array.
 
