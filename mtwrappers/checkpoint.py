@@ -4,26 +4,24 @@ from __future__ import annotations
 
 import copy
 import hashlib
-import importlib
-import inspect
-import io
-import json
 import os
 import re
-from pathlib import Path
-from typing import Any
+import stat
+from collections.abc import Mapping
+from typing import Any, BinaryIO
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
 from mtwrappers import state as layers
+from mtwrappers.checks import positive
+from mtwrappers.encoding import from_bytes, to_bytes
 from mtwrappers.files import write_atomically
-from mtwrappers.metaworld import plain_task
+from mtwrappers.plain_data import set_generator
 
-VERSION = 1
+VERSION = 2
 _MAGIC = b"mtwrappers checkpoint"
-_PACKAGE = "mtwrappers."  # whose functions environments may have been called with
 
 
 class CheckpointError(ValueError):
@@ -46,49 +44,53 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             go on with a reset), `numpy.random.Generator`, and dicts of JSON values and arrays.
 
     Raises:
-        TypeError: If an object has no state, or a state holds anything else than JSON values,
-            arrays and Meta-World tasks; the message says where.
+        TypeError: If an object has no state or is called ``max_bytes``, or a state holds anything
+            else than JSON values, tuples, plain arrays (of numbers, texts or times, without masks
+            or fields) and Meta-World tasks; the message says where.
         OSError: If the file cannot be written.
     """
-    arrays: dict[str, Any] = {}
-    states = {name: _encode(_get(name, obj), name, arrays) for name, obj in objects.items()}
-    payload = io.BytesIO()
-    text = np.frombuffer(json.dumps(states).encode(), np.uint8)
-    np.savez(payload, states=text, **arrays)
-    data = payload.getvalue()
-    header = b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data))
-    write_atomically(path, header + data)
+    if "max_bytes" in objects:
+        raise TypeError("max_bytes is an argument of load_checkpoint, not a name for an object")
+    data = to_bytes({name: _get(name, obj) for name, obj in objects.items()})
+    write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
 
 
-def load_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
+def load_checkpoint(
+    path: str | os.PathLike[str], *, max_bytes: int = 2**32, **objects: Any
+) -> None:
     """Gives objects the states that `save_checkpoint` wrote; nothing in the file is run.
 
     Args:
         path: The file.
+        max_bytes: How much memory its content may take: its arrays, and 64 bytes for each
+            character of its JSON. A larger one is refused before it is read.
         **objects: Objects like those that were saved, by the same names. Vector environments may
             have another number of workers, or another executor. A dict is emptied and filled.
 
     Raises:
-        CheckpointError: If the file is no checkpoint, of a later version, cut or damaged, or if the
-            names or an object do not go with it. No object is changed then.
+        CheckpointError: If the file is no checkpoint, of another version, cut, damaged or too
+            large, or if the names or an object do not go with it. No object is changed then, nor
+            after any other error.
         TypeError: If an object has no state.
         OSError: If the file cannot be read.
     """
-    states = _read(Path(path))
+    states = _read(path, positive(max_bytes, "max_bytes"))
     if set(states) != set(objects):
         raise CheckpointError(
             f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
         )
-    before = {name: copy.deepcopy(_get(name, obj)) for name, obj in objects.items()}
-    changed = []
-    for name, obj in objects.items():
-        changed.append(name)
-        try:
-            _set(obj, states[name])
-        except Exception as exc:
-            for done in changed:
-                _set(objects[done], before[done])
-            raise CheckpointError(f"{path}: {name} does not go with it: {exc}") from exc
+    before = {name: _before(name, obj) for name, obj in objects.items()}
+    changed: list[str] = []
+    try:
+        # Vector environments come last: to put them back would be to play their episodes again.
+        for name in sorted(objects, key=lambda name: isinstance(objects[name], VectorEnv)):
+            changed.append(name)
+            _set(objects[name], states[name])
+    except BaseException as exc:
+        lost = _put_back({name: objects[name] for name in reversed(changed)}, before)
+        if not isinstance(exc, Exception):
+            raise
+        raise CheckpointError(f"{path}: {changed[-1]} does not go with it: {exc}{lost}") from exc
 
 
 def _get(name: str, obj: Any) -> Any:
@@ -106,21 +108,62 @@ def _get(name: str, obj: Any) -> Any:
     )
 
 
+def _before(name: str, obj: Any) -> Any:
+    """A state that stays what it is when the object changes."""
+    if isinstance(obj, dict):
+        return dict(obj)
+    state = _get(name, obj)
+    return state if isinstance(obj, (gymnasium.Env, VectorEnv)) else copy.deepcopy(state)
+
+
 def _set(obj: Any, state: Any) -> None:
     if isinstance(obj, (gymnasium.Env, VectorEnv)):
         layers.set_state(obj, state)
     elif isinstance(obj, np.random.Generator):
-        obj.bit_generator.state = state
+        set_generator(obj, state)
     elif isinstance(obj, dict):
+        if not isinstance(state, dict):
+            raise TypeError(f"expected a dict, got {type(state).__name__}")
         obj.clear()
         obj.update(state)
     else:
         obj.set_state(state)
 
 
-def _read(path: Path) -> dict[str, Any]:
-    header, _, data = path.read_bytes().partition(b"\n")
-    begin = re.fullmatch(_MAGIC + rb" (\d+) (.*)", header)
+def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    """Gives objects the states that they had; returns what to say of those that it cannot."""
+    lost = ""
+    for name, obj in objects.items():
+        try:
+            if isinstance(obj, dict) or not _same(_get(name, obj), before[name]):
+                _set(obj, before[name])
+        except Exception as exc:  # noqa: PERF203 (the others are put back all the same)
+            lost += f"; {name} could not be put back: {exc}"
+    return lost
+
+
+def _same(state: Any, other: Any) -> bool:
+    try:
+        return to_bytes({"": state}) == to_bytes({"": other})
+    except Exception:
+        return False  # of what no checkpoint holds nobody knows
+
+
+def _read(path: str | os.PathLike[str], max_bytes: int) -> dict[str, Any]:
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise CheckpointError(f"{path}: expected a file, got a directory, a pipe or a device")
+    with open(path, "rb") as file:
+        data = _checked(file, str(path), max_bytes)
+    try:
+        return from_bytes(data, max_bytes)
+    except Exception as exc:  # whoever wrote the checksum wrote something else than we do
+        raise CheckpointError(f"{path}: its content cannot be read: {exc}") from exc
+
+
+def _checked(file: BinaryIO, path: str, max_bytes: int) -> bytes:
+    """What follows the first line of a file, which is looked at first."""
+    header = file.readline(200)
+    begin = re.fullmatch(_MAGIC + rb" (\d{1,9}) (.*)\n", header)
     if begin is None:
         raise CheckpointError(
             f"{path}: expected a file that begins with {_MAGIC.decode()!r} and a version, got "
@@ -128,70 +171,21 @@ def _read(path: Path) -> dict[str, Any]:
         )
     version, expected = int(begin[1]), begin[2]
     if version != VERSION:
+        when = "a later" if version > VERSION else "an earlier"
         raise CheckpointError(
             f"{path}: expected a checkpoint of version {VERSION}, got version {version}; "
-            "a later mtwrappers reads it"
+            f"{when} mtwrappers reads it"
         )
+    if (size := os.fstat(file.fileno()).st_size) > max_bytes:
+        raise CheckpointError(f"{path}: it has {size:,} bytes, and max_bytes is {max_bytes:,}")
+    data = file.read(size)
     if (found := _fingerprint(data)) != expected:
         raise CheckpointError(
             f"{path}: cut or damaged, expected the checksum and size {expected!r}, got {found!r}"
         )
-    try:
-        with np.load(io.BytesIO(data), allow_pickle=False) as arrays:
-            states = json.loads(arrays["states"].tobytes())
-            return {name: _decode(value, arrays) for name, value in states.items()}
-    except Exception as exc:  # whoever wrote the checksum wrote something else than we do
-        raise CheckpointError(f"{path}: its content cannot be read: {exc}") from exc
+    return data
 
 
 def _fingerprint(data: bytes) -> bytes:
     """The checksum and the size of what follows the first line of a file."""
     return b"%s %d" % (hashlib.sha256(data).hexdigest().encode(), len(data))
-
-
-def _encode(value: Any, where: str, arrays: dict[str, Any]) -> Any:
-    """Turns a state into what JSON knows, and collects its arrays."""
-    if value is None or type(value) in (bool, int, float, str):
-        return value
-    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
-        name = f"a{len(arrays)}"
-        arrays[name] = np.asarray(value)
-        return {"#array": name, "scalar": isinstance(value, np.generic)}
-    if layers.is_task(value):
-        return {"#task": _encode(plain_task.to_plain(value), where, arrays)}
-    if inspect.isfunction(value) and value.__module__.startswith(_PACKAGE):
-        return {"#function": [value.__module__, value.__qualname__]}
-    if type(value) in (list, tuple):
-        items = [_encode(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]
-        return items if type(value) is list else {"#tuple": items}
-    if isinstance(value, dict):
-        items = [
-            [_encode(key, where, arrays), _encode(item, f"{where}[{key!r}]", arrays)]
-            for key, item in value.items()
-        ]
-        return {"#dict": items}
-    raise TypeError(
-        f"a checkpoint holds JSON values, arrays and Meta-World tasks; {where} is {value!r}"
-    )
-
-
-def _decode(value: Any, arrays: Any) -> Any:
-    if isinstance(value, list):
-        return [_decode(item, arrays) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if "#array" in value:
-        array = arrays[value["#array"]]
-        return array[()] if value["scalar"] else array
-    if "#tuple" in value:
-        return tuple(_decode(item, arrays) for item in value["#tuple"])
-    if "#task" in value:
-        return plain_task.from_plain(_decode(value["#task"], arrays))
-    if "#function" in value:
-        module, name = value["#function"]
-        own = module.startswith(_PACKAGE)
-        found = getattr(importlib.import_module(module), name) if own else None
-        if not (inspect.isfunction(found) and found.__module__ == module):
-            raise ValueError(f"expected a function of this package, got {module}.{name}")
-        return found
-    return {_decode(key, arrays): _decode(item, arrays) for key, item in value["#dict"]}

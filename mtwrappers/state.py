@@ -17,21 +17,19 @@ What is returned here, and what is handed to ``set_state``, is a copy.
 
 from __future__ import annotations
 
-import copy
 import functools
 import inspect
 import time
-from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from types import ModuleType
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium import wrappers
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import vector as vector_wrappers
-from gymnasium.wrappers.utils import RunningMeanStd
+
+from mtwrappers.plain_data import copied, pack, unpack
 
 # The class of a layer, and its state.
 Layers = list[tuple[str, Any]]
@@ -70,17 +68,7 @@ _COMMON = {
     *vars(VectorWrapper(VectorEnv())),
     "_saved_kwargs",
 }
-_SCALARS = {type(None), bool, int, float, str, np.float64, np.float32, np.int64, np.bool_}
 _CLOCKS = {"episode_start_times"}  # of which other processes know how long ago
-_MOMENTS = ("mean", "var", "count")
-_CONTAINERS: dict[Any, Callable[..., Any]] = {"list": list, "tuple": tuple, "deque": deque}
-_BIT_GENERATORS = {
-    each.__name__: each
-    for each in (
-        *(np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937),
-        *(np.random.Philox, np.random.SFC64),
-    )
-}
 
 
 def get_state(env: Any) -> Layers:
@@ -95,7 +83,7 @@ def get_state(env: Any) -> Layers:
     """
     chain = _chain(env)
     return [
-        (name, _copied(layer.get_state()) if keeps is None else keeps.read(layer, chain))
+        (name, copied(layer.get_state()) if keeps is None else keeps.read(layer, chain))
         for name, layer, keeps in _layers(chain)
     ]
 
@@ -118,7 +106,7 @@ def set_state(env: Any, state: Layers) -> None:
     # The environment at the bottom first: a wrapper may ask it what it is.
     for (_, layer, keeps), (_, kept) in reversed(list(zip(layers, state, strict=True))):
         if keeps is None:
-            layer.set_state(_copied(kept))
+            layer.set_state(copied(kept))
         else:
             keeps.write(layer, kept)
 
@@ -142,31 +130,6 @@ def normalizers(env: Any) -> Iterator[Any]:
         if hasattr(env, "update_running_mean"):
             yield env
         env = env.env
-
-
-def set_generator(generator: np.random.Generator, state: Any) -> None:
-    """Gives a generator the state of another one of its kind.
-
-    Raises:
-        TypeError, ValueError: If it is no state of this kind of generator.
-    """
-    if not isinstance(state, dict):
-        raise TypeError(f"expected the state of a generator, got {state!r}")
-    # NumPy reads at these places, be they outside of its arrays or not.
-    inner = state.get("state")
-    places = {
-        "pos": (inner.get("pos", 0) if isinstance(inner, dict) else 0, 624),
-        "buffer_pos": (state.get("buffer_pos", 0), 4),
-    }
-    for name, (place, end) in places.items():
-        if type(place) is not int or not 0 <= place <= end:
-            raise ValueError(f"expected {name} of a generator in [0, {end}], got {place!r}")
-    generator.bit_generator.state = state
-
-
-def is_task(value: Any) -> bool:
-    """Whether this is a `metaworld.Task`, which nobody can change; does not import Meta-World."""
-    return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
 
 
 class _Keeps:
@@ -197,7 +160,7 @@ class _Keeps:
         state = {}
         try:
             for name, value in values.items():
-                state[name] = _pack(value)
+                state[name] = pack(value)
         except TypeError as exc:
             raise TypeError(
                 f"the state of {self._label} is unknown: its attribute {name} is or has {exc}, "
@@ -220,7 +183,7 @@ class _Keeps:
                 raise ValueError(f"{name} of {self._label} is no plain data")
         for name, packed in state.items():
             present = getattr(layer, name, None)
-            value = _unpack(packed, present)
+            value = unpack(packed, present)
             if name in _CLOCKS:
                 value = time.perf_counter() - value
             if value is not present:
@@ -265,17 +228,6 @@ def _layers(chain: Sequence[Any]) -> Iterator[tuple[str, Any, _Keeps | None]]:
             yield cls.__name__, layer, keeps
 
 
-def _copied(value: Any) -> Any:
-    kind = type(value)
-    if kind in _SCALARS or is_task(value):
-        return value
-    if kind is dict:
-        return {key: _copied(item) for key, item in value.items()}
-    if kind in (list, tuple):
-        return kind(_copied(item) for item in value)
-    return copy.deepcopy(value)
-
-
 def _is_constant(name: str, value: Any, chain: Sequence[Any]) -> bool:
     """Whether an attribute does not change, or is a layer, which has a state of its own."""
     return (
@@ -285,53 +237,3 @@ def _is_constant(name: str, value: Any, chain: Sequence[Any]) -> bool:
         or (callable(value) and not getattr(value, "__dict__", None))
         or any(value is layer for layer in chain)
     )
-
-
-def _pack(value: Any) -> Any:
-    """Plain data as a state: every container becomes a list that begins with what it is.
-
-    A `TypeError` has what is no plain data as its message.
-    """
-    kind = type(value)
-    if kind in _SCALARS or is_task(value):
-        return value
-    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
-        return value.copy()
-    if kind in (list, tuple, deque):
-        scalars = _SCALARS.issuperset(map(type, value))
-        items = list(value) if scalars else [_pack(item) for item in value]
-        return [kind.__name__, items, value.maxlen] if kind is deque else [kind.__name__, items]
-    if kind is dict:
-        return ["dict", [[_pack(key), _pack(item)] for key, item in value.items()]]
-    if kind is RunningMeanStd:
-        return ["RunningMeanStd", *(_pack(getattr(value, name)) for name in _MOMENTS)]
-    if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
-        return ["Generator", _copied(value.bit_generator.state)]
-    raise TypeError(f"{kind.__name__} {value!r}")
-
-
-def _unpack(packed: Any, present: Any = None) -> Any:
-    """What `_pack` packed; others may share ``present`` if it is a generator or statistics."""
-    if not isinstance(packed, list):
-        return packed.copy() if isinstance(packed, np.ndarray) else packed
-    kind, *parts = packed
-    if kind == "Generator":
-        name = parts[0]["bit_generator"]
-        if type(getattr(present, "bit_generator", None)).__name__ != name:
-            present = np.random.Generator(_BIT_GENERATORS[name]())
-        set_generator(present, parts[0])
-        return present
-    if kind == "RunningMeanStd":
-        moments = [_unpack(part) for part in parts]
-        if type(present) is not RunningMeanStd:
-            present = RunningMeanStd(shape=np.shape(moments[0]))  # type: ignore[no-untyped-call]
-        if {np.shape(each) for each in moments[:2]} != {np.shape(present.mean)}:
-            raise ValueError(
-                f"expected statistics of shape {np.shape(present.mean)}, got {np.shape(moments[0])}"
-            )
-        for name, moment in zip(_MOMENTS, moments, strict=True):
-            setattr(present, name, moment)
-        return present
-    if kind == "dict":
-        return {_unpack(key): _unpack(item) for key, item in parts[0]}
-    return _CONTAINERS[kind]([_unpack(item) for item in parts[0]], *parts[1:])

@@ -1,18 +1,19 @@
 """Checkpoints: what goes in comes out, and nothing else comes in."""
 
 import hashlib
-import io
 import json
 import os
 import random
 import re
 import stat
+import tracemalloc
 from contextlib import closing
 from functools import partial
 
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.wrappers import NormalizeObservation, NormalizeReward, RecordEpisodeStatistics
 
 import mtwrappers
 from mtwrappers import (
@@ -100,7 +101,8 @@ def test_a_meta_world_task_is_rebuilt(name, tmp_path):
         [None, True, 1, 2**70, 0.1, float("inf"), "x", [1, [2]], (1, (2,))],
         {"a": {1: 2, (3, 4): "b"}, "#array": 1},
         [np.float64("nan"), np.int8(3), np.arange(6, dtype="<i2").reshape(2, 3), np.zeros((0, 3))],
-        [np.array(["a", "bcd"]), np.datetime64("2026-11-21")],
+        [np.array(["a", "bcd"]), np.datetime64("2026-11-21"), np.str_(""), np.bool_(True)],
+        [np.zeros((2, 3, 4)).T[1:], np.array(["NaT"], "m8[us]"), np.array(b"ab"), np.array(1j)],
     ],
 )
 def test_values_come_back_as_they_were(value, tmp_path):
@@ -108,6 +110,16 @@ def test_values_come_back_as_they_were(value, tmp_path):
     found = {}
     load_checkpoint(tmp_path / "x", it=found)
     assert repr(found["value"]) == repr(value)
+
+
+def test_arrays_are_theirs_who_load_them_in_the_same_order_of_memory(tmp_path):
+    value = np.asfortranarray(np.arange(6.0).reshape(2, 3))
+    save_checkpoint(tmp_path / "x", it={"a": value, "b": value})
+    found = {}
+    load_checkpoint(tmp_path / "x", it=found)
+    found["a"] += 1
+    assert found["a"].flags.f_contiguous
+    assert equal(found, {"a": value + 1, "b": value})
 
 
 def test_a_file_is_readable_as_any_other_and_a_link_to_it_stays_one(tmp_path):
@@ -128,12 +140,20 @@ def test_what_has_no_state_is_named_and_the_old_file_stays(tmp_path):
     save_checkpoint(path, it={"a": 1})
     before = path.read_bytes()
     bad = {
-        r"it\['a'\]\[1\] is <function": {"it": {"a": [1, print, len]}},
+        r"it\['a'\]\[1\] is <built-in function": {"it": {"a": [1, print, len]}},
         r"sampler must have get_state\(\) and set_state\(\)": {"sampler": object()},
         r"it\['x'\] is array": {"it": {"x": np.array([object()])}},
+        r"it\['x'\] is masked_array.*MaskedArray of float64": {
+            "it": {"x": np.ma.array([1.0, 2.0], mask=[True, False])}
+        },
+        r"it\['x'\] is .*\(ndarray of \[\('a', '<f8'\)\]\)": {
+            "it": {"x": np.zeros(2, [("a", "<f8")])}
+        },
+        r"it\['x'\] is <function evaluate": {"it": {"x": mtwrappers.evaluate}},
+        r"max_bytes is an argument of load_checkpoint": {"max_bytes": {}},
     }
     for message, objects in bad.items():
-        with pytest.raises(TypeError, match=message.replace("<function", "<built-in function")):
+        with pytest.raises(TypeError, match=f"(?s){message}"):
             save_checkpoint(path, **objects)
     assert path.read_bytes() == before
     assert list(tmp_path.iterdir()) == [path]
@@ -183,8 +203,12 @@ def test_two_thousand_damaged_files_are_refused(saved, tmp_path):
         (lambda data: b"PK\3\4" + data, "expected a file that begins with"),
         (lambda data: data[:-1], "cut or damaged, expected the checksum"),
         (
+            lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 1", 1),
+            "of version 2, got version 1; an earlier mtwrappers reads it",
+        ),
+        (
             lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 99", 1),
-            "expected a checkpoint of version 1, got version 99",
+            "expected a checkpoint of version 2, got version 99",
         ),
     ],
 )
@@ -192,20 +216,218 @@ def test_every_damage_is_named(change, message, saved, tmp_path):
     assert re.search(message, refused(tmp_path / "x", change(saved)))
 
 
-def test_nothing_in_a_file_is_run(tmp_path):
-    class Evil:
-        def __reduce__(self):
-            return (open, (str(tmp_path / "run"), "w"))
+def signed(states, data=b""):
+    """A file with this content and the right checksum."""
+    text = states if isinstance(states, bytes) else json.dumps(states).encode()
+    content = text + b"\n" + data
+    digest = hashlib.sha256(content).hexdigest()
+    return b"mtwrappers checkpoint %d %s %d\n" % (VERSION, digest.encode(), len(content)) + content
 
-    payload = io.BytesIO()
-    states = {"it": {"#dict": [["a", {"#array": "a0", "scalar": False}]]}}
-    text = np.frombuffer(json.dumps(states).encode(), np.uint8)
-    np.savez(payload, states=text, a0=np.array([Evil()], dtype=object))
-    (tmp_path / "run").unlink(missing_ok=True)
-    data = payload.getvalue()
-    header = f"mtwrappers checkpoint 1 {hashlib.sha256(data).hexdigest()} {len(data)}\n"
-    refused(tmp_path / "x", header.encode() + data)
-    assert not (tmp_path / "run").exists()
+
+def it(value):
+    return {"it": {"#dict": [["a", value]]}}
+
+
+CRAFTED = {
+    "function": (it({"#function": ["mtwrappers.checkpoint", "load_checkpoint"]}), "#function"),
+    "unpickled": (it({"#array": ["|O8", [1], "C"]}), r"plain array, got 1 of '\|O8'"),
+    "object": (it({"#array": ["O", [1], "C"]}), "expected a dtype"),
+    "subarray": (it({"#array": ["(9999999,)f8", [1], "C"]}), "expected a dtype"),
+    "fields": (it({"#array": ["f8,f8", [1], "C"]}), "expected a dtype"),
+    "elements of no size": (
+        it({"#array": ["|V0", [2**34], "C"]}),
+        r"plain array, got \d+ of '\|V0'",
+    ),
+    "too many": (it({"#array": ["<f8", [2**60], "C"]}), "an array that is in the file"),
+    "less than none": (it({"#array": ["|i1", [-1], "C"]}), "an array that is in the file"),
+    "many dimensions": (it({"#array": ["|i1", [1] * 65, "C"]}), "expected a shape"),
+    "no shape": (it({"#array": ["|i1", [1.0], "C"]}), "expected a shape"),
+    "no order": (it({"#array": ["|i1", [8], "K"]}), "expected a dtype and an order"),
+    "used twice": (it([{"#array": ["<i8", [1], "C"]}] * 2), "an array that is in the file"),
+    "not used": (it(1), "8 bytes are of no array"),
+    "no bools": (it({"#array": ["|b1", [8], "C"]}), "bools that are 0 or 1"),
+    "no list": (it({"#tuple": 3}), "expected a list in '#tuple'"),
+    "no pairs": (it({"#dict": [1]}), "cannot unpack"),
+    "two kinds": (it({"#dict": [], "#tuple": []}), "too many values"),
+    "lists as keys": (it({"#dict": [[[1], 2]]}), "unhashable"),
+    "equal hashes": (
+        it({"#dict": [[i * (2**61 - 1), 0] for i in range(20_000)]}),
+        "different hashes",
+    ),
+    "no task": (it({"#task": ["reach-v3", [1.0], True]}), "expected a random vector"),
+    "task of no class": (it({"#task": [["os"], [1.0], True]}), "expected a class of Meta-World"),
+    "no names": ([], "expected the states by name"),
+    "no JSON": (b"{", "Expecting"),
+    "deep": (b"[" * 100_000, "recursion"),
+    "long number": (b'{"it": ' + b"9" * 10_000 + b"}", "4300"),
+    "other letters": ('{"it": "\xe4"}'.encode(), "ascii"),
+}
+
+
+@pytest.mark.parametrize("kind", CRAFTED)
+def test_a_crafted_file_with_the_right_checksum_is_refused_at_once(kind, tmp_path):
+    states, message = CRAFTED[kind]
+    assert re.search(message, refused(tmp_path / "x", signed(states, b"12345678")))
+
+
+@pytest.mark.parametrize("kind", ["directory", "pipe", "device"])
+def test_what_is_no_file_is_refused_at_once(kind, tmp_path):
+    path = tmp_path / "x"
+    if kind == "directory":
+        path.mkdir()
+    elif kind == "pipe":
+        os.mkfifo(path)
+    else:
+        path = "/dev/zero"
+    with pytest.raises(CheckpointError, match=f"{path}: expected a file, got a directory, a pipe"):
+        load_checkpoint(path, it={})
+
+
+@pytest.mark.parametrize(
+    ("begin", "message"),
+    [
+        (b"GIF89a", "expected a file that begins with"),
+        (b"mtwrappers checkpoint 2 0 0\n", "it has 8,589,934,592 bytes, and max_bytes is 4,29"),
+    ],
+)
+def test_a_large_foreign_file_is_not_read(begin, message, tmp_path):
+    with open(tmp_path / "x", "wb") as file:
+        file.write(begin)
+        file.truncate(2**33)
+    tracemalloc.start()
+    with pytest.raises(CheckpointError, match=message):
+        load_checkpoint(tmp_path / "x", it={})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 10**6
+
+
+def test_max_bytes_limits_what_the_content_takes(tmp_path):
+    path = tmp_path / "x"
+    save_checkpoint(path, it={"a": np.zeros(1000)})
+    with pytest.raises(CheckpointError, match=r"takes up to 1.,... bytes of memory, and max_bytes"):
+        load_checkpoint(path, max_bytes=9_000, it={})
+    load_checkpoint(path, max_bytes=20_000, it={})
+    nested = json.dumps(it([[[]]] * 100_000)).encode()
+    path.write_bytes(signed(nested))
+    tracemalloc.start()
+    load_checkpoint(path, max_bytes=64 * len(nested), it={})
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 64 * len(nested)
+    with pytest.raises(ValueError, match="max_bytes must be a positive integer, got 0"):
+        load_checkpoint(path, max_bytes=0, it={})
+
+
+@pytest.mark.parametrize(("kind", "place"), [("MT19937", "pos"), ("Philox", "buffer_pos")])
+def test_generators_whose_place_is_outside_of_their_memory_are_refused(kind, place, tmp_path):
+    def make():
+        rng = np.random.Generator(getattr(np.random, kind)(0))
+        rng.random()
+        return rng
+
+    save_checkpoint(tmp_path / "x", rng=make())
+    content = (tmp_path / "x").read_bytes().split(b"\n", 1)[1]
+    text, data = content.split(b"\n", 1)
+    text, n = re.subn(rb'\["%s", \d+\]' % place.encode(), b'["%s", -900000]' % place.encode(), text)
+    assert n == 1
+    (tmp_path / "x").write_bytes(signed(text, data))
+    with pytest.raises(CheckpointError, match=f"expected {place} of a generator in .*-900000"):
+        load_checkpoint(tmp_path / "x", rng=make())
+
+
+WORDS = [b"null", b"-1", b"1e999", b"[]", b"{}", b'"a"', b"true", b"99999999999999999999", b'"|V0"']
+
+
+def mutated(text, data, rng):
+    """The JSON and the arrays of a file with some tokens or bytes changed."""
+    text, data = bytearray(text), bytearray(data)
+    for _ in range(rng.randrange(1, 4)):
+        tokens = list(re.finditer(rb'"[^"]*"|[-\d.e+]+|null|true|false|[][{}]', text))
+        begin, end = rng.choice(tokens).span()
+        how = rng.randrange(5)
+        if how == 0:
+            text[begin:end] = rng.choice(WORDS)
+        elif how == 1:
+            other = slice(*rng.choice(tokens).span())
+            text[begin:end] = text[other]
+        elif how == 2:
+            del text[begin:end]
+        elif how == 3:
+            at = rng.randrange(len(data))
+            data[at : at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
+        else:
+            text[rng.randrange(len(text))] = rng.randrange(32, 127)
+    return bytes(text), bytes(data)
+
+
+def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_path):
+    def make():
+        env = NormalizeReward(gymnasium.make("mtwrappers/PointGoal-v0"))
+        return {
+            "env": RecordEpisodeStatistics(NormalizeObservation(env)),
+            "rng": np.random.Generator(np.random.MT19937(0)),
+            "it": {"a": np.arange(3.0), "b": [1, (2.0, "c"), None, np.array([True])]},
+            "baseline": LinearFeatureBaseline(),
+        }
+
+    path, objects = tmp_path / "x", make()
+    objects["env"].reset(seed=0)
+    for _ in range(3):
+        objects["env"].step(np.zeros(2, np.float32))
+    objects["baseline"].set_params(np.arange(4.0))
+    save_checkpoint(path, **objects)
+    text, data = path.read_bytes().split(b"\n", 1)[1].split(b"\n", 1)
+    rng, taken = random.Random(0), 0
+    for _ in range(300):
+        path.write_bytes(signed(*mutated(text, data, rng)))
+        before = [mtwrappers.state.get_state(objects["env"]), objects["rng"].bit_generator.state]
+        try:
+            load_checkpoint(path, **objects)
+            taken += 1
+            objects["rng"].random(2000)
+        except CheckpointError:
+            after = [mtwrappers.state.get_state(objects["env"]), objects["rng"].bit_generator.state]
+            assert repr(after) == repr(before)
+    assert 10 < taken < 150
+
+
+class Stated:
+    """Has a state, and raises what it is told when it takes one."""
+
+    def __init__(self, state, raises=()):
+        self.state, self.raises, self.taken = state, list(raises), 0
+
+    def get_state(self):
+        return self.state
+
+    def set_state(self, state):
+        self.state, self.taken = state, self.taken + 1
+        if self.raises and (exc := self.raises.pop(0)) is not None:
+            raise exc
+
+
+def test_after_an_error_all_are_put_back_and_the_first_error_is_told(tmp_path):
+    path, first = tmp_path / "x", ValueError("first")
+    save_checkpoint(path, a=Stated([1]), b=Stated([1]), c=Stated([1]), d=Stated([1]))
+    same, broken = Stated([1]), Stated([2], [None, OSError("second")])
+    failing, never = Stated([3], [first]), Stated([4])
+    expected = "c does not go with it: first; b could not be put back: second$"
+    with pytest.raises(CheckpointError, match=expected) as info:
+        load_checkpoint(path, a=same, b=broken, c=failing, d=never)
+    assert info.value.__cause__ is first
+    assert (same.taken, broken.taken, failing.taken, never.taken) == (1, 2, 2, 0)
+    assert (same.state, failing.state, never.state) == ([1], [3], [4])
+
+
+def test_after_an_interrupt_all_are_put_back(tmp_path):
+    save_checkpoint(tmp_path / "x", a={"x": 1}, b=Stated([1]))
+    weights = np.zeros(2)
+    mine, interrupted = {"x": weights}, Stated([2], [KeyboardInterrupt()])
+    with pytest.raises(KeyboardInterrupt):
+        load_checkpoint(tmp_path / "x", a=mine, b=interrupted)
+    assert mine["x"] is weights
+    assert interrupted.state == [2]
 
 
 def test_other_names_and_other_objects_are_refused_and_change_nothing(tmp_path):

@@ -334,6 +334,14 @@ def test_statistics_of_something_else_are_refused(change):
         set_state(env, [(label, {**kept, **change} if change else {}), bottom])
 
 
+def test_keys_that_would_take_hours_are_refused():
+    env = Stateless(CountingEnv())
+    [(label, _), bottom] = get_state(env)
+    pairs = [[i * (2**61 - 1), 0] for i in range(20_000)]
+    with pytest.raises(ValueError, match="different hashes"):
+        set_state(env, [(label, {"mine": ["dict", pairs]}), bottom])
+
+
 def test_what_shares_statistics_or_a_generator_still_shares_them():
     first, other = (wrappers.NormalizeObservation(CountingEnv()) for _ in range(2))
     rms, rng = other.obs_rms, other.unwrapped.np_random

@@ -46,8 +46,12 @@ def to_plain(task: Any) -> list[Any]:
 
 
 def from_plain(plain: Sequence[Any]) -> Any:
-    """The task that `to_plain` described, or a `ValueError` if there is no such class."""
+    """The task that `to_plain` described, or a `ValueError` if it is none."""
     name, rand_vec, hidden = plain
-    if name not in all_classes():
+    if not isinstance(name, str) or name not in all_classes():
         raise ValueError(f"expected a class of Meta-World, got {name!r}")
+    if not (isinstance(rand_vec, np.ndarray) and rand_vec.ndim == 1 and rand_vec.dtype.kind == "f"):
+        raise ValueError(f"expected a random vector of {name}, got {rand_vec!r}")
+    if not isinstance(hidden, bool):
+        raise ValueError(f"expected whether the goal of {name} is hidden, got {hidden!r}")
     return encode(name, all_classes()[name], rand_vec, hidden)

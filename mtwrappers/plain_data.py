@@ -1,0 +1,117 @@
+"""Plain data as a state: of what JSON knows, tuples, arrays and Meta-World's tasks."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from gymnasium.wrappers.utils import RunningMeanStd
+
+_SCALARS = {type(None), bool, int, float, str, np.float64, np.float32, np.int64, np.bool_}
+_MOMENTS = ("mean", "var", "count")
+_CONTAINERS: dict[Any, Callable[..., Any]] = {"list": list, "tuple": tuple, "deque": deque}
+_BIT_GENERATORS = {
+    each.__name__: each
+    for each in (
+        *(np.random.PCG64, np.random.PCG64DXSM, np.random.MT19937),
+        *(np.random.Philox, np.random.SFC64),
+    )
+}
+
+
+def pack(value: Any) -> Any:
+    """Plain data as a state: every container becomes a list that begins with what it is.
+
+    A `TypeError` has what is no plain data as its message.
+    """
+    kind = type(value)
+    if kind in _SCALARS or is_task(value):
+        return value
+    if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
+        return value.copy()
+    if kind in (list, tuple, deque):
+        scalars = _SCALARS.issuperset(map(type, value))
+        items = list(value) if scalars else [pack(item) for item in value]
+        return [kind.__name__, items, value.maxlen] if kind is deque else [kind.__name__, items]
+    if kind is dict:
+        return ["dict", [[pack(key), pack(item)] for key, item in value.items()]]
+    if kind is RunningMeanStd:
+        return ["RunningMeanStd", *(pack(getattr(value, name)) for name in _MOMENTS)]
+    if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
+        return ["Generator", copied(value.bit_generator.state)]
+    raise TypeError(f"{kind.__name__} {value!r}")
+
+
+def unpack(packed: Any, present: Any = None) -> Any:
+    """What `pack` packed; others may share ``present`` if it is a generator or statistics."""
+    if not isinstance(packed, list):
+        return packed.copy() if isinstance(packed, np.ndarray) else packed
+    kind, *parts = packed
+    if kind == "Generator":
+        name = parts[0]["bit_generator"]
+        if type(getattr(present, "bit_generator", None)).__name__ != name:
+            present = np.random.Generator(_BIT_GENERATORS[name]())
+        set_generator(present, parts[0])
+        return present
+    if kind == "RunningMeanStd":
+        moments = [unpack(part) for part in parts]
+        if type(present) is not RunningMeanStd:
+            present = RunningMeanStd(shape=np.shape(moments[0]))  # type: ignore[no-untyped-call]
+        if {np.shape(each) for each in moments[:2]} != {np.shape(present.mean)}:
+            raise ValueError(
+                f"expected statistics of shape {np.shape(present.mean)}, got {np.shape(moments[0])}"
+            )
+        for name, moment in zip(_MOMENTS, moments, strict=True):
+            setattr(present, name, moment)
+        return present
+    if kind == "dict":
+        return dict_of([(unpack(key), unpack(item)) for key, item in parts[0]])
+    return _CONTAINERS[kind]([unpack(item) for item in parts[0]], *parts[1:])
+
+
+def dict_of(pairs: list[tuple[Any, Any]]) -> dict[Any, Any]:
+    """The dict of pairs from anywhere: a `ValueError` if it was made so that it takes hours."""
+    hashes = Counter(hash(key) for key, _ in pairs)
+    if max(hashes.values(), default=0) > 100:
+        raise ValueError("expected the keys of a dict to have different hashes")
+    return dict(pairs)
+
+
+def set_generator(generator: np.random.Generator, state: Any) -> None:
+    """Gives a generator the state of another one of its kind.
+
+    Raises:
+        TypeError, ValueError: If it is no state of this kind of generator.
+    """
+    if not isinstance(state, dict):
+        raise TypeError(f"expected the state of a generator, got {state!r}")
+    # NumPy reads at these places, be they outside of its arrays or not.
+    inner = state.get("state")
+    places = {
+        "pos": (inner.get("pos", 0) if isinstance(inner, dict) else 0, 624),
+        "buffer_pos": (state.get("buffer_pos", 0), 4),
+    }
+    for name, (place, end) in places.items():
+        if type(place) is not int or not 0 <= place <= end:
+            raise ValueError(f"expected {name} of a generator in [0, {end}], got {place!r}")
+    generator.bit_generator.state = state
+
+
+def is_task(value: Any) -> bool:
+    """Whether this is a `metaworld.Task`, which nobody can change; does not import Meta-World."""
+    return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
+
+
+def copied(value: Any) -> Any:
+    """A deep copy, which is quick of plain data."""
+    kind = type(value)
+    if kind in _SCALARS or is_task(value):
+        return value
+    if kind is dict:
+        return {key: copied(item) for key, item in value.items()}
+    if kind in (list, tuple):
+        return kind(copied(item) for item in value)
+    return copy.deepcopy(value)
