@@ -51,8 +51,9 @@ _OF_GYMNASIUM: dict[type[Any], tuple[str, ...]] = {
         *_STATISTICS,
         *("episode_start_times", "episode_returns", "episode_lengths", "prev_dones"),
     ),
-    vector_wrappers.RecordVideo: ("step_id", "episode_id", "has_autoreset"),
 }
+if hasattr(vector_wrappers, "RecordVideo"):  # later than Gymnasium 1.2
+    _OF_GYMNASIUM[vector_wrappers.RecordVideo] = ("step_id", "episode_id", "has_autoreset")
 # And those of Meta-World, by name, because it may not be installed.
 _OF_METAWORLD = {
     "AutoTerminateOnSuccessWrapper": ("terminate_on_success",),
