@@ -137,7 +137,7 @@ def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
         try:
             if isinstance(obj, dict) or not _same(_get(name, obj), before[name]):
                 _set(obj, before[name])
-        except Exception as exc:  # noqa: PERF203 (the others are put back all the same)
+        except Exception as exc:
             lost += f"; {name} could not be put back: {exc}"
     return lost
 
