@@ -446,6 +446,10 @@ def test_other_names_and_other_objects_are_refused_and_change_nothing(tmp_path):
         assert equal(other.get_state(), before)
 
 
+def change(env):
+    env.unwrapped.g = 3.0
+
+
 def test_environments_that_were_evaluated_are_saved(tmp_path):
     with closing(make_vec()) as envs, closing(make_vec()) as other:
         mtwrappers.evaluate(lambda obs: np.zeros((len(obs), 1), np.float32), envs, 1)
@@ -453,6 +457,8 @@ def test_environments_that_were_evaluated_are_saved(tmp_path):
         save_checkpoint(tmp_path / "x", envs=envs)
         load_checkpoint(tmp_path / "x", envs=other)
         assert equal(step(other, 3), step(envs, 3))
-        envs.call(lambda env: env.unwrapped.g)
-        with pytest.raises(TypeError, match=r"\['entries'\]\[2\]\[1\] is <function .*<lambda>"):
+        envs.call(mtwrappers.read_only(lambda env: env.unwrapped.g))  # which leaves nothing behind
+        save_checkpoint(tmp_path / "x", envs=envs)
+        envs.call(change)
+        with pytest.raises(TypeError, match=r"environment 0 was called with <function change at"):
             save_checkpoint(tmp_path / "x", envs=envs)

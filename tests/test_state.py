@@ -8,6 +8,7 @@ from functools import partial
 from types import ModuleType
 
 import gymnasium
+import metaworld  # noqa: F401 (registers its ids)
 import numpy as np
 import pytest
 from gymnasium import wrappers

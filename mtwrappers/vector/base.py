@@ -211,6 +211,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
         self._buffers.resting[...] = mask
 
+    @exclusive
     def step(self, actions: Any) -> StepResult:
         """Steps every environment.
 
@@ -226,12 +227,40 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 stepped.
             ResetNeeded: If `reset` is due.
         """
-        self.step_async(actions)
-        return self.step_wait()
+        self._begin_step(actions)
+        return self._end_step()
 
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
+        self._begin_step(actions)
+        self._pending = True
+
+    @exclusive
+    def step_wait(self, timeout: float | None = None) -> StepResult:
+        """Ends the step that `step_async` began, and returns what `step` does.
+
+        Args:
+            timeout: Seconds to wait at most; ``None`` waits as long as it takes.
+
+        Raises:
+            NoAsyncCallError: If none was begun.
+            multiprocessing.TimeoutError: If it has not ended in time; `step_wait` may be called
+                again.
+        """
+        if not self._pending:
+            raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
+        try:
+            result = self._end_step(timeout)
+        except multiprocessing.TimeoutError:
+            raise
+        except BaseException:
+            self._pending = False
+            raise
+        self._pending = False
+        return result
+
+    def _begin_step(self, actions: Any) -> None:
         buffers = self._buffers
         if self._due.any():
             raise ResetNeeded("call reset() before step()")
@@ -252,35 +281,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 for action, rests in zip(kept, resting, strict=True)
             ]
         self._due[...] = True  # until the step has ended well
-        self._pending = True
-        try:
-            self._blocks.begin(Command("step", lambda rows: (checked[rows],), entries))
-        except BaseException:
-            self._pending = False
-            raise
+        self._blocks.begin(Command("step", lambda rows: (checked[rows],), entries))
 
-    @exclusive
-    def step_wait(self, timeout: float | None = None) -> StepResult:
-        """Ends the step that `step_async` began, and returns what `step` does.
-
-        Args:
-            timeout: Seconds to wait at most; ``None`` waits as long as it takes.
-
-        Raises:
-            NoAsyncCallError: If none was begun.
-            multiprocessing.TimeoutError: If it has not ended in time; `step_wait` may be called
-                again.
-        """
-        if not self._pending:
-            raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
-        try:
-            answers = self._blocks.end(timeout)
-        except multiprocessing.TimeoutError:
-            raise
-        except BaseException:
-            self._pending = False
-            raise
-        self._pending = False
+    def _end_step(self, timeout: float | None = None) -> StepResult:
+        answers = self._blocks.end(timeout)
         infos = self._step_infos(answers)
         buffers = self._buffers
         obs = self._batch_obs(answers)

@@ -73,17 +73,22 @@ class _Rows:
     def __init__(self, makers: Sequence[Maker], offset: int) -> None:
         self.offset = offset
         self.envs: list[gymnasium.Env[Any, Any]] = []
+        n = len(makers)
+        self.obs: list[Any] = [None] * n
+        self.infos: list[Info] = [{}] * n
+        self.elapsed = [0] * n
+        self.names: list[Any] = [None] * n
         self._closed = False
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             for i, maker in enumerate(makers, offset):
                 self.envs.append(construct_env(maker, f"environment {i}"))
             undo.pop_all()
-        n = len(self.envs)
-        self.obs: list[Any] = [None] * n
-        self.infos: list[Info] = [{}] * n
-        self.elapsed = [0] * n
-        self.names: list[Any] = [None] * n
+
+    def describe(self, i: int) -> str:
+        """Which environment that is, in a message."""
+        task = f", task {self.names[i]!r}" if self.names[i] is not None else ""
+        return f"environment {self.offset + i}{task}"
 
     def close(self) -> None:
         """Closes every environment, and raises what the last failing one raised, if any did."""
@@ -95,7 +100,7 @@ class _Rows:
             try:
                 env.close()
             except Exception as exc:
-                failure = with_context(exc, f"environment {i}")
+                failure = with_context(exc, self.describe(i - self.offset))
         if failure is not None:
             raise failure
 
@@ -416,9 +421,7 @@ class EnvBlock:
         return self._rows.infos
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
-        name = self._rows.names[i]
-        task = f", task {name!r}" if name is not None else ""
-        raise with_context(exc, f"environment {self.offset + i}{task}") from exc
+        raise with_context(exc, self._rows.describe(i)) from exc
 
 
 def _call_again(env: gymnasium.Env[Any, Any], call: tuple[Any, ...]) -> None:

@@ -25,17 +25,18 @@ class HeldInterrupts:
         self._handler: Any = None
 
     def __enter__(self) -> None:
-        self._depth += 1
-        self.waiting = False
-        if self._depth == 1 and threading.current_thread() is threading.main_thread():
+        if self._handler is not None:
+            self._depth += 1
+        elif threading.current_thread() is threading.main_thread():
             handler = _signal.getsignal(_signal.SIGINT)
             if callable(handler):
-                self._handler = handler
+                # Python looks for signals after a call: here, when the new handler is there.
+                self._handler, self._depth, self.waiting = handler, 1, False
                 _signal.signal(_signal.SIGINT, self._hold)
 
     def __exit__(self, *_: object) -> None:
         self._depth -= 1
-        if self._depth == 0 and self._handler is not None:
+        if self._handler is not None and self._depth == 0:
             handler, self._handler = self._handler, None
             _signal.signal(_signal.SIGINT, handler)
             held, self._held = self._held, None

@@ -225,12 +225,14 @@ class WorkerPool(Blocks):
                 worker.send("close", ())
             with contextlib.suppress(multiprocessing.TimeoutError):
                 self._gather(asked, deadline)
+            answers = [worker.answer for worker in asked if worker.answer is not None]
             for worker in asked:
-                if worker.answer is not None and worker.answer.failure is not None:
-                    failure, _ = worker.answer.failure
-                    gymnasium.logger.warn(f"close() of {failure} ({type(failure).__name__})")
                 worker.join(max(deadline - time.monotonic(), 0.0))
             self.abandon()
+        for answer in answers:
+            if answer.failure is not None:
+                failure, _ = answer.failure
+                gymnasium.logger.warn(f"could not be closed, {failure} ({type(failure).__name__})")
 
     def abandon(self) -> None:
         """Ends every worker at once."""

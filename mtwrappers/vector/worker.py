@@ -37,7 +37,7 @@ from mtwrappers.vector.messages import (
 _WATCH = 300e-6
 _YIELD = 20e-6
 _GIVE_WAY = 100
-_BEAT = 1.0  # seconds between two signs of life
+_BEAT = 0.1  # seconds between two signs of life, much less than any sensible timeout
 
 
 class BlockServer:

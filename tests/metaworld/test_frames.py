@@ -212,3 +212,18 @@ except gymnasium.error.DependencyNotInstalled as error:
     said = str(run("egl", code, tmp_path, silent=False, **broken)["error"])
     assert "cannot draw frames with MUJOCO_GL=egl" in said
     assert "MUJOCO_GL to egl (Debian: apt install libegl1) or osmesa (apt install libos" in said
+
+
+def test_a_process_in_which_sdl_drew_too_ends_quietly(gl, tmp_path):
+    code = """
+env = make()
+saved["before"] = env.render()
+import pygame
+pygame.display.init()
+pygame.display.set_mode((64, 48))
+pygame.display.quit()
+saved["after"] = env.render()
+"""
+    # Without a screen, SDL draws by EGL, which it ends.
+    saved = run(gl, code, tmp_path, SDL_VIDEODRIVER="offscreen", PYGAME_HIDE_SUPPORT_PROMPT="1")
+    assert np.array_equal(saved["before"], saved["after"])

@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+from contextlib import ExitStack
 from functools import partial
 
 import numpy as np
@@ -145,3 +146,20 @@ def test_no_worker_keeps_the_executor_from_closing(maker, number, monkeypatch):
     envs.close()
     assert time.monotonic() - begin < 2
     assert not any(map(is_alive, pids))
+
+
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+def test_a_worker_that_cannot_be_replaced_leaves_the_files_of_others_alone(tmp_path, monkeypatch):
+    def start(worker):
+        raise BlockingIOError("no more processes")
+
+    envs = begun(on_worker_failure="recover")
+    kill(envs, 1)
+    with monkeypatch.context() as patch, ExitStack() as files:
+        patch.setattr("mtwrappers.vector.process.ProcessWorker.start", start)
+        with pytest.raises(WorkerDiedError, match="cannot be recovered: no more processes"):
+            envs.step([0] * 4)
+        for i in range(9):  # the first ones get the numbers of what is closed by now
+            files.enter_context((tmp_path / str(i)).open("wb"))
+        envs.close()
+    assert [path.stat().st_size for path in tmp_path.iterdir()] == [0] * 9

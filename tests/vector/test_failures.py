@@ -1,6 +1,7 @@
 """Environments that raise: every error names the environment, and the executor goes on."""
 
 import threading
+import time
 from contextlib import closing
 from functools import partial
 
@@ -150,3 +151,19 @@ def test_what_does_not_pickle_is_one_error_that_says_whose_it_is(use, given, len
         with pytest.raises(TypeError, match=r"^(the info|'run_fault') of environment 2: cannot"):
             getattr(envs, use)(*given)
         play_along(envs, oracle)
+
+
+class StuckEnv(FragileEnv):
+    def close(self):
+        raise OSError("the door is stuck")
+
+
+@pytest.mark.usefixtures("leaves_nothing_behind")
+def test_an_environment_that_cannot_be_closed_is_a_warning_at_once():
+    envs = parallel([FragileEnv, FragileEnv, StuckEnv, FragileEnv])
+    envs.reset(seed=0)
+    begin = time.monotonic()
+    with pytest.warns(UserWarning, match="closed, environment 2, task 'a': the door is stuck"):
+        envs.close()
+    assert time.monotonic() - begin < 2
+    assert envs.closed is True

@@ -19,7 +19,7 @@ from tests.vector.processes import all_gone, is_alive, needs_proc
 pytestmark = needs_proc
 
 PROLOGUE = """
-import os, signal, sys, time
+import ctypes, os, signal, sys, threading, time
 import numpy as np
 from functools import partial
 from mtwrappers import MetaParallelEnvExecutor
@@ -32,6 +32,9 @@ def main(makers, context="fork"):
     envs.step(np.zeros(len(makers), int))
     print(*envs.worker_pids, flush=True)
     return envs
+
+def hang_with_the_lock():
+    ctypes.PyDLL(None).sleep(100)  # no other thread of this process can do anything
 
 def tell_and_hang():
     os.write(1, b"%d\\n" % os.getpid())  # in one piece
@@ -76,7 +79,8 @@ def script(tmp_path, code, lines=1):
                     os.kill(pid, signal.SIGKILL)
 
 
-HANGS = "envs.step_async([1, 0, 1])"
+HANGS = "envs.step_async([1, 0, 1]); time.sleep(0.2)"
+STOPS = "for pid in envs.worker_pids: os.kill(pid, signal.SIGSTOP)"
 FORKS = "if os.fork() == 0: time.sleep(4); os._exit(0)"
 
 
@@ -85,21 +89,44 @@ FORKS = "if os.fork() == 0: time.sleep(4); os._exit(0)"
     [
         ("fork", signal.SIGTERM, ""),
         ("fork", signal.SIGKILL, HANGS),
-        ("fork", signal.SIGKILL, FORKS),
-        ("spawn", signal.SIGKILL, FORKS),
+        ("fork", signal.SIGKILL, STOPS),
+        ("fork", signal.SIGKILL, f"{FORKS}\n{STOPS}"),
+        ("spawn", signal.SIGKILL, f"{FORKS}\n{STOPS}"),
+        ("spawn", signal.SIGKILL, HANGS),
         ("forkserver", signal.SIGKILL, HANGS),
+        ("forkserver", signal.SIGKILL, f"{FORKS}\n{STOPS}"),
     ],
 )
 def test_workers_end_with_a_parent_that_was_killed(context, doing, end, tmp_path):
     code = f"""
-        envs = main([partial(FragileEnv, fault=hang)] * 3, {context!r})
-        {doing}
-        print("ready", flush=True)
-        time.sleep(60)
-    """
+envs = main([partial(FragileEnv, fault=hang_with_the_lock)] * 3, {context!r})
+{doing}
+print("ready", flush=True)
+time.sleep(60)
+"""
     with script(tmp_path, code) as process:
         assert process.stdout.readline() == "ready\n"
         process.send_signal(end)
+
+
+BORN_IN_A_THREAD = """
+    made = []
+    thread = threading.Thread(target=lambda: made.append(main([FragileEnv] * 3, {context!r})))
+    thread.start()
+    thread.join()
+    time.sleep(0.1)
+    print(made[0].step([0, 0, 0])[1].tolist(), flush=True)
+    {doing}
+    time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+def test_workers_follow_the_process_and_not_the_thread_that_started_them(context, tmp_path):
+    code = BORN_IN_A_THREAD.format(context=context, doing=STOPS.replace("envs", "made[0]"))
+    with script(tmp_path, code) as process:
+        assert process.stdout.readline() == "[2.0, 2.0, 2.0]\n"
+        process.kill()
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
@@ -168,6 +195,31 @@ def test_ctrl_c_that_nobody_catches_ends_the_process_and_its_workers(tmp_path):
         assert err.count("Traceback (most recent call last)") == 1
         assert err.splitlines()[-1] == "KeyboardInterrupt"
         assert process.returncode in (-signal.SIGINT, 130)
+
+
+IMPORTS = """
+import os, signal, time
+if __name__ != "__main__":
+    os.write(1, b"%d\\n" % os.getpid())
+    time.sleep(0.5)
+from mtwrappers import MetaParallelEnvExecutor
+from tests.vector.faults import FragileEnv
+if __name__ == "__main__":
+    signal.signal(signal.SIGINT, lambda *_: print("heard", flush=True))
+    envs = MetaParallelEnvExecutor(FragileEnv, 2, workers=2, context="spawn")
+    print(*envs.get_attr("first"))
+    envs.close()
+"""
+
+
+def test_ctrl_c_while_workers_begin_is_heard_by_their_parent_alone(tmp_path):
+    path = tmp_path / "script.py"
+    path.write_text(IMPORTS)
+    with run([str(path)]) as process:
+        for _ in range(2):
+            process.stdout.readline()
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.communicate(timeout=10) == ("heard\n0 0\n", "")
 
 
 @pytest.mark.parametrize("leave", ["pass", "sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"])

@@ -1,0 +1,202 @@
+"""Workers that are lost while they build their environments, or take long to play what was lost."""
+
+import os
+import signal
+import threading
+import time
+from contextlib import closing, suppress
+from functools import partial
+from multiprocessing import forkserver
+
+import numpy as np
+import pytest
+
+from mtwrappers import CheckpointError, WorkerDiedError, load_checkpoint, save_checkpoint
+from tests.vector.faults import (
+    FragileEnv,
+    beside,
+    both,
+    break_a_leg,
+    exit_at_once,
+    fragile_makers,
+    hang,
+    kill,
+    kill_itself,
+    once,
+    parallel,
+    play_along,
+)
+from tests.vector.processes import children, needs_proc, wait_until
+
+pytestmark = [
+    needs_proc,
+    pytest.mark.usefixtures("leaves_nothing_behind"),
+    pytest.mark.filterwarnings("ignore:.*starting a replacement"),
+]
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _helpers_are_there():
+    """Processes of `multiprocessing` itself, which stay."""
+    forkserver.ensure_running()
+
+
+NO_ACTIONS = np.zeros(4, dtype=np.int64)
+recovering = partial(parallel, on_worker_failure="recover")
+
+
+# Lost while they build.
+
+
+def build_after(fault, maker):
+    fault()
+    return maker()
+
+
+def makers_with(i, fault):
+    """Four constructors, of which the ``i``-th does something else before."""
+    makers = fragile_makers()
+    makers[i] = partial(build_after, fault, makers[i])
+    return makers
+
+
+@pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.parametrize(("i", "fault"), [(0, kill_itself), (3, exit_at_once)])
+def test_a_worker_lost_while_it_builds_is_replaced(i, fault, context, tmp_path):
+    makers = makers_with(i, partial(once, tmp_path / "done", fault))
+    make = partial(recovering, context=context)
+    with beside(make, makers, fragile_makers()) as (envs, oracle):
+        play_along(envs, oracle)
+        assert envs.recoveries == 1
+
+
+def test_the_loss_is_a_warning_with_worker_and_environments(tmp_path):
+    makers = makers_with(2, partial(once, tmp_path / "done", kill_itself))
+    said = r"worker 1 was killed by SIGKILL, with environments 2 to 3 of .*; starting a"
+    with pytest.warns(UserWarning, match=said), closing(recovering(makers)):
+        pass
+
+
+def test_a_worker_that_hangs_while_it_builds_is_replaced(tmp_path):
+    makers = makers_with(2, partial(once, tmp_path / "done", hang))
+    with beside(partial(recovering, timeout=1), makers, fragile_makers()) as (envs, oracle):
+        play_along(envs, oracle)
+
+
+def test_all_workers_lost_while_they_build_are_replaced(tmp_path):
+    makers = [
+        partial(build_after, partial(once, tmp_path / str(i), kill_itself), maker)
+        for i, maker in enumerate(fragile_makers())
+    ]  # each worker twice
+    with beside(recovering, makers, fragile_makers(), recoveries=4) as (envs, oracle):
+        play_along(envs, oracle)
+
+
+def test_a_constructor_that_always_ends_its_worker_is_an_error(tmp_path):
+    makers = makers_with(2, kill_itself)
+    with pytest.raises(WorkerDiedError, match=r"^worker 1 was killed by SIGKILL, .* lost 3 times"):
+        recovering(makers, max_recoveries=2)
+
+
+def test_a_constructor_that_raises_is_the_error_beside_a_lost_worker(tmp_path):
+    makers = makers_with(0, partial(once, tmp_path / "done", kill_itself))
+    makers[3] = break_a_leg
+    message = "the constructor of environment 3 failed: a leg"
+    with pytest.raises(ZeroDivisionError, match=message):
+        recovering(makers)
+
+
+@pytest.mark.parametrize("after", np.linspace(0, 0.2, 8).tolist())
+def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(after):
+    """Before a worker says anything, in constructors, and in what follows the first reset."""
+    before = children()
+
+    def strike():
+        if wait_until(lambda: children() - before, 5):
+            time.sleep(after)
+            with suppress(ProcessLookupError):
+                os.kill(max(children() - before), signal.SIGKILL)
+
+    makers = [
+        partial(build_after, partial(time.sleep, 0.04), maker) for maker in fragile_makers(length=9)
+    ]
+    thread = threading.Thread(target=strike)
+    thread.start()
+    with beside(recovering, makers, fragile_makers(length=9)) as (envs, oracle):
+        both(envs, oracle, "reset", seed=0)
+        thread.join()
+        both(envs, oracle, "step", NO_ACTIONS)
+
+
+# Long to play again.
+
+
+class SlowEnv(FragileEnv):
+    """Takes 0.05 s for each step as soon as a file is there, and for the step ``at`` for ever."""
+
+    def __init__(self, path, at=None, **kwargs):
+        super().__init__(length=1000, **kwargs)
+        self.path, self.at = path, at
+
+    def step(self, action):
+        if self.path.exists():
+            time.sleep(100 if self.steps == self.at else 0.05)
+        return super().step(action)
+
+
+def played(envs, steps=45):
+    envs.reset(seed=0)
+    for _ in range(steps):
+        envs.step([0] * envs.num_envs)
+    return envs
+
+
+@pytest.fixture
+def slow(tmp_path):
+    return tmp_path / "slow"
+
+
+def test_a_replay_longer_than_the_timeout_is_not_hung(slow):
+    with closing(recovering(partial(SlowEnv, slow), 2, 1, timeout=1)) as envs:
+        played(envs)
+        slow.touch()
+        kill(envs, 1)
+        begin = time.monotonic()
+        assert envs.step([0, 0])[1].tolist() == [46.0, 46.0]
+        assert time.monotonic() - begin > 2
+        assert envs.recoveries == 1
+
+
+def test_a_step_that_hangs_in_a_replay_is_hung(slow):
+    envs = recovering(partial(SlowEnv, slow, 30), 2, 1, timeout=1, max_recoveries=1)
+    played(envs)
+    slow.touch()
+    kill(envs, 1)
+    with pytest.raises(WorkerDiedError, match="worker 1 hung: it did not answer within 1 s"):
+        envs.step([0, 0])
+
+
+def test_a_checkpoint_longer_than_the_timeout_is_loaded(slow, tmp_path):
+    make = partial(recovering, partial(SlowEnv, slow), 2, 1, timeout=1)
+    with closing(make()) as envs, closing(make()) as others:
+        save_checkpoint(tmp_path / "run.ckpt", envs=played(envs))
+        slow.touch()
+        load_checkpoint(tmp_path / "run.ckpt", envs=others)
+        assert others.step([0, 0])[1].tolist() == [46.0, 46.0]
+        assert others.recoveries == 0
+
+
+def test_a_long_checkpoint_that_does_not_fit_leaves_the_executor_as_it_was(slow, tmp_path):
+    with (
+        closing(recovering(partial(SlowEnv, slow), 2, 1, timeout=1)) as envs,
+        closing(recovering(partial(SlowEnv, slow, first=500), 2, 1, timeout=1)) as others,
+    ):
+        save_checkpoint(tmp_path / "run.ckpt", envs=played(envs))
+        played(others, 3)
+        slow.touch()
+        with pytest.raises(CheckpointError, match="not deterministic"):
+            load_checkpoint(tmp_path / "run.ckpt", envs=others)
+        assert others.closed is False
+        assert others.step([0, 0])[0][:, 0].tolist() == [504, 504]
+        kill(others, 0)
+        assert others.step([0, 0])[0][:, 0].tolist() == [505, 505]
