@@ -211,7 +211,8 @@ class EnvBlock:
         try:
             for i in range(len(mask)):
                 if mask[i]:
-                    infos[i] = self._reset_one(i, seed=seeds[i], options=options)
+                    given = _copied(options) if self.logged else options
+                    infos[i] = self._reset_one(i, seed=seeds[i], options=given)
         except Exception as exc:
             self._fail(exc, i)
         self._write_obs()
@@ -284,7 +285,9 @@ class EnvBlock:
                 self._reached = i + 1
                 result, changed = None, False
                 if (told := each[i]) is not None:
-                    result, changed = call_env(env, name, *told)
+                    # What is replayed has copies, so that environments share nothing.
+                    args, kwargs = _copied(list(told)) if self.logged else told
+                    result, changed = call_env(env, name, args, kwargs)
                 results.append(result)
                 looked = looked and not changed
         except Exception as exc:
@@ -442,7 +445,7 @@ def _flag(value: Any, name: str) -> bool:
 
 
 def _copied(value: Any) -> Any:
-    """An info with copies of its arrays, however deep; anything else in it stays what it is."""
+    """A value with copies of its arrays, however deep; anything else in it stays what it is."""
     if isinstance(value, np.ndarray):
         return value.copy()
     if type(value) is dict:

@@ -84,7 +84,10 @@ class Blocks(abc.ABC):
         if command.name == "call":
             if not answer.looked:
                 reached = slice(rows.start, rows.start + answer.reached)
-                journal.note(reached, entries[reached], {}, self._digests[reached], False)
+                told = [*entries[reached]]
+                if answer.failure is not None and told and (last := told[-1]) is not None:
+                    told[-1] = ("tried", *last[1:])
+                journal.note(reached, told, {}, self._digests[reached], False)
         elif answer.failure is not None:
             journal.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
         elif command.name == "run":

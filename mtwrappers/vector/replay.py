@@ -17,7 +17,8 @@ from mtwrappers import state as layers
 from mtwrappers.checks import check_callable
 from mtwrappers.errors import NotDeterministicError
 
-# ("reset", seed, options), ("step", action) or ("call", name, args, kwargs).
+# ("reset", seed, options), ("step", action), ("call", name, args, kwargs), or "tried" where a call
+# has raised.
 Entry = tuple[Any, ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -92,7 +93,9 @@ class ReplayLog:
 
     def begin(self, state: Any) -> None:
         """Forgets the episode, but for what the environment was called with."""
-        self.calls += [e for e in self.entries if isinstance(e, tuple) and e[0] == "call"]
+        for entry in self.entries:
+            if isinstance(entry, tuple) and entry[0] in ("call", "tried"):
+                self._add_call(self.calls, entry)
         self.state, self.entries, self.digest = state, [], 0
         self.nbytes = _ENTRY_BYTES * len(self.calls)
 
@@ -111,14 +114,18 @@ class ReplayLog:
             last.append(action)
             self.nbytes += action.nbytes
             return
-        if (last_call := _setter(entry)) is not None:
-            # Only a neighbour: what was called in between may depend on what was set before.
-            row = entries or self.calls
-            if row and _setter(row[-1]) == last_call:
-                row.pop()
-                self.nbytes -= _ENTRY_BYTES
-        entries.append(entry)
         self.nbytes += _ENTRY_BYTES
+        self._add_call(entries, entry)
+
+    def _add_call(self, entries: list[Any], entry: Entry) -> None:
+        """Adds an entry, in the place of a neighbour that it undoes.
+
+        Only of a neighbour: what was called in between may depend on what was set before.
+        """
+        if entries and (what := _setter(entry)) is not None and _setter(entries[-1]) == what:
+            entries.pop()
+            self.nbytes -= _ENTRY_BYTES
+        entries.append(entry)
 
     def steps(self) -> Iterable[Entry]:
         """What it was told since its last reset, one by one."""
@@ -159,7 +166,7 @@ class ReplayLog:
             log.state, log.digest = copy.deepcopy(state["state"]), int(state["digest"])
             for entry in (*calls, *entries):
                 _check_saved(entry, of)
-            if any(call[0] != "call" for call in calls):
+            if any(call[0] not in ("call", "tried") for call in calls):
                 raise ValueError(f"{of}: expected calls before a reset, got {calls!r}")
             log.calls = [tuple(copy.deepcopy(call)) for call in calls]
             for what, *told in entries:
@@ -168,8 +175,8 @@ class ReplayLog:
                         log.add(("step", action))
                 else:
                     log.entries.append((what, *copy.deepcopy(told)))
-        except (KeyError, TypeError, IndexError, OverflowError) as exc:
-            raise ValueError(f"{of}: expected the log of an environment, got {exc!r}") from exc
+        except (KeyError, TypeError, ValueError, OverflowError) as exc:
+            raise ValueError(f"expected the log of {of}, got another thing: {exc}") from exc
         return log
 
 
@@ -349,7 +356,7 @@ def _is_importable(function: Any) -> bool:
 def _check_saved(entry: Sequence[Any], of: str) -> None:
     """Refuses an entry that a file may not hold, by name."""
     what, *told = entry
-    if what == "call":
+    if what in ("call", "tried"):
         name, args, kwargs = told
         known = isinstance(name, str) and name in SAVED_CALLS
         if not known:

@@ -1,6 +1,8 @@
 """What goes into steps and resets, and what comes out: new for the caller, or refused."""
 
 import copy
+import multiprocessing
+import time
 from collections.abc import Iterable
 from contextlib import closing
 from functools import partial
@@ -20,7 +22,8 @@ from tests.vector.fakes import (
     both_executors,
     exact,
 )
-from tests.vector.faults import USES, break_a_leg, fragile_makers
+from tests.vector.faults import USES, break_a_leg, fragile_makers, parallel
+from tests.vector.processes import needs_proc
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 
@@ -40,6 +43,34 @@ def test_a_step_may_be_begun_and_ended_apart_and_nothing_else_be_done_meanwhile(
                 with pytest.raises(AlreadyPendingCallError, match=message):
                     getattr(envs, use)(*given)
             assert equal(envs.step_wait(), together.step(NO_ACTIONS))
+
+
+@needs_proc
+def test_a_step_may_be_awaited_for_some_time_and_again():
+    makers = fragile_makers(fault=partial(time.sleep, 0.5))
+    with closing(parallel(makers)) as envs:
+        envs.reset(seed=0)
+        envs.step_async(np.ones(4, np.int64))
+        with pytest.raises(
+            multiprocessing.TimeoutError, match=r"workers \[0, 1\] have not answered"
+        ):
+            envs.step_wait(timeout=0.1)
+        assert envs.step_wait(timeout=60)[1].tolist() == [1.0] * 4
+        assert envs.step(NO_ACTIONS)[1].tolist() == [2.0] * 4
+
+
+class Uneven(CountingEnv):
+    def _info(self):
+        return {"shape": np.zeros(self.first)}
+
+
+@both_executors
+def test_infos_that_do_not_go_together_are_named(executor):
+    makers = [partial(Uneven, first=2), partial(Uneven, first=3)]
+    with closing(executor(makers, 2)) as envs:
+        message = "the info 'shape' of environment 1 does not go with the others: "
+        with pytest.raises(ValueError, match=message):
+            envs.reset(seed=0)
 
 
 SHAPE = "expected actions of shape (4, 2), a row for each of environments 0 to 3, got "
