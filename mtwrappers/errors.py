@@ -47,9 +47,13 @@ def with_context(exc: Exception, where: str) -> Exception:
     return _build(kind, f"{where}: {str(exc) or kind.__name__}", _fields(exc))
 
 
-class _Placed(Exception):  # noqa: N818 (a mixin)
-    """What an exception with context has besides its own type."""
+class _Placed:
+    """What an exception with context has besides its own type.
 
+    No exception itself: the memory layout, and with it ``__new__``, is to be that of its own type.
+    """
+
+    __slots__ = ()
     kind: type[Exception]
     message: str
 
@@ -75,7 +79,7 @@ def _build(kind: type[Exception], message: str, fields: dict[str, Any]) -> Excep
     return exc
 
 
-def _fields(exc: Exception) -> dict[str, Any]:
+def _fields(exc: Any) -> dict[str, Any]:
     """All that an exception holds: ``args``, its ``__dict__``, and what is in slots or in C."""
     fields = {}
     for cls in type(exc).__mro__:

@@ -1,6 +1,7 @@
 import pickle
 import threading
 
+import numpy as np
 import pytest
 
 from mtwrappers import SeedNotSetError, WorkerDiedError
@@ -34,6 +35,7 @@ def test_our_errors_are_those_that_callers_may_catch():
     [
         (ValueError("it broke"), "task 3: it broke", {"args": ("it broke",)}),
         (RecursionError(), "task 3: RecursionError", {}),
+        (MemoryError("no room"), "task 3: no room", {"args": ("no room",)}),
         (KeyError("goal"), "task 3: 'goal'", {"args": ("goal",)}),
         (SeedNotSetError("no seed"), "task 3: no seed", {}),
         (ImportError("no x", name="x", path="p"), "task 3: no x", {"name": "x", "path": "p"}),
@@ -69,6 +71,14 @@ def test_places_add_up_and_what_does_not_pickle_stays_behind():
     other = pickle.loads(pickle.dumps(named))
     assert str(other) == str(named) == "environment 1: task 3: code 7"
     assert not hasattr(other, "lock")
+
+
+def test_an_allocation_that_fails_stays_a_memory_error():
+    with pytest.raises(MemoryError) as failed:
+        np.zeros(2**55)
+    named = with_context(failed.value, "task 3")
+    assert isinstance(named, type(failed.value))
+    assert str(named).startswith("task 3: Unable to allocate")
 
 
 def test_an_error_that_cannot_be_subclassed_becomes_a_runtime_error_that_names_it():
