@@ -6,6 +6,7 @@ import difflib
 import logging
 import math
 import operator
+import sys
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
@@ -23,7 +24,7 @@ def positive(value: Any, name: str) -> int:
     number = _whole(value)
     if number < 1:
         raise ValueError(f"{name} must be a positive integer, got {value!r}")
-    return number
+    return _of_a_size(number, name)
 
 
 def not_negative(value: Any, name: str) -> int:
@@ -31,7 +32,7 @@ def not_negative(value: Any, name: str) -> int:
     number = _whole(value)
     if number < 0:
         raise ValueError(f"{name} must be zero or a positive integer, got {value!r}")
-    return number
+    return _of_a_size(number, name)
 
 
 def check_index(value: Any, n: int, name: str) -> int:
@@ -50,19 +51,37 @@ def _whole(value: Any) -> int:
         return -1
 
 
+def _of_a_size(number: int, name: str) -> int:
+    """Refuses what no list is long enough for, and no loop comes to the end of."""
+    if number > sys.maxsize:
+        raise ValueError(f"{name} must be at most {sys.maxsize}, got {number}")
+    return number
+
+
 def check_fraction(value: Any, name: str) -> float:
     """Returns ``value`` as a float in [0, 1], or raises `ValueError`."""
-    if not isinstance(value, (int, float, np.number)) or not 0 <= value <= 1:
+    number = _number(value)
+    if not 0 <= number <= 1:
         raise ValueError(f"{name} must be in [0, 1], got {value!r}")
-    return float(value)
+    return number
 
 
 def above_zero(value: Any, name: str) -> float:
     """Returns ``value`` as a finite float above zero, or raises `ValueError`."""
-    number = isinstance(value, (int, float, np.number)) and not isinstance(value, bool)
-    if not number or not 0 < value < math.inf:
+    number = _number(value)
+    if not 0 < number < math.inf:
         raise ValueError(f"{name} must be above zero and finite, got {value!r}")
-    return float(value)
+    return number
+
+
+def _number(value: Any) -> float:
+    """``value`` as a ``float``, or NaN if it is no number or too large for one."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
+        return math.nan
+    try:
+        return float(value)
+    except OverflowError:
+        return math.nan
 
 
 def check_flag(value: Any, name: str) -> bool:
@@ -73,11 +92,14 @@ def check_flag(value: Any, name: str) -> bool:
 
 
 def check_choice(value: Any, known: Sequence[Any], name: str) -> Any:
-    """Returns ``value`` if it is one of ``known``, or raises `ValueError`."""
-    if value not in known:
-        expected = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
-        raise ValueError(f"{name} must be {expected}, got {value!r}")
-    return value
+    """Returns that of ``known`` which ``value`` is, or raises `ValueError`; 1 is not ``True``."""
+    if isinstance(value, np.bool_):
+        value = bool(value)
+    for one in known:
+        if value is one or (isinstance(one, str) and isinstance(value, str) and value == one):
+            return one
+    expected = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+    raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 
 def check_callable(value: Any, name: str) -> Any:
@@ -99,9 +121,14 @@ def check_list(value: Any, name: str, what: str) -> list[Any]:
 
     ``what`` is what one of its items is called.
     """
-    if not isinstance(value, Iterable) or isinstance(value, (str, bytes, Mapping)):
+    try:
+        # A set has no order.
+        items = None if isinstance(value, (str, bytes, Mapping, set, frozenset)) else iter(value)
+    except TypeError:
+        items = None
+    if items is None:
         raise TypeError(f"{name} must be a list of at least one {what}, got {value!r}")
-    items = list(value)
+    items = list(items)
     if not items:
         raise ValueError(f"{name} must hold at least one {what}, got none")
     return items
@@ -154,18 +181,26 @@ def check_log_sink(sink: LogSink | logging.Logger | None) -> LogSink:
     return sink
 
 
-def check_options(options: dict[str, Any] | None, known: Collection[str], what: str) -> None:
-    """Refuses options of a reset that speak of tasks and are unknown, with a `ValueError`.
+def check_options(
+    options: Mapping[str, Any] | None, known: Collection[str], what: str, *, passes_on: bool = False
+) -> None:
+    """Refuses unknown options of a reset that are meant for us, with a `ValueError`.
 
-    Others may be somebody else's: Minari and Gymnasium's wrappers pass their own.
+    Those are the ones that come close to a known one, and those that speak of tasks, unless the
+    environment passes options on to another, which may know them. All others may be somebody
+    else's: Minari and Gymnasium's wrappers pass their own.
     """
     if options is None:
         return
-    given = check_mapping(options, f"options of {what}")
-    unknown = sorted(key for key in map(str, set(given) - set(known)) if "task" in key)
+    unknown = []
+    for key in map(str, check_mapping(options, f"options of {what}")):
+        word = key.casefold()
+        ours = (not passes_on and "task" in word) or difflib.get_close_matches(word, known, 1, 0.85)
+        if key not in known and ours:
+            unknown.append(key)
     if unknown:
         expected = f"knows {sorted(known)}" if known else "has none"
-        raise ValueError(f"{what} {expected} as options of reset, got {unknown}")
+        raise ValueError(f"{what} {expected} as options of reset, got {sorted(unknown)}")
 
 
 def check_keywords(

@@ -11,7 +11,7 @@ from gymnasium.spaces import Dict, Space
 from numpy.random import Generator
 
 from mtwrappers import seeding
-from mtwrappers.checks import check_mapping
+from mtwrappers.checks import check_flag, check_mapping, check_options
 from mtwrappers.errors import SeedNotSetError
 
 Observation: TypeAlias = dict[str, Any]
@@ -28,6 +28,10 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     `set_task_state` and `sample_task_state`; its `reset` begins with
     ``super().reset(seed=seed, options=options)``, as in Gymnasium, which seeds both streams and
     carries out the task options, and ends with ``return self.observe(env_obs), info``.
+
+    An environment of this package that was never seeded draws from entropy. As in MTEnv, calling
+    `sample_task_state` before a task seed was set is an error; an environment that draws a task
+    with every reset sets one itself.
 
     The words, everywhere in this package:
 
@@ -208,12 +212,13 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
                 draws a new one. Never changed. Other keys belong to the subclass.
 
         Raises:
-            TypeError: If the options are no dict.
-            ValueError: If both options are given.
+            TypeError: If the options are no dict, or ``resample_task`` is no bool.
+            ValueError: If both options are given, or another one whose name comes close to theirs.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """
-        asked = {} if options is None else check_mapping(options, "options of reset")
-        resample = asked.get("resample_task")
+        check_options(options, TASK_OPTIONS, type(self).__name__, passes_on=True)
+        asked = options or {}
+        resample = check_flag(asked.get("resample_task", False), "options['resample_task']")
         if resample and "task_state" in asked:
             raise ValueError(
                 "options must hold task_state or resample_task, not both; got "

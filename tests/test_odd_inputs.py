@@ -26,7 +26,12 @@ multi(select=["uniform"]) -> ValueError: select must be one of ... or a callable
 do(drawing(2), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 2
 do(drawing(None), "reset(seed=0)") -> ValueError: ...be an integer in [0, 1], got None
 multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
-multi().reset(options="task_state") -> TypeError: options of reset must be a dict, got 'task_state'
+multi().reset(options="task_state") -> TypeError: options of MultiEnvWrapper must be a dict, got 'task_s
+multi().reset(options={"Task_state": 1}) -> ValueError: MultiEnvWrapper knows ...['Task_state']
+multi().reset(options={"resampel_task": 1}) -> ValueError: MultiEnvWrapper knows ...['resampel_task']
+multi().reset(options={"resample_task": "no"}) -> TypeError: options['resample_task'] must ...'no'
+multi(task_names={"a", "b"}) -> TypeError: task_names must be a list of at least one name, got {
+MultiEnvWrapper(np.array(3)) -> TypeError: funcs_to_make_envs must be a list of ...got array(3)
 multi().set_state(None) -> TypeError: a state must be a dict, got None
 EnvToMTEnv(None, [1]) -> TypeError: env must be a gymnasium.Env, got None
 EnvToMTEnv(CountingEnv(), [1]) -> TypeError: <CountingEnv instance> has no set_task(task); pass set_
@@ -60,6 +65,7 @@ PointGoalEnv(radius=NAN) -> ValueError: radius must be in (0, 4], got nan
 PointGoalEnv(render_mode="human") -> ValueError: ...render_mode must be None, got 'human'
 PointGoalEnv().sample_tasks(-1) -> ValueError: n_tasks must be zero or a positive integer, got -1
 PointGoalEnv().reset(options={"tasks": 1}) -> ValueError: PointGoalEnv has none as ...got ['tasks']
+PointGoalEnv().reset(options={"Task": 1}) -> ValueError: PointGoalEnv has none as ...got ['Task']
 PointGoalEnv().step([0, 0]) -> ResetNeeded: call reset() before step()
 do(PointGoalEnv(), "reset()", "step([0, INF])") -> ValueError: expected a finite ...got [0, inf]
 make("PointGoal", max_episode_steps=0) -> ValueError: Expect the `max_episode_steps` to be positive,
@@ -80,6 +86,9 @@ ConstructEnvsSampler([]) -> ValueError: env_constructors must hold at least one 
 ConstructEnvsSampler(3) -> TypeError: env_constructors must be a list of at least one ...got 3
 ConstructEnvsSampler([CountingEnv, 3]) -> TypeError: env_constructor must be callable, got 3
 ConstructEnvsSampler([CountingEnv]).sample(0) -> ValueError: n_tasks must be a positive ...got 0
+ConstructEnvsSampler([CountingEnv]).sample(1, "no") -> TypeError: with_replacement must ...'no'
+pool().sample(1, "no") -> TypeError: with_replacement must be True or False, got 'no'
+SetTaskSampler(PointGoalEnv).sample(1, "no") -> TypeError: with_replacement must be ...got 'no'
 EnvPoolSampler([]) -> ValueError: envs must hold at least one environment, got none
 EnvPoolSampler([3]) -> TypeError: environment 0 must be a gymnasium.Env, got 3
 pool().sample(2) -> ValueError: the pool holds 1 environments, got n_tasks=2; grow_pool(2)

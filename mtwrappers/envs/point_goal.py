@@ -28,7 +28,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     The observation is the position, ``(2,)``; the goal is hidden, so what to do has to be learnt
     from rewards: the negative distance to the goal. It is the 2-D navigation of Finn et al. (2017,
     arXiv:1703.03400) with goals on a circle. ``info`` carries ``distance`` and ``success`` (within
-    0.05 of the goal).
+    0.05 of the goal). Until a reset is given a seed, `sample_tasks` draws from entropy.
 
     Args:
         radius: Of the circle of goals.

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 
 from mtwrappers._extras import import_extra
-from mtwrappers.checks import check_choice
+from mtwrappers.checks import check_choice, check_flag, check_fraction
 from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
@@ -32,11 +32,12 @@ class Inputs:
         normalize_reward_in_recurrent_info: Whether that reward is divided by 10.
         reward_normalization_method: ``"gymnasium"`` is `NormalizeRewardPerTask`; ``"exponential"``
             is Meta-World's own ``NormalizeRewardsExponential``; ``None`` leaves rewards alone.
-        reward_alpha: The rate of ``"exponential"``.
+        reward_alpha: The rate of ``"exponential"``, in [0, 1].
         normalize_observations: Whether to apply `NormalizeObservationPerTask`, which leaves the
             one-hot as it is.
 
     Raises:
+        TypeError: If a flag is no bool.
         ValueError: If an argument is none of those, or they do not go together.
     """
 
@@ -51,6 +52,13 @@ class Inputs:
         check_choice(self.task_encoding, ("onehot", "none", "dict"), "task_encoding")
         methods = ("gymnasium", "exponential", None)
         check_choice(self.reward_normalization_method, methods, "reward_normalization_method")
+        for name in (
+            "recurrent_info_in_obs",
+            "normalize_reward_in_recurrent_info",
+            "normalize_observations",
+        ):
+            check_flag(getattr(self, name), name)
+        check_fraction(self.reward_alpha, "reward_alpha")
         changes = self.recurrent_info_in_obs or self.normalize_observations
         if changes and self.task_encoding == "dict":
             raise ValueError(

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_index, check_list, check_options
+from mtwrappers.checks import check_flag, check_index, check_list, check_options
 from mtwrappers.core import TASK_OPTIONS, Observation
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA
@@ -50,6 +50,7 @@ class MetaWorldMTEnv(TaskListMTEnv):
         terminate_on_success: Can be set at any time.
 
     Raises:
+        TypeError: If a flag is no bool, or ``task_states`` is no list.
         ValueError: If an argument is not one of those.
         DependencyNotInstalled: If Meta-World is not installed.
     """
@@ -70,9 +71,8 @@ class MetaWorldMTEnv(TaskListMTEnv):
         max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
-        goals_seed = 0 if seed is None else seed
         self.env = MetaWorldSetTaskEnv(
-            benchmark, kind, seed=goals_seed, max_episode_steps=max_episode_steps, **options
+            benchmark, kind, seed=seed, max_episode_steps=max_episode_steps, **options
         )
         every = self.env.tasks
         chosen = range(len(every)) if task_states is None else task_states
@@ -93,7 +93,7 @@ class MetaWorldMTEnv(TaskListMTEnv):
             first_seed=seed,
         )
         self.render_mode = self.env.render_mode
-        self.terminate_on_success = bool(terminate_on_success)
+        self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
 
     @property
     def envs_built(self) -> int:

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers.checks import check_keywords, positive
+from mtwrappers.checks import check_flag, check_keywords, positive
 from mtwrappers.metaworld.benchmarks import META_LEARNING, OPTIONS, Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
 from mtwrappers.metaworld.inputs import INPUTS, UPSTREAM, Inputs, take_inputs
@@ -125,8 +125,11 @@ def make_vec_env(
             f"meta_batch_size is for meta-learning benchmarks, got {meta_batch_size} for "
             f"{benchmark}: pass envs_per_task"
         )
+    check_flag(terminate_on_success, "terminate_on_success")
+    check_flag(record_episode_statistics, "record_episode_statistics")
     if sample_tasks_on_reset is None:
         sample_tasks_on_reset = benchmark not in META_LEARNING
+    check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
     settings = {name: rest.pop(name) for name in (*SETTINGS, "select") if name in rest}
     # The class of each group, as evenly as it goes.
     owners = sorted(group % len(classes) for group in range(num_groups))
@@ -204,11 +207,11 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def toggle_sample_tasks_on_reset(self, on: bool) -> None:
         """Says whether every reset draws a task."""
-        self._mt_env.sample_tasks_on_reset = bool(on)
+        self._mt_env.sample_tasks_on_reset = check_flag(on, "on")
 
     def toggle_terminate_on_success(self, on: bool) -> None:
         """Says whether a success ends the episode."""
-        self._mt_env.terminate_on_success = bool(on)
+        self._mt_env.terminate_on_success = check_flag(on, "on")
 
     def get_checkpoint(self) -> Checkpoint:
         """This environment's id and its state between two episodes, ready for JSON."""

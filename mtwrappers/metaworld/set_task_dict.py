@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 from gymnasium.spaces import Box
 
 from mtwrappers import seeding
-from mtwrappers.checks import check_choice
+from mtwrappers.checks import check_choice, check_flag
 from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.metaworld.upstream import all_classes, classes_by_name
@@ -75,7 +75,8 @@ def layout_of(task: Any) -> Layout:
         data = plain_task.decode(inner)
         if classes[inner.env_name] is not data["env_cls"]:
             raise ValueError(f"{inner.env_name!r} is no name of {data['env_cls']}")
-        return Layout(classes, not data["partially_observable"], bool(task["add_env_onehot"]))
+        add_env_onehot = check_flag(task["add_env_onehot"], "task['add_env_onehot']")
+        return Layout(classes, not data["partially_observable"], add_env_onehot)
     except Exception as exc:  # a damaged pickle may raise anything
         raise ValueError(
             "expected a task as sample_tasks() returns it, a dict of benchmark, kind, "
@@ -84,7 +85,7 @@ def layout_of(task: Any) -> Layout:
 
 
 class ClassByClass:
-    """Draws places in a list of tasks class by class, each class's own without replacement."""
+    """Draws places in a list of tasks, class by class."""
 
     def __init__(self, tasks: Sequence[Any]) -> None:
         self._tasks = tasks
@@ -98,11 +99,13 @@ class ClassByClass:
         self._sweeps = {name: WithoutReplacement() for name in self._by_class}
         self._next_class = 0
 
-    def draw(self) -> int:
-        """The next place."""
+    def draw(self, with_replacement: bool) -> int:
+        """The next place, of the next class."""
         name = list(self._by_class)[self._next_class]
         self._next_class = (self._next_class + 1) % len(self._by_class)
         places = self._by_class[name]
+        if with_replacement:
+            return places[int(self._rng.integers(len(places)))]
         return places[self._sweeps[name](len(places), None, self._rng)]
 
     def get_state(self) -> dict[str, Any]:

@@ -9,7 +9,14 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.checks import check_choice, check_options, not_negative, positive
+from mtwrappers.checks import (
+    check_callable,
+    check_choice,
+    check_flag,
+    check_options,
+    not_negative,
+    positive,
+)
 from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA, SawyerClassEnv, SawyerSettings, action_box
 from mtwrappers.metaworld.plain_task import decode
@@ -38,8 +45,9 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             built; ``task`` is a `metaworld.Task`. All must end up with one observation space.
         add_env_onehot: Append a one-hot of the class. For the train tasks of multi-task
             benchmarks only.
-        seed: Determines the benchmark's goals when it is a name, and the order of `sample_tasks`;
-            ``None`` takes entropy.
+        seed: Determines the benchmark's goals when it is a name, and the order of `sample_tasks`.
+            ``None`` takes the goals of seed 0; the order is then drawn from entropy, until
+            `reset` or `seed_tasks` is given a seed.
         max_episode_steps: When to truncate, ``None`` for never.
         **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
             `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
@@ -50,6 +58,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         layout: What the observation space depends on.
 
     Raises:
+        TypeError: If ``wrapper`` is not callable, or ``add_env_onehot`` is no bool.
         ValueError: If an argument is none of those, or they do not go together.
         DependencyNotInstalled: If Meta-World is not installed.
 
@@ -71,14 +80,17 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         wrapper: Wrapper | None = None,
         add_env_onehot: bool = False,
         *,
-        seed: int | None = 0,
+        seed: int | None = None,
         max_episode_steps: int | None = 500,
         **options: Any,
     ) -> None:
         check_choice(kind, ("train", "test", None), "kind")
+        add_env_onehot = check_flag(add_env_onehot, "add_env_onehot")
+        if wrapper is not None:
+            check_callable(wrapper, "wrapper")
         if max_episode_steps is not None:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
-        benchmark = take_benchmark(benchmark, seed, options)
+        benchmark = take_benchmark(benchmark, 0 if seed is None else seed, options)
         self._settings = SawyerSettings(**options)
         self.render_mode = self._settings.render_mode
         self._max_episode_steps = max_episode_steps
@@ -102,7 +114,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
                 "add_env_onehot is for the train tasks of multi-task benchmarks, got "
                 f"{benchmark and self._name} with kind={kind!r}"
             )
-        self.layout = Layout(classes, visible, bool(add_env_onehot))
+        self.layout = Layout(classes, visible, add_env_onehot)
         self._order = ClassByClass(self.tasks)
         self.seed_tasks(seed)
         if not isinstance(self.layout.short_classes, dict):
@@ -139,18 +151,21 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         """The present task, or ``None`` before the first was set."""
         return None if self._task is None else dict(self._task)
 
-    def sample_tasks(self, n_tasks: int) -> list[SetTaskDict]:
-        """Draws tasks class by class, each class's own without replacement.
+    def sample_tasks(self, n_tasks: int, with_replacement: bool = False) -> list[SetTaskDict]:
+        """Draws tasks class by class; each class has the same share.
 
-        After a class's last task its sweep begins anew, in another order.
+        Without replacement, no task of a class comes again before all of them have come; then
+        they come in another order.
 
         Raises:
+            TypeError: If ``with_replacement`` is no bool.
             ValueError: If there is no benchmark to draw from, or ``n_tasks`` is negative.
         """
         if not self.tasks:
             raise ValueError("sample_tasks needs a benchmark; this environment was made without")
         draws = range(not_negative(n_tasks, "n_tasks"))
-        return [self._describe(self._order.draw()) for _ in draws]
+        anew = check_flag(with_replacement, "with_replacement")
+        return [self._describe(self._order.draw(anew)) for _ in draws]
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the order of `sample_tasks`, from entropy when ``seed`` is ``None``."""

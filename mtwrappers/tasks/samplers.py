@@ -16,7 +16,14 @@ from numpy.random import Generator
 
 from mtwrappers import seeding
 from mtwrappers import state as layers
-from mtwrappers.checks import check_callable, check_choice, check_env, check_list, positive
+from mtwrappers.checks import (
+    check_callable,
+    check_choice,
+    check_env,
+    check_flag,
+    check_list,
+    positive,
+)
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.tasks.updates import (
     Env,
@@ -30,7 +37,7 @@ from mtwrappers.tasks.updates import (
 
 def _draw(n: int, available: int, with_replacement: bool, rng: Generator) -> list[int]:
     """``n`` of ``available`` indices; without replacement none comes again before all have come."""
-    if with_replacement:
+    if check_flag(with_replacement, "with_replacement"):
         drawn = rng.integers(available, size=n)
     else:
         sweeps = math.ceil(n / available)
@@ -67,6 +74,7 @@ class TaskSampler(abc.ABC):
             with_replacement: Whether a task may come twice before all have come once.
 
         Raises:
+            TypeError: If ``with_replacement`` is no bool.
             ValueError: If ``n_tasks`` is not a positive integer.
         """
 
@@ -124,7 +132,7 @@ class EnvPoolSampler(TaskSampler):
                 one environment cannot be in two places.
         """
         n = positive(n_tasks, "n_tasks")
-        if with_replacement:
+        if check_flag(with_replacement, "with_replacement"):
             raise ValueError("a pool of environments cannot be sampled with replacement")
         if n > len(self._envs):
             raise ValueError(
@@ -192,19 +200,23 @@ class SetTaskSampler(TaskSampler):
     def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
         n = positive(n_tasks, "n_tasks")
         sample: Any = self._env.get_wrapper_attr("sample_tasks")
-        if with_replacement and self.n_tasks:
+        if check_flag(with_replacement, "with_replacement") and self.n_tasks:
             sweep = sample(self.n_tasks)
             tasks = [sweep[i] for i in _draw(n, self.n_tasks, True, self._rng)]
         else:
             tasks = sample(n)
+        return self._updates_to(tasks)
+
+    def _updates_to(self, tasks: Sequence[Any]) -> list[EnvUpdate]:
         return [SetTaskUpdate(self._env_constructor, task, self._wrapper) for task in tasks]
 
 
 class MetaWorldTaskSampler(SetTaskSampler):
     """Draws the tasks of a Meta-World benchmark.
 
-    Without replacement tasks come round by class, and each class's own without replacement. The
-    updates set tasks on `MetaWorldSetTaskEnv`.
+    Classes come round in their order, so each has the same share; of a class's tasks none comes
+    again before all have come, unless they are drawn with replacement. The updates set tasks on
+    `MetaWorldSetTaskEnv`.
 
     Args:
         benchmark: A `metaworld.Benchmark`, or the name of one.
@@ -236,4 +248,7 @@ class MetaWorldTaskSampler(SetTaskSampler):
         env = MetaWorldSetTaskEnv(benchmark, kind, None, add_env_onehot)  # type: ignore[arg-type]
         env.seed_tasks(seed)
         super().__init__(MetaWorldSetTaskEnv, env=env, wrapper=wrapper)
-        self._rng = seeding.task_generator(seeding.chosen_seed(seed))
+
+    def sample(self, n_tasks: int, with_replacement: bool = False) -> list[EnvUpdate]:
+        sample: Any = self._env.get_wrapper_attr("sample_tasks")
+        return self._updates_to(sample(positive(n_tasks, "n_tasks"), with_replacement))

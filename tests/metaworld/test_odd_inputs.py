@@ -47,6 +47,14 @@ make("MT1", camera_name="a", camera_id=1) -> ValueError: ... or camera_id, not b
 make("MT1", width=0) -> ValueError: width must be a positive integer, got 0
 make("MT1", height=2.5) -> ValueError: height must be a positive integer, got 2.5
 make("MT1", upright="no") -> ValueError: upright must be True or False, got 'no'
+make("MT1", num_goals=2, fast=1) -> ValueError: fast must be 'auto', True or False, got 1
+make("MT1", num_goals=2, terminate_on_success="no") -> TypeError: terminate_on_success ...got 'no'
+make("MT1", num_goals=2, recurrent_info_in_obs="no") -> TypeError: recurrent_info_in_obs ...'no'
+make("MT1", num_goals=2, normalize_observations="no") -> TypeError: normalize_observations ...'no'
+make("MT1", normalize_reward_in_recurrent_info=0) -> TypeError: normalize_reward_in_recurr...got 0
+make("MT1", reward_alpha=NAN) -> ValueError: reward_alpha must be in [0, 1], got nan
+mt.reset(options={"Task_state": 1}) -> ValueError: a Meta-World ... knows ...got ['Task_state']
+mt.reset(options={"resample_task": "no"}) -> TypeError: options['resample_task'] must be ...got 'no'
 mt.reset(options={"task": 3}) -> ValueError: a Meta-World environment knows ...got ['task']
 mt.reset(options="x") -> TypeError: options of a Meta-World environment must be a dict, got 'x'
 mt.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
@@ -65,6 +73,11 @@ make_vec("MT1", max_episode_steps=0) -> ValueError: ...max_episode_steps must be
 make_vec("MT1", max_episode_steps=2.5) -> ValueError: ...max_episode_steps must be a ...got 2.5
 make_vec("PointGoal", max_episode_steps=-1) -> ValueError: max_episode_steps must be a ...got -1
 make_vec("CustomMT", execution="iterative", workers=2) -> ValueError: ...no workers; got {'workers'
+make_vec("MT1", terminate_on_success="no") -> TypeError: ...terminate_on_success ...got 'no'
+make_vec("MT1", sample_tasks_on_reset="no") -> TypeError: ...sample_tasks_on_reset ...got 'no'
+make_vec("MT1", record_episode_statistics=0) -> TypeError: ...record_episode_statistics ...got 0
+vector.call("toggle_sample_tasks_on_reset", "no") -> TypeError: ...on must be True or False, got 'no'
+vector.call("toggle_terminate_on_success", "no") -> TypeError: ...on must be True or False, got 'no'
 make_vec("MT10", num_envs=7) -> ValueError: ...must be a multiple of 10 (10, 20, 30, 
 make_vec("MT10", num_envs=15, envs_per_task=2) -> ValueError: ...num_envs must be 20 ...got 15
 make_vec("MT10", envs_per_task=0) -> ValueError: envs_per_task must be a positive integer, got 0
@@ -106,6 +119,11 @@ MetaWorldSetTaskEnv("MT10", "both") -> ValueError: kind must be 'train', 'test' 
 MetaWorldSetTaskEnv(3) -> ValueError: benchmark must be a metaworld.Benchmark or the name ...got 3
 MetaWorldSetTaskEnv().sample_tasks(1) -> ValueError: sample_tasks needs a benchmark
 MetaWorldSetTaskEnv("MT1").sample_tasks(-1) -> ValueError: n_tasks must be zero or ...got -1
+MetaWorldSetTaskEnv("MT1", add_env_onehot="no") -> TypeError: add_env_onehot must be ...got 'no'
+MetaWorldSetTaskEnv("MT1", wrapper="no") -> TypeError: wrapper must be callable, got 'no'
+MetaWorldSetTaskEnv("MT1").sample_tasks(1, "no") -> TypeError: with_replacement must be ...got 'no'
+MetaWorldSetTaskEnv("MT1").reset(options={"Task": 1}) -> ValueError: ...knows ['task'] ...['Task']
+MetaWorldTaskSampler("MT1", "train").sample(1, "no") -> TypeError: with_replacement must be ...'no'
 MetaWorldSetTaskEnv().reset() -> ResetNeeded: no task was set: call set_task(task) before reset()
 MetaWorldSetTaskEnv("MT10", "test") -> ValueError: MT10 has no test tasks
 MetaWorldSetTaskEnv("ML10", add_env_onehot=True) -> ValueError: ...got ML10 with kind=None
@@ -119,6 +137,13 @@ def mt():
         yield env
 
 
+@pytest.fixture(scope="module")
+def vector():
+    with contextlib.closing(NAMES["make_vec"]("MT1", num_goals=2)) as envs:
+        yield envs
+
+
 @lines(BENCHMARKS + SETTINGS + VECTORS + KEYWORDS + SET_TASK)
-def test_odd_calls_of_meta_world_say_what_was_expected_and_what_came(line, mt):
-    check(line, mt=mt, PAIR=PAIR, make_benchmark=make_benchmark, MetaWorldMTEnv=MetaWorldMTEnv)
+def test_odd_calls_of_meta_world_say_what_was_expected_and_what_came(line, mt, vector):
+    names = {"make_benchmark": make_benchmark, "MetaWorldMTEnv": MetaWorldMTEnv, "PAIR": PAIR}
+    check(line, mt=mt, vector=vector, **names)

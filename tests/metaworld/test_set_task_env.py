@@ -61,6 +61,16 @@ def test_tasks_are_drawn_class_by_class_without_replacement_and_a_seed_begins_an
     assert equal(env.sample_tasks(120), drawn)
 
 
+def test_the_order_of_tasks_comes_from_entropy_until_it_is_seeded_and_the_goals_do_not():
+    unseeded = [MetaWorldSetTaskEnv(**PAIR_ENV) for _ in range(6)]
+    assert len({pickle.dumps(env.sample_tasks(6)) for env in unseeded}) > 1
+    of_seed_0 = make_benchmark("CustomMT", train_classes=PAIR, num_goals=3).train_tasks
+    assert all(env.tasks == of_seed_0 for env in unseeded)
+    seeded = [MetaWorldSetTaskEnv(**PAIR_ENV, seed=3) for _ in range(2)]
+    assert equal(*(env.sample_tasks(6) for env in seeded))
+    assert not equal(seeded[0].tasks, unseeded[0].tasks)
+
+
 # A task.
 
 
@@ -153,7 +163,7 @@ def test_stepping_and_rendering_need_a_reset():
 
 @copies
 def test_a_copy_draws_what_the_original_draws_and_leaves_it_in_its_episode(copy_of):
-    env, undisturbed = (MetaWorldSetTaskEnv(**ONEHOT) for _ in range(2))
+    env, undisturbed = (MetaWorldSetTaskEnv(**ONEHOT, seed=0) for _ in range(2))
     for one in (env, undisturbed):
         one.set_task(one.sample_tasks(5)[4])
         one.reset()

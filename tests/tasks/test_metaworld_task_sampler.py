@@ -1,7 +1,6 @@
 """The tasks of a Meta-World benchmark as updates."""
 
 import pickle
-from collections import Counter
 
 import numpy as np
 import pytest
@@ -45,13 +44,13 @@ def test_tasks_of_its_kind_come_round_by_class_and_none_repeats_within_a_sweep(m
         assert {update.task["kind"] for update in updates} == {kind}
 
 
-def test_with_replacement_classes_and_tasks_are_drawn_at_random(mt10):
+def test_with_replacement_every_class_has_the_same_share_and_its_tasks_are_drawn_at_random(mt10):
     sampler = MetaWorldTaskSampler(mt10, "train", seed=0)
-    draws = [sampler.sample(5, with_replacement=True) for _ in range(20)]
-    assert len({tuple(class_names(updates)) for updates in draws}) == 20
-    counts = Counter(task for updates in draws for task in inner(updates))
-    assert {task.env_name for task in counts} == set(mt10.train_classes)
-    assert max(counts.values()) > 1
+    updates = [one for n in (25, 75) for one in sampler.sample(n, with_replacement=True)]
+    assert class_names(updates) == list(mt10.train_classes) * 10
+    drawn = inner(updates)
+    assert any(drawn[i] == drawn[i + 10] for i in range(90))
+    assert set(drawn) == set(mt10.train_tasks)
     # The order without replacement is not disturbed.
     assert len(set(inner(sampler.sample(30)))) == 30
 

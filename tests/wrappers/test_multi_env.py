@@ -38,9 +38,9 @@ def test_an_episode_is_that_of_the_active_environment_in_plain_python():
     env = MultiEnvWrapper([lambda e=e: e for e in made], task_names=["a", "b", "c"])
     assert env.observation_space == Dict({"env_obs": BOX, "task_obs": Discrete(3)})
     assert env.action_space == Discrete(2)
-    options = {"task_state": 2, "start": 5}
+    options = {"task_state": 2, "start": 5, "state": 1, "tasks": [2]}
     (obs, info), *steps = play(env, [0, 1, 0], seed=0, options=options)
-    assert options == {"task_state": 2, "start": 5}
+    assert options == {"task_state": 2, "start": 5, "state": 1, "tasks": [2]}
     for count, each in enumerate([obs, *(step[0] for step in steps)]):
         assert equal(each, {"env_obs": np.full(2, 200.0 + count), "task_obs": np.int64(2)})
     info = {**info, "task_id": 2, "task_name": "c"}
@@ -50,7 +50,7 @@ def test_an_episode_is_that_of_the_active_environment_in_plain_python():
     )
     env.reset(options={"resample_task": False})
     env.reset()
-    assert made[2].options == [{"start": 5}, None, None]
+    assert made[2].options == [{"start": 5, "state": 1, "tasks": [2]}, None, None]
     assert MultiEnvWrapper(counting_makers(3)).task_names is None
 
 
