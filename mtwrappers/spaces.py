@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import zip_longest
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box, Dict, MultiDiscrete, Space, Tuple
 from numpy.typing import NDArray
+
+_MOST = 10  # places that a message names
 
 
 def require_flat_box(space: Space[Any], what: str) -> Box:
@@ -29,6 +32,25 @@ def require_floating_box(space: Space[Any], verb: str) -> Box:
             "gymnasium.wrappers.DtypeObservation"
         )
     return box
+
+
+def as_row(obs: Any, box: Box) -> NDArray[Any]:
+    """Returns an observation of a Box as an array, or raises `ValueError` if it is none.
+
+    Numbers of another dtype are left to whoever takes them, unless they would lose their fractions.
+    """
+    if isinstance(obs, np.ndarray) and obs.shape == box.shape and obs.dtype == box.dtype:
+        return obs
+    try:
+        row = np.asarray(obs)
+    except ValueError:  # a list of lists of several lengths
+        row = np.empty(())
+    kinds = "biuf" if np.issubdtype(box.dtype, np.floating) else "biu"
+    if row.shape != box.shape or row.dtype.kind not in kinds:
+        raise ValueError(
+            f"expected an observation of shape {box.shape} and dtype {box.dtype}, got {obs!r}"
+        )
+    return row
 
 
 def append_box(box: Box, low: NDArray[Any], high: NDArray[Any]) -> Box:
@@ -59,12 +81,54 @@ def pad_boxes(boxes: Sequence[Space[Any]]) -> Box:
     return Box(np.min(lows, axis=0), np.max(highs, axis=0), dtype=dtype)
 
 
-def fits(inner: Space[Any], outer: Space[Any], *, pad: bool = False) -> bool:
-    """Whether every member of ``inner`` (padded with zeros) is one of ``outer``, dtype included."""
+def difference(space: Space[Any], expected: Space[Any], *, within: bool = False) -> str:
+    """Where two spaces differ, as the end of a message: ``"; they differ at [3, 4]"``.
+
+    These are indices of a Box or `MultiDiscrete`, and keys of a Dict or Tuple; of spaces of
+    different types or shapes it is empty. ``within`` looks for where a Box goes beyond another.
+    """
+    places: list[Any] = []
+    if isinstance(space, Dict) and isinstance(expected, Dict):
+        places = [key for key in {**space, **expected} if space.get(key) != expected.get(key)]
+    elif isinstance(space, Tuple) and isinstance(expected, Tuple):
+        pairs = zip_longest(space.spaces, expected.spaces)
+        places = [i for i, (one, other) in enumerate(pairs) if one != other]
+    elif space.shape == expected.shape:
+        places = _places(space, expected, within)
+    if not places:
+        return ""
+    shown = ", ".join(map(repr, places[:_MOST])) + ", ..." * (len(places) > _MOST)
+    return f"; {'it goes beyond' if within else 'they differ'} at [{shown}]"
+
+
+def _places(space: Space[Any], expected: Space[Any], within: bool) -> list[Any]:
+    """The indices at which two spaces of one shape differ, or the first goes beyond the second."""
+    if isinstance(space, Box) and isinstance(expected, Box):
+        if within:
+            apart = (space.low < expected.low) | (space.high > expected.high)
+        else:
+            apart = (space.low != expected.low) | (space.high != expected.high)
+    elif isinstance(space, MultiDiscrete) and isinstance(expected, MultiDiscrete):
+        apart = (space.nvec != expected.nvec) | (space.start != expected.start)
+    else:
+        return []
+    found = np.argwhere(apart).tolist()
+    return [index[0] if len(index) == 1 else tuple(index) for index in found if index]
+
+
+def padded(inner: Space[Any], outer: Space[Any]) -> Space[Any]:
+    """A 1-D Box padded with zeros to the length of a longer one; any other space as it is."""
     if not isinstance(inner, Box) or not isinstance(outer, Box):
-        return not pad and bool(inner == outer)
-    if pad and len(inner.shape) == len(outer.shape) == 1 and inner.shape < outer.shape:
+        return inner
+    if len(inner.shape) == len(outer.shape) == 1 and inner.shape < outer.shape:
         zeros = np.zeros(outer.shape[0] - inner.shape[0])
-        inner = append_box(inner, zeros, zeros)
+        return append_box(inner, zeros, zeros)
+    return inner
+
+
+def fits(inner: Space[Any], outer: Space[Any]) -> bool:
+    """Whether every member of ``inner`` is one of ``outer``, dtype included."""
+    if not isinstance(inner, Box) or not isinstance(outer, Box):
+        return bool(inner == outer)
     alike = inner.shape == outer.shape and inner.dtype == outer.dtype
     return alike and bool((outer.low <= inner.low).all() and (inner.high <= outer.high).all())

@@ -26,9 +26,9 @@ multi(select=["uniform"]) -> ValueError: select must be one of ... or a callable
 do(drawing(2), "reset(seed=0)") -> ValueError: ...must be an integer in [0, 1], got 2
 do(drawing(None), "reset(seed=0)") -> ValueError: ...be an integer in [0, 1], got None
 multi().step(0) -> ResetNeeded: task 0 was set but not reset: call reset() before step()
-multi().reset(options="task_state") -> TypeError: options of MultiEnvWrapper must be a dict, got 'task_s
+multi().reset(options="task_state") -> TypeError: options of MultiEnvWrapper must be a dict, got
 multi().reset(options={"Task_state": 1}) -> ValueError: MultiEnvWrapper knows ...['Task_state']
-multi().reset(options={"resampel_task": 1}) -> ValueError: MultiEnvWrapper knows ...['resampel_task']
+multi().reset(options={"resampel_task": 1}) -> ValueError: MultiEnvWrapper ...['resampel_task']
 multi().reset(options={"resample_task": "no"}) -> TypeError: options['resample_task'] must ...'no'
 multi(task_names={"a", "b"}) -> TypeError: task_names must be a list of at least one name, got {
 MultiEnvWrapper(np.array(3)) -> TypeError: funcs_to_make_envs must be a list of ...got array(3)
@@ -41,6 +41,14 @@ goals([{"goal": (1, 0)}], task_obs=3) -> ValueError: task_obs and ...got only on
 TaskOnehotWrapper(CountingEnv(), 3, 3) -> ValueError: task_index must be an integer in [0, 2], got 3
 TaskOnehotWrapper(CountingEnv(), 0, 0) -> ValueError: n_total_tasks must be a positive ...got 0
 TaskOnehotWrapper(gymnasium.make("FrozenLake-v1"), 0, 3) -> TypeError: the ...got Discrete(16)
+do(TaskOnehotWrapper(Odd(obs=3.0), 0, 2), "reset()") -> ValueError: expected ...(2,)...got 3.0
+do(TaskOnehotWrapper(Odd(obs=None), 0, 2), "reset()") -> ValueError: expected ...(2,)...got None
+do(TaskOnehotWrapper(Odd(obs=[1, None]), 0, 2), "reset()") -> ValueError: expected ...[1, None]
+do(TaskOnehotWrapper(Odd(obs=[[1, 2], 3]), 0, 2), "reset()") -> ValueError: ...got [[1, 2], 3]
+do(NormalizeObservationPerTask(Odd(obs=3.0)), "reset()") -> ValueError: expected ...(2,)...got 3.0
+do(RL2Observation(Odd(obs=[1, 2, 3])), "reset()") -> ValueError: expected ...(2,)...got [1, 2, 3]
+do(FlattenMTEnv(MultiEnvWrapper([lambda: Odd(obs=3.0)])), "reset()") -> ValueError: ...got 3.0
+do(MultiEnvWrapper([lambda: Odd(obs=3.0)], unify="pad"), "reset()") -> ValueError: ...got 3.0
 TaskOnehotWrapper.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 must be ...got 3
 TaskNameWrapper(CountingEnv()) -> ValueError: give task_name, task_id, or both; got neither
 TaskNameWrapper(CountingEnv(), task_name=3) -> TypeError: task_name must be a string, got 3

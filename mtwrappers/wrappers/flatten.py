@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_choice
-from mtwrappers.spaces import append_box, append_onehot, require_flat_box
+from mtwrappers.spaces import append_box, append_onehot, as_row, require_flat_box
 
 
 class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -27,7 +27,8 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
 
     Raises:
         TypeError: If the spaces are of another kind.
-        ValueError: If ``task_encoding`` is something else.
+        ValueError: If ``task_encoding`` is something else; on a step, if an observation is not one
+            of the environment's space.
     """
 
     # Where the entry of task 0 is in a one-hot; None where task_obs is appended as it is.
@@ -45,7 +46,8 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             )
         check_choice(task_encoding, ("onehot", "none"), "task_encoding")
         box = require_flat_box(space["env_obs"], "the space of env_obs")
-        task = space["task_obs"]
+        task: Any = space["task_obs"]
+        self._env_obs, self._task = box, task
         self._size = box.shape[0]
         self._shows_task = task_encoding == "onehot"
         if not self._shows_task:
@@ -69,9 +71,12 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             env_obs: NDArray[Any] = obs["env_obs"]
             return env_obs
         flat: NDArray[Any] = self._zeros.copy()
-        flat[: self._size] = obs["env_obs"]
+        flat[: self._size] = as_row(obs["env_obs"], self._env_obs)
         if self._first is None:
-            flat[self._size :] = obs["task_obs"]
+            flat[self._size :] = as_row(obs["task_obs"], self._task)
         else:
-            flat[self._first + obs["task_obs"]] = 1
+            entry = self._first + obs["task_obs"]
+            if not self._size <= entry < len(flat):
+                raise ValueError(f"expected task_obs in {self._task}, got {obs['task_obs']!r}")
+            flat[entry] = 1
         return flat

@@ -21,7 +21,7 @@ from mtwrappers.checks import (
 )
 from mtwrappers.core import Observation
 from mtwrappers.selection import SelectName, Strategy
-from mtwrappers.spaces import fits, pad_boxes
+from mtwrappers.spaces import as_row, difference, fits, pad_boxes, padded
 from mtwrappers.task_list import TaskListMTEnv
 
 
@@ -128,9 +128,9 @@ class MultiEnvWrapper(TaskListMTEnv):
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol; with ``unify="pad"`` zeros are appended first."""
         if self._zeros is not None:
-            padded = self._zeros.copy()
-            padded[: len(env_obs)] = env_obs
-            env_obs = padded
+            row = as_row(env_obs, self._env.observation_space)
+            env_obs = self._zeros.copy()
+            env_obs[: len(row)] = row
         return {"env_obs": env_obs, "task_obs": self._task_obs}
 
     def close(self) -> None:
@@ -165,14 +165,16 @@ class MultiEnvWrapper(TaskListMTEnv):
             raise ValueError(
                 f"{self._name(index)} has action space {env.action_space}, expected "
                 f"{self.action_space} as in the initial task"
+                f"{difference(env.action_space, self.action_space)}"
             )
         expected, actual = self.env_observation_space, env.observation_space
-        if not fits(actual, expected, pad=self._pad):
-            hint = " when padded with zeros"
+        compared = padded(actual, expected) if self._pad else actual
+        if not fits(compared, expected):
+            how, hint = " when padded with zeros", ""
             if not self._pad:
-                hint = "; pass unify='pad' to append zeros to shorter Boxes, or "
+                how, hint = "", "; pass unify='pad' to append zeros to shorter Boxes, or "
                 hint += "env_observation_space= to name one that holds all"
             raise ValueError(
                 f"{self._name(index)} has observation space {actual}, expected one within "
-                f"{expected}{hint}"
+                f"{expected}{how}{difference(compared, expected, within=True)}{hint}"
             )

@@ -13,7 +13,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
-from mtwrappers.spaces import require_floating_box
+from mtwrappers.spaces import as_row, require_floating_box
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 
@@ -35,7 +35,8 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
 
     Raises:
         TypeError: If observations are of another kind.
-        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is no task.
+        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is no task, or an
+            observation is not one of the environment's space.
     """
 
     def __init__(
@@ -56,6 +57,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         own = self._ask("env_observation_space")
         self.observation_space, n = _normalized_space(env.observation_space, own, num_leading)
         self._size, space = n, self.observation_space
+        self._box: Any = env.observation_space
         self._is_all = space.shape == (n,) and space.dtype == np.float64
         self._keep("observation", num_tasks, epsilon, (n,))
 
@@ -70,6 +72,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         return self._normalize(obs, info), reward, terminated, truncated, info
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
+        obs = as_row(obs, self._box)
         moments = self._of_task[info.get("task_id", self._default)]
         own = obs if self._is_all else obs[: self._size]
         centered: NDArray[Any] = (

@@ -17,7 +17,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.checks import above_zero, check_flag
-from mtwrappers.spaces import append_box, require_floating_box
+from mtwrappers.spaces import append_box, as_row, require_floating_box
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
@@ -51,7 +51,8 @@ class RL2Observation(
 
     Raises:
         TypeError: If observations or actions are of another kind.
-        ValueError: If ``reward_divisor`` is not above zero.
+        ValueError: If ``reward_divisor`` is not above zero; on a step, if an observation is not one
+            of the environment's space.
 
     >>> from mtwrappers import PointGoalEnv
     >>> env = RL2Observation(PointGoalEnv())
@@ -75,6 +76,7 @@ class RL2Observation(
         )
         super().__init__(env)
         spaces = env.observation_space, env.action_space
+        self._box: Any = env.observation_space
         self._memory = _Memory(1, *spaces, reward_divisor, across_episodes)
         self.observation_space = self._memory.space
         self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
@@ -87,13 +89,13 @@ class RL2Observation(
         if self._reader is not None:
             task = self.env.get_wrapper_attr(self._reader)()
         self._memory.begin(0, task, seed is not None or _asks_for_a_task(options))
-        return self._memory.append(obs, 0), info
+        return self._memory.append(as_row(obs, self._box), 0), info
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         memory = self._memory
         memory.record(0, memory.encode(action), reward, terminated or truncated)
-        return memory.append(obs, 0), reward, terminated, truncated, info
+        return memory.append(as_row(obs, self._box), 0), reward, terminated, truncated, info
 
     def get_state(self) -> dict[str, Any]:
         """What is appended to the next observation, and which trial goes on."""

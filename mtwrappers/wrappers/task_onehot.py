@@ -12,7 +12,7 @@ from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_callable, check_index, positive
-from mtwrappers.spaces import append_onehot, require_flat_box
+from mtwrappers.spaces import append_onehot, as_row, require_flat_box
 
 W = TypeVar("W")
 
@@ -31,7 +31,8 @@ class TaskOnehotWrapper(
 
     Raises:
         TypeError: If the observation space is not a 1-D Box.
-        ValueError: If ``task_index`` is out of range.
+        ValueError: If ``task_index`` is out of range; on a step, if an observation is not one of
+            the environment's space.
 
     >>> import gymnasium
     >>> env = TaskOnehotWrapper(gymnasium.make("Pendulum-v1"), task_index=1, n_total_tasks=3)
@@ -65,15 +66,17 @@ class TaskOnehotWrapper(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
-        out = self._template.copy()
-        out[: self._size] = obs
-        return out, {**info, "task_id": self._task_index}
+        return self._append(obs), {**info, "task_id": self._task_index}
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
+        info = {**info, "task_id": self._task_index}
+        return self._append(obs), reward, terminated, truncated, info
+
+    def _append(self, obs: Any) -> NDArray[Any]:
         out = self._template.copy()
-        out[: self._size] = obs
-        return out, reward, terminated, truncated, {**info, "task_id": self._task_index}
+        out[: self._size] = as_row(obs, self.env_observation_space)
+        return out
 
     @classmethod
     def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:

@@ -76,8 +76,8 @@ make_vec("CustomMT", execution="iterative", workers=2) -> ValueError: ...no work
 make_vec("MT1", terminate_on_success="no") -> TypeError: ...terminate_on_success ...got 'no'
 make_vec("MT1", sample_tasks_on_reset="no") -> TypeError: ...sample_tasks_on_reset ...got 'no'
 make_vec("MT1", record_episode_statistics=0) -> TypeError: ...record_episode_statistics ...got 0
-vector.call("toggle_sample_tasks_on_reset", "no") -> TypeError: ...on must be True or False, got 'no'
-vector.call("toggle_terminate_on_success", "no") -> TypeError: ...on must be True or False, got 'no'
+vector.call("toggle_sample_tasks_on_reset", "no") -> TypeError: ...on must be ..., got 'no'
+vector.call("toggle_terminate_on_success", "no") -> TypeError: ...on must be ..., got 'no'
 make_vec("MT10", num_envs=7) -> ValueError: ...must be a multiple of 10 (10, 20, 30, 
 make_vec("MT10", num_envs=15, envs_per_task=2) -> ValueError: ...num_envs must be 20 ...got 15
 make_vec("MT10", envs_per_task=0) -> ValueError: envs_per_task must be a positive integer, got 0
