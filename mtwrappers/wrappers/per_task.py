@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import math
+import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -166,7 +167,8 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
     """Keeps statistics of each task that the environments play.
 
     The task of an episode is its ``infos["task_id"]``; where infos do not have it, it is the index
-    of the environment's task group.
+    of the environment's task group. Task groups that report one id share its statistics; a warning
+    says so, unless they report one ``task_name`` too.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
@@ -174,6 +176,7 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         self._num_groups = self.meta_batch_size
         self._tasks = np.arange(self.num_envs) // self.envs_per_task
         self._one_each = False  # environment i plays task i, which is faster to compute
+        self._warned = False  # of task groups that share statistics
 
     def _ask(self, name: str) -> Any:
         return self._inner.call(name)[0] if self._envs_have(name) else None
@@ -185,6 +188,8 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         if "task_id" in infos:
             rows = rows & infos.get("_task_id", True)
             self._tasks = np.where(rows, infos["task_id"], self._tasks).astype(np.int64)
+            if rows.all() and not self._warned:
+                self._warn_of_shared(infos)
         n = self._shape[0]
         wrong = np.flatnonzero((self._tasks < 0) | (self._tasks >= n))
         if len(wrong):
@@ -194,6 +199,23 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
                 "pass num_tasks= for more"
             )
         self._keep_tasks(self._tasks)
+
+    def _warn_of_shared(self, infos: dict[str, Any]) -> None:
+        """Warns where task groups share a task id, unless its name says that it is one task."""
+        names = infos.get("task_name", [None] * self.num_envs)
+        groups: dict[int, dict[int, Any]] = {}
+        for i, task in enumerate(self._tasks.tolist()):
+            groups.setdefault(task, {})[i // self.envs_per_task] = names[i]
+        for task, named in groups.items():
+            if len(named) > 1 and (None in named.values() or len(set(named.values())) > 1):
+                self._warned = True
+                warnings.warn(
+                    f"task groups {list(named)} all report task_id {task} and share its statistics "
+                    f"in {type(self).__name__}; if these are different tasks, wrap each group's "
+                    "environments in TaskNameWrapper(env, task_id=<the group's index>), and if it "
+                    "is one task, give it a name with TaskNameWrapper(env, task_name=...)",
+                    stacklevel=4,
+                )
 
     def _keep_tasks(self, tasks: NDArray[np.int64]) -> None:
         self._tasks = tasks

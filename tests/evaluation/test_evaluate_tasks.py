@@ -180,6 +180,7 @@ def all_statistics(envs):
         (lambda env: env, "ours", "SameStep", 2),
     ],
 )
+@pytest.mark.filterwarnings("ignore:task groups .* share its statistics")
 def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, within, outside):
     executor = partial(MetaParallelEnvExecutor, workers=2) if workers else MetaIterativeEnvExecutor
     envs = inner = executor([lambda: within(Tasked([3]))] * 2, 2, autoreset_mode=mode)

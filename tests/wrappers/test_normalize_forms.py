@@ -9,11 +9,12 @@ from gymnasium.vector import AutoresetMode
 from mtwrappers import (
     MetaIterativeEnvExecutor,
     NormalizeRewardPerTask,
+    TaskNameWrapper,
     VectorNormalizeObservationPerTask,
     VectorNormalizeRewardPerTask,
 )
 from tests.vector.fakes import all_modes, both_executors
-from tests.wrappers.fakes import ACTIONS, TaskedEnv, makers, pairs, play_both
+from tests.wrappers.fakes import ACTIONS, VECTOR, TaskedEnv, makers, pairs, play_both
 
 
 @both_executors
@@ -41,6 +42,10 @@ def test_a_step_belongs_to_the_task_of_its_episode(mode, one, many):
     assert {**env.get_state(), "episodes": envs.get_state()["episodes"]} == envs.get_state()
 
 
+def named(task, name, **kwargs):
+    return TaskNameWrapper(TaskedEnv(task, **kwargs), task_name=name)
+
+
 @pytest.mark.parametrize(
     ("tasks", "mean", "variance"),
     [
@@ -50,7 +55,7 @@ def test_a_step_belongs_to_the_task_of_its_episode(mode, one, many):
     ],
 )
 def test_the_statistics_of_a_step_are_those_of_each_tasks_samples(tasks, mean, variance):
-    built = [partial(TaskedEnv, task, first=10 * i) for i, task in enumerate(tasks)]
+    built = [partial(named, task, str(task), first=10 * i) for i, task in enumerate(tasks)]
     executor = MetaIterativeEnvExecutor(built, len(tasks))
     envs = VectorNormalizeObservationPerTask(executor, 4)  # of the last of which there is none
     obs, _ = envs.reset(seed=0)
@@ -64,6 +69,28 @@ def test_the_statistics_of_a_step_are_those_of_each_tasks_samples(tasks, mean, v
     for i, task in enumerate(tasks):
         deviation = np.sqrt(state["m2"][task][0] / state["count"][task] + 1e-8)
         assert obs[i, 0] == pytest.approx((10 * i - state["mean"][task][0]) / deviation)
+
+
+@pytest.mark.parametrize("wrap", VECTOR)
+@pytest.mark.parametrize("names", [[None] * 3, ["reach", "push", "pick"]])
+def test_task_groups_that_share_an_id_are_named_once(wrap, names):
+    built = [
+        partial(named, task, name) if name else partial(TaskedEnv, task)
+        for task, name in zip([0, 1, 0], names, strict=True)
+    ]
+    envs = wrap(MetaIterativeEnvExecutor(built, 3, 2), 2)
+    message = rf"task groups \[0, 2\] all report task_id 0 .* in {wrap.__name__}; .*TaskNameWrapper"
+    with pytest.warns(UserWarning, match=message):
+        envs.reset(seed=0)
+    envs.reset(seed=0)
+
+
+@pytest.mark.parametrize("wrap", VECTOR)
+def test_environments_of_one_group_or_of_one_name_share_an_id_without_a_word(wrap):
+    envs = wrap(MetaIterativeEnvExecutor(partial(TaskedEnv, 0), 1, 2))
+    envs.reset(seed=0)
+    envs = wrap(MetaIterativeEnvExecutor(partial(named, 0, "reach"), 3))
+    envs.reset(seed=0)
 
 
 def test_a_reset_of_some_begins_and_counts_those_alone():
