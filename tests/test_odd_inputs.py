@@ -49,7 +49,13 @@ do(NormalizeObservationPerTask(Odd(obs=3.0)), "reset()") -> ValueError: expected
 do(RL2Observation(Odd(obs=[1, 2, 3])), "reset()") -> ValueError: expected ...(2,)...got [1, 2, 3]
 do(FlattenMTEnv(MultiEnvWrapper([lambda: Odd(obs=3.0)])), "reset()") -> ValueError: ...got 3.0
 do(MultiEnvWrapper([lambda: Odd(obs=3.0)], unify="pad"), "reset()") -> ValueError: ...got 3.0
-TaskOnehotWrapper.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 must be ...got 3
+TaskOnehotWrapper.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 of ...got 3
+TaskOnehotWrapper.wrap_env_cons_list(3) -> TypeError: env_cons must be a list of at ...got 3
+TaskOnehotWrapper.wrap_env_list([CountingEnv()] * 2 + [3]) -> TypeError: environment 2 ...got 3
+TerminateOnSuccess.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 of ...got 3
+TerminateOnSuccess(CountingEnv(), 3) -> TypeError: key must be a string, got 3
+do(TerminateOnSuccess(Odd(info={"success": NAN})), "reset()", "step(0)") -> ValueError: ...got nan
+do(TerminateOnSuccess(Odd(info={"success": "no"})), "reset()", "step(0)") -> ValueError: ...got 'no'
 TaskNameWrapper(CountingEnv()) -> ValueError: give task_name, task_id, or both; got neither
 TaskNameWrapper(CountingEnv(), task_name=3) -> TypeError: task_name must be a string, got 3
 TaskNameWrapper(CountingEnv(), task_id="a") -> TypeError: task_id must be an int, got 'a'

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_callable, check_index, positive
+from mtwrappers.checks import check_callable, check_env, check_index, check_list, positive
 from mtwrappers.spaces import append_onehot, as_row, require_flat_box
 
 W = TypeVar("W")
@@ -81,19 +81,33 @@ class TaskOnehotWrapper(
     @classmethod
     def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:
         """Wraps each environment with the one-hot of its place in the list."""
-        return [cls(env, i, len(envs)) for i, env in enumerate(envs)]
+        all_envs = check_list(envs, "envs", "environment")
+        for i, env in enumerate(all_envs):
+            check_env(env, f"environment {i} of envs")
+        return [cls(env, i, len(all_envs)) for i, env in enumerate(all_envs)]
 
     @classmethod
     def wrap_env_cons_list(
         cls, env_cons: Sequence[Callable[[], gymnasium.Env[Any, Any]]]
     ) -> list[Callable[[], TaskOnehotWrapper]]:
-        """Wraps each constructor likewise; the results pickle if the constructors do."""
-        for i, cons in enumerate(env_cons):
-            check_callable(cons, f"the constructor of task {i}")
+        """Wraps each constructor likewise; the results pickle if the constructors do.
+
+        An executor needs environments of one observation space. Where their observations differ in
+        length, ``make_vec("mtwrappers/MultiEnv-v0", env_ids=[...], unify="pad")`` appends zeros
+        before the one-hot, and so does `MultiEnvWrapper` with ``unify="pad"``.
+        """
+        makers = check_makers(env_cons)
         return [
-            functools.partial(construct, cls, cons, i, len(env_cons))
-            for i, cons in enumerate(env_cons)
+            functools.partial(construct, cls, make, i, len(makers)) for i, make in enumerate(makers)
         ]
+
+
+def check_makers(env_cons: Any) -> list[Callable[[], Any]]:
+    """Returns a list of constructors, one per task, or raises `TypeError` or `ValueError`."""
+    makers = check_list(env_cons, "env_cons", "constructor")
+    for i, make in enumerate(makers):
+        check_callable(make, f"the constructor of task {i} of env_cons")
+    return makers
 
 
 def construct(cls: Callable[..., W], env_cons: Callable[[], Any], *args: Any) -> W:

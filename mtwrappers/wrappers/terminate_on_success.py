@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
-from mtwrappers.wrappers.task_onehot import construct
+from mtwrappers.wrappers.task_onehot import check_makers, construct
 
 
 class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -23,7 +23,8 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
         key: Another key that says it, such as ``"is_success"``.
 
     Raises:
-        ValueError: On a step whose info lacks the key.
+        TypeError: If the key is no string.
+        ValueError: On a step whose info lacks the key, or has text or NaN there.
 
     >>> from mtwrappers import PointGoalEnv
     >>> env = TerminateOnSuccess(PointGoalEnv(radius=0.1))
@@ -34,6 +35,8 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], key: str = "success") -> None:
+        if not isinstance(key, str):
+            raise TypeError(f"key must be a string, got {key!r}")
         RecordConstructorArgs.__init__(self, key=key)
         super().__init__(env)
         self._key = key
@@ -46,6 +49,8 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
             raise ValueError(
                 f"expected {self._key!r} in the info of every step, got {sorted(info)}"
             ) from None
+        if isinstance(success, str) or success != success:  # NaN, which would count as true
+            raise ValueError(f"info[{self._key!r}] must be a bool or a number, got {success!r}")
         return obs, reward, terminated or bool(success), truncated, info
 
     @classmethod
@@ -56,4 +61,4 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
 
         It is the vectorised form: ``MetaParallelEnvExecutor(wrap_env_cons_list(makers), M, K)``.
         """
-        return [functools.partial(construct, cls, cons, key) for cons in env_cons]
+        return [functools.partial(construct, cls, make, key) for make in check_makers(env_cons)]
