@@ -13,6 +13,7 @@ from numpy.random import Generator
 from mtwrappers import seeding
 from mtwrappers.checks import check_flag, check_mapping, check_options
 from mtwrappers.errors import SeedNotSetError
+from mtwrappers.registration import PlainSpec
 
 Observation: TypeAlias = dict[str, Any]
 TASK_OPTIONS = frozenset({"task_state", "resample_task"})
@@ -75,6 +76,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    spec: Any = PlainSpec()
 
     def __init__(
         self,

@@ -6,9 +6,11 @@ module in front: ``"mtwrappers:mtwrappers/MT10-v0"``.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
-from gymnasium.envs.registration import register, registry
+import numpy as np
+from gymnasium.envs.registration import EnvSpec, register, registry
 
 EPISODE_STEPS = 500
 _TRAIN = {"train_classes": ["reach-v3", "push-v3"]}
@@ -47,3 +49,23 @@ def register_all() -> None:
                 kwargs=kwargs,
                 max_episode_steps=max_episode_steps,
             )
+
+
+class PlainSpec:
+    """The attribute ``spec`` of an environment, which goes through JSON.
+
+    Gymnasium puts the arguments of `make` into it as they are, NumPy's numbers included.
+    """
+
+    def __get__(self, env: Any, owner: type[Any]) -> EnvSpec | None:
+        return None if env is None else vars(env).get("spec")
+
+    def __set__(self, env: Any, spec: EnvSpec | None) -> None:
+        if spec is not None:
+            spec = copy.copy(spec)
+            spec.kwargs = {name: _plain(value) for name, value in spec.kwargs.items()}
+        vars(env)["spec"] = spec
+
+
+def _plain(value: Any) -> Any:
+    return value.item() if isinstance(value, np.generic) else value

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from mtwrappers import seeding
 from mtwrappers.checks import check_options, not_negative, positive
+from mtwrappers.registration import PlainSpec
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
 
@@ -46,18 +47,20 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     """
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
+    spec: Any = PlainSpec()
 
     def __init__(self, radius: float = 1.0, render_mode: str | None = None) -> None:
-        if not isinstance(radius, (int, float, np.number)) or not 0 < radius <= 4:
+        number = isinstance(radius, (int, float, np.integer, np.floating))
+        if not number or isinstance(radius, bool) or not 0 < radius <= 4:
             raise ValueError(f"radius must be in (0, 4], got {radius!r}")
         if render_mode is not None:
             raise ValueError(
                 f"PointGoalEnv renders nothing; render_mode must be None, got {render_mode!r}"
             )
-        self.radius = radius
+        self.radius = float(radius)
         self.observation_space = Box(-BOUND, BOUND, (2,), np.float64)
         self.action_space = Box(-MAX_STEP, MAX_STEP, (2,), np.float64)
-        self._task: dict[str, tuple[float, float]] = {"goal": (radius, 0.0)}
+        self._task: dict[str, tuple[float, float]] = {"goal": (self.radius, 0.0)}
         self._order = seeding.task_generator(seeding.fresh_seed())
         self._position: NDArray[np.float64] | None = None
 

@@ -101,6 +101,11 @@ class MetaWorldMTEnv(TaskListMTEnv):
         return self.env.envs_built
 
     @property
+    def _max_episode_steps(self) -> int | None:
+        """When episodes are truncated, under the name that it has in Gymnasium's ``TimeLimit``."""
+        return self.env._max_episode_steps
+
+    @property
     def goal(self) -> NDArray[np.float64]:
         """The present goal, ``(3,)``, in metres. Privileged where observations hide it."""
         self._require_reset()

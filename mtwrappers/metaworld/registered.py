@@ -15,6 +15,7 @@ from mtwrappers.metaworld.benchmarks import META_LEARNING, OPTIONS, Kind, split_
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
 from mtwrappers.metaworld.inputs import INPUTS, UPSTREAM, Inputs, take_inputs
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
+from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
@@ -47,7 +48,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     kwargs.pop("execution", None)
     env = MetaWorldMTEnv(benchmark, **kwargs)
     if kwargs.get("seed") is not None:
-        env.action_space.seed(kwargs["seed"])
+        env.action_space.seed(check_seed(kwargs["seed"]))
     if inputs.task_encoding == "dict":
         return inputs.apply(env)
     return inputs.apply(FlattenMTEnv(env, inputs.task_encoding))
@@ -105,6 +106,7 @@ def make_vec_env(
     """
     known = {*_names(make_vec_env), *EXECUTOR_OPTIONS, *KEYWORDS}
     check_keywords(rest, known, f"make_vec of {benchmark}")
+    seed = None if seed is None else check_seed(seed)
     inputs, rest = take_inputs(benchmark, rest)
     rest["num_goals"] = num_goals
     made = take_benchmark(benchmark, 0 if seed is None else seed, rest)

@@ -46,8 +46,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         add_env_onehot: Append a one-hot of the class. For the train tasks of multi-task
             benchmarks only.
         seed: Determines the benchmark's goals when it is a name, and the order of `sample_tasks`.
-            ``None`` takes the goals of seed 0; the order is then drawn from entropy, until
-            `reset` or `seed_tasks` is given a seed.
+            ``None`` takes the goals of seed 0, and an order from entropy.
         max_episode_steps: When to truncate, ``None`` for never.
         **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
             `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
@@ -86,8 +85,6 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     ) -> None:
         check_choice(kind, ("train", "test", None), "kind")
         add_env_onehot = check_flag(add_env_onehot, "add_env_onehot")
-        if wrapper is not None:
-            check_callable(wrapper, "wrapper")
         if max_episode_steps is not None:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
         benchmark = take_benchmark(benchmark, 0 if seed is None else seed, options)
@@ -95,7 +92,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self.render_mode = self._settings.render_mode
         self._max_episode_steps = max_episode_steps
         self._kind = kind
-        self._wrapper = wrapper
+        self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
         self._task: SetTaskDict | None = None
         self._env: Any = None
@@ -152,10 +149,9 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return None if self._task is None else dict(self._task)
 
     def sample_tasks(self, n_tasks: int, with_replacement: bool = False) -> list[SetTaskDict]:
-        """Draws tasks class by class; each class has the same share.
+        """Draws tasks class by class, so each class has the same share.
 
-        Without replacement, no task of a class comes again before all of them have come; then
-        they come in another order.
+        Without replacement, a class's tasks all come once, then once more in another order.
 
         Raises:
             TypeError: If ``with_replacement`` is no bool.

@@ -125,6 +125,11 @@ class MultiEnvWrapper(TaskListMTEnv):
         env: gymnasium.Env[Any, Any] = self._env
         return env
 
+    @property
+    def _max_episode_steps(self) -> Any:
+        """That of the active environment's ``TimeLimit``; an ``AttributeError`` if it has none."""
+        return self._env.get_wrapper_attr("_max_episode_steps")
+
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol; with ``unify="pad"`` zeros are appended first."""
         if self._zeros is not None:

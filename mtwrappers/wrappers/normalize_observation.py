@@ -12,7 +12,7 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import positive
+from mtwrappers.checks import above_zero, positive
 from mtwrappers.spaces import as_row, require_floating_box
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
@@ -47,9 +47,10 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         num_leading: int | None = None,
         epsilon: float = 1e-8,
     ) -> None:
-        # Plain integers, so that specs go through JSON.
+        # Plain numbers, so that specs go through JSON.
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
         num_leading = None if num_leading is None else positive(num_leading, "num_leading")
+        epsilon = above_zero(epsilon, "epsilon")
         RecordConstructorArgs.__init__(
             self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
         )

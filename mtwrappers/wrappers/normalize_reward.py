@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.checks import check_fraction, positive
+from mtwrappers.checks import above_zero, check_fraction, positive
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 
@@ -54,12 +54,13 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         gamma: float = 0.99,
         epsilon: float = 1e-8,
     ) -> None:
-        # A plain integer, so that specs go through JSON.
+        # Plain numbers, so that specs go through JSON.
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
+        gamma, epsilon = check_fraction(gamma, "gamma"), above_zero(epsilon, "epsilon")
         RecordConstructorArgs.__init__(self, num_tasks=num_tasks, gamma=gamma, epsilon=epsilon)
         super().__init__(env)
         self._keep("reward", num_tasks, epsilon)
-        self._gamma = check_fraction(gamma, "gamma")
+        self._gamma = gamma
         self._return = 0.0
 
     def reset(

@@ -71,6 +71,9 @@ class RL2Observation(
         reward_divisor: float = 1.0,
         across_episodes: bool = True,
     ) -> None:
+        # Plain values, so that specs go through JSON.
+        reward_divisor = above_zero(reward_divisor, "reward_divisor")
+        across_episodes = check_flag(across_episodes, "across_episodes")
         RecordConstructorArgs.__init__(
             self, reward_divisor=reward_divisor, across_episodes=across_episodes
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import gymnasium
+import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
 
@@ -28,14 +29,16 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
         task_name: str | None = None,
         task_id: int | None = None,
     ) -> None:
-        RecordConstructorArgs.__init__(self, task_name=task_name, task_id=task_id)
-        super().__init__(env)
         if task_name is None and task_id is None:
             raise ValueError("give task_name, task_id, or both; got neither")
         if task_name is not None and not isinstance(task_name, str):
             raise TypeError(f"task_name must be a string, got {task_name!r}")
-        if task_id is not None and (isinstance(task_id, bool) or not isinstance(task_id, int)):
-            raise TypeError(f"task_id must be an int, got {task_id!r}")
+        if task_id is not None:
+            if isinstance(task_id, bool) or not isinstance(task_id, (int, np.integer)):
+                raise TypeError(f"task_id must be an int, got {task_id!r}")
+            task_id = int(task_id)  # so that specs go through JSON
+        RecordConstructorArgs.__init__(self, task_name=task_name, task_id=task_id)
+        super().__init__(env)
         given = {"task_name": task_name, "task_id": task_id}
         self._added = {key: value for key, value in given.items() if value is not None}
 

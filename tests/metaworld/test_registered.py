@@ -86,7 +86,50 @@ def test_every_encoding_shows_the_same_task(name, n, shown):
             assert equal(rest, dict_rest)
 
 
+@pytest.mark.parametrize(
+    ("name", "numbers"),
+    [
+        ("CustomMT", {"seed": 3, "num_goals": 2}),
+        ("MultiEnv", {"env_kwargs": {}}),
+        ("PointGoal", {"radius": 2.0}),
+    ],
+)
+def test_numbers_of_numpy_are_as_good_as_pythons(name, numbers):
+    types = {int: np.int64, float: np.float32, dict: dict}
+    env = make(name, **{key: types[type(value)](value) for key, value in numbers.items()})
+    spec = EnvSpec.from_json(env.spec.to_json())
+    assert spec.kwargs.items() >= numbers.items()
+    assert equal(sampled(env, seed=3), sampled(make(name, **numbers), seed=3))
+
+
+def test_vector_environments_take_numbers_of_numpy():
+    shown = []
+    for integer in (int, np.int64):
+        with make_vec("CustomMT", num_goals=integer(2), seed=integer(3)) as envs:
+            shown.append([envs.reset(), envs.action_space.sample()])
+    assert equal(*shown)
+
+
 # Vector environments.
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs", "limits"),
+    [
+        ("CustomMT", {"num_goals": 2}, (500, 500)),
+        ("CustomMT", {"num_goals": 2, "max_episode_steps": 7}, (7, 7)),
+        ("PointGoal", {"num_envs": 2, "max_episode_steps": 7}, (7, 7)),
+        ("MultiEnv", {}, (500, 200)),
+    ],
+)
+def test_the_step_limits_of_sub_environments_can_be_read_as_gymnasiums_and_not_set(
+    name, kwargs, limits
+):
+    with make_vec(name, **kwargs) as envs:
+        assert envs.get_attr("_max_episode_steps") == limits
+        if name != "PointGoal":  # whose limit is Gymnasium's own TimeLimit
+            with pytest.raises(AttributeError, match="_max_episode_steps"):
+                envs.set_attr("_max_episode_steps", 3)
 
 
 def test_sub_environments_stay_with_their_class_task_by_task():
