@@ -109,6 +109,28 @@ def check_callable(value: Any, name: str) -> Any:
     return value
 
 
+def check_makers(value: Any, name: str) -> list[Callable[[], Any]]:
+    """Returns an iterable of constructors, one per task, as a list; raises as `check_list` does."""
+    makers = check_list(value, name, "constructor")
+    for i, make in enumerate(makers):
+        check_callable(make, f"the constructor of task {i} in {name}")
+    return makers
+
+
+def check_string(value: Any, name: str) -> str:
+    """Returns ``value`` if it is a string, or raises `TypeError`."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, got {value!r}")
+    return value
+
+
+def check_space(value: Any, name: str) -> Any:
+    """Returns ``value`` if it is a Gymnasium space, or raises `TypeError`."""
+    if not isinstance(value, Space):
+        raise TypeError(f"{name} must be a gymnasium.Space, got {value!r}")
+    return value
+
+
 def check_mapping(value: Any, name: str) -> Mapping[Any, Any]:
     """Returns ``value`` if it is a dict or the like, or raises `TypeError`."""
     if not isinstance(value, (dict, Mapping)):  # which is quicker of a dict

@@ -11,7 +11,7 @@ from gymnasium.spaces import Dict, Space
 from numpy.random import Generator
 
 from mtwrappers import seeding
-from mtwrappers.checks import check_flag, check_mapping, check_options
+from mtwrappers.checks import check_flag, check_mapping, check_options, check_space
 from mtwrappers.errors import SeedNotSetError
 from mtwrappers.registration import PlainSpec
 
@@ -52,6 +52,9 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         env_observation_space: The space of ``env_obs``, the same for every task.
         task_observation_space: The space of ``task_obs``.
 
+    Raises:
+        TypeError: If one is no space.
+
     >>> import numpy as np
     >>> from gymnasium.spaces import Box, Discrete
     >>> class Walk(MTEnv):
@@ -84,9 +87,9 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         env_observation_space: Space[Any],
         task_observation_space: Space[Any],
     ) -> None:
-        self.action_space = action_space
-        self.env_observation_space = env_observation_space
-        self.task_observation_space = task_observation_space
+        self.action_space = check_space(action_space, "action_space")
+        self.env_observation_space = check_space(env_observation_space, "env_observation_space")
+        self.task_observation_space = check_space(task_observation_space, "task_observation_space")
         self.observation_space = Dict(
             {"env_obs": env_observation_space, "task_obs": task_observation_space}
         )

@@ -13,13 +13,13 @@ from tests.odd_inputs import NAMES, check, lines
 WRAPPERS = """
 MultiEnvWrapper([]) -> ValueError: funcs_to_make_envs must hold at least one constructor, got none
 MultiEnvWrapper(CountingEnv) -> TypeError: funcs_to_make_envs must be a list ..., got <class
-MultiEnvWrapper([CountingEnv, CountingEnv()]) -> TypeError: the constructor of task 1 must ...got <
+MultiEnvWrapper([CountingEnv, CountingEnv()]) -> TypeError: the constructor of task 1 in ...got <
 multi("0") -> ValueError: initial_task_state must be an integer in [0, 1], got '0'
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
 multi(task_names="ab") -> TypeError: task_names must be a list of at least one name, got 'ab'
 multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
 multi(unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
-multi(env_observation_space=3) -> TypeError: Dict space element is not ... key='env_obs', space=3
+multi(env_observation_space=3) -> TypeError: env_observation_space must be a gymnasium.Space, got 3
 multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be True or ...got 'no'
 multi(select="x") -> ValueError: select must be one of ['least_success', 'round_robin', 'uniform', '
 multi(select=["uniform"]) -> ValueError: select must be one of ... or a callable, got ['uniform']
@@ -49,10 +49,10 @@ do(NormalizeObservationPerTask(Odd(obs=3.0)), "reset()") -> ValueError: expected
 do(RL2Observation(Odd(obs=[1, 2, 3])), "reset()") -> ValueError: expected ...(2,)...got [1, 2, 3]
 do(FlattenMTEnv(MultiEnvWrapper([lambda: Odd(obs=3.0)])), "reset()") -> ValueError: ...got 3.0
 do(MultiEnvWrapper([lambda: Odd(obs=3.0)], unify="pad"), "reset()") -> ValueError: ...got 3.0
-TaskOnehotWrapper.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 of ...got 3
+TaskOnehotWrapper.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 in ...got 3
 TaskOnehotWrapper.wrap_env_cons_list(3) -> TypeError: env_cons must be a list of at ...got 3
 TaskOnehotWrapper.wrap_env_list([CountingEnv()] * 2 + [3]) -> TypeError: environment 2 ...got 3
-TerminateOnSuccess.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 of ...got 3
+TerminateOnSuccess.wrap_env_cons_list([3]) -> TypeError: the constructor of task 0 in ...got 3
 TerminateOnSuccess(CountingEnv(), 3) -> TypeError: key must be a string, got 3
 do(TerminateOnSuccess(Odd(info={"success": NAN})), "reset()", "step(0)") -> ValueError: ...got nan
 do(TerminateOnSuccess(Odd(info={"success": "no"})), "reset()", "step(0)") -> ValueError: ...got 'no'
@@ -98,13 +98,13 @@ make_vec("MultiEnv", num_envs=2, envs_per_task=2) -> ValueError: ...num_envs mus
 TASKS = """
 ConstructEnvsSampler([]) -> ValueError: env_constructors must hold at least one ...got none
 ConstructEnvsSampler(3) -> TypeError: env_constructors must be a list of at least one ...got 3
-ConstructEnvsSampler([CountingEnv, 3]) -> TypeError: env_constructor must be callable, got 3
+ConstructEnvsSampler([CountingEnv, 3]) -> TypeError: the constructor of task 1 in env_...got 3
 ConstructEnvsSampler([CountingEnv]).sample(0) -> ValueError: n_tasks must be a positive ...got 0
 ConstructEnvsSampler([CountingEnv]).sample(1, "no") -> TypeError: with_replacement must ...'no'
 pool().sample(1, "no") -> TypeError: with_replacement must be True or False, got 'no'
 SetTaskSampler(PointGoalEnv).sample(1, "no") -> TypeError: with_replacement must be ...got 'no'
 EnvPoolSampler([]) -> ValueError: envs must hold at least one environment, got none
-EnvPoolSampler([3]) -> TypeError: environment 0 must be a gymnasium.Env, got 3
+EnvPoolSampler([3]) -> TypeError: environment 0 of envs must be a gymnasium.Env, got 3
 pool().sample(2) -> ValueError: the pool holds 1 environments, got n_tasks=2; grow_pool(2)
 pool().sample(1, True) -> ValueError: a pool of environments cannot be sampled with replacement
 pool().grow_pool(-1) -> ValueError: new_size must be a positive integer, got -1

@@ -9,7 +9,7 @@ from typing import Any, Literal, TypeAlias
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers.checks import check_choice, check_flag, check_list, check_mapping
+from mtwrappers.checks import check_choice, check_flag, check_list, check_mapping, check_string
 from mtwrappers.selection import SelectName
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
@@ -98,10 +98,13 @@ def _arguments(
     """The arguments of `MultiEnvWrapper`."""
     kwargs = dict(check_mapping({} if env_kwargs is None else env_kwargs, "env_kwargs"))
     if render_mode is not None:
-        kwargs["render_mode"] = render_mode
+        kwargs["render_mode"] = check_string(render_mode, "render_mode")
     if env_ids is None:
-        env_ids, unify = DEFAULT_IDS, unify or "pad"
+        env_ids, unify = DEFAULT_IDS, "pad" if unify is None else unify
+    check_choice(unify, ("pad", None), "unify")
     ids = check_list(env_ids, "env_ids", "registered id")
+    for i, env_id in enumerate(ids):
+        check_string(env_id, f"entry {i} of env_ids")
     makers = [functools.partial(gymnasium.make, env_id, **kwargs) for env_id in ids]
     return {"funcs_to_make_envs": makers, "task_names": ids, "unify": unify}
 

@@ -79,7 +79,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         """
         try:
             x, y = map(float, task["goal"])
-        except (KeyError, TypeError, ValueError):
+        except (LookupError, TypeError, ValueError):
             x = y = math.nan
         if not (math.isfinite(x) and math.isfinite(y)):
             raise ValueError(f"a task must be {{'goal': (x, y)}}, got {task!r}")
@@ -95,9 +95,10 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     ) -> tuple[NDArray[np.float64], dict[str, Any]]:
         """Puts the point at the origin; a seed determines what `sample_tasks` draws."""
         check_options(options, (), "PointGoalEnv")
+        seed = None if seed is None else seeding.check_seed(seed)
         super().reset(seed=seed)
         if seed is not None:
-            self._order = seeding.task_generator(seeding.check_seed(seed))
+            self._order = seeding.task_generator(seed)
         self._position = np.zeros(2)
         return self._position.copy(), self._info(self._position)
 

@@ -63,7 +63,7 @@ def make_benchmark(
     >>> len(benchmark.train_tasks), benchmark.train_tasks[0].env_name
     (3, 'push-v3')
     """
-    if name not in BENCHMARKS:
+    if not isinstance(name, str) or name not in BENCHMARKS:
         raise ValueError(f"unknown benchmark {name!r}; expected one of {list(BENCHMARKS)}")
     positive(num_goals, "num_goals")
     goals_seed = seeding.chosen_seed(seed)
@@ -127,22 +127,23 @@ def _classes(
         if value is None and argument in takes and argument != "env_name":
             raise ValueError(f"{name} needs {argument}, a list of class names")
     if "env_name" in takes:
-        one = _by_name([DEFAULT_CLASS if env_name is None else env_name])
+        one = _by_name([DEFAULT_CLASS if env_name is None else env_name], "env_name")
         return one, one if name == "ML1" else ()
     if takes:
-        train, test = _by_name(train_classes), _by_name(test_classes)
+        train = _by_name(train_classes, "train_classes")
+        test = _by_name(test_classes, "test_classes")
         both = sorted({name for name, _ in train} & {name for name, _ in test})
         if both:
             raise ValueError(f"test classes must not be train classes, got {both} in both")
         return train, test
     table = getattr(metaworld().env_dict, f"{name}_V3")
     if name in META_LEARNING:
-        return _by_name(table["train"]), _by_name(table["test"])
-    return _by_name(table), ()
+        return _by_name(list(table["train"])), _by_name(list(table["test"]))
+    return _by_name(list(table)), ()
 
 
-def _by_name(names: Iterable[str] | None) -> Classes:
-    return () if names is None else tuple(classes_by_name(names).items())
+def _by_name(names: Iterable[str] | None, what: str = "classes") -> Classes:
+    return () if names is None else tuple(classes_by_name(names, what).items())
 
 
 @functools.lru_cache(maxsize=8)

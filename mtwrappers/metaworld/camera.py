@@ -30,7 +30,7 @@ def find_camera(settings: Any, cameras: Sequence[str] = CAMERAS) -> int:
     check_choice(name, (*cameras, None), "camera_name")
     if name is not None:
         return list(cameras).index(name)
-    if index is None or index == FREE:
+    if index is None or (isinstance(index, (int, np.integer)) and index == FREE):
         return FREE
     return check_index(index, len(cameras), "camera_id (-1 for the free camera)")
 

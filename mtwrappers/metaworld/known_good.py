@@ -48,7 +48,7 @@ def fast_class(cls: Any) -> type[Any]:
     from mtwrappers.metaworld.fast.sawyer import FastSawyer, make_fast_class
 
     if isinstance(cls, str):
-        cls = classes_by_name([cls])[cls]
+        cls = classes_by_name([cls], "cls")[cls]
     if not isinstance(cls, type) or not issubclass(cls, SawyerXYZEnv):
         raise TypeError(f"expected a Sawyer class of Meta-World or the name of one, got {cls!r}")
     if issubclass(cls, FastSawyer) or not is_upstream(cls):

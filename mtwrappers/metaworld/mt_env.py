@@ -71,6 +71,8 @@ class MetaWorldMTEnv(TaskListMTEnv):
         max_episode_steps: int | None = None,
         **options: Any,
     ) -> None:
+        if benchmark is None:
+            raise TypeError("benchmark must be a metaworld.Benchmark or its name, got None")
         self.env = MetaWorldSetTaskEnv(
             benchmark, kind, seed=seed, max_episode_steps=max_episode_steps, **options
         )

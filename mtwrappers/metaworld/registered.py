@@ -246,6 +246,7 @@ def _num_groups(
 ) -> int:
     """How many task groups there are: at least one per class, and at most one per task."""
     low, high = num_classes, num_classes * goals
+    num_envs = positive(num_envs, "num_envs")
     m: float = num_classes if num_envs == 1 else num_envs / each
     if meta_batch_size is not None:
         m = positive(meta_batch_size, "meta_batch_size")

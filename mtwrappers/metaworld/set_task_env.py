@@ -22,6 +22,7 @@ from mtwrappers.metaworld.class_env import METADATA, SawyerClassEnv, SawyerSetti
 from mtwrappers.metaworld.plain_task import decode
 from mtwrappers.metaworld.set_task_dict import ClassByClass, Layout, SetTaskDict, layout_of
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.seeding import check_seed
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
@@ -154,14 +155,12 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         Without replacement, a class's tasks all come once, then once more in another order.
 
         Raises:
-            TypeError: If ``with_replacement`` is no bool.
-            ValueError: If there is no benchmark to draw from, or ``n_tasks`` is negative.
+            TypeError, ValueError: If an argument is none, or there is no benchmark to draw from.
         """
         if not self.tasks:
             raise ValueError("sample_tasks needs a benchmark; this environment was made without")
-        draws = range(not_negative(n_tasks, "n_tasks"))
-        anew = check_flag(with_replacement, "with_replacement")
-        return [self._describe(self._order.draw(anew)) for _ in draws]
+        n, anew = not_negative(n_tasks, "n_tasks"), check_flag(with_replacement, "with_replacement")
+        return [self._describe(self._order.draw(anew)) for _ in range(n)]
 
     def seed_tasks(self, seed: int | None = None) -> None:
         """Seeds the order of `sample_tasks`, from entropy when ``seed`` is ``None``."""
@@ -207,9 +206,10 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             ValueError: If the task cannot be set, or another option speaks of tasks.
         """
         check_options(options, ("task",), "MetaWorldSetTaskEnv")
-        super().reset(seed=seed)
         if seed is not None:
+            seed = check_seed(seed)
             self.seed_tasks(seed)
+        super().reset(seed=seed)
         if options and "task" in options:
             self.set_task(options["task"])
         elif self._env is None:

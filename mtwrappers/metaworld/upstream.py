@@ -13,6 +13,7 @@ from types import CellType, FunctionType
 from typing import Any
 
 from mtwrappers._extras import import_extra
+from mtwrappers.checks import check_list
 
 
 def metaworld() -> Any:
@@ -30,18 +31,20 @@ def is_upstream(cls: type[Any]) -> bool:
     return cls.__module__.startswith("metaworld.envs.") and cls in all_classes().values()
 
 
-def classes_by_name(names: Iterable[str]) -> dict[str, type[Any]]:
-    """The Sawyer classes of these names, in this order; they must exist and differ."""
-    if isinstance(names, str):
-        raise ValueError(f"expected a list of class names, got the string {names!r}")
-    wanted, known = list(names), all_classes()
-    if not wanted or len(set(wanted)) != len(wanted):
-        raise ValueError(f"expected one or more different class names, got {wanted}")
+def classes_by_name(names: Iterable[str], what: str = "classes") -> dict[str, type[Any]]:
+    """The Sawyer classes of these names, in this order; they must exist and differ.
+
+    ``what`` is what a message calls them.
+    """
+    wanted, known = check_list(names, what, "class name"), all_classes()
     for name in wanted:
-        if name not in known:
+        if not isinstance(name, str) or name not in known:
             close = difflib.get_close_matches(str(name), known, n=1)
             hint = f" (did you mean {close[0]!r}?)" if close else ""
-            raise ValueError(f"unknown class {name!r}{hint}; expected one of {sorted(known)}")
+            expected = f"expected one of {sorted(known)}"
+            raise ValueError(f"unknown class {name!r} in {what}{hint}; {expected}")
+    if len(set(wanted)) != len(wanted):
+        raise ValueError(f"{what} must be different class names, got {wanted}")
     return {name: known[name] for name in wanted}
 
 

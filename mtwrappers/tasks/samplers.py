@@ -22,6 +22,7 @@ from mtwrappers.checks import (
     check_env,
     check_flag,
     check_list,
+    check_makers,
     positive,
 )
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
@@ -94,7 +95,7 @@ class ConstructEnvsSampler(TaskSampler):
     def __init__(
         self, env_constructors: Sequence[Callable[[], Env]], *, seed: int | None = None
     ) -> None:
-        makers = check_list(env_constructors, "env_constructors", "constructor")
+        makers = check_makers(env_constructors, "env_constructors")
         super().__init__(seed)
         self._updates = [NewEnvUpdate(make) for make in makers]
         self.n_tasks = len(makers)
@@ -120,7 +121,7 @@ class EnvPoolSampler(TaskSampler):
     def __init__(self, envs: Sequence[Env], *, seed: int | None = None) -> None:
         self._envs = check_list(envs, "envs", "environment")
         for i, env in enumerate(self._envs):
-            check_env(env, f"environment {i}")
+            check_env(env, f"environment {i} of envs")
         super().__init__(seed)
         self.n_tasks = len(self._envs)
 
@@ -187,6 +188,7 @@ class SetTaskSampler(TaskSampler):
         if self._env.has_wrapper_attr("num_tasks"):
             self.n_tasks = int(self._env.get_wrapper_attr("num_tasks"))
         if seed is not None:
+            seed = seeding.check_seed(seed)
             # The task stream of an environment begins with reset(seed=...).
             self._env.reset(seed=seed)
 

@@ -75,14 +75,19 @@ class EnvToMTEnv(TaskListMTEnv):
         select: SelectName | Strategy = "uniform",
         sample_tasks_on_reset: bool = False,
     ) -> None:
-        own = None if set_task else "set_task(task); pass set_task= to say how to set one"
+        own = None
+        if set_task is None:
+            own, set_task = (
+                "set_task(task); pass set_task= to say how to set one",
+                _call_own_set_task,
+            )
         self.env = self._env = check_env(env, "env", own)
         self._envs = {0: env}
         self.tasks: list[Any] = []
         self._space: Space[Any] | None = None
         if not isinstance(tasks, Space):
             self.tasks = check_list(tasks, "tasks", "task")
-        elif task_names is None and select == "uniform":
+        elif task_names is None and isinstance(select, str) and select == "uniform":
             self._space = copy.deepcopy(tasks)
         else:
             raise ValueError(
@@ -91,8 +96,8 @@ class EnvToMTEnv(TaskListMTEnv):
             )
         if (task_obs is None) != (task_observation_space is None):
             raise ValueError("task_obs and task_observation_space go together; got only one")
-        self._set_task = check_callable(set_task or _call_own_set_task, "set_task")
-        self._show = task_obs
+        self._set_task = check_callable(set_task, "set_task")
+        self._show = None if task_obs is None else check_callable(task_obs, "task_obs")
         super().__init__(
             env.action_space,
             env.observation_space,

@@ -12,10 +12,9 @@ from gymnasium.spaces import Box, Space
 from numpy.typing import NDArray
 
 from mtwrappers.checks import (
-    check_callable,
     check_choice,
     check_index,
-    check_list,
+    check_makers,
     check_task_names,
     construct_env,
 )
@@ -75,9 +74,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         unify: Literal["pad"] | None = None,
         sample_tasks_on_reset: bool = False,
     ) -> None:
-        self._makers = check_list(funcs_to_make_envs, "funcs_to_make_envs", "constructor")
-        for i, maker in enumerate(self._makers):
-            check_callable(maker, f"the constructor of task {i}")
+        self._makers = check_makers(funcs_to_make_envs, "funcs_to_make_envs")
         check_choice(unify, ("pad", None), "unify")
         n = len(self._makers)
         initial = check_index(initial_task_state, n, "initial_task_state")

@@ -8,6 +8,8 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
+from mtwrappers.checks import check_string
+
 
 class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Adds ``task_name`` and ``task_id`` to ``info``, on reset and on every step.
@@ -31,8 +33,8 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
     ) -> None:
         if task_name is None and task_id is None:
             raise ValueError("give task_name, task_id, or both; got neither")
-        if task_name is not None and not isinstance(task_name, str):
-            raise TypeError(f"task_name must be a string, got {task_name!r}")
+        if task_name is not None:
+            check_string(task_name, "task_name")
         if task_id is not None:
             if isinstance(task_id, bool) or not isinstance(task_id, (int, np.integer)):
                 raise TypeError(f"task_id must be an int, got {task_id!r}")

@@ -11,7 +11,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_callable, check_env, check_index, check_list, positive
+from mtwrappers.checks import check_env, check_index, check_list, check_makers, positive
 from mtwrappers.spaces import append_onehot, as_row, require_flat_box
 
 W = TypeVar("W")
@@ -96,18 +96,10 @@ class TaskOnehotWrapper(
         length, ``make_vec("mtwrappers/MultiEnv-v0", env_ids=[...], unify="pad")`` appends zeros
         before the one-hot, and so does `MultiEnvWrapper` with ``unify="pad"``.
         """
-        makers = check_makers(env_cons)
+        makers = check_makers(env_cons, "env_cons")
         return [
             functools.partial(construct, cls, make, i, len(makers)) for i, make in enumerate(makers)
         ]
-
-
-def check_makers(env_cons: Any) -> list[Callable[[], Any]]:
-    """Returns a list of constructors, one per task, or raises `TypeError` or `ValueError`."""
-    makers = check_list(env_cons, "env_cons", "constructor")
-    for i, make in enumerate(makers):
-        check_callable(make, f"the constructor of task {i} of env_cons")
-    return makers
 
 
 def construct(cls: Callable[..., W], env_cons: Callable[[], Any], *args: Any) -> W:

@@ -9,7 +9,8 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
-from mtwrappers.wrappers.task_onehot import check_makers, construct
+from mtwrappers.checks import check_makers, check_string
+from mtwrappers.wrappers.task_onehot import construct
 
 
 class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
@@ -35,8 +36,7 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any], key: str = "success") -> None:
-        if not isinstance(key, str):
-            raise TypeError(f"key must be a string, got {key!r}")
+        check_string(key, "key")
         RecordConstructorArgs.__init__(self, key=key)
         super().__init__(env)
         self._key = key
@@ -61,4 +61,6 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
 
         It is the vectorised form: ``MetaParallelEnvExecutor(wrap_env_cons_list(makers), M, K)``.
         """
-        return [functools.partial(construct, cls, make, key) for make in check_makers(env_cons)]
+        check_string(key, "key")
+        makers = check_makers(env_cons, "env_cons")
+        return [functools.partial(construct, cls, make, key) for make in makers]
