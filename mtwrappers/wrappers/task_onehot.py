@@ -57,7 +57,7 @@ class TaskOnehotWrapper(
         self.env_observation_space = box
         self.n_total_tasks = n_total_tasks
         self._task_index = index
-        self._size = box.shape[0]
+        self._size, self._shape, self._dtype = box.shape[0], box.shape, box.dtype
         # Copying it and writing the observation into its head is the fastest way to append.
         self._template = np.zeros_like(self.observation_space.low)
         self._template[self._size + index] = 1
@@ -75,7 +75,9 @@ class TaskOnehotWrapper(
 
     def _append(self, obs: Any) -> NDArray[Any]:
         out = self._template.copy()
-        out[: self._size] = as_row(obs, self.env_observation_space)
+        # Nearly all observations are arrays of the space, and are told fastest so.
+        known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
+        out[: self._size] = obs if known else as_row(obs, self.env_observation_space)
         return out
 
     @classmethod
