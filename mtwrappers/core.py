@@ -209,7 +209,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
-        """Seeds both streams and carries out the task options; what it returns is of no use.
+        """Seeds both streams and carries out the task options; a subclass returns its own result.
 
         Args:
             seed: Seeds the environment stream and the task stream.

@@ -29,8 +29,9 @@ class TaskListMTEnv(MTEnv):
     ``sample_tasks_on_reset`` is set, every reset draws the next task, unless one was set since the
     last; such an environment seeds itself at its first reset if nobody did, as Gymnasium's do.
 
-    The seed of an environment below is the branch ``_branch`` of the environment seed; it gets it
-    with its first reset after each `seed`, so nothing depends on which of them were played.
+    Each environment below has a branch of the environment seed, the present one's is ``_branch``,
+    and takes its seed from it at its first reset after each `seed`. So results do not depend on
+    which environments were played before.
 
     Args:
         action_space: The action space of all tasks.

@@ -95,7 +95,7 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     the single form. In SAME_STEP an episode's last observation, ``infos["final_obs"]``, is counted
     and normalized for the task of that episode, and after it the first one of the next episode.
     The task of an episode is its ``infos["task_id"]``, or the index of the task group where infos
-    do not have it.
+    do not have it; a warning names task groups that report one id.
 
     The arguments are those of the single form, except that ``env`` is one of our vector
     environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``, and that

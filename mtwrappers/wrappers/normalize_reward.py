@@ -89,8 +89,8 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     before any reward of the step is scaled. With one environment per task the numbers are those of
     the single form. The steps in which NEXT_STEP resets an environment are not counted. The task
     of an episode is its ``infos["task_id"]``, or the index of the task group where infos do not
-    have it. ``infos["raw_reward"]``, shape ``(N,)`` float64, is the environments' own reward, and
-    SAME_STEP's ``final_info`` has it too.
+    have it; a warning names task groups that report one id. ``infos["raw_reward"]``, shape
+    ``(N,)`` float64, is the environments' own reward, and SAME_STEP's ``final_info`` has it too.
 
     The arguments are those of the single form, except that ``env`` is one of our vector
     environments, or a `MetaVectorWrapper` of one, and that ``num_tasks`` is by default the

@@ -23,8 +23,9 @@ PRIOR_COUNT = 1e-4
 class Moments:
     """The mean, the sum of squared deviations and the deviation of samples of a shape.
 
-    Floats where it is ``()``, else arrays. Every number has the shape, ``count`` and the
-    ``epsilon`` that is added to the variance too: arrays of one shape are computed fastest.
+    All numbers are floats if the shape is ``()``, and arrays of the shape otherwise. That includes
+    ``count`` and the ``epsilon`` that is added to the variance: arrays of one shape are computed
+    fastest.
     """
 
     deviation: Any

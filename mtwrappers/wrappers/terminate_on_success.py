@@ -16,8 +16,8 @@ from mtwrappers.wrappers.task_onehot import construct
 class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Terminates an episode at the first step whose ``info["success"]`` is true.
 
-    Infos, observations and rewards stay as they are. In a vector environment each sub-environment
-    is to be wrapped, within what counts its episodes: see `wrap_env_cons_list`.
+    Infos, observations and rewards stay as they are. For a vector environment, wrap each
+    sub-environment with `wrap_env_cons_list`, before any wrapper that counts episodes.
 
     Args:
         env: An environment that says ``info["success"]`` at every step.
