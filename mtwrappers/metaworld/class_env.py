@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_choice, positive
+from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.known_good import Fast, class_to_build
 
 OBS_SIZE = 39
@@ -148,6 +149,9 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
     def set_task(self, task: Any) -> None:
         """Sets a `metaworld.Task`; `reset` then begins its first episode."""
+        plain_task.decode(
+            task
+        )  # which refuses anything else: Meta-World unpickles what it is given
         self.sawyer.set_task(task)
         self._reset_needed = True
 

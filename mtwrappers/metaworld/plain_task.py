@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.metaworld.upstream import all_classes, metaworld
+from mtwrappers.plain_data import is_task
 
 
 def encode(name: str, cls: type[Any], rand_vec: Any, hidden: bool) -> Any:
@@ -19,7 +20,13 @@ def encode(name: str, cls: type[Any], rand_vec: Any, hidden: bool) -> Any:
 
 
 def decode(task: Any) -> dict[str, Any]:
-    """The data of a task: ``rand_vec``, ``env_cls`` and ``partially_observable``."""
+    """The data of a task: ``rand_vec``, ``env_cls`` and ``partially_observable``.
+
+    Raises:
+        TypeError: If it is no `metaworld.Task`: what others offer as data is not unpickled.
+    """
+    if not is_task(task):
+        raise TypeError(f"expected a metaworld.Task, got {task!r}")
     return dict(pickle.loads(task.data))
 
 

@@ -17,7 +17,8 @@ from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
-from mtwrappers.checks import above_zero, check_choice, check_flag, positive
+from mtwrappers.checks import above_zero, check_choice, check_flag, check_options, positive
+from mtwrappers.spaces import difference
 from mtwrappers.vector.buffers import ARRAY_SPACES
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
@@ -140,7 +141,7 @@ def _seed_of(env: gymnasium.Env[Any, Any]) -> int:
 def check_autoreset_mode(mode: str | AutoresetMode) -> AutoresetMode:
     """The `AutoresetMode` of this name or value."""
     for known in AutoresetMode:
-        if mode in (known, known.value, known.name):
+        if isinstance(mode, (str, AutoresetMode)) and mode in (known, known.value, known.name):
             return known
     raise ValueError(
         f"autoreset_mode must be one of {[known.value for known in AutoresetMode]}, got {mode!r}"
@@ -164,6 +165,7 @@ def split_options(options: Any, n: int) -> tuple[dict[str, Any] | None, NDArray[
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict or None, got {options!r}")
     if options is None or "reset_mask" not in options:
+        check_options(options, ("reset_mask",), "a vector environment", passes_on=True)
         return options, None
     mask = options["reset_mask"]
     if not isinstance(mask, np.ndarray):
@@ -182,9 +184,16 @@ def check_same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:
     for i, pair in enumerate(spaces):
         for what, space, expected in zip(("observation", "action"), pair, spaces[0], strict=True):
             if space != expected:
+                sizes = isinstance(space, Box) and isinstance(expected, Box)
+                hint = ""
+                if sizes and len(space.shape) == len(expected.shape) == 1:
+                    hint = (
+                        "; gymnasium.make_vec('mtwrappers/MultiEnv-v0', env_ids=[...], "
+                        "unify='pad') appends zeros to shorter observations"
+                    )
                 raise ValueError(
                     f"environment {i} has {what} space {space}, expected {expected} as in "
-                    "environment 0"
+                    f"environment 0{difference(space, expected) or hint}"
                 )
 
 

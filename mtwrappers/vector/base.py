@@ -6,6 +6,7 @@ import copy
 import functools
 import multiprocessing
 import os
+import sys
 import threading
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
@@ -23,6 +24,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import check_callable, check_index
 from mtwrappers.errors import with_context
+from mtwrappers.registration import PlainSpec
 from mtwrappers.vector.arguments import (
     ActionCheck,
     Settings,
@@ -98,6 +100,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     envs_per_task: int
     autoreset_mode: AutoresetMode
     closed = True  # until it is built
+    spec: Any = PlainSpec()
     _turn: tuple[int] | None = None  # the thread whose call is under way
     _pending = False  # whether a step was begun and not ended
     _setter: str | None = None  # the method by which environments are turned to a task
@@ -618,9 +621,16 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if self._blocks.forks or os.getpid() == self._pid:
             self._blocks.close()
 
-    def __del__(self) -> None:
+    def __del__(
+        self,
+        # At the interpreter's end modules may be gone already.
+        getpid: Callable[[], int] = os.getpid,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+    ) -> None:
         """Closes what was not closed, but not in a forked process, which only inherited it."""
-        if not self.closed and self._pid == os.getpid():
+        if self.closed or self._pid != getpid():
+            return
+        if self._blocks.forks or not is_finalizing():  # workers end with this process
             self.close()
 
 

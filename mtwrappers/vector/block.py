@@ -79,10 +79,17 @@ class _Rows:
         self.elapsed = [0] * n
         self.names: list[Any] = [None] * n
         self._closed = False
+        made: dict[int, int] = {}
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
             for i, maker in enumerate(makers, offset):
-                self.envs.append(construct_env(maker, f"environment {i}"))
+                env = construct_env(maker, f"environment {i}")
+                if (other := made.setdefault(id(env), i)) != i:
+                    raise ValueError(
+                        f"the constructors of environments {other} and {i} return the same "
+                        "environment: each must make one of its own"
+                    )
+                self.envs.append(env)
             undo.pop_all()
 
     def describe(self, i: int) -> str:

@@ -6,7 +6,6 @@ import abc
 import contextlib
 import math
 import multiprocessing
-import sys
 import time
 from collections.abc import Sequence
 from typing import Any, NoReturn
@@ -212,8 +211,6 @@ class WorkerPool(Blocks):
 
     def close(self) -> None:
         """Lets workers close their environments, and ends those that do not in time."""
-        if sys.is_finalizing():  # they end with this process
-            return
         with self._interrupts:
             deadline = time.monotonic() + CLOSE_TIMEOUT
             ready = [worker for worker in self.workers if worker.ready]

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from mtwrappers import state as layers
 from mtwrappers.checks import check_callable
 from mtwrappers.errors import NotDeterministicError
+from mtwrappers.plain_data import is_task
 
 # ("reset", seed, options), ("step", action), ("call", name, args, kwargs), or "tried" where a call
 # has raised.
@@ -316,6 +317,10 @@ def call_env(
         return function(env, *args, **kwargs), not getattr(function, "read_only", False)
     if name in _NAMED_FUNCTIONS:
         return _NAMED_FUNCTIONS[name](env, *args, **kwargs), True
+    if name == "set_task" and type(env.unwrapped).__module__.startswith("metaworld."):
+        # Meta-World unpickles whatever the task has as its data, which in a file may be anything.
+        if not is_task(task := next(iter((*args, *kwargs.values())), None)):
+            raise TypeError(f"expected a metaworld.Task, got {task!r}")
     value = env.get_wrapper_attr(name)
     if not callable(value):
         return value, False
