@@ -184,9 +184,9 @@ def check_same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:
     for i, pair in enumerate(spaces):
         for what, space, expected in zip(("observation", "action"), pair, spaces[0], strict=True):
             if space != expected:
-                sizes = isinstance(space, Box) and isinstance(expected, Box)
                 hint = ""
-                if sizes and len(space.shape) == len(expected.shape) == 1:
+                boxes = isinstance(space, Box) and isinstance(expected, Box)
+                if boxes and len(space.shape or ()) == len(expected.shape or ()) == 1:
                     hint = (
                         "; gymnasium.make_vec('mtwrappers/MultiEnv-v0', env_ids=[...], "
                         "unify='pad') appends zeros to shorter observations"

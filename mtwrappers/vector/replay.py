@@ -319,8 +319,9 @@ def call_env(
         return _NAMED_FUNCTIONS[name](env, *args, **kwargs), True
     if name == "set_task" and type(env.unwrapped).__module__.startswith("metaworld."):
         # Meta-World unpickles whatever the task has as its data, which in a file may be anything.
-        if not is_task(task := next(iter((*args, *kwargs.values())), None)):
-            raise TypeError(f"expected a metaworld.Task, got {task!r}")
+        for task in (*args, *kwargs.values()):
+            if not is_task(task):
+                raise TypeError(f"expected a metaworld.Task, got {task!r}")
     value = env.get_wrapper_attr(name)
     if not callable(value):
         return value, False

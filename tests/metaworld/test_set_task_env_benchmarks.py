@@ -60,7 +60,7 @@ PUSH_DATA = make_benchmark("MT1", env_name="push-v3", num_goals=1).train_tasks[0
 MALFORMED = [
     (None, "got None: TypeError"),
     (metaworld.Task("reach-v3", b""), r"got Task\(env_name='reach-v3'"),
-    ({"inner": None}, "got {.*'inner': None}: AttributeError"),
+    ({"inner": None}, "got {.*'inner': None}: TypeError"),
     ({"kind": "validation"}, r"task\['kind'\] must be 'train' or 'test', got 'validation'"),
     ({"classes": ("reach-v2",)}, "got {.*unknown class 'reach-v2'"),
     ({"classes": ("push-v3",)}, r"got {.*KeyError\('reach"),
