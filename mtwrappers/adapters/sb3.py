@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import sys
 import time
 import warnings
 from collections.abc import Iterable
@@ -10,8 +11,11 @@ from typing import Any, TypeAlias
 
 import gymnasium
 import numpy as np
+from gymnasium.spaces import Dict, Space, Tuple
 from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import concatenate, create_empty_array
+from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
@@ -29,9 +33,10 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     rewards ``(N,)`` float32, ``dones`` ``(N,)`` bool, one info dict per environment. Where an
     episode has ended, its info also has
 
-    - ``episode``: that of `gymnasium.wrappers.RecordEpisodeStatistics` where an environment has
-      it, and else ``{"r": return, "l": length, "t": seconds since the adapter was made}``, as SB3's
-      ``Monitor`` gives it, of the rewards that the adapter sees. SB3 logs their means.
+    - ``episode``: ``{"r": return, "l": length, "t": seconds since the adapter was made}`` of the
+      rewards that the adapter sees, unless the environment is in SB3's ``Monitor`` or in
+      `gymnasium.wrappers.RecordEpisodeStatistics`, which report ``episode`` themselves where the
+      episodes that they see end. SB3 logs the means.
     - ``is_success``, bool: where the environment reports ``success``, whether the last step of the
       episode did. SB3 logs ``success_rate`` from it.
 
@@ -66,6 +71,7 @@ class _ExecutorVecEnv:
     """A Stable-Baselines3 `VecEnv`, once it is mixed with it; see `as_sb3_vec_env`."""
 
     num_envs: int
+    action_space: Space[Any]
     render_mode: str | None
     reset_infos: list[dict[str, Any]]
     _seeds: list[int | None]
@@ -76,6 +82,8 @@ class _ExecutorVecEnv:
         super().__init__(  # type: ignore[call-arg] # SB3's VecEnv is the next base
             vec_env.num_envs, vec_env.single_observation_space, vec_env.single_action_space
         )
+        self._nested_actions = isinstance(self.action_space, (Dict, Tuple))
+        self._counts = self._call(_counts_episodes, None)
         self._made = time.time()
         self._returns = np.zeros(self.num_envs)
         self._lengths = np.zeros(self.num_envs, dtype=np.int64)
@@ -103,7 +111,10 @@ class _ExecutorVecEnv:
         self._returns[:] = self._lengths[:] = 0
         return obs
 
-    def step_async(self, actions: NDArray[Any]) -> None:
+    def step_async(self, actions: Any) -> None:
+        if self._nested_actions:  # SB3 passes one action per environment, Gymnasium a nested batch
+            batch: Any = create_empty_array(self.action_space, self.num_envs)
+            actions = concatenate(self.action_space, actions, batch)
         self.vec_env.step_async(actions)
 
     def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
@@ -126,7 +137,7 @@ class _ExecutorVecEnv:
             final = finals[i]
             self.reset_infos[i], each[i] = each[i], final
             final["terminal_observation"] = infos["final_obs"][i]
-            if "episode" not in final:
+            if "episode" not in final and not self._counts[i]:
                 final["episode"] = {
                     "r": round(float(self._returns[i]), 6),
                     "l": int(self._lengths[i]),
@@ -185,6 +196,24 @@ def _is_wrapped(env: Any, wrapper_class: type) -> bool:
     while not isinstance(env, wrapper_class) and isinstance(env, gymnasium.Wrapper):
         env = env.env
     return isinstance(env, wrapper_class)
+
+
+def _counts_episodes(env: Any) -> bool:
+    """Whether a wrapper reports ``info["episode"]``."""
+    # An environment can only be in a Monitor where its module is imported: a worker need not be.
+    monitor = getattr(sys.modules.get("stable_baselines3.common.monitor"), "Monitor", ())
+    while isinstance(env, gymnasium.Wrapper):
+        if isinstance(env, monitor):
+            return True
+        if isinstance(env, RecordEpisodeStatistics) and env._stats_key == "episode":
+            return True
+        env = env.env
+    return False
+
+
+# Looks that leave the environments as they are, and so need no entry in a journal.
+_is_wrapped.read_only = True  # type: ignore[attr-defined]
+_counts_episodes.read_only = True  # type: ignore[attr-defined]
 
 
 def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:

@@ -8,11 +8,17 @@ from functools import partial
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import DependencyNotInstalled
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.error import AlreadyPendingCallError, DependencyNotInstalled
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, Tuple, flatten
 from gymnasium.wrappers import NormalizeReward, RecordEpisodeStatistics, TimeLimit
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, as_sb3_vec_env
+from mtwrappers import (
+    MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
+    as_sb3_vec_env,
+    load_checkpoint,
+    save_checkpoint,
+)
 from tests.fakes import CountingEnv, counting_makers, run_python
 from tests.vector.fakes import BoxCountingEnv, HalfReward, both_executors
 
@@ -45,6 +51,33 @@ class OptionEnv(CountingEnv):
     def reset(self, *, seed=None, options=None):
         self.first = (options or {}).get("first", 0)
         return super().reset(seed=seed, options=options)
+
+
+class NestedActionEnv(CountingEnv):
+    """Rewards with a number that tells the actions apart."""
+
+    def __init__(self, action_space):
+        super().__init__()
+        self.action_space = action_space
+
+    def step(self, action):
+        obs, _, *rest = super().step(action)
+        flat = flatten(self.action_space, action)
+        return obs, float(np.arange(len(flat)) @ flat), *rest
+
+
+class LivesEnv(gymnasium.Wrapper):
+    """Ends an episode with every step, as wrappers do that end one with each life of a game."""
+
+    over = True
+
+    def reset(self, **kwargs):
+        return self.env.reset(**kwargs) if self.over else (self.last_obs, {})
+
+    def step(self, action):
+        self.last_obs, reward, terminated, truncated, info = self.env.step(action)
+        self.over = terminated or truncated
+        return self.last_obs, reward, True, False, info
 
 
 def with_statistics(make, **kwargs):
@@ -107,6 +140,11 @@ def same_infos(ours, theirs):
     return True
 
 
+def in_monitor(make):
+    """In SB3's own wrapper."""
+    return importlib.import_module("stable_baselines3.common.monitor").Monitor(make())
+
+
 BOXES = "boxes and any infos"
 WRAPPERS = {"VecMonitor": (), "VecNormalize": (), "VecFrameStack": (2,)}
 
@@ -121,8 +159,7 @@ def test_it_returns_what_dummy_vec_env_returns_in_its_wrappers_too(sb3, executor
     makers = FAMILIES[family]
     ours = as_sb3_vec_env(executor(makers, N))
     if family != "statistics":  # SB3's own, where the environments have none
-        monitor = importlib.import_module("stable_baselines3.common.monitor").Monitor
-        makers = [lambda make=make: monitor(make()) for make in makers]
+        makers = [partial(in_monitor, make) for make in makers]
     theirs = sb3.DummyVecEnv(makers)
     if wrap != "nothing":
         ours, theirs = (getattr(sb3, wrap)(venv, *WRAPPERS[wrap]) for venv in (ours, theirs))
@@ -140,6 +177,44 @@ def test_it_returns_what_dummy_vec_env_returns_in_its_wrappers_too(sb3, executor
             assert same_infos(mine[3], other[3])
     ours.close()
     theirs.close()
+
+
+@both_executors
+@pytest.mark.parametrize(
+    "space",
+    [
+        Dict(one=Discrete(4), some=Box(-1, 1, (2, 3), np.float32)),
+        Tuple((MultiBinary(3), Dict(deep=Discrete(5)))),
+    ],
+    ids=["dict", "tuple"],
+)
+def test_nested_actions_come_one_per_environment(sb3, executor, space):
+    def make():
+        return NestedActionEnv(space)
+
+    ours, theirs = as_sb3_vec_env(executor(make, 3)), sb3.DummyVecEnv([make] * 3)
+    ours.reset()
+    theirs.reset()
+    ours.action_space.seed(0)
+    for _ in range(3):
+        each = [ours.action_space.sample() for _ in range(3)]
+        assert ours.step(each)[1].tolist() == theirs.step(each)[1].tolist()
+    ours.close()
+
+
+@both_executors
+@pytest.mark.parametrize("wrap", [with_statistics, in_monitor, lambda make: make()])
+def test_a_wrapper_that_counts_episodes_says_where_they_end(sb3, executor, wrap):
+    makers = [lambda: LivesEnv(wrap(CountingEnv))] * 2
+    venv = as_sb3_vec_env(executor(makers, 2))
+    venv.reset()
+    told = []
+    for _ in range(6):
+        infos = venv.step(np.zeros(2, np.int64))[3]
+        told.append([info["episode"]["l"] if "episode" in info else 0 for info in infos])
+    whole = [[0, 0], [0, 0], [3, 3]]
+    assert told == (whole * 2 if wrap in (with_statistics, in_monitor) else [[1, 1]] * 6)
+    venv.close()
 
 
 def test_success_and_the_time_are_reported_at_the_end_of_an_episode(sb3):
@@ -222,6 +297,24 @@ def test_attributes_and_methods_of_all_and_of_some(sb3, executor):
     venv.close()
 
 
+@both_executors
+def test_looks_at_the_environments_are_no_part_of_a_checkpoint(sb3, executor, tmp_path):
+    makers = [partial(with_statistics, partial(CountingEnv, 9))] * 2
+    adapted = [as_sb3_vec_env(executor(makers, 2, journal=True)) for _ in range(2)]
+    first, second = adapted
+    states = []
+    for look in (lambda: None, lambda: first.env_is_wrapped(TimeLimit)):
+        first.reset()
+        look()
+        first.step(np.zeros(2, np.int64))
+        save_checkpoint(tmp_path / "run.ckpt", envs=first.vec_env)
+        load_checkpoint(tmp_path / "run.ckpt", envs=second.vec_env)
+        states.append(second.step(np.zeros(2, np.int64))[0].tolist())
+    assert states == [[[2, 2], [2, 2]]] * 2
+    for venv in adapted:
+        venv.close()
+
+
 def test_frames_are_tiled_where_there_are_any(sb3):
     without = as_sb3_vec_env(MetaIterativeEnvExecutor(counting_makers(2), 2))
     with pytest.warns(UserWarning, match="images need render_mode='rgb_array', got None"):
@@ -238,7 +331,7 @@ def test_a_step_goes_on_while_the_caller_works(sb3):
     venv = as_sb3_vec_env(MetaParallelEnvExecutor([CountingEnv] * 2, 2, workers=2))
     venv.reset()
     venv.step_async(np.zeros(2, np.int64))
-    with pytest.raises(RuntimeError, match="call step_wait"):
+    with pytest.raises(AlreadyPendingCallError, match="call step_wait"):
         venv.reset()
     assert venv.step_wait()[1].tolist() == [1, 1]
     venv.close()
