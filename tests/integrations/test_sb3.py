@@ -70,6 +70,38 @@ def test_ppo_goes_on_from_a_saved_model(tmp_path):
     restored.close()
 
 
+def test_a_run_that_stops_in_mid_episode_goes_on_with_the_same_numbers(tmp_path):
+    def make():
+        envs = make_four(max_episode_steps=7, journal=True)
+        return envs, mtwrappers.as_sb3_vec_env(envs)
+
+    def go_on(model):
+        model.learn(40, reset_num_timesteps=False)
+        weights = {key: value.tolist() for key, value in model.policy.state_dict().items()}
+        return weights, [{**info, "t": 0} for info in model.ep_info_buffer], model.num_timesteps
+
+    envs, venv = make()
+    model = PPO("MlpPolicy", venv, n_steps=10, batch_size=20, n_epochs=2, seed=0, device="cpu")
+    model.learn(40)
+    model.save(tmp_path / "model")
+    generators = {
+        "torch": torch.get_rng_state().numpy(),
+        "numpy": np.random.get_state(legacy=False),
+    }
+    mtwrappers.save_checkpoint(tmp_path / "run.ckpt", envs=envs, generators=generators)
+    expected = go_on(model)
+    envs.close()
+    assert [info["l"] for info in expected[1]] == [7] * 8  # in 20 steps; the run stops after 10
+    envs, venv = make()
+    loaded = PPO.load(tmp_path / "model", env=venv, force_reset=False, device="cpu")
+    generators = {}
+    mtwrappers.load_checkpoint(tmp_path / "run.ckpt", envs=envs, generators=generators)
+    torch.set_rng_state(torch.from_numpy(generators["torch"]))
+    np.random.set_state(generators["numpy"])
+    assert go_on(loaded) == expected
+    envs.close()
+
+
 def test_off_policy_learners_keep_the_true_last_observation():
     envs = gymnasium.make_vec(POINT, num_envs=2, max_episode_steps=5)
     venv = mtwrappers.as_sb3_vec_env(envs)
@@ -97,7 +129,7 @@ def test_the_example_learns(capsys):
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
 def test_a_learner_learns_the_same_through_kills():
     def train(model, _):
-        model.learn(300, reset_num_timesteps=False)
+        model.learn(400, reset_num_timesteps=False)
         weights = {key: value.clone() for key, value in model.policy.state_dict().items()}
         return weights, [{"r": info["r"], "l": info["l"]} for info in model.ep_info_buffer]
 
