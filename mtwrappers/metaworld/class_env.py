@@ -149,9 +149,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
     def set_task(self, task: Any) -> None:
         """Sets a `metaworld.Task`; `reset` then begins its first episode."""
-        plain_task.decode(
-            task
-        )  # which refuses anything else: Meta-World unpickles what it is given
+        plain_task.decode(task)  # refuses anything else: Meta-World unpickles what it is given
         self.sawyer.set_task(task)
         self._reset_needed = True
 
