@@ -6,33 +6,77 @@ Importing it registers its ids with Gymnasium, and nothing more: every name is l
 from __future__ import annotations
 
 import importlib
-import re
-from pathlib import Path
 from typing import Any
 
 from mtwrappers.registration import register_all
 
 __version__ = "0.1.0"
 
-# The stub beside this file is the list of public names, for type checkers and for us.
-_STUB = Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
-_HOME = {name: home for home, name in re.findall(r"from (\S+) import[\s(]+(\w+) as", _STUB)}
-__all__ = sorted(name for name, home in _HOME.items() if home != __name__)
+# The public names, by the module that defines them. Type checkers read them in `__init__.pyi`.
+_NAMES = {
+    "mtwrappers.adapters.sb3": ("as_sb3_vec_env",),
+    "mtwrappers.adapters.torchrl": ("as_torchrl_env",),
+    "mtwrappers.checkpoint": ("CheckpointError", "load_checkpoint", "save_checkpoint"),
+    "mtwrappers.core": ("MTEnv",),
+    "mtwrappers.envs.point_goal": ("PointGoalEnv",),
+    "mtwrappers.errors": ("SeedNotSetError", "WorkerDiedError"),
+    "mtwrappers.evaluation": ("evaluate", "few_shot_evaluate"),
+    "mtwrappers.metaworld.set_task_env": ("MetaWorldSetTaskEnv",),
+    "mtwrappers.processors.baselines": (
+        "LinearFeatureBaseline",
+        "LinearTimeBaseline",
+        "ZeroBaseline",
+    ),
+    "mtwrappers.processors.dice": ("DiceMetaSampleProcessor", "DiceSampleProcessor"),
+    "mtwrappers.processors.processors": ("MetaSampleProcessor", "SampleProcessor"),
+    "mtwrappers.samplers.meta_sampler": ("MetaSampler",),
+    "mtwrappers.samplers.sampler": ("Sampler",),
+    "mtwrappers.tasks.samplers": (
+        "ConstructEnvsSampler",
+        "EnvPoolSampler",
+        "MetaWorldTaskSampler",
+        "SetTaskSampler",
+        "TaskSampler",
+    ),
+    "mtwrappers.tasks.updates": ("EnvUpdate", "ExistingEnvUpdate", "NewEnvUpdate", "SetTaskUpdate"),
+    "mtwrappers.vector.base": ("MetaVectorEnv",),
+    "mtwrappers.vector.iterative": ("MetaIterativeEnvExecutor",),
+    "mtwrappers.vector.parallel": ("MetaParallelEnvExecutor",),
+    "mtwrappers.vector.ray": ("MetaRayEnvExecutor",),
+    "mtwrappers.vector.replay": ("read_only",),
+    "mtwrappers.wrappers.env_to_mtenv": ("EnvToMTEnv",),
+    "mtwrappers.wrappers.flatten": ("FlattenMTEnv",),
+    "mtwrappers.wrappers.multi_env": ("MultiEnvWrapper",),
+    "mtwrappers.wrappers.normalize_observation": (
+        "NormalizeObservationPerTask",
+        "VectorNormalizeObservationPerTask",
+    ),
+    "mtwrappers.wrappers.normalize_reward": (
+        "NormalizeRewardPerTask",
+        "VectorNormalizeRewardPerTask",
+    ),
+    "mtwrappers.wrappers.rl2": ("RL2Observation", "VectorRL2Observation"),
+    "mtwrappers.wrappers.task_name": ("TaskNameWrapper",),
+    "mtwrappers.wrappers.task_onehot": ("TaskOnehotWrapper",),
+    "mtwrappers.wrappers.terminate_on_success": ("TerminateOnSuccess",),
+    "mtwrappers.wrappers.vector": ("MetaVectorWrapper",),
+}
+_HOME = {name: module for module, names in _NAMES.items() for name in names}
+__all__ = sorted(_HOME)
 
 
 def __getattr__(name: str) -> Any:
+    if name == "testing":
+        return importlib.import_module("mtwrappers.testing")
     if name not in _HOME:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = _HOME[name]
-    if home == __name__:
-        return importlib.import_module(f"{home}.{name}")
-    value = getattr(importlib.import_module(home), name)
+    value = getattr(importlib.import_module(_HOME[name]), name)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_HOME})
+    return sorted({*globals(), *_HOME, "testing"})
 
 
 register_all()

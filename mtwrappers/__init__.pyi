@@ -1,4 +1,4 @@
-"""The public names, where they are defined; `__init__.py` loads them on first use."""
+"""The public names for type checkers; `__init__.py` loads them on first use."""
 
 from mtwrappers import testing as testing
 from mtwrappers.adapters.sb3 import as_sb3_vec_env as as_sb3_vec_env
