@@ -27,6 +27,7 @@ from benchmarks.common import limit_row, machine, rates, ratio, save, table
 from benchmarks.vector import player
 from mtwrappers import load_checkpoint, save_checkpoint
 from mtwrappers.vector.pool import WorkerPool
+from mtwrappers.vector.process import ProcessWorker
 
 make_vec = partial(gymnasium.make_vec, workers=2)
 
@@ -53,12 +54,12 @@ def timed_recovery() -> Iterator[Counter[str]]:
     """The seconds that each part of a recovery takes."""
     seconds: Counter[str] = Counter()
     told = "start"
-    send, gather = WorkerPool._send, WorkerPool._gather
+    send, gather = ProcessWorker.send, WorkerPool._gather
 
-    def noted_send(self: Any, worker: Any, command: Any) -> None:
+    def noted_send(self: Any, name: str, arguments: Any) -> None:
         nonlocal told
-        told = command.name
-        send(self, worker, command)
+        told = name
+        send(self, name, arguments)
 
     def timed_gather(self: Any, *args: Any) -> Any:
         begin = time.perf_counter()
@@ -67,7 +68,7 @@ def timed_recovery() -> Iterator[Counter[str]]:
         return lost
 
     with (
-        mock.patch.object(WorkerPool, "_send", noted_send),
+        mock.patch.object(ProcessWorker, "send", noted_send),
         mock.patch.object(WorkerPool, "_gather", timed_gather),
     ):
         yield seconds

@@ -230,13 +230,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 stepped.
             ResetNeeded: If `reset` is due.
         """
-        self._begin_step(actions)
-        return self._end_step()
+        return self._step_result(self._blocks.tell(self._step_command(actions)))
 
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
-        self._begin_step(actions)
+        self._blocks.begin(self._step_command(actions))
         self._pending = True
 
     @exclusive
@@ -254,16 +253,17 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if not self._pending:
             raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
         try:
-            result = self._end_step(timeout)
+            answers = self._blocks.end(timeout)
         except multiprocessing.TimeoutError:
             raise
         except BaseException:
             self._pending = False
             raise
         self._pending = False
-        return result
+        return self._step_result(answers)
 
-    def _begin_step(self, actions: Any) -> None:
+    def _step_command(self, actions: Any) -> Command:
+        """Checks the actions of a step, which begins then."""
         buffers = self._buffers
         if self._due.any():
             raise ResetNeeded("call reset() before step()")
@@ -284,10 +284,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 for action, rests in zip(kept, resting, strict=True)
             ]
         self._due[...] = True  # until the step has ended well
-        self._blocks.begin(Command("step", lambda rows: (checked[rows],), entries))
+        return Command("step", lambda rows: (checked[rows],), entries)
 
-    def _end_step(self, timeout: float | None = None) -> StepResult:
-        answers = self._blocks.end(timeout)
+    def _step_result(self, answers: Sequence[Answer]) -> StepResult:
+        """What a step returns, which has ended well."""
         infos = self._step_infos(answers)
         buffers = self._buffers
         obs = self._batch_obs(answers)
@@ -307,7 +307,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def _step_infos(self, answers: Sequence[Answer]) -> Info:
         """The infos of a step, those of episodes that have ended in it among them."""
         columns = self._columns
-        if columns is not None and all(answer.infos is None for answer in answers):
+        sent = [answer for answer in answers if answer.infos is not None]
+        if columns is not None and not sent:
             infos = columns.read()
         else:
             each: list[Info | None] = []

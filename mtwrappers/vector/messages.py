@@ -6,12 +6,10 @@ memory. Every other command, and every answer, is a pickle.
 
 from __future__ import annotations
 
-import math
 import os
 import pickle
 import select
 import struct
-import time
 from typing import Any
 
 import cloudpickle
@@ -32,9 +30,8 @@ _DONE = Answer()
 class Channel:
     """One end of a pipe or socket that carries messages.
 
-    Nothing blocks beyond its deadline, in seconds of `time.monotonic`, and a message that the other
-    end leaves unfinished is an ``EOFError`` or ``OSError``, wherever it was cut. ``interrupts`` are
-    let through while it waits.
+    Nothing blocks beyond its timeout, and a message that the other end leaves unfinished is an
+    ``EOFError`` or ``OSError``, wherever it was cut. ``interrupts`` are let through while it waits.
     """
 
     def __init__(self, conn: Any, interrupts: HeldInterrupts | None = None) -> None:
@@ -45,8 +42,13 @@ class Channel:
         self._data = bytearray()
         self.cut = False  # whether a message was left unfinished at this end
 
-    def send(self, message: bytes, deadline: float = math.inf) -> None:
-        """Sends a message, or raises `TimeoutError` if the other end does not take it in time."""
+    def send(self, message: bytes, timeout: float | None = None) -> None:
+        """Sends a message, or raises `TimeoutError` if the other end does not take it in time.
+
+        Args:
+            message: The message.
+            timeout: Seconds for each part that the other end takes.
+        """
         data = memoryview(_HEADER.pack(len(message)) + message)
         size = len(data)
         try:
@@ -54,7 +56,7 @@ class Channel:
                 try:
                     data = data[os.write(self.fd, data) :]
                 except BlockingIOError:
-                    self._wait(select.POLLOUT, deadline)
+                    self._wait(select.POLLOUT, timeout)
         finally:
             self.cut = 0 < len(data) < size
 
@@ -89,10 +91,10 @@ class Channel:
             self._wait(select.POLLIN)
         return message
 
-    def _wait(self, event: int, deadline: float = math.inf) -> None:
+    def _wait(self, event: int, timeout: float | None = None) -> None:
         poll = select.poll()
         poll.register(self.fd, event)
-        pause = None if deadline == math.inf else max(deadline - time.monotonic(), 0.0) * 1000
+        pause = None if timeout is None else timeout * 1000
         self._interrupts.waiting = True
         try:
             ready = poll.poll(pause)

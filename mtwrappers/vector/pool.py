@@ -22,6 +22,7 @@ from mtwrappers.vector.buffers import Buffers
 from mtwrappers.vector.infos import InfoSchema
 from mtwrappers.vector.interrupts import HeldInterrupts
 
+_NOTHING = Answer()
 ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 # A NaN that no environment returns as its reward: where it still stands, none has.
@@ -115,13 +116,6 @@ class Worker(abc.ABC):
             self.hung = True
             self.end()
 
-    def take(self, answer: Answer) -> None:
-        """Takes an answer."""
-        self.awaiting_answer, self.answer = False, answer
-        for i, info in enumerate(answer.infos or ()):
-            if info and "task_name" in info:
-                self.names[i] = info["task_name"]
-
     def describe(self, envs_per_task: int) -> str:
         """How it ended, and which environments and tasks it had."""
         first, last = self.rows.start, self.rows.stop - 1
@@ -167,7 +161,9 @@ class WorkerPool(Blocks):
     def build(self) -> list[Traits]:
         """Starts the workers, and lets them build their environments."""
         with self._interrupts:
-            answers = self._finish(self.workers, self._start_workers(self.workers))
+            if lost := self._start_workers(self.workers):
+                self._replace(lost)
+            answers = self._finish(self.workers)
         self._built = True
         return [answer.result for answer in answers]
 
@@ -188,26 +184,36 @@ class WorkerPool(Blocks):
     def begin(self, command: Command) -> None:
         """Tells every worker a command."""
         with self._interrupts:
-            self._drain()
-            for worker in self.workers:
-                worker.command = command
-                self._send(worker, command)
+            self._begin(command)
 
     def end(self, timeout: float | None = None) -> list[Answer]:
         """The answer of every worker to what was begun."""
         with self._interrupts:
-            return self._finish(self.workers, [], timeout)
+            return self._finish(self.workers, timeout)
+
+    def tell(self, command: Command) -> list[Answer]:
+        """Tells every worker a command, and returns their answers."""
+        with self._interrupts:
+            self._begin(command)
+            return self._finish(self.workers)
+
+    def _begin(self, command: Command) -> None:
+        for worker in self.workers:
+            if worker.awaiting_answer or not worker.ready:
+                self._drain()
+                break
+        for worker in self.workers:
+            worker.command = command
+            worker.send(command.name, command.arguments(worker.rows))
 
     def _drain(self) -> None:
         """Takes the answers that an interrupted call has left behind, and replaces the lost."""
-        late = [worker for worker in self.workers if worker.awaiting_answer or not worker.ready]
-        if late:
-            try:
-                self._finish(late, [])
-            except WorkerDiedError:
-                raise
-            except Exception as exc:
-                gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
+        try:
+            self._finish([w for w in self.workers if w.awaiting_answer or not w.ready])
+        except WorkerDiedError:
+            raise
+        except Exception as exc:
+            gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
 
     def close(self) -> None:
         """Lets workers close their environments, and ends those that do not in time."""
@@ -239,17 +245,30 @@ class WorkerPool(Blocks):
 
     # Starting and replacing.
 
-    def _send(self, worker: Worker, command: Command) -> None:
-        worker.send(command.name, command.arguments(worker.rows))
-
-    def _finish(
-        self, workers: Sequence[Worker], lost: list[Worker], timeout: float | None = None
-    ) -> list[Answer]:
+    def _finish(self, workers: Sequence[Worker], timeout: float | None = None) -> list[Answer]:
         """The answers of workers, or of their replacements."""
         until = math.inf if timeout is None else time.monotonic() + timeout
-        if not lost:
-            lost = [worker for worker in workers if not worker.ready]
-            lost += self._gather([w for w in workers if w.ready and w.awaiting_answer], until)
+        lost, awaited = [], []
+        for worker in workers:
+            if not worker.ready:
+                lost.append(worker)
+            elif worker.awaiting_answer:
+                awaited.append(worker)
+        lost += self._gather(awaited, until)
+        if lost:
+            self._replace(lost)
+        answers = []
+        for worker in workers:
+            answers.append(worker.answer or _NOTHING)
+            worker.answer = None
+        for answer in answers:
+            if answer.failure is not None:
+                failure, traceback = answer.failure
+                raise failure from WorkerTraceback(traceback)
+        return answers
+
+    def _replace(self, lost: list[Worker]) -> None:
+        """Starts replacements of lost workers, again where these are lost too."""
         attempts = 0
         while lost:
             if attempts == self._max_recoveries:
@@ -265,7 +284,6 @@ class WorkerPool(Blocks):
                     raise
                 self.abandon()
                 raise WorkerDiedError(f"{reason}, and cannot be recovered: {exc}") from exc
-        return _results(workers)
 
     def _start_workers(self, workers: Sequence[Worker]) -> list[Worker]:
         """Starts workers, brings their environments to where they belong, and tells them again.
@@ -287,13 +305,14 @@ class WorkerPool(Blocks):
         for command in commands:
             here = [worker for worker in workers if worker not in lost]
             for worker in here:
-                self._send(worker, command)
+                worker.send(command.name, command.arguments(worker.rows))
             lost += self._gather(here)
-            here = [worker for worker in here if worker not in lost]
-            if command is not self._setup[0] or self._built:
-                _results(here)
-            elif failed := [w for w in here if w.answer is not None and w.answer.failure]:
-                _results(failed)
+            for worker in here:
+                if worker.answer is not None and worker.answer.failure is not None:
+                    failure, traceback = worker.answer.failure
+                    raise failure from WorkerTraceback(traceback)
+                if self._built:
+                    worker.answer = None
         asked = []
         for worker in workers:
             worker.command = told[worker.index]
@@ -303,7 +322,7 @@ class WorkerPool(Blocks):
             if worker.command is not None:
                 if worker.command.name == "step":
                     self._buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
-                self._send(worker, worker.command)
+                worker.send(worker.command.name, worker.command.arguments(worker.rows))
                 asked.append(worker)
         return lost + self._gather(asked)
 
@@ -316,7 +335,9 @@ class WorkerPool(Blocks):
         Raises:
             multiprocessing.TimeoutError: If some have not answered at ``until``.
         """
-        waiting = {worker: worker.deadline() for worker in workers}
+        waiting = {}
+        for worker in workers:
+            waiting[worker] = worker.deadline()
         lost: list[Worker] = []
         now = time.monotonic()
         look = now + ALIVE_CHECK
@@ -362,9 +383,12 @@ class WorkerPool(Blocks):
 
     def _take(self, worker: Worker, answer: Answer) -> None:
         """Takes an answer, and lets the journal know what the worker's environments have done."""
-        worker.take(answer)
+        worker.awaiting_answer, worker.answer = False, answer
+        for i, info in enumerate(answer.infos or ()):
+            if info and "task_name" in info:
+                worker.names[i] = info["task_name"]
         command, worker.command = worker.command, None
-        if command is not None:
+        if command is not None and self.journal is not None:
             self.note(command, worker.rows, answer)
 
     def _raise_lost(self, lost: Sequence[Worker], attempts: int) -> NoReturn:
@@ -405,15 +429,3 @@ def pickled_function(function: Any) -> bytes:
         raise TypeError(
             f"a function must pickle to be called in workers, {function!r} does not ({exc})"
         ) from exc
-
-
-def _results(workers: Sequence[Worker]) -> list[Answer]:
-    """What workers have answered; raises the first failure, as a single process would."""
-    answers = [worker.answer or Answer() for worker in workers]
-    for worker in workers:
-        worker.answer = None
-    for answer in answers:
-        if answer.failure is not None:
-            failure, traceback = answer.failure
-            raise failure from WorkerTraceback(traceback)
-    return answers

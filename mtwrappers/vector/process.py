@@ -107,7 +107,7 @@ class ProcessWorker(Worker):
             message = encode_command(name, arguments)
         self.awaiting_answer = True
         try:
-            channel.send(message, self.deadline())
+            channel.send(message, self.timeout)
         except TimeoutError:
             self.give_up()
         except OSError:
@@ -132,7 +132,7 @@ class ProcessWorker(Worker):
     def wait(workers: Sequence[ProcessWorker], seconds: float) -> list[Worker]:
         """Those of some workers from which something has arrived, once there are any."""
         poll = select.poll()
-        by_fd = {}
+        by_fd: dict[int, Worker] = {}
         for worker in workers:
             assert worker._channel is not None
             by_fd[worker._channel.fd] = worker

@@ -24,7 +24,17 @@ Entry = tuple[Any, ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 # Calls that change nothing, and may cost much.
-READ_ONLY_CALLS = frozenset({"render", "has_wrapper_attr", "get_wrapper_attr"})
+READ_ONLY_CALLS = frozenset(
+    {
+        "render",
+        "has_wrapper_attr",
+        "get_wrapper_attr",
+        "get_task",
+        "get_task_obs",
+        "get_task_state",
+        "get_checkpoint",
+    }
+)
 # What a file may make an environment do, besides resets and steps. All of them take plain values.
 SAVED_CALLS = frozenset(
     {
