@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ import numpy as np
 from mtwrappers.checks import LogSink, check_flag, positive
 from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
-from mtwrappers.processors.processors import Log, SampleProcessor
+from mtwrappers.processors.processors import Log, PathsOfTasks, SampleProcessor
 from mtwrappers.processors.returns import Floats, steps_before
 from mtwrappers.processors.steps import Steps
 from mtwrappers.samplers.path import Path
@@ -111,7 +111,7 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
 
     # Takes the paths of all tasks, as ProMP's does.
     def process_samples(  # type: ignore[override]
-        self, paths_meta_batch: Mapping[Any, Sequence[Path]], log: Log = False, log_prefix: str = ""
+        self, paths_meta_batch: PathsOfTasks, log: Log = False, log_prefix: str = ""
     ) -> list[DiceMetaSamplesData]:
         """Makes the padded batches; see `MetaSampleProcessor.process_samples`."""
         return self._meta_batches(paths_meta_batch, log, log_prefix)

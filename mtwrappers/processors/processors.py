@@ -18,6 +18,7 @@ from mtwrappers.processors.steps import Steps
 from mtwrappers.samplers.path import Path
 
 Log: TypeAlias = bool | Literal["all", "reward"]
+PathsOfTasks: TypeAlias = Mapping[Any, Sequence[Path]] | Sequence[Sequence[Path]]
 
 
 class SampleProcessor:
@@ -84,10 +85,20 @@ class SampleProcessor:
 
     def _meta_batches(self, paths: Any, log: Log, prefix: str) -> list[Any]:
         """The batches of several tasks; what they share is ``adj_avg_rewards`` and the log."""
-        if not isinstance(paths, Mapping) or not paths:
-            got = "none" if isinstance(paths, Mapping) else type(paths).__name__
-            raise ValueError(f"expected a dict of the paths of at least one task, got {got}")
-        tasks = [Steps(own, f"paths of task {task!r}") for task, own in paths.items()]
+        listed = isinstance(paths, (list, tuple))
+        if (not isinstance(paths, Mapping) and not listed) or not paths:
+            got = "none" if isinstance(paths, Mapping) or listed else type(paths).__name__
+            raise ValueError(
+                "expected a dict of the paths of at least one task, or a list with those of each, "
+                f"got {got}"
+            )
+        if listed and isinstance(paths[0], Mapping):
+            raise ValueError(
+                "expected a dict of the paths of each task, or a list with those of each, got a "
+                "list of paths: SampleProcessor and DiceSampleProcessor take those of one task"
+            )
+        each = enumerate(paths) if listed else paths.items()
+        tasks = [Steps(own, f"paths of task {task!r}") for task, own in each]
         batches = self._batches(tasks, log, prefix)
         rewards = np.concatenate([steps.rewards for steps in tasks])
         mean, std = np.mean(rewards), np.std(rewards)
@@ -97,7 +108,7 @@ class SampleProcessor:
         return batches
 
     def _batches(self, tasks: Sequence[Steps], log: Log, prefix: str) -> list[Any]:
-        if log not in (True, False, "all", "reward"):
+        if not isinstance(log, (bool, str)) or log not in (True, False, "all", "reward"):
             raise ValueError(f"log must be True, False, 'all' or 'reward', got {log!r}")
         batches, sums, first = [], [], []
         for steps in tasks:
@@ -160,12 +171,14 @@ class MetaSampleProcessor(SampleProcessor):
 
     # Takes the paths of all tasks, as ProMP's does.
     def process_samples(  # type: ignore[override]
-        self, paths_meta_batch: Mapping[Any, Sequence[Path]], log: Log = False, log_prefix: str = ""
+        self, paths_meta_batch: PathsOfTasks, log: Log = False, log_prefix: str = ""
     ) -> list[MetaSamplesData]:
         """Makes the batches, in the order of the tasks, and logs over the paths of all.
 
         Args:
-            paths_meta_batch: The paths of each task, by its index.
+            paths_meta_batch: The paths of each task: a dict by the task's index, as `MetaSampler`
+                returns it, or a list over the tasks, as ``adapt`` gets it from
+                `few_shot_evaluate`.
             log: As in `SampleProcessor.process_samples`.
             log_prefix: Put before every key.
 

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from mtwrappers import seeding
 from mtwrappers import state as layers
-from mtwrappers._extras import import_extra
 from mtwrappers.checks import LogSink, check_choice, check_env, check_flag, check_log_sink, positive
+from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
@@ -47,11 +47,13 @@ class MetaSampler:
         policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
             ``"workers"`` sends it to the workers once per `obtain_samples`; each asks it for its
             own environments, and whole paths come back. The paths are the same for a policy that
-            is deterministic, or draws from the ``rng`` that it is handed. What a policy remembers
+            is deterministic, or draws from the ``rng`` that it is handed; only the wall-clock time
+            in ``info["episode"]["t"]`` differs, as between any two runs. What a policy remembers
             in a worker does not come back, and a torch policy has one thread there.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
             generators that policies are handed.
-        progress: Whether to show a progress bar.
+        progress: Whether to show a progress bar. With ``policy_in="workers"`` it counts no paths,
+            since they come back all at once.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
         **executor: Passed to the executor, such as ``workers``.
@@ -94,8 +96,7 @@ class MetaSampler:
         self._seed = None if seed is None else seeding.check_seed(seed)
         self._policy_seed, self._iteration = seeding.chosen_seed(seed), 0
         self._sink = check_log_sink(log_sink)
-        show = check_flag(progress, "progress")
-        self._progress = import_extra("rich.progress", "cli").Progress if show else None
+        self._progress = ProgressBar(progress)
         PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)  # which checks it
         self._policy = policy
         known = {False: "iterative", True: "parallel", "ray": "ray"}
@@ -142,6 +143,7 @@ class MetaSampler:
             log: Whether to log steps, times (seconds) and returns.
             log_prefix: Put before every key.
         """
+        log = check_flag(log, "log")
         m, k = self.meta_batch_size, self.envs_per_task
         each, rest = divmod(self.rollouts_per_meta_task, k)
         quotas = np.array([each + (i < rest) for i in range(k)] * m, dtype=np.int64)
@@ -152,15 +154,13 @@ class MetaSampler:
         self._iteration += 1
         seed = self._policy_seed, self._iteration
         own = functools.partial(_collect, policy, (m, k), seed, quotas, obs)
-        if remote:
-            blocks = self.envs.map_blocks(own)
-        else:
-            with contextlib.ExitStack() as bars:
+        with self._progress.of("paths", int(quotas.sum()), counts=not remote) as advance:
+            if remote:
+                blocks = self.envs.map_blocks(own)
+            else:
                 observe: list[Callable[[Step], object]] = []
-                if self._progress:
-                    bar = bars.enter_context(self._progress(transient=True))
-                    count = bar.add_task("paths", total=int(quotas.sum()))
-                    observe = [lambda s: bar.advance(count, int((s.over & s.counted).sum()))]
+                if advance:
+                    observe = [lambda step: advance(int((step.over & step.counted).sum()))]
                 blocks = [own(self.envs, slice(0, m * k), observe)]
         recorded = [paths for each, _ in blocks for paths in each]
         paths = {
@@ -241,5 +241,5 @@ def _collect(
     recorder = Recorder()
     caller = PolicyCaller(policy, *sizes, rows, seed)
     obs = map_arrays(lambda array: array[rows], obs)
-    seconds = rollout(envs, caller, quotas[rows], obs, observe=(recorder, *observe))
+    seconds = rollout(envs, caller, quotas[rows], obs, observe=(recorder, *observe), ends=True)
     return recorder.paths(), seconds

@@ -39,8 +39,8 @@ class PolicyCaller:
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
         rows: The environments that actions are wanted for, if not all: those of one worker. A
-            callable is still asked for all, with one of these in the place of each other, so that
-            its matrix products are of the same shape, and its answers equal to the last bit.
+            callable is still asked for all, and sees one of these in the place of every other, so
+            that its matrix products have the same shape and its answers are equal to the last bit.
             ``get_actions`` is asked for the tasks of these environments alone, ``(m, K, O)``, and
             ``for_tasks(indices)``, if the policy has it, returns the policy for these.
         seed: Seeds the generators; a tuple of integers.
@@ -79,7 +79,7 @@ class PolicyCaller:
         self._own = slice(rows.start - asked.start, rows.stop - asked.start)
         # Which of the given observations the policy sees in each place.
         places = [i - rows.start if rows.start <= i < rows.stop else 0 for i in asked]
-        self._places = None if len(places) == rows.stop - rows.start else np.array(places)
+        self._places = np.array(places)
         self._extra = {}
         if "rng" in _parameters(self._ask):
             rngs = np.empty(len(asked), dtype=object)
@@ -107,8 +107,8 @@ class PolicyCaller:
             TypeError: If ``get_actions`` returns no pair, or agent infos are of another form.
             ValueError: If the policy returns another number of actions or agent infos.
         """
-        if self._places is not None:
-            observations = map_arrays(lambda array: array[self._places], observations)
+        # Copies: what a policy changes in place is not what is recorded.
+        observations = map_arrays(lambda array: array[self._places], observations)
         if len(self._shape) == 1:
             return self._joined(self._ask(observations, **self._extra), "actions"), {}
         shaped = map_arrays(lambda a: a.reshape(*self._shape, *a.shape[1:]), observations)

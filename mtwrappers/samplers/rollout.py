@@ -26,13 +26,13 @@ class Step(NamedTuple):
 
     Attributes:
         began: Which environments began an episode with this step, ``(N,)`` bool.
-        counted: Which have episodes left to give, ``(N,)`` bool. The others rest, and what is here
-            of them means nothing.
+        counted: Which have episodes left to give, ``(N,)`` bool. The others rest, and their values
+            mean nothing.
         over: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
         observations: What the policy saw, ``(N, O)``, or a dict or tuple of such arrays.
         actions: What it answered, ``(N, A)``.
-        agent_infos: What it said beside, a nested dict of arrays ``(N, ...)``.
+        agent_infos: What it returned beside the actions, a nested dict of arrays ``(N, ...)``.
         next_observations: What the step returned, ``(N, O)``.
         rewards: ``(N,)`` float64.
         terminated: ``(N,)`` bool.
@@ -87,6 +87,7 @@ def rollout(
     begin: Callable[[Flags], Any] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
     max_episode_steps: int | None = None,
+    ends: bool = False,
 ) -> tuple[float, float]:
     """Steps the environments until each has ended as many episodes as it is to give.
 
@@ -103,12 +104,13 @@ def rollout(
             reset themselves (SAME_STEP).
         observe: Called with each step at once, while the environments stand still.
         max_episode_steps: End episodes after this many steps; needs ``begin``.
+        ends: Whether the environments are known to end their episodes, however long they are.
 
     Returns:
         The seconds spent in the policy, and in the environments.
 
     Raises:
-        RuntimeError: If an episode has no end after `ENDLESS` steps and there is no limit.
+        RuntimeError: If an episode has no end after `ENDLESS` steps, and nothing says that it will.
     """
     left, counted = quotas.copy(), quotas > 0
     begun = np.zeros_like(left)  # at which step each environment's episode began
@@ -138,7 +140,7 @@ def rollout(
         over = result[2] | result[3]
         if max_episode_steps is not None:
             over |= steps - begun >= max_episode_steps
-        elif steps >= ENDLESS:
+        elif steps >= ENDLESS and not ends:
             stuck = np.flatnonzero(counted & ~over & (steps - begun >= ENDLESS)).tolist()
             if stuck:
                 raise RuntimeError(

@@ -10,7 +10,7 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from mtwrappers.checks import LogSink, check_env, check_log_sink, positive
+from mtwrappers.checks import LogSink, check_env, check_flag, check_log_sink, positive
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
@@ -74,11 +74,13 @@ class Sampler:
             log: Whether to log the number of steps and the seconds they took.
             log_prefix: Put before every key.
         """
+        log = check_flag(log, "log")
         start = time.perf_counter()
         recorder = Recorder()
         obs, _ = self._envs.reset(seed=self._seed)
         self._seed = None
-        rollout(self._envs, self._policy, np.array([self.batch_size]), obs, observe=[recorder])
+        quotas = np.array([self.batch_size])
+        rollout(self._envs, self._policy, quotas, obs, observe=[recorder], ends=True)
         [paths] = recorder.paths()
         if log:
             self._sink(f"{log_prefix}n_timesteps", sum(len(path["rewards"]) for path in paths))

@@ -232,3 +232,11 @@ def test_arguments_have_promps_names_order_and_defaults(processor_type, required
     positional = [p for p in parameters if p.kind is p.POSITIONAL_OR_KEYWORD]
     assert [p.name for p in positional] == [*required, *defaults]
     assert {p.name: p.default for p in positional if p.name not in required} == defaults
+
+
+@every_meta
+def test_the_paths_of_tasks_come_in_a_dict_or_in_a_list(processor_type):
+    given = [random_paths(0), random_paths(1)]
+    expected = make(processor_type).process_samples({0: given[0], 1: given[1]})
+    assert equal(make(processor_type).process_samples(given), expected)
+    assert equal(make(processor_type).process_samples(tuple(given)), expected)

@@ -10,7 +10,15 @@ from mtwrappers import (
     SampleProcessor,
     ZeroBaseline,
 )
-from tests.processors.fakes import METAS, ObservedValue, every_type, make, make_path, process
+from tests.processors.fakes import (
+    METAS,
+    ObservedValue,
+    every_meta,
+    every_type,
+    make,
+    make_path,
+    process,
+)
 
 NAN, INF = float("nan"), float("inf")
 both_ends = pytest.mark.parametrize("processor_type", [SampleProcessor, DiceMetaSampleProcessor])
@@ -79,6 +87,30 @@ def test_malformed_paths_are_named_with_their_task_and_step(processor_type, bad,
         what, bad = "paths of task 'b'", {"a": [make_path([1])], "b": bad}
     with pytest.raises(ValueError, match=message.format(what)):
         make(processor_type).process_samples(bad)
+
+
+@every_meta
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({}, "paths of at least one task, or a list with those of each, got none"),
+        ([], "paths of at least one task, or a list with those of each, got none"),
+        (3, "paths of at least one task, or a list with those of each, got int"),
+        ([two()], "got a list of paths: SampleProcessor and DiceSampleProcessor take those of one"),
+        ([[two()], [3]], "path 0 of paths of task 1 must be a dict, got 3"),
+    ],
+)
+def test_what_is_no_paths_of_tasks_is_refused(processor_type, bad, message):
+    with pytest.raises(ValueError, match=message):
+        make(processor_type).process_samples(bad)
+
+
+@every_type
+@pytest.mark.parametrize("log", ["no", 2, np.zeros(2), None])
+def test_what_is_no_way_to_log_is_refused(processor_type, log):
+    given = {0: [two()]} if processor_type in METAS else [two()]
+    with pytest.raises(ValueError, match="log must be True, False, 'all' or 'reward', got"):
+        make(processor_type).process_samples(given, log)
 
 
 @both_ends

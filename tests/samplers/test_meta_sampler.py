@@ -106,6 +106,22 @@ def test_progress_shows_the_paths_and_changes_none(monkeypatch, capsys):
     capsys.readouterr()
 
 
+def test_progress_is_shown_for_a_policy_in_workers_too(monkeypatch):
+    shown = []
+    monkeypatch.setattr(
+        "rich.progress.Progress.update", lambda self, task, **state: shown.append(state)
+    )
+    monkeypatch.setattr(
+        "rich.progress.Progress.add_task", lambda self, *what, **how: shown.append(how)
+    )
+    tasks = [{"length": 1}, {"length": 3}]
+    given = {**WORKERS, "policy_in": "workers", "progress": True, "tasks": tasks, "seed": 0}
+    paths = sample(LengthEnv, lazy, 2, 2, 9, **given)
+    assert lengths(paths) == {0: [1, 1], 1: [3, 3]}
+    # Nobody counts the paths before they are all there.
+    assert shown == [{"total": None}, {"total": 4, "completed": 4}]
+
+
 def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_not():
     made = []
 

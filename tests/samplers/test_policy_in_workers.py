@@ -58,6 +58,11 @@ class PerTask:
         return PerTask(self.ways[indices])
 
 
+def scale(observations):
+    observations += 0.01
+    return observations
+
+
 class Told:
     """Acts by how often each environment began an episode."""
 
@@ -86,6 +91,7 @@ POLICIES = {
     "one part per task": (POINT, lambda: PerTask(np.linspace(-1, 1, 6).reshape(3, 2))),
     "one that is told of resets": (POINT, Told),
     "a random callable": (POINT, lambda: noise),
+    "a callable that changes its observations": (POINT, lambda: scale),
     "random get_actions, and episodes of all lengths": (CART, Coins),
 }
 

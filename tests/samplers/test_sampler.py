@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaSampler, PointGoalEnv, Sampler
+from mtwrappers.samplers import rollout
 from tests.fakes import CountingEnv, equal
 from tests.samplers.fakes import lazy
 
@@ -167,3 +168,17 @@ def test_figures_go_to_a_logger_by_default_that_of_the_package(sampler_type, nam
         sampler_type(CountingEnv(3), lazy, 2, 5, log_sink=sink).obtain_samples(True, "eval ")
     assert "eval n_timesteps: 6" in caplog.messages
     assert {record.name for record in caplog.records} == {name}
+
+
+@both
+def test_paths_may_be_as_long_as_they_are_told_to_be(sampler_type, monkeypatch):
+    monkeypatch.setattr(rollout, "ENDLESS", 20)
+    sampler = sampler_type(CountingEnv(1000), lazy, 2, 30)
+    assert [len(path["rewards"]) for path in sampler.obtain_samples()] == [30, 30]
+
+
+@both
+@pytest.mark.parametrize("log", ["no", 1, None])
+def test_whether_to_log_is_a_bool(sampler_type, log):
+    with pytest.raises(TypeError, match=f"log must be True or False, got {log!r}"):
+        sampler_type(CountingEnv(3), lazy, 1, 5).obtain_samples(log)
