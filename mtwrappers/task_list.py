@@ -62,6 +62,9 @@ class TaskListMTEnv(MTEnv):
     _envs: Mapping[int, Any] = MappingProxyType({})
     # Whether the first reset and every seeded one draw a task, though others may not.
     _draws_first = False
+    # While this is set, resets neither draw a task nor seed the task stream, and the episodes that
+    # they begin are not in the history: what chooses tasks stays as an evaluation has found it.
+    keeps_selection = False
 
     def __init__(
         self,
@@ -168,11 +171,15 @@ class TaskListMTEnv(MTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode as `MTEnv.reset` does; other options reach the environment below."""
+        self._history = None if self.keeps_selection else self._selector.history
         if self._history is not None:
             self._history.end()  # an episode that was cut counts too, and before the next draw
         draws = self._draws_task(seed)
         if seed is None:
             self._seed_itself()
+        elif self.keeps_selection:
+            self.seed(seed)
+            seed = None
         super().reset(seed=seed, options=options)
         if draws and self._phase != "set":
             self.reset_task_state()
@@ -220,6 +227,8 @@ class TaskListMTEnv(MTEnv):
 
     def _draws_task(self, seed: int | None) -> bool:
         """Whether this reset draws a task, if none is set by its options."""
+        if self.keeps_selection:
+            return False
         if self.sample_tasks_on_reset:
             return self._phase != "copied" or seed is not None
         return self._draws_first and (self._phase == "new" or seed is not None)

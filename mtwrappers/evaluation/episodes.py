@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+import math
+import reprlib
+from collections.abc import Callable, Sequence
+from dataclasses import MISSING, dataclass, fields
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +14,14 @@ from numpy.typing import NDArray
 from mtwrappers.evaluation.plan import Slot
 from mtwrappers.samplers.rollout import Flags, Step
 
+# Whether a value from a file is of a field's type, in a size that arrays hold.
+_IS: dict[str, Callable[[Any], bool]] = {
+    "str": lambda value: type(value) is str,
+    "float": lambda value: type(value) in (int, float) and abs(value) < math.inf,
+    "int": lambda value: type(value) is int and 0 <= value < 2**63,
+    "int | None": lambda value: value is None or _IS["int"](value),
+    "bool | None": lambda value: value is None or type(value) is bool,
+}
 METRICS = ("success_once", "success_final", "return", "length")
 # The second is what Stable-Baselines3 and robotics environments call it.
 SUCCESS_KEYS = ("success", "is_success")
@@ -40,10 +51,33 @@ class Episode:
     task_state: int | None = None
     trial: int | None = None
 
+    @classmethod
+    def from_dict(cls, data: Any) -> Episode:
+        """The episode that `dataclasses.asdict` has described, as it is read from a file.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
+        known = fields(cls)
+        if not isinstance(data, dict) or set(data) - {field.name for field in known}:
+            raise ValueError(f"expected an episode, got {reprlib.repr(data)}")
+        for field in known:
+            value = data.get(field.name, field.default)
+            if not _IS[str(field.type)](value):
+                got = "nothing" if value is MISSING else reprlib.repr(value)
+                raise ValueError(
+                    f"{field.name} of an episode must be of the type {field.type}, got {got}"
+                )
+        return cls(**data)
+
     def metric(self, name: str) -> float | None:
         """One of `METRICS` as a number."""
         value = getattr(self, "episode_return" if name == "return" else name)
         return None if value is None else float(value)
+
+
+class ForeignEpisodeError(ValueError):
+    """Finished episodes are not all of the evaluation that they were given to."""
 
 
 class Observer:
@@ -54,7 +88,7 @@ class Observer:
     """
 
     def plan(self, slots: Sequence[Slot]) -> None:
-        """Called once, before the first episode, with all that count, ``finished`` ones too."""
+        """Called once, before the first, with all episodes that count, ``finished`` ones too."""
 
     def begin(self, i: int, slot: Slot) -> None:
         """Called when environment ``i`` was reset for an episode, before the policy is asked."""
@@ -72,9 +106,9 @@ class Observer:
 class Tally:
     """Adds up the steps of ``N`` environments, and makes an `Episode` of each that ends.
 
-    They are in ``ended``, in the order in which they did, each with the index of its environment
-    among all, of which these are those from ``first`` on. ``scale`` and ``raw`` are what
-    `frozen_statistics` yields of them.
+    ``ended`` lists the episodes in the order in which they ended, each with the index of its
+    environment among all; these environments are those from ``first`` on. ``scale`` and ``raw`` are
+    what `frozen` yields of them.
     """
 
     def __init__(

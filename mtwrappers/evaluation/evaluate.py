@@ -11,8 +11,8 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_choice, positive
-from mtwrappers.evaluation.episodes import Episode, Observer, Tally
-from mtwrappers.evaluation.frozen import frozen_statistics
+from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
+from mtwrappers.evaluation.frozen import frozen
 from mtwrappers.evaluation.plan import (
     Slot,
     make_plan,
@@ -20,6 +20,7 @@ from mtwrappers.evaluation.plan import (
     task_choices,
 )
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
+from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.seeding import check_seed
@@ -42,54 +43,65 @@ def evaluate(
     finished: Sequence[Episode] = (),
     confidence: float = 0.95,
     resamples: int = 2000,
+    progress: bool = False,
 ) -> EvaluationResult:
     """Plays a fixed number of whole episodes of every task.
 
-    Which environment plays how many episodes is decided before the first, so quick successes are
+    How many episodes each environment plays is decided before the first one, so quick successes are
     not preferred. Tasks are told apart by ``task_name`` in infos (else ``task_id``, else the group
     of ``envs_per_task`` environments), and environments with the same name share its episodes.
 
-    **Goals.** Environments whose resets draw a task, as those of `gymnasium.make_vec` on Meta-World
-    do, are told which to play: each task's goals come in a random order, and none comes again
-    before all have come. So 50 episodes play each of the 50 goals of a Meta-World class once,
-    whatever ``select`` they were made with. Other environments stay on their task.
+    **Goals.** Environments whose resets draw a task (those of `gymnasium.make_vec` on Meta-World
+    do) are told which one to play. The goals of a task come in a random order, each of them once
+    before any is repeated. So 50 episodes play each of the 50 goals of a Meta-World class once,
+    whatever ``select`` is. Other environments stay on their task.
 
     **Seeds.** Every episode begins with a reset to a seed of its own. For a policy that is
     deterministic, or random in a way that does not depend on who shares the batch, the result is
     the same, bit for bit, on every executor, for any number of workers, in all three autoreset
-    modes and for any number of environments per task that share their goals. The environments'
-    random streams are left where the last episodes ended: ``reset(seed=...)`` before going on to
-    train on them.
+    modes and for any number of environments per task that share their goals. (The wall-clock time
+    in ``info["episode"]["t"]``, which observers may see, is not.)
 
-    **Rewards** are the environments' own. Wrappers that normalize (whatever has
+    **Training goes on afterwards** with a `reset`. What chooses its tasks is as it was: the
+    strategy, the history that a curriculum looks at, and the task stream. So are the statistics of
+    wrappers that normalize. The environments' other random streams are left where the last
+    episodes ended; ``reset(seed=...)`` begins them anew, and the choice of tasks with them.
+
+    **Rewards** are the environments' own. What wrappers that normalize (whatever has
     ``update_running_mean``: ours and Gymnasium's, around the vector environment or around each of
-    its environments) keep their statistics as they are, and what they did to rewards is undone:
-    exactly with ours, to rounding with Gymnasium's ``NormalizeReward`` where no other wrapper
-    around it changes rewards. What other wrappers do to rewards is part of the environment.
+    its environments) did to rewards is undone: exactly with ours, to rounding with Gymnasium's
+    ``NormalizeReward`` where no other wrapper around it changes rewards. What other wrappers do to
+    rewards is part of the environment.
 
     Args:
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
             ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
         envs: One of our vector environments, or a wrapper of one.
         episodes_per_task: How many episodes per task.
-        tasks: Names of the tasks to play; all by default. Each is played as it is among all.
+        tasks: Names of the tasks to play; all by default. A choice does not change how they are
+            played.
         policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
-            ``"workers"`` sends it to the workers once, where each asks it for its own environments;
-            see `MetaSampler`. The environments may then have no wrapper around all of them, and
-            observers are told of episodes alone, once all are played.
+            ``"workers"`` sends it to the workers once, and each asks it for its own environments;
+            see `MetaSampler`. There may then be no wrapper around the vector environment, and
+            observers are told of whole episodes only, when all have been played.
         seed: Zero or greater.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
-        observers: Told of each episode and step. After an interruption (``KeyboardInterrupt``),
-            what they were told of can be given as ``finished``, or to `EvaluationResult`.
-        finished: Episodes of an evaluation with these arguments that was cut short. They count, and
-            are not played again: the result is that of an evaluation that was not.
+        observers: What is to follow the evaluation, see `Observer`. After an interruption
+            (``KeyboardInterrupt``), the episodes that an observer has seen end can be given as
+            ``finished``, or to `EvaluationResult`.
+        finished: Episodes that an evaluation with the same arguments has finished before it was
+            interrupted. They count and are not played again, and the result is that of an
+            evaluation without an interruption.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
+        progress: Whether to show a progress bar. With ``policy_in="workers"`` it counts no
+            episodes, since they come back all at once.
 
     Returns:
         Success, return and length of each task and of all; see `EvaluationResult`.
 
     Raises:
+        DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
         TypeError: If the policy is not callable, the environments are not ours, observations or
             actions are no arrays, or an argument is of another kind.
         ValueError: If a number is out of range, there is no such task, actions have another shape
@@ -112,10 +124,11 @@ def evaluate(
     listed = isinstance(observers, (list, tuple))
     if not listed or not all(isinstance(observer, Observer) for observer in observers):
         raise TypeError(f"observers must be a list of Observer, got {observers!r}")
+    bar = ProgressBar(progress)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     if remote:
         _check_remote(envs, observers)
-    with frozen_statistics(envs) as (scale, raw):
+    with frozen(envs) as (scale, raw):
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
         plan = make_plan(task_choices(inner, infos), episodes_per_task, seed)
         order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
@@ -128,17 +141,32 @@ def evaluate(
             observer.plan(slots)
         sizes = inner.meta_batch_size, inner.envs_per_task
         settings = sizes, seed, plan, max_episode_steps, scale, raw
-        if remote:
-            blocks = inner.map_blocks(functools.partial(_play, pickled(policy), *settings))
-            ended = [one for own in blocks for one in own]
-            for observer in observers:
-                for i, episode in ended:
-                    observer.end(i, episode)
-        else:
-            ended = _play(policy, *settings, envs, slice(0, inner.num_envs), observers)
+        with bar.of("episodes", len(slots), counts=not remote) as advance:
+            if remote:
+                blocks = inner.map_blocks(functools.partial(_play, pickled(policy), *settings))
+                ended = [one for own in blocks for one in own]
+                for observer in observers:
+                    for i, episode in ended:
+                        observer.end(i, episode)
+            else:
+                if advance:
+                    advance(len(known))
+                    observers = [*observers, _Counter(advance)]
+                ended = _play(policy, *settings, envs, slice(0, inner.num_envs), observers)
     episodes = [*known.values(), *(episode for _, episode in ended)]
     episodes.sort(key=lambda episode: (order[episode.task], episode.number))
     return EvaluationResult(episodes, seed, confidence, resamples)
+
+
+class _Counter(Observer):
+    """Advances a progress bar."""
+
+    def __init__(self, advance: Advance) -> None:
+        self._advance = advance
+
+    def end(self, i: int, episode: Episode) -> None:
+        """Counts an episode."""
+        self._advance(1)
 
 
 def check_arguments(
@@ -219,7 +247,7 @@ def _by_place(finished: Sequence[Episode], slots: Sequence[Slot]) -> dict[Any, E
         if not isinstance(episode, Episode):
             raise TypeError(f"finished must be a list of Episode, got {episode!r}")
         if _place(episode) not in free:
-            raise ValueError(
+            raise ForeignEpisodeError(
                 "finished must be episodes of this evaluation, with its seed and tasks, each once; "
                 f"got {episode}"
             )

@@ -17,7 +17,7 @@ from mtwrappers.checks import positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import Episode, Tally
 from mtwrappers.evaluation.evaluate import check_arguments
-from mtwrappers.evaluation.frozen import frozen_statistics
+from mtwrappers.evaluation.frozen import frozen
 from mtwrappers.evaluation.plan import Slot, has_everywhere, stream_seed, task_names
 from mtwrappers.evaluation.result import EvaluationResult, StoredResult, table
 from mtwrappers.samplers.path import Path
@@ -34,8 +34,8 @@ class FewShotResult(StoredResult):
     Intervals are over trials: the episodes of one trial share a goal and what was learnt.
 
     Args:
-        adaptation: The episodes of adaptation. For a policy that adapts between episodes and not
-            within (``adapt``, in one step), its success before it has adapted.
+        adaptation: The episodes of adaptation. A policy whose ``adapt`` is called once has not yet
+            adapted in any of them.
         evaluation: The episodes after it.
     """
 
@@ -115,23 +115,26 @@ def few_shot_evaluate(
 
     In a trial each of the ``M`` task groups of ``envs`` stays on one task (class and goal). The
     protocol is that of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897).
-    As in `evaluate`, episodes are whole and decided before, rewards are the environments' own,
-    statistics of normalizing wrappers stay as they are, and the seed determines the result.
+    As in `evaluate`, episodes are whole and decided before, rewards are the environments' own, the
+    seed determines the result, and what chooses tasks in training stays as it was, like the
+    statistics of normalizing wrappers.
 
     Tasks are given, or drawn from each group's own (held-out ones, in the ``-test`` ids), in a
-    random order and none again before all have come: by index on Meta-World, with ``sample_tasks``
+    random order, each once before any is repeated: by index on Meta-World, with ``sample_tasks``
     elsewhere.
 
     Args:
         policy: A callable (or ``get_actions``) with ``reset(mask)`` as for `evaluate`, of one of
-            two kinds. One has ``adapt(paths)``, like MAML: ``begin_trial()``, where it has one,
-            restores what it meta-learnt; ``adapt`` is given the ``adaptation_episodes`` paths of
-            each task (a list of ``M`` lists, see `mtwrappers.samplers.path`), ``adaptation_steps``
-            times; then ``evaluation_episodes`` are played of each task. The ``K`` environments of a
-            task share its episodes. The other has only ``begin_trial()``, like RL2 (Duan et al.
-            2016, arXiv:1611.02779): that empties its memory, and ``reset(mask)`` between episodes
-            does not. Every environment plays ``adaptation_episodes`` and goes straight on to
-            ``evaluation_episodes``; with ``K`` environments per task, each is a trial of its own.
+            two kinds. The first has ``adapt(paths)``, like MAML. A trial begins with its
+            ``begin_trial()``, if it has one, which restores what was meta-learnt. Then
+            ``adaptation_episodes`` are played of each task, and their paths given to ``adapt``: a
+            list of ``M`` lists (see `mtwrappers.samplers.path`), which `MetaSampleProcessor`
+            takes. That is done ``adaptation_steps`` times before ``evaluation_episodes`` are
+            played. The ``K`` environments of a task share its episodes. The second kind has
+            ``begin_trial()`` alone, like RL2 (Duan et al. 2016, arXiv:1611.02779): it empties the
+            memory, which ``reset(mask)`` between episodes leaves alone. Every environment plays
+            ``adaptation_episodes`` and then ``evaluation_episodes``; with ``K`` environments per
+            task, each is a trial of its own.
         envs: One of our vector environments in SAME_STEP mode (the default), whose resets stay on
             the task, or a wrapper of one.
         trials: How many tasks each group plays.
@@ -194,7 +197,7 @@ def few_shot_evaluate(
     phases = [before] * adaptation_steps + [after] if adapts else [before + after]
     share = inner.envs_per_task if adapts else 1  # environments that play a trial's episodes
     episodes: list[Episode] = []
-    with frozen_statistics(envs) as (scale, raw):
+    with frozen(envs) as (scale, raw):
         for trial, own in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
             if callable(begin_trial):
                 begin_trial()

@@ -1,17 +1,18 @@
-"""Evaluation reports rewards as environments gave them, and leaves running statistics alone."""
+"""Evaluation leaves running statistics and the choice of tasks alone, and reports raw rewards."""
 
 from __future__ import annotations
 
 import contextlib
 import math
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.rollout import Flags
 from mtwrappers.state import normalizers, set_statistics_updates
+from mtwrappers.task_list import TaskListMTEnv
 from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,
@@ -19,12 +20,22 @@ from mtwrappers.wrappers.normalize_reward import (
 )
 
 
-@contextlib.contextmanager
-def frozen_statistics(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
-    """Stops normalizing wrappers from updating their statistics, and lets them go on afterwards.
+class _Found(NamedTuple):
+    """What there is to freeze in an environment, and how its rewards are normalized."""
 
-    They are found around the vector environment and around each of its environments, ours and
-    Gymnasium's: whatever has ``update_running_mean``.
+    updates: list[bool]  # whether each normalizing wrapper updates its statistics
+    chooses: bool  # whether it chooses from a list of tasks
+    scale: float  # what undoes the normalization
+    raw: bool  # whether infos carry the reward before it
+
+
+@contextlib.contextmanager
+def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
+    """Stops all that learns from episodes, and lets it go on afterwards.
+
+    These are the normalizing wrappers around the vector environment and around each of its
+    environments, ours and Gymnasium's (whatever has ``update_running_mean``), and what chooses
+    from a list of tasks: the strategy, its history and the task stream.
 
     Yields:
         What each environment's rewards are to be multiplied with, ``(N,)`` float64, to undo
@@ -32,43 +43,53 @@ def frozen_statistics(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
         ``info["raw_reward"]``, ``(N,)`` bool.
     """
     inner = envs.unwrapped
-    switches, scale, raw = _look(envs)
-    within = inner.call(_look)
-    set_statistics_updates(envs, False)
-    inner.call("set_statistics_updates", False)
+    outside: _Found = _look(envs)
+    within: tuple[_Found, ...] = inner.call(_look)
     # What a wrapper within reports as raw has passed no wrapper outside.
     scales = np.array(
-        [own if told and not raw else own * scale for _, own, told in within], dtype=np.float64
+        [own.scale * (1.0 if own.raw and not outside.raw else outside.scale) for own in within],
+        dtype=np.float64,
     )
+    choosing = [i for i, own in enumerate(within) if own.chooses]
 
-    def unfreeze() -> None:
-        set_statistics_updates(envs, switches)
-        for i, (own, _, _) in enumerate(within):
-            if own:
-                inner.call_some([i], "set_statistics_updates", own)
+    def set_updates(on: bool) -> None:
+        set_statistics_updates(envs, outside.updates if on else False)
+        for i, own in enumerate(within):
+            if own.updates:
+                inner.call_some([i], "set_statistics_updates", own.updates if on else False)
+
+    def set_choice(on: bool) -> None:
+        if choosing:
+            inner.call_some(choosing, "set_wrapper_attr", "keeps_selection", not on)
 
     try:
-        yield scales, np.array([raw or own for _, _, own in within], dtype=np.bool_)
+        set_updates(False)
+        set_choice(False)
+        yield scales, np.array([outside.raw or own.raw for own in within], dtype=np.bool_)
     except BaseException:
-        with contextlib.suppress(Exception):  # interrupted or failed environments may not answer
-            unfreeze()
+        # Interrupted or failed environments may not answer.
+        with contextlib.suppress(Exception):
+            inner.step_wait()  # should an interrupt have come before it
+        for unfreeze in set_updates, set_choice:
+            with contextlib.suppress(Exception):
+                unfreeze(True)
         raise
-    unfreeze()
+    set_updates(True)
+    set_choice(True)
 
 
 @read_only
-def _look(env: Any) -> tuple[list[bool], float, bool]:
-    """What normalizing wrappers of one environment do; runs where the environment is.
-
-    Returns:
-        Whether each updates its statistics; the scale of rewards; whether there is a raw reward.
-    """
-    switches, scale, raw = [], 1.0, False
+def _look(env: Any) -> _Found:
+    """Looks at one environment; runs where the environment is."""
+    updates, scale, raw = [], 1.0, False
     for wrapper in normalizers(env):
-        switches.append(bool(wrapper.update_running_mean))
+        updates.append(bool(wrapper.update_running_mean))
         if isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask)):
             # The outermost is the one whose raw reward is in the infos.
             scale, raw = (scale, True) if raw else (1.0, True)
         elif hasattr(wrapper, "return_rms"):
             scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
-    return switches, scale, raw
+    bottom = env.unwrapped
+    # Where tasks are drawn from a space, the seeds of an evaluation say which it plays.
+    listed = isinstance(bottom, TaskListMTEnv) and hasattr(bottom, "task_states")
+    return _Found(updates, listed and not bottom.keeps_selection, scale, raw)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import json
+import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -55,6 +56,8 @@ class StoredResult(abc.ABC):
             return cls._of_dict(data)
         except KeyError as exc:
             raise ValueError(f"expected an evaluation with {exc}, got {list(data)}") from None
+        except TypeError as exc:
+            raise ValueError(f"expected an evaluation: {exc}") from None
 
     def save(self, path: str | Path) -> None:
         """Writes `to_dict` as JSON."""
@@ -69,7 +72,7 @@ class StoredResult(abc.ABC):
         """
         try:
             data = json.loads(Path(path).read_text())
-        except ValueError as exc:
+        except (ValueError, RecursionError) as exc:
             raise ValueError(f"expected an evaluation in JSON, {path} is none: {exc}") from None
         return cls.from_dict(data)
 
@@ -79,7 +82,7 @@ class EvaluationResult(StoredResult):
     """The episodes of an evaluation, and what they say of each task and of all.
 
     Intervals are over the episodes (over the trials in few-shot evaluation) of *one* policy: they
-    say how well these episodes know it, and nothing of how much another training run would differ.
+    say how precisely it was measured, not how much another training run would differ from it.
     Success rates have Wilson intervals, everything else (returns, lengths, and rates within trials)
     percentile bootstrap intervals. Metrics that no episode has, such as success where infos do not
     carry it, are ``None``. Returns are not normalised, so across tasks their aggregates say little
@@ -209,7 +212,10 @@ class EvaluationResult(StoredResult):
 
     @classmethod
     def _of_dict(cls, data: Mapping[str, Any]) -> EvaluationResult:
-        episodes = [Episode(**episode) for episode in data["episodes"]]
+        found = data["episodes"]
+        if not isinstance(found, list):
+            raise ValueError(f"episodes must be a list, got {reprlib.repr(found)}")
+        episodes = [Episode.from_dict(episode) for episode in found]
         return cls(episodes, data["seed"], data["confidence"], data["resamples"])
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:

@@ -1,5 +1,7 @@
 """`evaluate`: which tasks and goals are played, and what wrappers around environments do to it."""
 
+import os
+import signal
 from contextlib import closing
 from functools import partial
 
@@ -19,7 +21,10 @@ from mtwrappers import (
     VectorNormalizeObservationPerTask,
     VectorNormalizeRewardPerTask,
     evaluate,
+    few_shot_evaluate,
+    read_only,
 )
+from mtwrappers.evaluation import Observer
 from mtwrappers.evaluation.plan import make_plan
 from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
@@ -210,3 +215,154 @@ def test_statistics_go_on_after_an_evaluation_that_failed():
     with pytest.raises(ValueError, match="must be a bool"):
         evaluate(ones, envs, 1)
     assert envs.get_attr("update_running_mean") == (True,)
+
+
+# The choice of tasks, which is training's.
+
+
+class Lasting:
+    """A curriculum that remembers its draws, and cannot be put into a checkpoint."""
+
+    def __init__(self):
+        self.draws = 0
+
+    def reset(self):
+        self.draws = 0
+
+    def __call__(self, num_tasks, last_task, rng, history):
+        self.draws += 1
+        return (self.draws + len(history.returns(0)) + int(rng.integers(num_tasks))) % num_tasks
+
+
+def chosen(envs, episodes):
+    """The tasks of the next episodes."""
+    found = []
+    for _ in range(episodes):
+        _, infos = envs.reset()
+        found.append(infos["task_id"].tolist())
+        envs.step(np.ones((2, 2)))
+    return found
+
+
+@read_only
+def selection_of(env):
+    return env.unwrapped.get_state()["selection"]
+
+
+def selections(envs):
+    return envs.call(selection_of)
+
+
+class Fails:
+    def __init__(self):
+        self.asked = 0
+
+    def __call__(self, observations):
+        self.asked += 1
+        if self.asked > 3:
+            raise ZeroDivisionError
+        return ones(observations)
+
+
+class Adapts:
+    def begin_trial(self): ...
+
+    def __call__(self, observations):
+        return ones(observations)
+
+
+def few_shot(envs):
+    envs.set_attr("sample_tasks_on_reset", [False, False])
+    few_shot_evaluate(Adapts(), envs, 2, 2, 1)
+    envs.set_attr("sample_tasks_on_reset", [True, True])
+
+
+def failing(envs, **kwargs):
+    with pytest.raises(ZeroDivisionError):
+        evaluate(Fails(), envs, 3, **kwargs)
+
+
+@pytest.mark.parametrize("select", ["least_success", "without_replacement", Lasting()])
+@pytest.mark.parametrize(
+    ("evaluation", "workers"),
+    [
+        (lambda envs: evaluate(ones, envs, 3), 0),
+        (lambda envs: evaluate(ones, envs, 3), 2),
+        (lambda envs: evaluate(ones, envs, 3, policy_in="workers"), 2),
+        (few_shot, 0),
+        (few_shot, 2),
+        (failing, 0),
+        (failing, 2),
+        (partial(failing, policy_in="workers"), 2),
+    ],
+)
+def test_an_evaluation_leaves_the_choice_of_tasks_as_it_was(evaluation, workers, select):
+    executor = partial(MetaParallelEnvExecutor, workers=workers)
+    if not workers:
+        executor = MetaIterativeEnvExecutor
+    make = partial(moving, sample_tasks_on_reset=True, select=select)
+    found = []
+    for evaluates in (False, True):
+        with closing(executor(make, 2)) as envs:
+            envs.reset(seed=0)
+            chosen(envs, 7)
+            before = selections(envs)
+            if evaluates:
+                evaluation(envs)
+                assert selections(envs) == before
+            found.append((chosen(envs, 9), selections(envs)))
+    assert found[0] == found[1]
+
+
+class Kills(Observer):
+    """Kills a worker after so many steps."""
+
+    def __init__(self, envs, steps):
+        self.envs, self.steps = envs, steps
+
+    def step(self, step):
+        self.steps -= 1
+        if self.steps == 0:
+            os.kill(self.envs.worker_pids[0], signal.SIGKILL)
+
+
+@pytest.mark.filterwarnings("ignore:.*worker 0 was killed:UserWarning")
+@pytest.mark.parametrize("steps", [1, 5])
+def test_a_worker_that_is_killed_in_an_evaluation_loses_no_choice_of_tasks(steps):
+    make = partial(moving, sample_tasks_on_reset=True, select="least_success")
+    found = []
+    for evaluates in (False, True):
+        with closing(MetaParallelEnvExecutor(make, 2, workers=2, on_worker_failure="recover")) as e:
+            e.reset(seed=0)
+            chosen(e, 7)
+            if evaluates:
+                evaluate(ones, e, 3, observers=[Kills(e, steps)])
+                assert e.recoveries == 1
+            found.append((chosen(e, 9), selections(e)))
+    assert found[0] == found[1]
+
+
+def test_an_episode_that_an_evaluation_cut_counts_as_far_as_it_was_played():
+    make = partial(MultiEnvWrapper, [partial(ScriptedEnv, [9])] * 2, select="least_success")
+    envs = MetaIterativeEnvExecutor(lambda: FlattenMTEnv(make(), "none"), 1)
+    envs.reset(seed=0, options={"task_state": 1})
+    for _ in range(3):
+        envs.step(np.ones((1, 2)))
+    evaluate(ones, envs, 2)
+    for _ in range(2):
+        envs.step(np.ones((1, 2)))  # these are of no episode that was begun for training
+    envs.reset()
+    [selection] = selections(envs)
+    assert selection["history"]["tasks"] == [[], [[3.0, False]]]
+
+
+def test_an_evaluation_before_training_leaves_the_first_draws_as_they_were():
+    make = partial(small_benchmark, 2, seed=3, select="least_success")
+    found = []
+    for evaluates in (False, True):
+        envs = make()
+        if evaluates:
+            evaluate(act, envs, 2)
+        drawn = [envs.reset() and envs.call("get_task_state") for _ in range(6)]
+        found.append(drawn)
+    assert found[0] == found[1]

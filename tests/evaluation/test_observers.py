@@ -97,3 +97,26 @@ def test_finished_episodes_must_be_those_of_this_evaluation():
             evaluate(drawn, envs, 2, finished=wrong)
     with pytest.raises(TypeError, match=r"finished must be a list of Episode, got 'task 0'"):
         evaluate(drawn, envs, 2, finished=["task 0"])
+
+
+# Progress.
+
+
+def test_progress_counts_episodes_those_that_are_finished_too(monkeypatch):
+    bars, done = [], []
+    monkeypatch.setattr(
+        "rich.progress.Progress.add_task", lambda self, *a, **k: bars.append((a, k))
+    )
+    monkeypatch.setattr("rich.progress.Progress.update", lambda self, task, **state: None)
+    monkeypatch.setattr("rich.progress.Progress.advance", lambda self, task, n: done.append(n))
+    envs = scripted([{"lengths": [2]}, {"lengths": [3]}])
+    expected = evaluate(ones, envs, 3)
+    assert (bars, done) == ([], [])
+    assert evaluate(ones, envs, 3, progress=True) == expected
+    assert evaluate(ones, envs, 3, progress=True, finished=expected.episodes[:2]) == expected
+    assert bars == [(("episodes",), {"total": 6})] * 2
+    assert done == [0, *[1] * 6, 2, *[1] * 4]
+    assert evaluate(ones, envs, 3, progress=True, policy_in="workers") == expected
+    assert bars[2:] == [(("episodes",), {"total": None})]
+    with pytest.raises(TypeError, match="progress must be True or False, got 'no'"):
+        evaluate(ones, envs, 3, progress="no")

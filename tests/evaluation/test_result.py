@@ -229,3 +229,26 @@ def test_the_interval_is_scipys_stratified_percentile_bootstrap(trim, confidence
 def test_resamples_stay_within_their_task_and_one_value_has_no_interval():
     assert estimated([[0.0] * 10, [4.0] * 10]) == Estimate(2.0, 2.0, 2.0)
     assert estimated([[1.0], [3.0]]) == Estimate(2.0, None, None)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"task": 3}, "task of an episode must be of the type str, got 3"),
+        ({"length": "5"}, "length of an episode must be of the type int, got '5'"),
+        ({"length": 10**400}, "length of an episode must be of the type int, got 1000"),
+        ({"episode_return": float("inf")}, "episode_return of an episode must be of the type floa"),
+        ({"success_once": "no"}, r"success_once of an episode must be of the type bool \| None"),
+        ({"more": 1}, "expected an episode, got {"),
+    ],
+)
+def test_episodes_of_a_file_are_checked(change, message):
+    data = result().to_dict()
+    data["episodes"][1].update(change)
+    with pytest.raises(ValueError, match=message):
+        EvaluationResult.from_dict(data)
+    del data["episodes"][1]["task"]
+    with pytest.raises(ValueError, match=r"expected an episode|task of an episode"):
+        EvaluationResult.from_dict(data)
+    with pytest.raises(ValueError, match="episodes must be a list, got 3"):
+        EvaluationResult.from_dict({**data, "episodes": 3})
