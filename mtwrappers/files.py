@@ -8,6 +8,7 @@ import os
 import secrets
 import stat
 import sys
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -18,28 +19,36 @@ _MARK = ".unfinished-"
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
-    """Writes a file, or leaves the one that is there as it was.
+    """Writes a file, or leaves the one that is there as it was; see `write_together`."""
+    write_together({path: data})
 
-    The data goes to a temporary file beside it first, which is then moved. A symbolic link stays
-    one: its target is written. The file keeps the mode of the one that it replaces; a new one gets
-    what `open` would give it. What a killed write to the same file has left is removed.
+
+def write_together(files: Mapping[str | os.PathLike[str], bytes]) -> None:
+    """Writes files, or leaves those that are there as they were.
+
+    The data goes to temporary files beside them, which are moved when all of them are complete. A
+    symbolic link stays one: its target is written. A file keeps the mode of the one that it
+    replaces; a new one gets what `open` would give it. What a killed write to the same file has
+    left is removed.
 
     Args:
-        path: The file.
-        data: All that it shall hold.
+        files: All that each file shall hold, by its path.
 
     Raises:
-        OSError: If it cannot be written, or is there and not a regular file.
+        OSError: If one cannot be written, or is there and not a regular file.
     """
-    target = Path(os.path.realpath(path))
-    with contextlib.suppress(FileNotFoundError):
-        if not stat.S_ISREG(target.lstat().st_mode):
-            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-    prefix = f".{target.name}{_MARK}"
-    _remove_stale(target.parent, prefix)
-    temporary, file = _open_beside(target.parent, prefix)
-    try:
-        with file:
+    with contextlib.ExitStack() as undo:
+        moves = []
+        for path, data in files.items():
+            target = Path(os.path.realpath(path))
+            with contextlib.suppress(FileNotFoundError):
+                if not stat.S_ISREG(target.lstat().st_mode):
+                    raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+            prefix = f".{target.name}{_MARK}"
+            _remove_stale(target.parent, prefix)
+            temporary, file = _open_beside(target.parent, prefix)
+            undo.callback(temporary.unlink, missing_ok=True)  # which a move leaves nothing to do
+            undo.enter_context(file)  # open, and so locked, until it is moved
             file.write(data)
             file.flush()
             with contextlib.suppress(FileNotFoundError):
@@ -47,10 +56,14 @@ def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
             os.fsync(file.fileno())
             if sys.platform == "win32":
                 file.close()  # it moves no open file
-            os.replace(temporary, target)  # while it is locked, so that nobody removes it before
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+            moves.append((temporary, target))
+        for temporary, target in moves:
+            os.replace(temporary, target)
+
+
+def remove_unfinished(directory: Path) -> None:
+    """Removes what killed writes into a directory have left."""
+    _remove_stale(directory, ".", _MARK)
 
 
 def _open_beside(directory: Path, prefix: str) -> tuple[Path, BinaryIO]:
@@ -63,10 +76,10 @@ def _open_beside(directory: Path, prefix: str) -> tuple[Path, BinaryIO]:
         file.close()  # another write took it for a stale one before it was locked
 
 
-def _remove_stale(directory: Path, prefix: str) -> None:
+def _remove_stale(directory: Path, prefix: str, within: str = "") -> None:
     """Removes what killed writes have left: files that nobody has locked."""
     for name in os.listdir(directory):
-        if name.startswith(prefix):
+        if name.startswith(prefix) and within in name:
             # One of another user stays, and one that another write has just moved or removed.
             with contextlib.suppress(OSError), open(directory / name, "rb") as file:
                 if _lock(file, wait=False):

@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mtwrappers.files import write_atomically
+from mtwrappers.files import remove_unfinished, write_atomically, write_together
 
 # Writes two files, and is killed before the second is moved.
 KILLED = """
@@ -85,6 +85,26 @@ def test_what_a_killed_write_leaves_is_gone_after_the_next_of_this_file(tmp_path
     write_atomically(tmp_path / "y", b"1")
     assert len(os.listdir(tmp_path)) == 3
     write_atomically(path, b"new")
+    assert sorted(os.listdir(tmp_path)) == ["x", "y"]
+
+
+def test_of_files_that_are_written_together_all_are_moved_or_none(tmp_path):
+    files = {tmp_path / "x": b"1", tmp_path / "y": b"2"}
+    write_together(files)
+    assert {path: path.read_bytes() for path in tmp_path.iterdir()} == files
+    (tmp_path / "y").unlink()
+    (tmp_path / "y").mkdir()
+    with pytest.raises(OSError, match="not a regular file"):
+        write_together(dict.fromkeys(files, b"new"))
+    assert (tmp_path / "x").read_bytes() == b"1"
+    assert sorted(os.listdir(tmp_path)) == ["x", "y"]
+
+
+def test_what_killed_writes_leave_in_a_directory_can_be_removed(tmp_path):
+    for name in ("x", "y"):
+        subprocess.run([sys.executable, "-c", KILLED, tmp_path / name], check=False)
+    assert len(os.listdir(tmp_path)) == 4
+    remove_unfinished(tmp_path)
     assert sorted(os.listdir(tmp_path)) == ["x", "y"]
 
 

@@ -16,6 +16,9 @@ BENCHMARKS = tuple(
 )
 
 RESULTS = "results.json"
+POLICIES = ("expert", "random")  # which need no file of one's own
+MAX_SEED = 2**32 - 2
+MAX_COUNT = 1_000_000  # of episodes per class, and of workers
 
 
 class UsageError(Exception):

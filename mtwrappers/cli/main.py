@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shutil
 import signal
 import sys
@@ -15,9 +16,17 @@ from typing import Any, NoReturn
 import gymnasium
 from gymnasium.error import DependencyNotInstalled
 
-from mtwrappers import __version__
+from mtwrappers import __version__, _start
 from mtwrappers._extras import import_extra
-from mtwrappers.cli.common import BENCHMARKS, UsageError, progress, quiet_experts
+from mtwrappers.cli.common import (
+    BENCHMARKS,
+    MAX_COUNT,
+    MAX_SEED,
+    POLICIES,
+    UsageError,
+    progress,
+    quiet_experts,
+)
 from mtwrappers.registration import TABLE
 
 # Of each column, how a cell is written, and the width of a terminal from which on it is shown.
@@ -44,6 +53,7 @@ EXAMPLES = {
     "rollout": """
   mtwrappers rollout MT10
   mtwrappers rollout MT10 --policy random --episodes 50 --seed 1
+  mtwrappers rollout MT10 --policy my_policy.py:act
   mtwrappers rollout MT50 --task hammer-v3 --task door-open-v3 --video
   mtwrappers rollout ML10-test --workers 4 --out ml10
   mtwrappers rollout --resume ml10""",
@@ -55,7 +65,9 @@ EXAMPLES = {
 HELP = {
     "benchmark": f"one of {', '.join(BENCHMARKS)}; ML10 means ML10-train",
     "--task": "play only this class; can be repeated",
-    "--policy": "Meta-World's scripted expert of each class, or random actions (default: expert)",
+    "--policy": "expert (default): Meta-World's scripted expert of each class; random: random "
+    "actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to actions "
+    "(N, 4) in [-1, 1]",
     "--episodes": "episodes per class (default: 5)",
     "--seed": "determines goals, their order and random actions (default: 0)",
     "--workers": "worker processes (default: all cores)",
@@ -95,7 +107,22 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0, or 1 where classes differ, 2 where input or files are bad, 130 after Ctrl-C."""
+    """Returns 0, or 1 where classes differ, 2 where input or files are bad, 130 after Ctrl-C.
+
+    It is 141 where nobody reads the output any more, as in ``mtwrappers list | head -c 10``.
+    """
+    try:
+        try:
+            return _main(argv)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where it can be caught
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what is still to come
+        return 128 + signal.SIGPIPE
+
+
+def _main(argv: Sequence[str] | None) -> int:
     about = "Multi-task and meta-RL environments on Gymnasium and Meta-World."
     parser = _Parser("mtwrappers", description=about)
     parser.add_argument("--version", action="version", version=f"mtwrappers {__version__}")
@@ -113,7 +140,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     rollout = command("rollout", "play a benchmark with a scripted policy and report success rates")
     rollout.add("benchmark", nargs="?")
     rollout.add("--task", action="append", metavar="CLASS")
-    rollout.add("--policy", choices=("expert", "random"))
+    rollout.add("--policy", type=_policy, metavar="POLICY")
     rollout.add("--episodes", type=_positive)
     rollout.add("--seed", type=_seed)
     rollout.add("--workers", type=_positive)
@@ -138,20 +165,38 @@ def main(argv: Sequence[str] | None = None) -> int:
         parser.refuse(str(exc))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
-        print("Interrupted; nothing was written. Run the command again.", file=sys.stderr)
+        print(_start.INTERRUPTED, file=sys.stderr)
         return 130
 
 
 def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"must be 1 or more, got {text}")
-    return int(text)
+    number = _whole(text)
+    if not 1 <= number <= MAX_COUNT:
+        limit = "1 or more" if number < 1 else f"at most {MAX_COUNT:,}"
+        raise argparse.ArgumentTypeError(f"must be {limit}, got {text}")
+    return number
+
+
+def _policy(text: str) -> str:
+    source, _, name = text.rpartition(":")
+    if text not in POLICIES and not (source and name.isidentifier()):
+        known = ", ".join(map(repr, POLICIES))
+        raise argparse.ArgumentTypeError(
+            f"invalid choice: {text!r} (choose from {known}, FILE.py:NAME, package.module:NAME)"
+        )
+    return text
 
 
 def _seed(text: str) -> int:
-    if not text.isdecimal() or int(text) >= 2**32 - 1:
+    number = _whole(text)
+    if not 0 <= number <= MAX_SEED:
         raise argparse.ArgumentTypeError(f"must be in [0, 2**32 - 2], got {text}")
-    return int(text)
+    return number
+
+
+def _whole(text: str) -> int:
+    """A number without a sign, or -1 if it is none."""
+    return int(text[:20]) if text.isdecimal() else -1  # longer ones are too large in any case
 
 
 def _list() -> int:
@@ -194,6 +239,7 @@ def _verify(args: argparse.Namespace) -> int:
 
     names = list(all_classes())
     console = import_extra("rich.console", "cli").Console()
+    _start.catch()
     quiet_experts()
     start, differ = time.perf_counter(), {}
     with progress(console) as shown:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import errno
 import json
+import reprlib
 import shlex
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtwrappers.cli.common import RESULTS, UsageError
+from mtwrappers.cli.common import POLICIES, RESULTS, UsageError
+from mtwrappers.cli.lines import DEFAULTS, check_line, of_header, opened, whole_lines
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.plan import Slot
 
@@ -22,15 +25,6 @@ FORMAT = "mtwrappers.rollout/1"
 START = "start one with: mtwrappers rollout MT10 --out DIR"
 # Whatever takes part in an episode's numbers.
 PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
-# What determines a rollout, and what it is where the command does not say.
-DEFAULTS: dict[str, Any] = {
-    "benchmark": None,
-    "task": [],
-    "policy": "expert",
-    "episodes": 5,
-    "seed": 0,
-    "no_fast": False,
-}
 
 
 class Progress(Observer):
@@ -62,29 +56,39 @@ class Progress(Observer):
         """What was written into a directory, if these versions wrote it."""
         path = directory / NAME
         try:
-            text = path.read_bytes()
+            size, (header, *lines) = whole_lines(path)
         except OSError as exc:
             raise UsageError(f"no rollout to resume: {path}: {exc.strerror}; {START}") from None
-        header, *lines = [*_whole_lines(text)] or [{}]
-        if header.get("format") != FORMAT:
+        found = header.get("format") if isinstance(header, dict) else None
+        if found != FORMAT:
             raise UsageError(
                 f"no rollout to resume: {path} must begin with a line of the format {FORMAT!r}, "
-                f"got {header.get('format')!r}; {START}"
+                f"got {reprlib.repr(found)}; {START}"
             )
-        then, now = header["versions"], _versions()
+        checked = 1
+        try:
+            then, settings = of_header(header)
+            for line in lines:
+                checked += 1
+                check_line(line, settings)
+        except ValueError as exc:
+            raise UsageError(
+                f"line {checked} of {path} is none that a rollout has written: {exc}; {START}"
+            ) from None
+        now = _versions()
         if changed := [f"{n} {then.get(n)}, not {now[n]}" for n in now if then.get(n) != now[n]]:
             raise UsageError(
                 f"the rollout into {directory} was begun with {', '.join(changed)}; install what "
                 f"it was begun with, or start again without --resume"
             )
-        size = sum(len(line) + 1 for line in text.split(b"\n")[: 1 + len(lines)])
-        return cls(directory, header["settings"], lines, size)
+        return cls(directory, settings, lines, size)
 
     def __enter__(self) -> Progress:
         """Opens the file: a new one, or that which was loaded, up to its last whole line."""
         path = self.directory / NAME
         try:
-            self.directory.mkdir(parents=True, exist_ok=True)
+            if path.exists() and not path.is_file():  # a pipe would be waited for
+                raise OSError(errno.EINVAL, f"{NAME} is not a regular file")
             self._file = path.open("ab" if self._size else "wb")
             if self._size:
                 self._file.truncate(self._size)
@@ -92,10 +96,7 @@ class Progress(Observer):
                 header = {"format": FORMAT, "settings": self.settings, "versions": _versions()}
                 self._write(header)
         except OSError as exc:
-            raise UsageError(
-                f"cannot write to {self.directory}: {exc.strerror}; choose another directory with "
-                "--out DIR"
-            ) from None
+            raise cannot_begin(self.directory, exc) from None
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -118,7 +119,7 @@ class Progress(Observer):
         try:
             self._write({"seconds": self.seconds, "episode": asdict(episode)})
         except OSError as exc:
-            raise cannot_write(self.directory, exc) from None
+            raise cannot_write(self.directory, self.settings["policy"], exc) from None
         if self.bar is not None:
             steps = sum(e.length for e in self.episodes[self.resumed :])
             rate = f"{steps / (self.seconds - self._before):,.0f} steps/s"
@@ -167,46 +168,53 @@ def resumed(args: argparse.Namespace) -> Progress | None:
         given = getattr(args, name)
         if given is not None and given != value:
             raise UsageError(
-                f"the rollout into {directory} was begun with {name} {value!r}, got {given!r}; "
-                "leave it out, or start a rollout of its own with another --out"
+                f"the rollout into {directory} was begun with {name} {reprlib.repr(value)}, got "
+                f"{given!r}; leave it out, or start a rollout of its own with another --out"
             )
+    if progress and progress.settings["policy"] not in (*POLICIES, args.policy):
+        # A file that says what to resume is not to say what code to run.
+        raise UsageError(
+            f"the rollout into {directory} was begun with a policy of your own: give --policy again"
+        )
     return progress
 
 
-def how_to_resume(directory: Path) -> str:
+def how_to_resume(directory: Path, policy: str) -> str:
     """What to type to go on."""
-    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}"
+    own = "" if policy in POLICIES else f" --policy {shlex.quote(policy)}"
+    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}{own}"
 
 
-def cannot_write(directory: Path, exc: OSError) -> UsageError:
+def cannot_begin(directory: Path, exc: OSError) -> UsageError:
+    """What to say of a directory that cannot be written to."""
+    return UsageError(
+        f"cannot write to {directory}: {exc.strerror}; choose another directory with --out DIR"
+    )
+
+
+def foreign(directory: Path, exc: Exception) -> UsageError:
+    """What to say of finished episodes that the settings beside them do not plan."""
+    return UsageError(f"{directory / NAME} is none that a rollout has written: {exc}; {START}")
+
+
+def cannot_write(directory: Path, policy: str, exc: OSError) -> UsageError:
     """What to say of a full disk, once there are episodes that are kept."""
     return UsageError(
         f"cannot write to {directory}: {exc.strerror or exc}; the episodes that were finished are "
-        f"kept: go on with {how_to_resume(directory)}"
+        f"kept: go on with {how_to_resume(directory, policy)}"
     )
 
 
 def _settings_of_results(directory: Path) -> dict[str, Any] | None:
     """What the results of a complete rollout say of its settings; ``None`` if there are none."""
     try:
-        results = json.loads((directory / RESULTS).read_text())
+        with opened(directory / RESULTS) as file:
+            results = json.load(file)
         if results["interrupted"]:
             return None
         return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _whole_lines(text: bytes) -> Iterator[dict[str, Any]]:
-    """The lines up to the first that was cut."""
-    for line in text.split(b"\n")[:-1]:
-        try:
-            value = json.loads(line)
-        except ValueError:  # such as the zeros that a power cut leaves
-            return
-        if not isinstance(value, dict):
-            return
-        yield value
 
 
 def _versions() -> dict[str, str]:

@@ -6,16 +6,36 @@ import argparse
 import contextlib
 import functools
 import os
+from multiprocessing import forkserver
 from typing import Any
 
 import gymnasium
 
+from mtwrappers import _start
 from mtwrappers._extras import import_extra
-from mtwrappers.cli.common import BENCHMARKS, RESULTS, UsageError, progress, quiet_experts
-from mtwrappers.cli.files import results_of, write_files
+from mtwrappers._interrupts import after_start
+from mtwrappers.cli.common import (
+    BENCHMARKS,
+    POLICIES,
+    RESULTS,
+    UsageError,
+    progress,
+    quiet_experts,
+)
+from mtwrappers.cli.files import locked, results_of, write_files
 from mtwrappers.cli.observers import Interruption, ScriptedPolicy, Videos
-from mtwrappers.cli.progress import begun, cannot_write, how_to_resume, resumed
-from mtwrappers.evaluation import EvaluationResult, evaluate
+from mtwrappers.cli.policies import Own, load_policy, own_errors
+from mtwrappers.cli.progress import (
+    Progress,
+    begun,
+    cannot_begin,
+    cannot_write,
+    foreign,
+    how_to_resume,
+    resumed,
+)
+from mtwrappers.evaluation import EvaluationResult, Observer, evaluate
+from mtwrappers.evaluation.episodes import ForeignEpisodeError
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.registration import EPISODE_STEPS
@@ -25,12 +45,35 @@ from mtwrappers.vector.process import cores
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
-    kept = begun(args) if args.resume is None else resumed(args)
-    if kept is None:
-        print(f"The rollout into {args.resume} is complete: see {args.resume / RESULTS}.")
-        return 0
-    vars(args).update(kept.settings, out=kept.directory)
-    env_id, kwargs = _environments(args)
+    with contextlib.ExitStack() as stack:
+        if args.resume is None:
+            kept = begun(args)
+            made = _environments(args, kept)
+            try:
+                kept.directory.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(locked(kept.directory))
+            except OSError as exc:
+                raise cannot_begin(kept.directory, exc) from None
+        else:
+            with contextlib.suppress(OSError):  # there is none, as `resumed` will find
+                stack.enter_context(locked(args.resume))
+            found = resumed(args)
+            if found is None:
+                print(f"The rollout into {args.resume} is complete: see {args.resume / RESULTS}.")
+                return 0
+            kept = found
+            made = _environments(args, kept)
+        return _play(args, kept, *made)
+
+
+def _play(
+    args: argparse.Namespace,
+    kept: Progress,
+    env_id: str,
+    kwargs: dict[str, Any],
+    own: Own | None,
+) -> int:
+    """Plays what is not finished, and writes what came of it."""
     console = import_extra("rich.console", "cli").Console()
     import_extra("matplotlib.figure", "cli")
     plain = {"soft_wrap": True, "markup": False, "highlight": False}
@@ -40,6 +83,7 @@ def run(args: argparse.Namespace) -> int:
     quiet_experts()
     privileged = args.benchmark.startswith("ML") and args.policy == "expert"
     interrupted, videos = False, None
+    _start.catch()  # from here on there is something to keep
     with kept:
         if privileged:
             family = args.benchmark.partition("-")[0]
@@ -55,22 +99,35 @@ def run(args: argparse.Namespace) -> int:
                 progress(console) as shown,
                 contextlib.closing(_make(env_id, bool(args.task), **kwargs)) as envs,
                 Interruption() as interruption,
+                own_errors(own),
             ):
                 bar = shown.add_task("episodes", total=None, rate="")
                 kept.bar = functools.partial(shown.update, bar)
-                policy = ScriptedPolicy(args.policy == "expert", envs, args.seed)
-                videos = Videos(envs) if films else None
+                observers: list[Observer] = [kept, interruption]
+                if films:
+                    videos = Videos(envs)
+                    observers.insert(0, videos)
+                policy: Any = own and own.policy
+                if policy is None:
+                    policy = ScriptedPolicy(args.policy == "expert", envs, args.seed)
+                    observers.insert(0, policy)
                 evaluate(
                     policy,
                     envs,
                     args.episodes,
                     tasks=args.task or None,
                     seed=args.seed,
-                    observers=[policy, *([videos] if videos else []), kept, interruption],
+                    observers=observers,
                     finished=tuple(kept.episodes),
                 )
         except KeyboardInterrupt:
             interrupted = True
+        except ForeignEpisodeError as exc:
+            raise foreign(kept.directory, exc) from None
+        except UsageError:
+            if not kept.episodes:
+                kept.remove()
+            raise
     if interrupted and len(kept.episodes) == kept.resumed:
         if not kept.episodes:
             kept.remove()
@@ -97,19 +154,25 @@ def run(args: argparse.Namespace) -> int:
     try:
         paths = write_files(args.out, results, result, (title, note), videos)
     except OSError as exc:
-        raise cannot_write(args.out, exc) from None
+        raise cannot_write(args.out, args.policy, exc) from None
     for path in paths:
         console.print(f"wrote {path}", highlight=False)
     if interrupted:
         console.print("Interrupted: these are the episodes that were finished. Go on with:")
-        console.print(how_to_resume(args.out), **plain)
+        console.print(how_to_resume(args.out, args.policy), **plain)
         return 130
     kept.remove()
     return 0
 
 
-def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
-    """The id of the benchmark, and the arguments of `gymnasium.make_vec`."""
+def _environments(
+    args: argparse.Namespace, kept: Progress
+) -> tuple[str, dict[str, Any], Own | None]:
+    """The arguments of `gymnasium.make_vec`, and a policy of one's own if that is to play.
+
+    Settings of the progress go to ``args``.
+    """
+    vars(args).update(kept.settings, out=kept.directory)
     full = args.benchmark if args.benchmark in BENCHMARKS else f"{args.benchmark}-train"
     if full not in BENCHMARKS:
         raise UsageError(
@@ -145,7 +208,8 @@ def _environments(args: argparse.Namespace) -> tuple[str, dict[str, Any]]:
     # Enough environments of each class for all workers; the result does not depend on it.
     each = min(args.episodes, -(-workers // num_classes))
     kwargs.update(envs_per_task=each, workers=min(workers, each * num_classes))
-    return f"mtwrappers/{full}-v0", kwargs
+    own = None if args.policy in POLICIES else load_policy(args.policy)
+    return f"mtwrappers/{full}-v0", kwargs, own
 
 
 def _make(
@@ -183,4 +247,6 @@ def _prepare_video(console: Any) -> bool:
         )
         return False
     os.environ["MUJOCO_GL"] = name
+    with after_start():  # so that the process that starts workers does not print where it was
+        forkserver.ensure_running()
     return True

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from itertools import product
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
+from mtwrappers._interrupts import after_start
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.known_good import fast_class
@@ -26,10 +28,24 @@ def verify(
     extent: tuple[int, int], names: Sequence[str], workers: int
 ) -> Iterator[tuple[str, str | None]]:
     """Compares classes in workers; yields each name with its first difference, or ``None``."""
-    with ProcessPoolExecutor(workers, mp_context=get_context("spawn")) as pool:
-        futures = {pool.submit(first_difference, name, *extent): name for name in names}
-        for future in as_completed(futures):
-            yield futures[future], future.result()
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_at_ctrl_c) as pool:
+        others = active_children()
+        try:
+            with after_start():  # so that no worker prints where it was at Ctrl-C
+                futures = {pool.submit(first_difference, name, *extent): name for name in names}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            for worker in active_children():
+                if worker not in others:
+                    worker.terminate()
+            raise
+
+
+def _end_at_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
 
 
 def first_difference(name: str, num_tasks: int, steps: int) -> str | None:

@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -14,7 +15,8 @@ from pathlib import Path
 import pytest
 
 from mtwrappers.cli import main, rollout
-from tests.cli.fakes import FILES, Interrupting, resume
+from mtwrappers.cli.files import locked
+from tests.cli.fakes import FILES, Interrupting, play, resume
 
 
 @pytest.mark.usefixtures("short_episodes")
@@ -32,11 +34,11 @@ def test_a_rollout_that_is_interrupted_before_an_episode_was_finished_writes_not
 def processes(group):
     """The processes of a group, but for those that have ended and wait to be noticed."""
     found = []
-    for stat in Path("/proc").glob("[0-9]*/stat"):
+    for path in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(FileNotFoundError, ProcessLookupError):
-            state, _, its_group = stat.read_text().rpartition(")")[2].split()[:3]
+            state, _, its_group = path.read_text().rpartition(")")[2].split()[:3]
             if int(its_group) == group and state != "Z":
-                found.append(int(stat.parent.name))
+                found.append(int(path.parent.name))
     return found
 
 
@@ -83,6 +85,68 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollou
     while processes(long_rollout.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
     assert processes(long_rollout.pid) == []
+
+
+def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(
+    long_rollout, tmp_path, capsys
+):
+    for command in (["MT1", "--out", str(tmp_path)], ["--resume", str(tmp_path)]):
+        with pytest.raises(SystemExit, match=r"^2$"):
+            main(["rollout", *command, "--workers", "1"])
+        said = capsys.readouterr().err
+        assert said == (
+            f"mtwrappers: error: another rollout is writing into {tmp_path}: wait until it has "
+            "ended, or choose another directory with --out DIR\n"
+        )
+    assert long_rollout.poll() is None
+    # Its workers, one of which is stopped, do not go on with the lock.
+    workers = [pid for pid in processes(long_rollout.pid) if pid != long_rollout.pid]
+    os.kill(workers[0], signal.SIGSTOP)
+    long_rollout.kill()
+    long_rollout.wait()
+    with locked(tmp_path):
+        pass
+
+
+# Moves its files, but for one, and is killed.
+KILLED = """
+import os, signal, sys
+from mtwrappers.cli import main
+move = os.replace
+def replace(temporary, target):
+    if str(target).endswith("success.png"):
+        os.kill(os.getpid(), signal.SIGKILL)
+    move(temporary, target)
+os.replace = replace
+main(["rollout", "MT1", "--episodes", "1", "--workers", "1", "--out", sys.argv[1]])
+"""
+
+
+def test_what_a_kill_leaves_is_gone_after_the_next_rollout(tmp_path):
+    subprocess.run([sys.executable, "-c", KILLED, tmp_path], capture_output=True, check=False)
+    left = [path.name for path in tmp_path.iterdir()]
+    assert len([name for name in left if "unfinished" in name]) == 2
+    assert resume(tmp_path)[1] == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_files_have_the_mode_of_any_file_and_links_are_written_through(tmp_path):
+    (tmp_path / "there").mkdir()
+    (tmp_path / "out").mkdir()
+    real, link = tmp_path / "there" / "table.csv", tmp_path / "out" / "results.csv"
+    link.symlink_to(real)
+    (tmp_path / "out" / "results.json").touch(mode=0o640)
+    before = os.umask(0o026)
+    try:
+        play(tmp_path / "out", "MT1", "--episodes", "1")
+    finally:
+        os.umask(before)
+    assert link.is_symlink()
+    assert real.read_text().startswith("task,")
+    modes = {path.name: stat.S_IMODE(path.stat().st_mode) for path in tmp_path.rglob("*.*")}
+    assert modes["results.json"] == modes["success.png"] == modes["table.csv"] == 0o640
+    assert [path.name for path in real.parent.iterdir()] == ["table.csv"]
 
 
 # In the results, and in the progress.

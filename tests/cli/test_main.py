@@ -47,7 +47,7 @@ def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
 
 def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    commands = {"list": 2, "rollout": 5, "verify-fast": 2}
+    commands = {"list": 2, "rollout": 6, "verify-fast": 2}
     for command in ([], *([name] for name in commands)):
         with pytest.raises(SystemExit, match=r"^0$"):
             main([*command, "--help"])

@@ -1,5 +1,6 @@
 """`mtwrappers rollout --resume`: a rollout that was killed or interrupted goes on."""
 
+import contextlib
 import json
 import os
 import re
@@ -11,8 +12,11 @@ from functools import partial
 from importlib.metadata import version
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from mtwrappers.cli import main, rollout
+from mtwrappers.cli.common import UsageError
 from mtwrappers.cli.progress import DEFAULTS, Progress
 from mtwrappers.evaluation import Episode
 from tests.cli.fakes import FILES, Interrupting, play, resume, stable
@@ -90,9 +94,9 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
 @pytest.fixture
 def unfinished(tmp_path):
     """The progress of a rollout that has finished two of its episodes."""
-    settings = {**DEFAULTS, "benchmark": "MT1", "task": ["push-v3"]}
+    chosen = {**DEFAULTS, "benchmark": "MT1", "task": ["push-v3"]}
     path = tmp_path / "progress.jsonl"
-    with Progress(tmp_path, settings) as kept:
+    with Progress(tmp_path, chosen) as kept:
         kept.plan([])
         for i in range(2):
             kept.end(0, Episode("push-v3", i, 0.1, 500))
@@ -151,6 +155,135 @@ def test_a_directory_without_such_a_rollout_is_one_line(change, message, unfinis
     change(unfinished)
     require_refused(unfinished.parent, message, capsys)
     require_refused(unfinished.parent / "none", "No such file or directory", capsys)
+
+
+def line_of(file, number):
+    return json.loads(file.read_text().splitlines()[number])
+
+
+def change(number, *place, to):
+    """Changes one place of a line of progress."""
+
+    def changed(path):
+        lines = path.read_text().splitlines()
+        line = inner = json.loads(lines[number])
+        for key in place[:-1]:
+            inner = inner[key]
+        inner[place[-1]] = to
+        lines[number] = json.dumps(line)
+        path.write_text("\n".join(lines) + "\n")
+
+    return changed
+
+
+def whole_line(number, text):
+    def changed(path):
+        lines = path.read_text().splitlines()
+        lines[number] = text
+        path.write_text("\n".join(lines) + "\n")
+
+    return changed
+
+
+EPISODE = partial(change, 1, "episode")
+SETTING = partial(change, 0, "settings")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (change(0, "settings", to=None), "line 1 of "),
+        (change(0, "versions", to=["mujoco"]), "expected versions, got ['mujoco']"),
+        (change(0, "versions", "numpy", to="\33[2J\n"), "expected versions, got {"),
+        (change(0, "more", to=1), "expected format, settings and versions"),
+        (SETTING("execution", to="ray"), "expected settings ['benchmark', 'task', "),
+        (SETTING("benchmark", to={}), "benchmark cannot be {}"),
+        (SETTING("benchmark", to="\ud800\33[2J"), "unknown benchmark '\\ud800\\x1b[2J'"),
+        (SETTING("task", to="push-v3"), "task cannot be 'push-v3'"),
+        (SETTING("task", to=[["push-v3"]]), "task cannot be [['push-v3']]"),
+        (SETTING("task", to=["\ud800"]), "unknown task '\\ud800'"),
+        (SETTING("policy", to="evil.py:act"), "begun with a policy of your own: give --policy"),
+        (SETTING("episodes", to=10**12), "episodes cannot be 1000000000000"),
+        (SETTING("episodes", to=True), "episodes cannot be True"),
+        (SETTING("seed", to=-1), "seed cannot be -1"),
+        (SETTING("no_fast", to="no"), "no_fast cannot be 'no'"),
+        (whole_line(1, "[1]"), "line 2 of "),
+        (whole_line(2, "[" * 50_000 + "]" * 50_000), "line 3 of "),
+        (whole_line(1, '"' + "x" * 70_000), "line 2 of "),
+        (change(1, "seconds", to=float("nan")), "seconds cannot be nan"),
+        (change(1, "seconds", to="1"), "seconds cannot be '1'"),
+        (change(1, "episode", to=[]), "expected an episode, got []"),
+        (EPISODE("evil", to=1), "expected an episode, got {"),
+        (EPISODE("task", to=3), "task of an episode must be of the type str, got 3"),
+        (EPISODE("number", to=1.5), "number of an episode must be of the type int, got 1.5"),
+        (EPISODE("number", to=5), "number cannot be 5"),
+        (EPISODE("length", to=10**400), "length of an episode must be of the type int, got 1000"),
+        (EPISODE("length", to=501), "length cannot be 501"),
+        (EPISODE("episode_return", to=float("inf")), "episode_return of an episode must be of the"),
+        (EPISODE("episode_return", to=1e308), "episode_return cannot be 1e+308"),
+        (EPISODE("success_once", to="no"), "success_once of an episode must be of the type bool"),
+        (lambda path: os.truncate(path, 2**40), "larger than the 268,435,456 bytes that are read"),
+        (lambda path: (path.unlink(), path.mkdir()), "progress.jsonl: "),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "progress.jsonl: not a regular file"),
+        (lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "not a regular file"),
+        (lambda path: (path.unlink(), path.symlink_to(path)), "progress.jsonl: "),
+    ],
+)
+def test_progress_that_no_rollout_has_written_is_one_line(change, message, unfinished, capsys):
+    change(unfinished)
+    require_refused(unfinished.parent, message, capsys)
+
+
+@pytest.mark.parametrize(
+    "change", [EPISODE("task", to="reach-v3"), EPISODE("number", to=1), EPISODE("task_state", to=1)]
+)
+def test_finished_episodes_that_are_not_of_the_rollout_are_one_line(change, unfinished, capsys):
+    change(unfinished)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["rollout", "--resume", str(unfinished.parent), "--workers", "1"])
+    said = capsys.readouterr().err
+    assert said.startswith(f"mtwrappers: error: {unfinished} is none that a rollout has written: ")
+    assert said.count("\n") == 1
+
+
+def places(value, place=()):
+    """Where a value of JSON can be changed."""
+    items = value.items() if isinstance(value, dict) else enumerate(value)
+    for key, item in items:
+        yield (*place, key)
+        if isinstance(item, (dict, list)):
+            yield from places(item, (*place, key))
+
+
+ODD = [None, True, -1, 0.5, 2**63, float("nan"), 1e308, "", "\0", "x" * 99, [], [[]], {}, {"a": 1}]
+
+
+FREE = {"benchmark", "task", "seed", "seconds", "success_once", "success_final", "task_state"}
+FREE |= {"trial", "episode_return", "no_fast", "length", "number", "policy", 0}
+
+
+def test_any_value_in_any_place_of_progress_is_refused_in_a_line_or_is_progress(unfinished):
+    before, found = unfinished.read_bytes(), []
+    for number in range(3):
+        for place in places(line_of(unfinished, number)):
+            for value in ODD:
+                change(number, *place, to=value)(unfinished)
+                with contextlib.suppress(UsageError):
+                    Progress.load(unfinished.parent)
+                    found.append((*place, value))
+                unfinished.write_bytes(before)
+    # Whether those are of the rollout shows when it is planned.
+    assert {place[-2] for place in found} <= FREE
+
+
+@settings(max_examples=300, deadline=None, suppress_health_check=list(HealthCheck))
+@given(st.binary(max_size=40), st.integers(0, 700), st.integers(0, 40))
+def test_any_damage_to_progress_is_refused_in_a_line_or_is_progress(unfinished, new, at, length):
+    whole = unfinished.read_bytes()
+    unfinished.write_bytes(whole[:at] + new + whole[at + length :])
+    with contextlib.suppress(UsageError):
+        Progress.load(unfinished.parent)
+    unfinished.write_bytes(whole)
 
 
 def require_refused(out, message, capsys, arguments=()):

@@ -1,18 +1,25 @@
 """`mtwrappers rollout`: what is played, the files it leaves, and videos."""
 
 import csv
+import json
 import re
+import signal
 import subprocess
+import sys
+from functools import partial
 from importlib.metadata import version
 
+import gymnasium
 import imageio.v3 as imageio
 import metaworld
 import numpy as np
 import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
+from mtwrappers import evaluate
+from mtwrappers.cli import main, rollout
 from mtwrappers.metaworld import make_benchmark, opengl
-from tests.cli.fakes import FILES, play, stable
+from tests.cli.fakes import FILES, Interrupting, play, stable
 
 
 def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
@@ -108,6 +115,110 @@ def test_a_seed_determines_goals_and_actions_and_ml10_means_its_train_tasks(tmp_
     other = play(tmp_path, "ML10", *arguments, str(2**32 - 2))
     for key in ("returns", "task_states"):
         assert other["tasks"][0][key] != first["tasks"][0][key]
+
+
+# A policy of one's own.
+
+OWN = """
+import helper
+
+def act(observations):
+    return observations[:, :4] * helper.SCALE
+
+def expert(observations):
+    raise ZeroDivisionError("of mine")
+
+def short(observations):
+    return observations[:, :3]
+
+class Policy:
+    def get_actions(self, observations):
+        return act(observations.reshape(-1, observations.shape[-1])).reshape(
+            *observations.shape[:2], 4
+        ), {}
+
+policy = Policy()
+number = 3
+"""
+
+
+@pytest.fixture
+def own(tmp_path, monkeypatch):
+    """A file with policies, which imports another one."""
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (tmp_path / "helper.py").write_text("SCALE = -0.5\n")
+    path = tmp_path / "own.py"
+    path.write_text(OWN)
+    yield path
+    for name in ("own", "helper", "policy_of_rollout"):
+        sys.modules.pop(name, None)
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_policy_of_ones_own_is_played_from_a_file_or_a_module(own, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    found = []
+    for policy in (f"{own}:act", f"{own}:policy", "own:act"):
+        arguments = ["MT1", "--task", "push-v3", "--episodes", "2", "--policy", policy]
+        results = play(tmp_path / "out", *arguments)
+        assert results.pop("policy") == policy
+        found.append(stable(results))
+    assert found[0] == found[1] == found[2]
+    envs = gymnasium.make_vec("mtwrappers/MT1-v0", env_name="push-v3", seed=0, max_episode_steps=40)
+    expected = evaluate(lambda obs: obs[:, :4] * -0.5, envs, 2)
+    [row] = found[0]["tasks"]
+    assert row["returns"] == [episode.episode_return for episode in expected.episodes]
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_again(
+    own, tmp_path, capsys, monkeypatch
+):
+    given = ["--policy", f"{own}:act"]
+    arguments = ["MT1", "--episodes", "3", *given]
+    expected, out = play(tmp_path / "expected", *arguments), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(rollout, "Interruption", partial(Interrupting, 1))
+        assert main(["rollout", *arguments, "--workers", "1", "--out", str(out)]) == 130
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    go_on = f"mtwrappers rollout --resume {out} --policy {own}:act\n"
+    assert capsys.readouterr().out.endswith(go_on)
+    with pytest.raises(SystemExit):
+        main(["rollout", "--resume", str(out)])
+    assert "was begun with a policy of your own: give --policy again" in capsys.readouterr().err
+    assert main(["rollout", "--resume", str(out), *given]) == 0
+    assert stable(json.loads((out / "results.json").read_text())) == stable(expected)
+
+
+@pytest.mark.parametrize(
+    ("policy", "message"),
+    [
+        ("none.py:act", "none.py:act: ModuleNotFoundError: there is no file "),
+        ("nothing.there:act", "nothing.there:act: ModuleNotFoundError: No module named 'nothing'"),
+        ("own.py:none", "'none' of own.py must be a function from observations (N, O) to actions"),
+        ("own.py:number", "or an object with get_actions, got 3"),
+        ("own.py:Policy", "or an object with get_actions, got <class "),
+        ("own.py:expert", "own.py:expert: ZeroDivisionError: of mine (own.py, line 8)"),
+        ("own.py:short", "own.py:short: ValueError: expected actions of shape (1, 4)"),
+        ("broken.py:act", "the import failed: ZeroDivisionError: division by zero (broken.py, li"),
+        ("exits.py:act", "the import failed: SystemExit: 3 (exits.py, line 1)"),
+        ("syntax.py:act", "the import failed: SyntaxError: "),
+    ],
+)
+def test_what_is_wrong_with_a_policy_of_ones_own_is_told_in_a_line(
+    policy, message, own, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "broken.py").write_text("def act(obs): ...\n1 / 0\n")
+    (tmp_path / "exits.py").write_text("raise SystemExit(3)\n")
+    (tmp_path / "syntax.py").write_text("def act(obs:\n")
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["rollout", "MT1", "--workers", "1", "--policy", policy])
+    said = capsys.readouterr().err
+    assert said.startswith("mtwrappers: error: --policy ")
+    assert message in said
+    assert said.count("\n") == 1
+    assert [*tmp_path.glob("results/*")] == []
 
 
 # Video.

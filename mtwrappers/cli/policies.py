@@ -1,0 +1,94 @@
+"""Policies of one's own: ``mtwrappers rollout --policy FILE.py:NAME``."""
+
+from __future__ import annotations
+
+import contextlib
+import importlib
+import importlib.util
+import os
+import sys
+import traceback
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+from typing import Any, NamedTuple
+
+from mtwrappers.cli.common import UsageError
+
+
+class Own(NamedTuple):
+    """A policy of one's own."""
+
+    given: str  # on the command line
+    file: str  # where it is from
+    policy: Any
+
+
+def load_policy(given: str) -> Own:
+    """Imports ``FILE.py:NAME`` or ``package.module:NAME``.
+
+    Raises:
+        UsageError: If there is no such policy, or its import fails.
+    """
+    source, _, name = given.rpartition(":")
+    file = source
+    try:
+        if source.endswith(".py"):
+            module = _module_of_file(Path(source))
+        else:
+            sys.path.append(os.getcwd())
+            module = importlib.import_module(source)
+            file = module.__file__ or source
+    except ModuleNotFoundError as exc:
+        raise UsageError(f"--policy {given}: {_said(exc, file)}") from None
+    except (Exception, SystemExit) as exc:  # the import runs whatever the user has written
+        raise UsageError(f"--policy {given}: the import failed: {_said(exc, file)}") from None
+    policy = getattr(module, name, None)
+    if isinstance(policy, type) or not (callable(policy) or hasattr(policy, "get_actions")):
+        got = "which it has not" if policy is None else f"got {policy!r}"
+        raise UsageError(
+            f"--policy {given}: {name!r} of {source} must be a function from observations (N, O) "
+            f"to actions (N, 4), or an object with get_actions, {got}"
+        )
+    return Own(given, file, policy)
+
+
+@contextlib.contextmanager
+def own_errors(own: Own | None) -> Iterator[None]:
+    """Says of what a policy of one's own has raised, or answered wrongly, where it was."""
+    try:
+        yield
+    except Exception as exc:
+        here = own is not None and (_line(exc, own.file) or type(exc) in (TypeError, ValueError))
+        if own is None or not here or isinstance(exc, UsageError):
+            raise
+        raise UsageError(f"--policy {own.given}: {_said(exc, own.file)}") from None
+
+
+def _module_of_file(path: Path) -> ModuleType:
+    if not path.is_file():
+        raise ModuleNotFoundError(f"there is no file {str(path)!r}")
+    spec = importlib.util.spec_from_file_location("policy_of_rollout", path)
+    assert spec is not None
+    assert spec.loader is not None  # as the name ends in .py
+    sys.path.append(str(path.resolve().parent))  # so that it can import what is beside it
+    module = sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def _said(exc: BaseException, file: str) -> str:
+    """An exception in words, with its line in a file."""
+    line = _line(exc, file)
+    return f"{type(exc).__name__}: {exc}" + (f" ({file}, line {line})" if line else "")
+
+
+def _line(exc: BaseException, file: str) -> int | None:
+    """The line of a file that raised an exception, if one did."""
+    frames = traceback.extract_tb(exc.__traceback__)
+    lines = [frame.lineno for frame in frames if _same(frame.filename, file)]
+    return lines[-1] if lines else None
+
+
+def _same(one: str, other: str) -> bool:
+    return os.path.realpath(one) == os.path.realpath(other)

@@ -1,0 +1,63 @@
+"""Ctrl-C at any time, and output that nobody reads: one line or none."""
+
+import os
+import re
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from mtwrappers._start import INTERRUPTED
+
+COMMANDS = {
+    "list": ["list"],
+    "rollout": ["rollout", "MT1", "--policy", "random", "--workers", "2"],
+    "verify-fast": ["verify-fast", "--workers", "2"],
+}
+
+
+def interrupted_after(module, *command, cwd):
+    """What a command says when Ctrl-C comes right after it has imported a module."""
+    process = subprocess.Popen(
+        [sys.executable, "-X", "importtime", "-m", "mtwrappers", *command],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    for line in process.stderr:
+        if line.rpartition("|")[2].strip() == module:
+            break
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    said = re.sub(r"import time:.*\n?", "", errors)  # workers import, too
+    return process.returncode, said.splitlines()
+
+
+@pytest.mark.parametrize(
+    ("module", "command"),
+    [
+        *((module, "list") for module in ("mtwrappers._start", "numpy", "gymnasium")),
+        ("mtwrappers.cli.main", "list"),
+        *((module, "rollout") for module in ("mtwrappers.cli.rollout", "mujoco._functions")),
+        ("mujoco._functions", "verify-fast"),
+        ("multiprocessing.popen_spawn_posix", "verify-fast"),  # which starts workers next
+    ],
+)
+def test_ctrl_c_while_a_command_starts_is_one_line(module, command, tmp_path):
+    assert interrupted_after(module, *COMMANDS[command], cwd=tmp_path) == (130, [INTERRUPTED])
+
+
+@pytest.mark.parametrize("command", [["list"], ["--help"], ["rollout", "--help"]])
+def test_output_that_nobody_reads_is_no_error(command):
+    with subprocess.Popen(
+        [sys.executable, "-m", "mtwrappers", *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        process.stdout.close()
+        assert process.stderr.read() == b""
+        assert process.wait(timeout=60) in (0, 128 + signal.SIGPIPE)
