@@ -214,7 +214,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
         self._buffers.resting[...] = mask
 
-    @exclusive
     def step(self, actions: Any) -> StepResult:
         """Steps every environment.
 
@@ -230,12 +229,38 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 stepped.
             ResetNeeded: If `reset` is due.
         """
-        return self._step_result(self._blocks.tell(self._step_command(actions)))
+        pending = self._pending
+        try:
+            self.step_async(actions)
+            return self.step_wait()
+        except BaseException:  # nobody is to wait for a step that was interrupted in between
+            self._pending = pending
+            raise
 
     @exclusive
     def step_async(self, actions: Any) -> None:
         """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
-        self._blocks.begin(self._step_command(actions))
+        buffers = self._buffers
+        if self._due.any():
+            raise ResetNeeded("call reset() before step()")
+        if self.autoreset_mode is AutoresetMode.DISABLED:
+            over = buffers.over & ~buffers.resting
+            if over.any():
+                raise ResetNeeded(
+                    f"the episodes of environments {np.flatnonzero(over).tolist()} are over: "
+                    "reset them with options={'reset_mask': ...}"
+                )
+        checked = self._check_actions(actions)
+        entries: list[Entry | None] | None = None
+        if self._journal is not None:
+            kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
+            resting = buffers.resting.tolist()
+            entries = [
+                None if rests else ("step", action)
+                for action, rests in zip(kept, resting, strict=True)
+            ]
+        self._due[...] = True  # until the step has ended well
+        self._blocks.begin(Command("step", lambda rows: (checked[rows],), entries))
         self._pending = True
 
     @exclusive
@@ -260,34 +285,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self._pending = False
             raise
         self._pending = False
-        return self._step_result(answers)
-
-    def _step_command(self, actions: Any) -> Command:
-        """Checks the actions of a step, which begins then."""
-        buffers = self._buffers
-        if self._due.any():
-            raise ResetNeeded("call reset() before step()")
-        if self.autoreset_mode is AutoresetMode.DISABLED:
-            over = buffers.over & ~buffers.resting
-            if over.any():
-                raise ResetNeeded(
-                    f"the episodes of environments {np.flatnonzero(over).tolist()} are over: "
-                    "reset them with options={'reset_mask': ...}"
-                )
-        checked = self._check_actions(actions)
-        entries: list[Entry | None] | None = None
-        if self._journal is not None:
-            kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
-            resting = buffers.resting.tolist()
-            entries = [
-                None if rests else ("step", action)
-                for action, rests in zip(kept, resting, strict=True)
-            ]
-        self._due[...] = True  # until the step has ended well
-        return Command("step", lambda rows: (checked[rows],), entries)
-
-    def _step_result(self, answers: Sequence[Answer]) -> StepResult:
-        """What a step returns, which has ended well."""
         infos = self._step_infos(answers)
         buffers = self._buffers
         obs = self._batch_obs(answers)
