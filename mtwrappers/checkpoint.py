@@ -17,6 +17,7 @@ from gymnasium.vector import VectorEnv
 from mtwrappers import state as layers
 from mtwrappers.checks import positive
 from mtwrappers.encoding import from_bytes, to_bytes
+from mtwrappers.errors import full_message
 from mtwrappers.files import write_atomically
 from mtwrappers.plain_data import set_generator
 
@@ -90,7 +91,8 @@ def load_checkpoint(
         lost = _put_back({name: objects[name] for name in reversed(changed)}, before)
         if not isinstance(exc, Exception):
             raise
-        raise CheckpointError(f"{path}: {changed[-1]} does not go with it: {exc}{lost}") from exc
+        said = f"{full_message(exc)}{lost}"
+        raise CheckpointError(f"{path}: {changed[-1]} does not go with it: {said}") from exc
 
 
 def _get(name: str, obj: Any) -> Any:
@@ -138,7 +140,7 @@ def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
             if isinstance(obj, dict) or not _same(_get(name, obj), before[name]):
                 _set(obj, before[name])
         except Exception as exc:
-            lost += f"; {name} could not be put back: {exc}"
+            lost += f"; {name} could not be put back: {full_message(exc)}"
     return lost
 
 

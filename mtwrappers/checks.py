@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Space
 
-from mtwrappers.errors import with_context
+from mtwrappers.errors import with_place
 
 LogSink: TypeAlias = Callable[[str, Any], object]
 
@@ -182,7 +182,8 @@ def construct_env(maker: Callable[[], Any], what: str) -> Any:
     try:
         env = maker()
     except Exception as exc:
-        raise with_context(exc, f"the constructor of {what} failed") from exc
+        with_place(exc, f"the constructor of {what} failed")
+        raise
     if not isinstance(env, gymnasium.Env):
         raise TypeError(f"the constructor of {what} must return a gymnasium.Env, got {env!r}")
     for name in ("observation_space", "action_space"):

@@ -1,12 +1,21 @@
-"""The exceptions of this package, and a way to say where one came from."""
+"""The exceptions of this package, and how any exception says where it came from.
+
+An exception of an environment is raised as it is. That it came from environment 3 is a note, which
+tracebacks show (see `BaseException.add_note`). An exception that a line of this package has raised
+says so in its message, for programs that read messages.
+"""
 
 from __future__ import annotations
 
 import contextlib
-import inspect
-from typing import Any
+import pickle
+from typing import Any, TypeVar
 
 import cloudpickle
+
+E = TypeVar("E", bound=BaseException)
+# Modules whose exceptions are our own. Gymnasium's vector environments batch infos for ours.
+_OURS = ("mtwrappers.", "gymnasium.vector.")
 
 
 class SeedNotSetError(AssertionError):
@@ -35,64 +44,81 @@ class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised its
         return f"\n{self.args[0]}"
 
 
-def with_context(exc: Exception, where: str) -> Exception:
-    """A copy of an exception, with a message that starts with ``where``: ``"environment 3"``.
+def with_place(exc: E, where: str) -> E:
+    """Adds to an exception that was caught where it came from, such as ``"environment 3"``.
 
-    It is an instance of the type of ``exc`` and has all its fields (``args``, ``errno``,
-    ``filename``, a class's own), so whoever catches ``exc`` catches and reads it as before. It
-    pickles; fields that do not pickle are left behind then. A type that cannot be subclassed
-    becomes a ``RuntimeError`` whose message names it.
+    The message of one that a line of this package has raised begins with the place from then on.
+    Any other gets a note, and stays what it is.
+
+    Returns:
+        The same object, like `BaseException.with_traceback`.
     """
-    kind = exc.kind if isinstance(exc, _Placed) else type(exc)
-    return _build(kind, f"{where}: {str(exc) or kind.__name__}", _fields(exc))
-
-
-class _Placed:
-    """What an exception with context has besides its own type.
-
-    No exception itself: the memory layout, and with it ``__new__``, is to be that of its own type.
-    """
-
-    __slots__ = ()
-    kind: type[Exception]
-    message: str
-
-    def __str__(self) -> str:
-        return self.message
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        fields = {name: value for name, value in _fields(self).items() if _pickles(value)}
-        return _build, (self.kind, self.message, fields)
-
-
-def _build(kind: type[Exception], message: str, fields: dict[str, Any]) -> Exception:
-    names = {"__module__": kind.__module__, "__qualname__": kind.__qualname__}
-    try:
-        placed: Any = type(kind.__name__, (_Placed, kind), names)
-        # Not through its constructor, which may take any arguments and do anything with them.
-        exc: Exception = placed.__new__(placed, *fields.get("args", ()))
-    except Exception:  # a class that is final, or whose __new__ asks for more
-        return RuntimeError(f"{message} ({kind.__name__})")
-    for name, value in {**fields, "kind": kind, "message": message}.items():
-        with contextlib.suppress(AttributeError, TypeError):  # a field that is read-only
-            setattr(exc, name, value)
+    if _is_ours(exc) and exc.args == (str(exc),):
+        exc.args = (f"{where}: {exc}",)
+    elif where not in _notes(exc):  # an environment may raise the same object twice
+        with contextlib.suppress(Exception):  # frozen, as some dataclasses are
+            exc.add_note(where)
     return exc
 
 
-def _fields(exc: Any) -> dict[str, Any]:
-    """All that an exception holds: ``args``, its ``__dict__``, and what is in slots or in C."""
-    fields = {}
-    for cls in type(exc).__mro__:
-        for name, member in vars(cls).items():
-            if inspect.isdatadescriptor(member) and not name.startswith("__"):
-                with contextlib.suppress(Exception):  # unset, or a property that raises
-                    fields[name] = getattr(exc, name)
-    return {**fields, **vars(exc)}
+def full_message(exc: BaseException) -> str:
+    """The message of an exception in one line, with its notes: ``"environment 3: it broke"``."""
+    return ": ".join([*reversed(_notes(exc)), str(exc) or type(exc).__name__])
+
+
+def picklable(exc: BaseException) -> Any:
+    """An exception, or what becomes one like it when it is unpickled.
+
+    An exception that does not come through pickling with its notes is built anew then, from its
+    class, its ``args`` and those of its attributes that pickle. If even that fails, it becomes a
+    ``RuntimeError`` whose message names its class.
+    """
+    for candidate in (exc, _Rebuilt(exc)):
+        with contextlib.suppress(Exception):  # any class may refuse to be pickled in any way
+            arrived = pickle.loads(cloudpickle.dumps(candidate))
+            if isinstance(arrived, BaseException) and _notes(arrived) == _notes(exc):
+                return candidate
+    substitute = RuntimeError(f"{type(exc).__name__}: {exc}")
+    for note in _notes(exc):
+        substitute.add_note(note)
+    return substitute
+
+
+class _Rebuilt:
+    """Pickles as an exception that does not pickle itself."""
+
+    def __init__(self, exc: BaseException) -> None:
+        self._exc = exc
+
+    def __reduce__(self) -> Any:
+        exc = self._exc
+        fields = {name: value for name, value in vars(exc).items() if _pickles(value)}
+        return _rebuild, (type(exc), exc.args, fields)
+
+
+def _rebuild(cls: type[Exception], args: tuple[Any, ...], fields: dict[str, Any]) -> Exception:
+    # Not through its constructor, which may take any arguments and do anything with them.
+    exc = cls.__new__(cls, *args)
+    exc.args = args
+    vars(exc).update(fields)
+    return exc
 
 
 def _pickles(value: Any) -> bool:
     try:
-        cloudpickle.loads(cloudpickle.dumps(value))
+        pickle.loads(cloudpickle.dumps(value))
     except Exception:  # any class may refuse to be pickled in any way
         return False
     return True
+
+
+def _notes(exc: BaseException) -> list[str]:
+    return getattr(exc, "__notes__", [])
+
+
+def _is_ours(exc: BaseException) -> bool:
+    """Whether a line of this package has raised it, and not one of an environment."""
+    frame = exc.__traceback__
+    while frame is not None and frame.tb_next is not None:
+        frame = frame.tb_next
+    return frame is not None and frame.tb_frame.f_globals.get("__name__", "").startswith(_OURS)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -188,7 +189,7 @@ class Constructors:
     def make(self, index: int) -> gymnasium.Env:
         change = self.changes.get(index, {})
         if isinstance(change, Exception):
-            raise change
+            raise copy.copy(change)
         if callable(change):
             env = change()
         else:

@@ -19,6 +19,7 @@ from gymnasium.wrappers.vector import ClipReward
 
 import mtwrappers.testing
 from mtwrappers.cli.main import main
+from mtwrappers.errors import full_message
 from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.processors.returns import discounted_sums
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers
@@ -122,7 +123,7 @@ def check(line, **names):
         eval(call, {**globals(), **NAMES, **names})
     except Exception as exc:
         raised = exc
-    said = f"{type(raised).__name__}: {raised}"
+    said = f"{type(raised).__name__}: {full_message(raised)}"
     assert re.match(re.escape(says).replace(re.escape("..."), ".*"), said, re.DOTALL), said
 
 

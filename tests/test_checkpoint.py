@@ -412,7 +412,8 @@ def test_after_an_error_all_are_put_back_and_the_first_error_is_told(tmp_path):
     save_checkpoint(path, a=Stated([1]), b=Stated([1]), c=Stated([1]), d=Stated([1]))
     same, broken = Stated([1]), Stated([2], [None, OSError("second")])
     failing, never = Stated([3], [first]), Stated([4])
-    expected = "c does not go with it: first; b could not be put back: second$"
+    first.add_note("environment 3")
+    expected = "c does not go with it: environment 3: first; b could not be put back: second$"
     with pytest.raises(CheckpointError, match=expected) as info:
         load_checkpoint(path, a=same, b=broken, c=failing, d=never)
     assert info.value.__cause__ is first

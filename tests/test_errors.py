@@ -1,11 +1,15 @@
 import pickle
 import threading
+from dataclasses import dataclass
+from functools import partial
 
+import cloudpickle
+import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import SeedNotSetError, WorkerDiedError
-from mtwrappers.errors import with_context
+from mtwrappers import PointGoalEnv, SeedNotSetError, WorkerDiedError
+from mtwrappers.errors import full_message, picklable, with_place
 
 
 class CodedError(Exception):
@@ -20,9 +24,34 @@ class CodedError(Exception):
         return f"code {self.code}"
 
 
-class FinalError(Exception):
-    def __init_subclass__(cls):
-        raise TypeError("no subclasses")
+class ForgetfulError(Exception):
+    """Pickles without its notes."""
+
+    def __reduce__(self):
+        return ForgetfulError, self.args
+
+
+class FinalError(CodedError):
+    """Cannot be made without its constructor."""
+
+    def __new__(cls, code: int, what: str):
+        return super().__new__(cls, what)
+
+
+@dataclass(frozen=True)
+class FrozenError(Exception):
+    code: int
+
+
+def raised(call):
+    try:
+        call()
+    except Exception as exc:
+        return exc
+
+
+def throw(exc):
+    raise exc
 
 
 def test_our_errors_are_those_that_callers_may_catch():
@@ -33,55 +62,71 @@ def test_our_errors_are_those_that_callers_may_catch():
 @pytest.mark.parametrize(
     ("exc", "message", "fields"),
     [
-        (ValueError("it broke"), "task 3: it broke", {"args": ("it broke",)}),
-        (RecursionError(), "task 3: RecursionError", {}),
-        (MemoryError("no room"), "task 3: no room", {"args": ("no room",)}),
-        (KeyError("goal"), "task 3: 'goal'", {"args": ("goal",)}),
-        (SeedNotSetError("no seed"), "task 3: no seed", {}),
-        (ImportError("no x", name="x", path="p"), "task 3: no x", {"name": "x", "path": "p"}),
+        (ValueError("it broke"), "it broke", {}),
+        (RecursionError(), "", {}),
+        (MemoryError("no room"), "no room", {}),
+        (KeyError("goal"), "'goal'", {}),
+        (SeedNotSetError("no seed"), "no seed", {}),
+        (ImportError("no x", name="x", path="p"), "no x", {"name": "x", "path": "p"}),
         (
             FileNotFoundError(2, "No such file", "goal.xml"),
-            "task 3: [Errno 2] No such file: 'goal.xml'",
+            "[Errno 2] No such file: 'goal.xml'",
             {"errno": 2, "strerror": "No such file", "filename": "goal.xml"},
         ),
         (
             UnicodeDecodeError("ascii", b"\xff", 0, 1, "no such letter"),
-            "task 3: 'ascii' codec can't decode byte 0xff in position 0: no such letter",
+            "'ascii' codec can't decode byte 0xff in position 0: no such letter",
             {"encoding": "ascii", "object": b"\xff", "start": 0, "reason": "no such letter"},
         ),
-        (CodedError(7, "it broke"), "task 3: code 7", {"code": 7, "args": ("it broke",)}),
+        (CodedError(7, "it broke"), "code 7", {"code": 7}),
+        (ForgetfulError("it broke"), "it broke", {}),
     ],
 )
-def test_an_error_keeps_its_type_and_its_fields_and_its_message_starts_with_the_place(
-    exc, message, fields
-):
-    kind, before = type(exc), (str(exc), exc.args)
-    named = with_context(exc, "task 3")
-    for one in (named, pickle.loads(pickle.dumps(named))):
-        assert isinstance(one, kind)
-        assert type(one).__qualname__ == kind.__qualname__
-        assert str(one) == message
+def test_an_exception_of_an_environment_stays_what_it_is_here_and_elsewhere(exc, message, fields):
+    kind, args = type(exc), exc.args
+    assert with_place(raised(partial(throw, exc)), "task 3") is exc
+    for one in (exc, pickle.loads(cloudpickle.dumps(picklable(exc)))):
+        assert (type(one), str(one), one.args, one.__notes__) == (kind, message, args, ["task 3"])
         assert {name: getattr(one, name) for name in fields} == fields
-    assert (str(exc), exc.args) == before
+        assert full_message(one) == f"task 3: {message or kind.__name__}"
 
 
-def test_places_add_up_and_what_does_not_pickle_stays_behind():
-    named = with_context(with_context(CodedError(7, "x"), "task 3"), "environment 1")
-    assert named.lock
-    other = pickle.loads(pickle.dumps(named))
-    assert str(other) == str(named) == "environment 1: task 3: code 7"
-    assert not hasattr(other, "lock")
+@pytest.mark.parametrize(
+    ("call", "kind", "message"),
+    [
+        (partial(PointGoalEnv().step, [0, 0]), gymnasium.error.ResetNeeded, "call reset"),
+        (partial(PointGoalEnv, radius=-1), ValueError, "radius must be in"),
+        (partial(PointGoalEnv().sample_tasks, -1), ValueError, "n_tasks must be"),
+    ],
+)
+def test_the_message_of_an_error_of_ours_begins_with_its_place(call, kind, message):
+    exc = with_place(with_place(raised(call), "task 3"), "environment 1")
+    assert type(exc) is kind
+    assert str(exc).startswith(f"environment 1: task 3: {message}")
+    assert not hasattr(exc, "__notes__")
+    assert full_message(exc) == str(exc) == str(pickle.loads(pickle.dumps(exc)))
+
+
+def test_places_add_up_and_are_noted_once():
+    exc = ValueError("it broke")
+    for _ in range(2):
+        with_place(with_place(exc, "task 3"), "environment 1")
+    assert exc.__notes__ == ["task 3", "environment 1"]
+    assert full_message(exc) == "environment 1: task 3: it broke"
+
+
+def test_an_exception_that_takes_no_notes_is_raised_all_the_same():
+    exc = FrozenError(3)
+    assert with_place(exc, "task 3") is exc
 
 
 def test_an_allocation_that_fails_stays_a_memory_error():
-    with pytest.raises(MemoryError) as failed:
-        np.zeros(2**55)
-    named = with_context(failed.value, "task 3")
-    assert isinstance(named, type(failed.value))
-    assert str(named).startswith("task 3: Unable to allocate")
+    exc = with_place(raised(partial(np.zeros, 2**55)), "task 3")
+    assert isinstance(pickle.loads(pickle.dumps(exc)), MemoryError)
+    assert full_message(exc).startswith("task 3: Unable to allocate")
 
 
-def test_an_error_that_cannot_be_subclassed_becomes_a_runtime_error_that_names_it():
-    named = with_context(FinalError("it broke"), "task 3")
-    assert type(named) is RuntimeError
-    assert str(named) == "task 3: it broke (FinalError)"
+def test_an_exception_that_cannot_be_built_anew_arrives_as_a_runtime_error_that_names_it():
+    exc = picklable(with_place(FinalError(7, "it broke"), "task 3"))
+    assert type(exc) is RuntimeError
+    assert full_message(exc) == "task 3: FinalError: code 7"

@@ -27,6 +27,7 @@ from mtwrappers.cli.common import (
     progress,
     quiet_experts,
 )
+from mtwrappers.errors import full_message
 from mtwrappers.registration import TABLE
 
 # Of each column, how a cell is written, and the width of a terminal from which on it is shown.
@@ -162,7 +163,7 @@ def _main(argv: Sequence[str] | None) -> int:
             return run(args)
         return _list() if args.command == "list" else _verify(args)
     except (UsageError, DependencyNotInstalled) as exc:
-        parser.refuse(str(exc))
+        parser.refuse(full_message(exc))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         print(_start.INTERRUPTED, file=sys.stderr)

@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mtwrappers.cli.common import UsageError
+from mtwrappers.errors import full_message
 
 
 class Own(NamedTuple):
@@ -59,8 +60,9 @@ def own_errors(own: Own | None) -> Iterator[None]:
     try:
         yield
     except Exception as exc:
-        here = own is not None and (_line(exc, own.file) or type(exc) in (TypeError, ValueError))
-        if own is None or not here or isinstance(exc, UsageError):
+        # Actions that do not fit are refused with these; an error of an environment has a note.
+        refused = type(exc) in (TypeError, ValueError) and not hasattr(exc, "__notes__")
+        if own is None or isinstance(exc, UsageError) or not (refused or _line(exc, own.file)):
             raise
         raise UsageError(f"--policy {own.given}: {_said(exc, own.file)}") from None
 
@@ -80,7 +82,8 @@ def _module_of_file(path: Path) -> ModuleType:
 def _said(exc: BaseException, file: str) -> str:
     """An exception in words, with its line in a file."""
     line = _line(exc, file)
-    return f"{type(exc).__name__}: {exc}" + (f" ({file}, line {line})" if line else "")
+    where = f" ({file}, line {line})" if line else ""
+    return f"{type(exc).__name__}: {full_message(exc)}{where}"
 
 
 def _line(exc: BaseException, file: str) -> int | None:

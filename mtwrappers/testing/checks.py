@@ -12,6 +12,8 @@ import gymnasium
 import numpy as np
 from gymnasium.utils.env_checker import data_equivalence
 
+from mtwrappers.errors import full_message
+
 
 def require(condition: Any, message: str) -> None:
     """Raises `AssertionError` with ``message`` unless ``condition`` holds, ``python -O`` or not."""
@@ -44,7 +46,7 @@ def raises(expected: type[BaseException], what: str) -> Iterator[None]:
     except expected:
         return
     except Exception as exc:
-        came, cause = f"{type(exc).__name__}: {exc}", exc
+        came, cause = f"{type(exc).__name__}: {full_message(exc)}", exc
     raise AssertionError(f"{what} must raise {expected.__name__}, raised {came}") from cause
 
 

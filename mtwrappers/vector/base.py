@@ -23,7 +23,7 @@ from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_callable, check_index
-from mtwrappers.errors import with_context
+from mtwrappers.errors import with_place
 from mtwrappers.registration import PlainSpec
 from mtwrappers.vector.arguments import (
     ActionCheck,
@@ -334,7 +334,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                         self._add_info(copy.deepcopy(batched), {key: value}, i)
                     except Exception as exc:
                         where = f"the info {key!r} of environment {i} does not go with the others"
-                        raise with_context(exc, where) from exc
+                        with_place(exc, where)
+                        raise
                 raise
         return batched
 

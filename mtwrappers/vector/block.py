@@ -17,7 +17,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.checks import construct_env
-from mtwrappers.errors import with_context
+from mtwrappers.errors import with_place
 from mtwrappers.state import get_state, set_state
 from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.buffers import Buffers, ObsLayout
@@ -107,7 +107,7 @@ class _Rows:
             try:
                 env.close()
             except Exception as exc:
-                failure = with_context(exc, self.describe(i - self.offset))
+                failure = with_place(exc, self.describe(i - self.offset))
         if failure is not None:
             raise failure
 
@@ -431,7 +431,7 @@ class EnvBlock:
         return self._rows.infos
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
-        raise with_context(exc, self._rows.describe(i)) from exc
+        raise with_place(exc, self._rows.describe(i))
 
 
 def _call_again(env: gymnasium.Env[Any, Any], call: tuple[Any, ...]) -> None:

@@ -14,7 +14,7 @@ import cloudpickle
 import gymnasium
 import numpy as np
 
-from mtwrappers.errors import WorkerDiedError, WorkerTraceback
+from mtwrappers.errors import WorkerDiedError, WorkerTraceback, full_message
 from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.block import Answer, Traits
 from mtwrappers.vector.blocks import Blocks, Command
@@ -213,7 +213,7 @@ class WorkerPool(Blocks):
         except WorkerDiedError:
             raise
         except Exception as exc:
-            gymnasium.logger.warn(f"an interrupted call had failed: {exc}")
+            gymnasium.logger.warn(f"an interrupted call had failed: {full_message(exc)}")
 
     def close(self) -> None:
         """Lets workers close their environments, and ends those that do not in time."""
@@ -235,7 +235,8 @@ class WorkerPool(Blocks):
         for answer in answers:
             if answer.failure is not None:
                 failure, _ = answer.failure
-                gymnasium.logger.warn(f"could not be closed, {failure} ({type(failure).__name__})")
+                said = f"{full_message(failure)} ({type(failure).__name__})"
+                gymnasium.logger.warn(f"could not be closed, {said}")
 
     def abandon(self) -> None:
         """Ends every worker at once."""
@@ -283,7 +284,9 @@ class WorkerPool(Blocks):
                 if not self._built:
                     raise
                 self.abandon()
-                raise WorkerDiedError(f"{reason}, and cannot be recovered: {exc}") from exc
+                raise WorkerDiedError(
+                    f"{reason}, and cannot be recovered: {full_message(exc)}"
+                ) from exc
 
     def _start_workers(self, workers: Sequence[Worker]) -> list[Worker]:
         """Starts workers, brings their environments to where they belong, and tells them again.

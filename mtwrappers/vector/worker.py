@@ -20,7 +20,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from mtwrappers.errors import with_context
+from mtwrappers.errors import picklable, with_place
 from mtwrappers.vector.block import Answer, EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.messages import (
@@ -70,7 +70,8 @@ class BlockServer:
                 schema = self.block.columns.schema if self.block.columns else ()
                 answer = answer._replace(written=self.block.buffers.pack(schema))
         if answer.failure is not None:
-            return answer._replace(failure=_sendable(*answer.failure))
+            exc, text = answer.failure
+            return answer._replace(failure=(picklable(exc), text))
         return answer
 
     def _build(self) -> Answer:
@@ -79,7 +80,7 @@ class BlockServer:
             _, offset, settings = pickle.loads(self._arguments)
         except Exception as exc:
             first = f"a worker on {socket.gethostname()} cannot import what makes its environments"
-            return Answer(failure=(with_context(exc, first), ""))
+            return Answer(failure=(with_place(exc, first), ""))
         try:
             self.block = EnvBlock(lambda: pickle.loads(self._arguments)[0], offset, settings)
         except Exception as exc:
@@ -113,10 +114,10 @@ class BlockServer:
             try:
                 cloudpickle.dumps(part)
             except Exception as raised:
-                exc = with_context(raised, f"{what} of environment {self.block.offset + i}")
+                exc = with_place(raised, f"{what} of environment {self.block.offset + i}")
                 break
         failed = self.block.failed(name, exc)
-        return failed._replace(failure=_sendable(exc, _text(exc)))
+        return failed._replace(failure=(picklable(exc), _text(exc)))
 
 
 def main(conn: Connection, memory: Connection, results: Connection, life: Connection) -> None:
@@ -173,15 +174,6 @@ def limit_threads() -> None:
     # Torch may be here already, or come with an environment or a policy.
     if torch := sys.modules.get("torch"):
         torch.set_num_threads(1)
-
-
-def _sendable(exc: BaseException, text: str) -> tuple[BaseException, str]:
-    """A failure that the parent can surely read."""
-    try:
-        pickle.loads(cloudpickle.dumps(exc))
-    except Exception:  # an exception of any class may refuse to be pickled in any way
-        exc = RuntimeError(f"{type(exc).__name__}: {exc}")
-    return exc, text
 
 
 def _text(exc: BaseException) -> str:

@@ -1,11 +1,14 @@
 """The command line as `main`: the list, the help, and what it refuses."""
 
 import re
+import sys
 from importlib.metadata import version
 
 import pytest
+from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers.cli import main
+from mtwrappers.errors import with_place
 from mtwrappers.registration import TABLE
 
 # list
@@ -87,3 +90,13 @@ def test_what_is_refused_is_one_line_that_says_what_to_do(capsys, tmp_path):
         said = capsys.readouterr().err
         assert said.startswith(f"mtwrappers: error: {message}")
         assert said.count("\n") == 1
+
+
+def test_what_an_environment_lacks_is_told_with_its_place(capsys, monkeypatch):
+    def fail():
+        raise with_place(DependencyNotInstalled("pip install it"), "environment 3")
+
+    monkeypatch.setattr(sys.modules["mtwrappers.cli.main"], "_list", fail)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["list"])
+    assert capsys.readouterr().err == "mtwrappers: error: environment 3: pip install it\n"

@@ -18,6 +18,8 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers import evaluate
 from mtwrappers.cli import main, rollout
+from mtwrappers.cli.policies import Own, own_errors
+from mtwrappers.errors import with_place
 from mtwrappers.metaworld import make_benchmark, opengl
 from tests.cli.fakes import FILES, Interrupting, play, stable
 
@@ -219,6 +221,14 @@ def test_what_is_wrong_with_a_policy_of_ones_own_is_told_in_a_line(
     assert message in said
     assert said.count("\n") == 1
     assert [*tmp_path.glob("results/*")] == []
+
+
+def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
+    with (
+        pytest.raises(ValueError, match=r"^it broke\nenvironment 3$"),
+        own_errors(Own("own.py:act", "own.py", None)),
+    ):
+        raise with_place(ValueError("it broke"), "environment 3")
 
 
 # Video.

@@ -101,7 +101,7 @@ def test_a_constructor_that_always_ends_its_worker_is_an_error(tmp_path):
 def test_a_constructor_that_raises_is_the_error_beside_a_lost_worker(tmp_path):
     makers = makers_with(0, partial(once, tmp_path / "done", kill_itself))
     makers[3] = break_a_leg
-    message = "the constructor of environment 3 failed: a leg"
+    message = "a leg\nthe constructor of environment 3 failed"
     with pytest.raises(ZeroDivisionError, match=message):
         recovering(makers)
 

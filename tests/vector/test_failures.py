@@ -2,6 +2,7 @@
 
 import threading
 import time
+import traceback
 from contextlib import closing
 from functools import partial
 
@@ -31,16 +32,12 @@ NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
 
 
-def shown(cause):
-    """The traceback of an exception in a worker, or here."""
-    if isinstance(cause, WorkerTraceback):
-        assert str(cause).startswith("\nTraceback (most recent call last)")
-        return str(cause)
-    frames, traceback = [], cause.__traceback__
-    while traceback is not None:
-        frames.append(traceback.tb_frame.f_code.co_name)
-        traceback = traceback.tb_next
-    return " ".join(frames)
+def shown(exc):
+    """The traceback of an exception, which may have been raised in a worker."""
+    if isinstance(exc.__cause__, WorkerTraceback):
+        assert str(exc.__cause__).startswith("\nTraceback (most recent call last)")
+        return str(exc.__cause__)
+    return "".join(traceback.format_exception(exc))
 
 
 @pytest.mark.usefixtures("leaves_nothing_behind")
@@ -57,14 +54,14 @@ def shown(cause):
 )
 def test_any_exception_arrives_with_its_environment(executor, args, message):
     fault = partial(fail, *args)
-    where = "^the constructor of environment 3 failed: "
-    with pytest.raises(args[0], match=where + message + "$") as info:
+    where = "the constructor of environment 3 failed"
+    with pytest.raises(args[0], match=f"^{message}\n{where}$") as info:
         executor([*fragile_makers(3), fault], 2, 2)
-    assert "fail" in shown(info.value.__cause__)
+    assert ", in fail\n" in shown(info.value)
     assert getattr(info.value, "filename", "brick") == "brick"
     with closing(executor(fragile_makers(fault=fault), 2, 2)) as envs:
         envs.reset(seed=0)
-        with pytest.raises(args[0], match=f"^environment 2, task 'b': {message}$"):
+        with pytest.raises(args[0], match=f"^{message}\nenvironment 2, task 'b'$"):
             envs.step(FAULT)
 
 
@@ -82,10 +79,10 @@ def test_a_use_that_raises_is_named_and_the_executor_goes_on(executor, mode, use
             envs.reset(seed=9)
             for _ in range(steps_before):
                 envs.step(NO_ACTIONS)
-            message = "^environment 2, task 'b': a leg$"
+            message = "^a leg\nenvironment 2, task 'b'$"
             with pytest.raises(ZeroDivisionError, match=message) as info:
                 getattr(envs, use)(**given)
-            assert "break_a_leg" in shown(info.value.__cause__)
+            assert ", in break_a_leg\n" in shown(info.value)
             assert envs.closed is False
             if use != "call":  # the other environments are ahead by now
                 with pytest.raises(ResetNeeded, match="reset"):
@@ -102,7 +99,7 @@ def test_of_several_exceptions_that_of_the_first_environment_is_raised(executor)
     makers = [partial(FragileEnv, name=None, fault=fault) for fault in faults]
     with closing(executor(makers, 3)) as envs:
         envs.reset(seed=0)
-        with pytest.raises(ZeroDivisionError, match=r"^environment 0: a leg$"):
+        with pytest.raises(ZeroDivisionError, match=r"^a leg\nenvironment 0$"):
             envs.step([1, 0, 1])
 
 
@@ -148,7 +145,7 @@ def test_what_does_not_pickle_is_one_error_that_says_whose_it_is(use, given, len
         closing(SyncVectorEnv(makers, autoreset_mode="SameStep")) as oracle,
     ):
         envs.reset(seed=0)
-        with pytest.raises(TypeError, match=r"^(the info|'run_fault') of environment 2: cannot"):
+        with pytest.raises(TypeError, match=r"cannot .*\n(the info|'run_fault') of environment 2$"):
             getattr(envs, use)(*given)
         play_along(envs, oracle)
 

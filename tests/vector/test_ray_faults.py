@@ -189,7 +189,7 @@ def test_a_constructor_that_a_node_cannot_import_is_an_error(monkeypatch):
     module = types.ModuleType("only_here")
     exec("def make(): ...", module.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", module)
-    message = r"a worker on .* cannot import what makes its environments: No module .*'only_here'"
+    message = r"^No module .*'only_here'\na worker on .* cannot import what makes its environments$"
     with pytest.raises(ModuleNotFoundError, match=message):
         on_ray(module.make)
 
