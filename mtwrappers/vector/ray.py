@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import copy
 import functools
 import math
-import os
 import pickle
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -14,6 +12,7 @@ from typing import Any, Literal
 
 import cloudpickle
 import gymnasium
+import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers._extras import import_extra
@@ -43,6 +42,7 @@ from mtwrappers.vector.pool import (
 from mtwrappers.vector.worker import BlockServer
 
 START_TIMEOUT = 25.0  # seconds until an actor must be there
+_SIGNS = "signs"  # the concurrency group that answers while a command goes on
 
 
 class MetaRayEnvExecutor(MetaVectorEnv):
@@ -201,21 +201,29 @@ class _Actor:
         """For how many seconds nothing was heard of what it does."""
         return time.monotonic() - self._last_beat
 
-    def is_there(self) -> bytes:
-        """The first answer, once a node has room."""
-        return pickle.dumps(Answer(os.uname().nodename))
+    def place(self) -> str:
+        """The address of its node, once one has room."""
+        return str(import_extra("ray", "ray").util.get_node_ip_address())
 
-    def handle(self, name: str, arguments: tuple[Any, ...], resting: Any) -> bytes:
-        """Does a command."""
+    def handle(self, name: str, arguments: Any, resting: bytes) -> bytes:
+        """Does a command, and returns its pickled answer.
+
+        Args:
+            name: The command.
+            arguments: Its arguments, pickled if there is no reference to an object among them.
+            resting: Which environments rest, if they are built.
+        """
         self._beat()
         server = self._server
-        if name != "run":
-            arguments = copy.deepcopy(arguments)  # Ray's arrays are read-only
-        if resting is not None and server.block is not None:
-            server.block.buffers.resting[...] = resting
+        if resting:
+            assert server.block is not None
+            server.block.buffers.resting[...] = np.frombuffer(resting, np.bool_)
+        if isinstance(arguments, bytes):
+            arguments = pickle.loads(arguments)
         answer = server.handle(name, arguments)
         try:
-            return bytes(cloudpickle.dumps(answer))  # by ourselves, for the same reason
+            # Ray would make every array of the answer read-only.
+            return bytes(cloudpickle.dumps(answer))
         except Exception as exc:  # an info of any class may refuse to be pickled in any way
             return bytes(cloudpickle.dumps(server.unsendable(name, arguments, answer, exc)))
 
@@ -249,47 +257,57 @@ class _ActorWorker(Worker):
         self._host = self._reason = ""
         # Ray would start it again by itself, without its environments.
         options = {**self._options, "max_restarts": 0}
-        self._actor = _actor_class().options(**options).remote(self._stored)
-        self._reply = self._actor.is_there.remote()
+        actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
+        self._actor = actor_class.options(**options).remote(self._stored)
+        self._reply = self._actor.place.remote()
         self._start_deadline = time.monotonic() + START_TIMEOUT
         self.awaiting_answer = True
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Calls the actor."""
-        resting = None if self.buffers is None else self.buffers.resting.copy()
+        told: Any = arguments if name == "run" else bytes(cloudpickle.dumps(arguments))
+        buffers = None if name in ("build", "connect") else self.buffers
+        resting = b"" if buffers is None else buffers.resting.tobytes()
         self.awaiting_answer = True
         try:
-            self._reply = self._actor.handle.remote(name, arguments, resting)
-        except self._errors() as exc:
-            self._reason = _reason(exc)
+            self._require_ray()
+            self._reply = self._actor.handle.remote(name, told, resting)
+        except WorkerLost:
             self._reply = None
 
     def receive(self) -> Answer | None:
         """The answer of the actor."""
-        if self._reply is None:
+        reply, self._reply = self._reply, None
+        if reply is None:
             raise WorkerLost
-        if not self._cluster.is_there():
-            self._reason = "Ray was shut down"
-            raise WorkerLost
+        ray = self._require_ray()
         try:
-            data = self._cluster.ray.get(self._reply)
-        except self._errors() as exc:
+            data = ray.get(reply)
+        except ray.exceptions.RayError as exc:
             self._reason = _reason(exc)
             raise WorkerLost from exc
-        answer: Answer = pickle.loads(data)
         if not self._host:
-            self._host = answer.result
-            return answer
+            self._host = data
+            return Answer()
+        answer: Answer = pickle.loads(data)
         if answer.written is not None and self.buffers is not None:
             self.buffers.unpack(answer.written, self.schema)
         return answer._replace(written=None)
 
+    def _require_ray(self) -> Any:
+        """Ray, which would begin another cluster by itself where this one is gone."""
+        if not self._cluster.is_there():
+            self._reason = "Ray was shut down"
+            raise WorkerLost
+        return self._cluster.ray
+
     @staticmethod
     def wait(workers: Sequence[_ActorWorker], seconds: float) -> list[Worker]:
         """Those of some actors that have answered, once there are any."""
-        gone = [worker for worker in workers if worker._reply is None]
-        if gone or not workers[0]._cluster.is_there():
-            return [*(gone or workers)]
+        if not workers[0]._cluster.is_there():
+            return [*workers]
+        if gone := [worker for worker in workers if worker._reply is None]:
+            return [*gone]
         by_reply = {worker._reply: worker for worker in workers}
         ray = workers[0]._cluster.ray
         pause = None if seconds == math.inf else seconds
@@ -304,17 +322,26 @@ class _ActorWorker(Worker):
 
     def extension(self) -> float:
         """When it counts as hung, as it says that it is at work."""
-        if not self._host:
+        if not self._host or not self._cluster.is_there():
             return -math.inf
+        ray = self._cluster.ray
+        signs = self._actor.silence.options(concurrency_group=_SIGNS)
         try:
-            silence = self._cluster.ray.get(self._actor.silence.remote(), timeout=ALIVE_CHECK)
-        except self._errors():
+            silence = ray.get(signs.remote(), timeout=ALIVE_CHECK)
+        except ray.exceptions.RayError:
             return -math.inf
         return self.deadline() - float(silence)
 
     def is_alive(self) -> bool:
         """Whether Ray is there, which tells by itself when an actor ends."""
         return self._cluster.is_there()
+
+    def give_up(self) -> None:
+        """Ends the actor because it was silent for too long, or found no room."""
+        if self._host:
+            super().give_up()
+        else:
+            self.end()
 
     def end(self) -> None:
         """Ends the actor."""
@@ -339,9 +366,6 @@ class _ActorWorker(Worker):
         where = f"on {self._host} " if self._host else ""
         return f"{where}ended: {self._reason}"
 
-    def _errors(self) -> tuple[type[Exception], ...]:
-        return (import_extra("ray", "ray").exceptions.RayError,)
-
 
 def _reason(exc: Exception) -> str:
     """Why an actor ended, as Ray tells it."""
@@ -354,12 +378,3 @@ def _reason(exc: Exception) -> str:
 def _fetch(stored: Any) -> Any:
     """A function from the object store."""
     return pickle.loads(import_extra("ray", "ray").get(stored))
-
-
-@functools.cache
-def _actor_class() -> Any:
-    ray = import_extra("ray", "ray")
-    # A thread of its own answers while a command goes on.
-    actor: Any = type("BlockActor", (_Actor,), {})
-    actor.silence = ray.method(concurrency_group="signs")(_Actor.silence)
-    return ray.remote(concurrency_groups={"signs": 1})(actor)

@@ -117,7 +117,7 @@ class BlockServer:
                 exc = with_place(raised, f"{what} of environment {self.block.offset + i}")
                 break
         failed = self.block.failed(name, exc)
-        return failed._replace(failure=(picklable(exc), _text(exc)))
+        return failed._replace(failure=(picklable(exc), _text(exc)), written=answer.written)
 
 
 def main(conn: Connection, memory: Connection, results: Connection, life: Connection) -> None:

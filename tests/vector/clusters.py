@@ -7,12 +7,11 @@ import os
 import tempfile
 from collections.abc import Iterator
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mtwrappers import MetaRayEnvExecutor
+from mtwrappers import MetaRayEnvExecutor, read_only
 from tests.vector.faults import fragile_makers
 from tests.vector.processes import all_gone, children
 
@@ -54,14 +53,4 @@ recovering = partial(on_ray, on_worker_failure="recover")
 
 def pids_of(envs: Any) -> list[int]:
     """The process of each environment."""
-    return list(envs.call(lambda env: os.getpid()))
-
-
-def listening_sockets() -> int:
-    """How many sockets of this process others may connect to."""
-    own = set()
-    for fd in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(OSError):
-            own.add(os.readlink(fd))
-    rows = [row.split() for row in Path("/proc/net/tcp").read_text().splitlines()[1:]]
-    return sum(row[3] == "0A" and f"socket:[{row[9]}]" in own for row in rows)
+    return list(envs.call(read_only(lambda env: os.getpid())))

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
-import socket
 import sys
 import threading
 import time
@@ -17,7 +17,7 @@ import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
 from tests.fakes import equal, run_with_python
-from tests.vector.clusters import listening_sockets, local_cluster, on_ray, pids_of, recovering
+from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
 from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import (
     beside,
@@ -71,7 +71,6 @@ def test_a_death_in_any_use_changes_nothing(use, given, tmp_path):
 
 
 def test_without_recovery_the_lost_worker_is_named():
-    listening = listening_sockets()
     envs = on_ray(fragile_makers(fault=kill_itself))
     pids = pids_of(envs)
     envs.reset(seed=0)
@@ -83,7 +82,6 @@ def test_without_recovery_the_lost_worker_is_named():
         envs.step(FAULT)
     assert envs.closed is True
     assert all_gone(pids, 10)
-    assert listening_sockets() == listening
 
 
 @pytest.mark.parametrize("fault", ["hangs", "is stopped"])
@@ -177,12 +175,10 @@ def test_actors_take_what_the_options_say():
 
 
 def test_options_that_ray_does_not_know_are_its_error():
-    listening = listening_sockets()
     with pytest.raises(ValueError, match="no_such"):
         on_ray(ray_options={"no_such": 1})
     with pytest.raises(TypeError, match="ray_options"):
         on_ray(ray_options=3)
-    assert listening_sockets() == listening
 
 
 def test_a_constructor_that_a_node_cannot_import_is_an_error(monkeypatch):
@@ -195,21 +191,6 @@ def test_a_constructor_that_a_node_cannot_import_is_an_error(monkeypatch):
 
 
 # Others.
-
-
-def test_strangers_at_the_socket_are_not_let_in(monkeypatch):
-    real = socket.create_server
-
-    def besieged(address, **kwargs):
-        server = real(address, **kwargs)
-        for what in b"", b"x" * 32, b"short":
-            with socket.create_connection(server.getsockname()) as stranger:
-                stranger.sendall(what)
-        return server
-
-    monkeypatch.setattr(socket, "create_server", besieged)
-    with closing(on_ray()) as envs, closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2)) as o:
-        play_along(envs, o)
 
 
 OWN = """
@@ -247,7 +228,8 @@ assert third.closed and not ray.is_initialized()
 def test_what_was_begun_for_executors_ends_with_the_last_one():
     options = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
     said = run_with_python("-c", OWN, **options)
-    assert said.splitlines()[-1] == "Ray was shut down, and with it all workers"
+    message = r"worker 0 on [\d.]+ ended: Ray was shut down, with environments 0 to 3"
+    assert re.match(message, said.splitlines()[-1])
 
 
 def test_no_cluster_is_an_error():

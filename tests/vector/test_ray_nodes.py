@@ -11,7 +11,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import MetaSampler
+from mtwrappers import MetaSampler, read_only
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.processes import all_gone, children, needs_proc
 
@@ -70,7 +70,7 @@ def cluster(monkeypatch):
 
 
 def node_ids(envs):
-    return envs.call(lambda env: ray.get_runtime_context().get_node_id())
+    return envs.call(read_only(lambda env: ray.get_runtime_context().get_node_id()))
 
 
 def remove(cluster, node, how):
