@@ -64,7 +64,7 @@ class Answer(NamedTuple):
     reached: int = 0
     looked: bool = False
     failure: tuple[BaseException, str] | None = None
-    written: Any = None
+    written: bytes | None = None
 
 
 class _Rows:
@@ -138,7 +138,7 @@ class EnvBlock:
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
         self._states: dict[int, Any] = {}
         self._reached = 0
-        self._spare: tuple[_Rows, list[Any]] | None = None
+        self._spare: tuple[_Rows, bytes] | None = None
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
         self._layout: ObsLayout

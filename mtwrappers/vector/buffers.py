@@ -111,14 +111,17 @@ class Buffers:
         part._actions = self._actions[rows]
         return part
 
-    def pack(self, schema: Sequence[Any]) -> list[NDArray[Any]]:
-        """Copies of all that environments have written, with infos of a schema, for `unpack`."""
-        return [array.copy() for array in self._written(schema)]
+    def pack(self, schema: Sequence[Any]) -> bytes:
+        """All that environments have written, with infos of a schema, for `unpack`."""
+        return b"".join([array.tobytes() for array in self._written(schema)])
 
-    def unpack(self, arrays: Sequence[NDArray[Any]], schema: Sequence[Any]) -> None:
+    def unpack(self, data: bytes, schema: Sequence[Any]) -> None:
         """Writes what `pack` has read from a part of the same size."""
-        for own, array in zip(self._written(schema), arrays, strict=True):
-            own[...] = array
+        start = 0
+        for own in self._written(schema):
+            array = np.frombuffer(data, own.dtype, own.size, start)
+            own[...] = array.reshape(own.shape)
+            start += own.nbytes
 
     def _written(self, schema: Sequence[Any]) -> list[NDArray[Any]]:
         texts = sum(1 for _, kind in schema if kind is str)

@@ -1,4 +1,4 @@
-"""The Ray cluster that executors share, and the processes of their actors."""
+"""The Ray cluster that executors share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 from mtwrappers._extras import import_extra
 from mtwrappers.errors import WorkerDiedError
 
-CONNECT_TIMEOUT = 10.0  # seconds until one side must have reached the other
+CONNECT_TIMEOUT = 10.0  # seconds until a cluster must have answered
 
 
 class Cluster:

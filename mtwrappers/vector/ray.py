@@ -72,7 +72,7 @@ class MetaRayEnvExecutor(MetaVectorEnv):
         TypeError: If ``env`` is none of those, or the options are no dict.
         ValueError: If a size is not positive or does not fit the list, spaces differ, or the
             cluster has too few CPUs.
-        WorkerDiedError: If an actor does not start within 30 s, or dies; from any other method if
+        WorkerDiedError: If an actor does not start within 25 s, or dies; from any other method if
             one is lost and is not, or cannot be, recovered.
         Exception: Whatever a constructor raises, with the environment named.
     """
@@ -192,14 +192,14 @@ class _Actor:
 
     def __init__(self, block: bytes) -> None:
         self._server = BlockServer(block, -1, self._beat)
-        self._beat()
+        self._last_beat = math.inf
 
     def _beat(self) -> None:
         self._last_beat = time.monotonic()
 
     def silence(self) -> float:
-        """For how many seconds nothing was heard of what it does."""
-        return time.monotonic() - self._last_beat
+        """For how many seconds nothing was heard of a command; 0.0 if it is not at work."""
+        return max(time.monotonic() - self._last_beat, 0.0)
 
     def place(self) -> str:
         """The address of its node, once one has room."""
@@ -214,12 +214,21 @@ class _Actor:
             resting: Which environments rest, if they are built.
         """
         self._beat()
+        try:
+            return self._handle(name, arguments, resting)
+        finally:
+            self._last_beat = math.inf
+
+    def _handle(self, name: str, arguments: Any, resting: bytes) -> bytes:
         server = self._server
         if resting:
             assert server.block is not None
             server.block.buffers.resting[...] = np.frombuffer(resting, np.bool_)
         if isinstance(arguments, bytes):
-            arguments = pickle.loads(arguments)
+            try:
+                arguments = pickle.loads(arguments)
+            except Exception as exc:  # as modules that only the parent has
+                return bytes(cloudpickle.dumps(server.unreadable(name, exc)))
         answer = server.handle(name, arguments)
         try:
             # Ray would make every array of the answer read-only.

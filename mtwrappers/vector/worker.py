@@ -103,6 +103,14 @@ class BlockServer:
             self._next_beat = time.monotonic() + _BEAT
             self._beat()
 
+    def unreadable(self, name: str, exc: Exception) -> Answer:
+        """The answer to a command whose arguments cannot be unpickled here."""
+        assert self.block is not None
+        where = f"a worker on {socket.gethostname()} cannot import what {name}() was given"
+        exc = with_context(exc, where)
+        failed = self.block.failed(name, exc)
+        return failed._replace(reached=0, failure=_sendable(exc, _text(exc)))
+
     def unsendable(self, name: str, told: Any, answer: Answer, exc: Exception) -> Answer:
         """The answer in place of one that does not pickle: whose part that is."""
         assert self.block is not None

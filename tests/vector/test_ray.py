@@ -22,7 +22,7 @@ from mtwrappers.cli import main
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import equal
 from tests.vector.clusters import local_cluster
-from tests.vector.fakes import KINDS, kinds_and_modes
+from tests.vector.fakes import KINDS, BoxCountingEnv, kinds_and_modes
 from tests.vector.faults import play
 from tests.vector.processes import needs_proc
 
@@ -45,6 +45,36 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(kind, workers):
         return MetaRayEnvExecutor(makers, 2, 2, workers=workers, **kwargs)
 
     check_meta_vector_env(make, KINDS[kind], steps=30)
+
+
+class InPlaceEnv(BoxCountingEnv):
+    """Writes into all arrays that it is given, and shows one."""
+
+    def reset(self, *, seed=None, options=None):
+        if options:
+            options["goal"] += 1
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        action *= 0
+        return super().step(action)
+
+    def shift(self, array):
+        array += 1
+        return array
+
+    def _info(self):
+        return {"array": np.zeros(3)}
+
+
+def test_arrays_may_be_written_to_on_both_sides():
+    with closing(MetaRayEnvExecutor(InPlaceEnv, 2, 2, workers=2, journal=True)) as envs:
+        envs.reset(seed=0, options={"goal": np.zeros(2)})
+        obs, rewards, terminated, truncated, infos = envs.step(np.ones((4, 2), np.float32))
+        arrays = [obs, rewards, terminated, truncated, infos["array"]]
+        arrays += envs.call("shift", np.zeros(300_000))
+        arrays += envs.map_blocks(lambda envs, rows: envs.call("shift", np.zeros(300_000))[0])
+        assert all(array.flags.writeable for array in arrays)
 
 
 # Sampling.

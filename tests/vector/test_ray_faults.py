@@ -20,6 +20,7 @@ from tests.fakes import equal, run_with_python
 from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
 from tests.vector.fakes import KINDS, kinds_and_modes
 from tests.vector.faults import (
+    FragileEnv,
     beside,
     both,
     faulty_uses,
@@ -112,6 +113,49 @@ def test_after_ctrl_c_in_a_step_the_executor_goes_on():
         play_along(envs, oracle)
 
 
+def step_slowly(envs, rows):
+    for _ in range(8):
+        envs.step(np.ones(2, np.int64))
+    return np.ones(300_000)
+
+
+def test_a_function_that_goes_on_is_not_taken_for_one_that_hangs():
+    makers = fragile_makers(fault=partial(time.sleep, 0.2), length=100)
+    with closing(on_ray(makers, timeout=2)) as envs:
+        envs.reset(seed=0)
+        assert [of.sum() for of in envs.map_blocks(step_slowly)] == [300_000, 300_000]
+
+
+def test_an_environment_that_always_ends_its_actor_is_given_up(tmp_path):
+    message = r"worker 1 on .*; workers were lost 2 times in the same call; all workers were closed"
+    envs = recovering(fragile_makers(fault=sys.exit), max_recoveries=1)
+    envs.reset(seed=0)
+    with (
+        pytest.warns(UserWarning, match="replacement"),
+        pytest.raises(WorkerDiedError, match=message),
+    ):
+        envs.step(FAULT)
+    assert (envs.closed, envs.recoveries) == (True, 1)
+
+
+class LockingEnv(FragileEnv):
+    """Has a lock in its info when it is stepped with action 1."""
+
+    def step(self, action):
+        *result, info = super().step(0)
+        return *result, {**info, "lock": threading.Lock()} if action else info
+
+
+@pytest.mark.parametrize(("use", "given"), [("step", [FAULT]), ("call_some", [[2], "run_fault"])])
+def test_what_does_not_pickle_is_one_error_that_says_whose_it_is(use, given):
+    makers = [partial(LockingEnv, 100 * i, fault=threading.Lock) for i in range(4)]
+    with closing(on_ray(makers)) as envs, closing(MetaIterativeEnvExecutor(makers, 2, 2)) as oracle:
+        envs.reset(seed=0)
+        with pytest.raises(TypeError, match=r"^(the info|'run_fault') of environment 2: cannot"):
+            getattr(envs, use)(*given)
+        play_along(envs, oracle)
+
+
 # Room.
 
 
@@ -181,13 +225,23 @@ def test_options_that_ray_does_not_know_are_its_error():
         on_ray(ray_options=3)
 
 
-def test_a_constructor_that_a_node_cannot_import_is_an_error(monkeypatch):
+def test_what_a_node_cannot_import_is_an_error(monkeypatch):
     module = types.ModuleType("only_here")
-    exec("def make(): ...", module.__dict__)
+    exec("def make(env): ...", module.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", module)
-    message = r"^No module .*'only_here'\na worker on .* cannot import what makes its environments$"
-    with pytest.raises(ModuleNotFoundError, match=message):
+    message = r"No module .*'only_here'
+a worker on .* cannot import what {}"
+    with pytest.raises(ModuleNotFoundError, match=message.format("makes its environments")):
         on_ray(module.make)
+    with (
+        closing(recovering()) as envs,
+        closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2)) as o,
+    ):
+        envs.reset(seed=0)
+        with pytest.raises(ModuleNotFoundError, match=message.format(r"call\(\) was given")):
+            envs.call(module.make)
+        play_along(envs, o)
+        assert envs.recoveries == 0
 
 
 # Others.
@@ -230,6 +284,38 @@ def test_what_was_begun_for_executors_ends_with_the_last_one():
     said = run_with_python("-c", OWN, **options)
     message = r"worker 0 on [\d.]+ ended: Ray was shut down, with environments 0 to 3"
     assert re.match(message, said.splitlines()[-1])
+
+
+# What is left when a program ends without closing.
+LEFT = """
+import sys, mtwrappers, ray
+from tests.vector.faults import fragile_makers
+
+def make(**kwargs):
+    envs = mtwrappers.MetaRayEnvExecutor(fragile_makers(), 2, 2, workers=1, **kwargs)
+    envs.reset(seed=0)
+    envs.step([0] * 4)
+    return envs
+
+def joined():
+    ray.init(num_cpus=1, include_dashboard=False, log_to_driver=False, logging_level="error")
+    return make()
+"""
+WAYS = {
+    "at its end": "envs = make()",
+    "in a step": "envs = make(); envs.step_async([0] * 4)",
+    "after an exception": "envs = make(on_worker_failure='recover'); sys.exit()",
+    "on a cluster of its own": "envs = joined()",
+    "in a circle": "envs = make(); envs.itself = envs; del envs",
+    "in a module": "mtwrappers.envs = make(); mtwrappers.envs.itself = mtwrappers",
+}
+
+
+@pytest.mark.parametrize("way", WAYS.values(), ids=WAYS)
+def test_an_executor_that_is_not_closed_says_nothing_when_the_program_ends(way, tmp_path):
+    options = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ADDRESS": "local"}
+    code = f"import os, sys; os.dup2(1, 2)\n{LEFT}\n{way}"  # errors to what is returned
+    assert run_with_python("-W", "error", "-c", code, **options) == ""
 
 
 def test_no_cluster_is_an_error():
