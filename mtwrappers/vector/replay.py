@@ -155,14 +155,14 @@ class ReplayLog:
             TypeError: If the environment ``of`` was called with what a file may not hold.
         """
         entries = [
-            ["steps", entry.array()] if isinstance(entry, ActionRun) else [*entry]
+            ["steps", entry.array()] if isinstance(entry, ActionRun) else [*copy.deepcopy(entry)]
             for entry in self.entries
         ]
-        calls = [[*call] for call in self.calls]
+        calls = [[*call] for call in copy.deepcopy(self.calls)]
         for entry in (*calls, *entries):
             _check_saved(entry, of)
-        digest = np.uint64(self.digest)
-        return {"calls": calls, "state": self.state, "entries": entries, "digest": digest}
+        state, digest = copy.deepcopy(self.state), np.uint64(self.digest)
+        return {"calls": calls, "state": state, "entries": entries, "digest": digest}
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], of: str) -> ReplayLog:

@@ -18,7 +18,7 @@ import pytest
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
 from tests.fakes import equal, run_with_python
 from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
-from tests.vector.fakes import KINDS, kinds_and_modes
+from tests.vector.fakes import KINDS, TallyEnv, kinds_and_modes
 from tests.vector.faults import (
     FragileEnv,
     beside,
@@ -55,6 +55,16 @@ def test_a_kill_between_steps_changes_nothing(kind, mode):
         pids = pids_of(envs)
         found = play(envs, actions, lambda t: t == 17 and os.kill(pids[3], signal.SIGKILL))
         assert equal(found, play(oracle, actions))
+
+
+def test_a_kill_after_a_function_of_blocks_changes_nothing():
+    """What an environment is brought back with it may change."""
+    with beside(recovering, TallyEnv) as (envs, oracle):
+        both(envs, oracle, "reset", seed=3)
+        for one in envs, oracle:
+            one.map_blocks(lambda envs, rows: envs.step(np.zeros(envs.num_envs, int)))
+        os.kill(pids_of(envs)[3], signal.SIGKILL)
+        both(envs, oracle, "step", NO_ACTIONS)
 
 
 @faulty_uses

@@ -10,8 +10,8 @@ import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor
 from mtwrappers.errors import NotDeterministicError
-from tests.fakes import CountingEnv, equal
-from tests.vector.fakes import KINDS, both_executors, kinds_and_modes
+from tests.fakes import equal
+from tests.vector.fakes import KINDS, TallyEnv, both_executors, kinds_and_modes
 from tests.vector.faults import (
     FragileEnv,
     break_a_leg,
@@ -49,33 +49,14 @@ def test_another_executor_goes_on_where_the_first_one_was(kind, mode):
         assert equal(play(third, actions[22:]), expected)
 
 
-class TallyEnv(CountingEnv):
-    """Counts its episodes in an array that it hands out, takes, and changes in place."""
-
-    def __init__(self):
-        super().__init__()
-        self.tally = np.zeros(1)
-
-    def reset(self, *, seed=None, options=None):
-        self.tally += 1
-        return super().reset(seed=seed, options=options)
-
-    def get_state(self):
-        return {"tally": self.tally}
-
-    def set_state(self, state):
-        self.tally = state["tally"]
-
-    def _info(self):
-        return {"tally": float(self.tally[0])}
-
-
 @both_executors
-def test_a_state_is_not_what_environments_go_on_to_change(executor):
+def test_a_state_is_not_what_environments_or_callers_go_on_to_change(executor):
     with closing(executor(TallyEnv, 2, journal=True)) as envs:
         for _ in range(3):
             envs.reset(seed=0)
         state = envs.get_state()
+        envs.get_state()["logs"][0]["state"][0][1]["tally"] += 1
+        assert equal(envs.get_state(), state)
         for _ in range(2):
             envs.set_state(state)
             assert envs.step([0, 0])[4]["tally"].tolist() == [3.0, 3.0]
