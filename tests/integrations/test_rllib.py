@@ -12,8 +12,6 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import MetaIterativeEnvExecutor
-from tests.fakes import counting_makers
 from tests.integrations.examples import run_example
 from tests.vector.processes import all_gone, children, needs_proc
 
@@ -83,7 +81,7 @@ def test_modes_that_it_would_misread_are_refused(runner, mode, env):
     config = {} if mode is None else {"autoreset_mode": mode}
 
     def create(context):
-        return MetaIterativeEnvExecutor(counting_makers(2), 2, **config)
+        return gymnasium.make_vec(POINT, 2, **config)
 
     message = f"need autoreset_mode='NextStep', got '{mode or 'SameStep'}'"
     with pytest.raises(ValueError, match=message):
