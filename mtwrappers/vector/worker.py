@@ -106,10 +106,10 @@ class BlockServer:
     def unreadable(self, name: str, exc: Exception) -> Answer:
         """The answer to a command whose arguments cannot be unpickled here."""
         assert self.block is not None
-        where = f"a worker on {socket.gethostname()} cannot import what {name}() was given"
-        exc = with_context(exc, where)
+        where = f"a worker on {socket.gethostname()} cannot import what it was given"
+        exc = with_place(exc, where)
         failed = self.block.failed(name, exc)
-        return failed._replace(reached=0, failure=_sendable(exc, _text(exc)))
+        return failed._replace(reached=0, failure=(picklable(exc), _text(exc)))
 
     def unsendable(self, name: str, told: Any, answer: Answer, exc: Exception) -> Answer:
         """The answer in place of one that does not pickle: whose part that is."""
@@ -154,7 +154,11 @@ def main(conn: Connection, memory: Connection, results: Connection, life: Connec
         channel.send(encode_answer(server.handle("build", ())))
         for message in _messages(channel):
             if message[:1] == PICKLED:
-                name, told = pickle.loads(message)
+                try:
+                    name, told = pickle.loads(message)
+                except Exception as exc:
+                    channel.send(encode_answer(server.unreadable("run", exc)))
+                    continue
             else:
                 assert server.block is not None
                 # A copy: environments may keep their actions.

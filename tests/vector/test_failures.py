@@ -1,8 +1,10 @@
 """Environments that raise: every error names the environment, and the executor goes on."""
 
+import sys
 import threading
 import time
 import traceback
+import types
 from contextlib import closing
 from functools import partial
 
@@ -164,3 +166,17 @@ def test_an_environment_that_cannot_be_closed_is_a_warning_at_once():
         envs.close()
     assert time.monotonic() - begin < 2
     assert envs.closed is True
+
+
+def test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker(monkeypatch):
+    module = types.ModuleType("only_here")
+    exec("def look(env): ...", module.__dict__)
+    with closing(parallel()) as envs:
+        envs.reset(seed=0)
+        # After the workers were forked.
+        monkeypatch.setitem(sys.modules, "only_here", module)
+        message = r"No module .*'only_here'\na worker on .* cannot import what it was given"
+        with pytest.raises(ModuleNotFoundError, match=message):
+            envs.call(module.look)
+        envs.reset(seed=0)
+        assert envs.step(np.zeros(4, int))[1].tolist() == [1.0] * 4

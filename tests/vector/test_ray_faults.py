@@ -239,8 +239,7 @@ def test_what_a_node_cannot_import_is_an_error(monkeypatch):
     module = types.ModuleType("only_here")
     exec("def make(env): ...", module.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", module)
-    message = r"No module .*'only_here'
-a worker on .* cannot import what {}"
+    message = r"No module .*'only_here'\na worker on .* cannot import what {}"
     with pytest.raises(ModuleNotFoundError, match=message.format("makes its environments")):
         on_ray(module.make)
     with (
@@ -248,7 +247,7 @@ a worker on .* cannot import what {}"
         closing(MetaIterativeEnvExecutor(fragile_makers(), 2, 2)) as o,
     ):
         envs.reset(seed=0)
-        with pytest.raises(ModuleNotFoundError, match=message.format(r"call\(\) was given")):
+        with pytest.raises(ModuleNotFoundError, match=message.format("it was given")):
             envs.call(module.make)
         play_along(envs, o)
         assert envs.recoveries == 0
