@@ -175,7 +175,7 @@ def test_what_a_worker_cannot_import_is_an_error_and_costs_no_worker(monkeypatch
         envs.reset(seed=0)
         # After the workers were forked.
         monkeypatch.setitem(sys.modules, "only_here", module)
-        message = r"No module .*'only_here'\na worker on .* cannot import what it was given"
+        message = r"a worker on .* cannot import what it was given: No module .*'only_here'"
         with pytest.raises(ModuleNotFoundError, match=message):
             envs.call(module.look)
         envs.reset(seed=0)
