@@ -80,6 +80,8 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     metadata: dict[str, Any] = {"render_modes": []}  # noqa: RUF012 (Gymnasium's own declaration)
     spec: Any = PlainSpec()
+    # Whether options that are not known here may be those of an environment below.
+    _passes_options_on = True
 
     def __init__(
         self,
@@ -221,22 +223,28 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             ValueError: If both options are given, or another one whose name comes close to theirs.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """
-        check_options(options, TASK_OPTIONS, type(self).__name__, passes_on=True)
-        asked = options or {}
-        resample = check_flag(asked.get("resample_task", False), "options['resample_task']")
-        if resample and "task_state" in asked:
-            raise ValueError(
-                "options must hold task_state or resample_task, not both; got "
-                f"task_state={asked['task_state']!r} and resample_task=True"
-            )
+        asked = self._check_options(options)
         if seed is not None:
             self.seed(seed)
             self.seed_task(seed)
-        if resample:
+        if "resample_task" in asked:
             self.reset_task_state()
         elif "task_state" in asked:
             self.set_task_state(asked["task_state"])
         return {}, {}
+
+    def _check_options(self, options: dict[str, Any] | None) -> dict[str, Any]:
+        """Returns the task option that is given, a dict of one or none, or raises as `reset`."""
+        check_options(options, TASK_OPTIONS, type(self).__name__, passes_on=self._passes_options_on)
+        asked = {key: value for key, value in (options or {}).items() if key in TASK_OPTIONS}
+        if not check_flag(asked.get("resample_task", False), "options['resample_task']"):
+            asked.pop("resample_task", None)
+        if len(asked) > 1:
+            raise ValueError(
+                "options must hold task_state or resample_task, not both; got "
+                f"task_state={asked['task_state']!r} and resample_task=True"
+            )
+        return asked
 
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol, made of ``env_obs`` and the task's own."""

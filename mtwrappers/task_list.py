@@ -128,7 +128,9 @@ class TaskListMTEnv(MTEnv):
 
     def set_task_state(self, task_state: Any) -> None:
         """Makes ``task_state`` the present task, from the next `reset` on."""
-        task_state = self._check_task_state(task_state, "task state")
+        self._turn_to(self._check_task_state(task_state, "task state"))
+
+    def _turn_to(self, task_state: Any) -> None:
         self._activate(task_state)
         self._task_state = task_state
         self._phase = "set"
@@ -171,24 +173,33 @@ class TaskListMTEnv(MTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode as `MTEnv.reset` does; other options reach the environment below."""
+        asked = self._check_options(options)
+        state = None
+        if "task_state" in asked:
+            state = self._check_task_state(asked["task_state"], "task state")
+
+        if seed is None:
+            self._seed_itself()
+        else:
+            self.seed(seed)
+            if not self.keeps_selection:
+                self.seed_task(seed)
+
         self._history = None if self.keeps_selection else self._selector.history
         if self._history is not None:
             self._history.end()  # an episode that was cut counts too, and before the next draw
-        draws = self._draws_task(seed)
-        if seed is None:
-            self._seed_itself()
-        elif self.keeps_selection:
-            self.seed(seed)
-            seed = None
-        super().reset(seed=seed, options=options)
-        if draws and self._phase != "set":
-            self.reset_task_state()
-        if self._env is None:
+        if "resample_task" in asked or (state is None and self._draws(seed is not None)):
+            state = self.sample_task_state()
+
+        if state is not None:
+            self._turn_to(state)
+        elif self._env is None:
             self._activate(self._task_state)
+
         env_seed, branch = None, self._branch
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
             env_seed = seeding.child_seed(self._env_seed, branch)
-        below = options and {k: v for k, v in options.items() if k not in TASK_OPTIONS}
+        below = {k: v for k, v in (options or {}).items() if k not in TASK_OPTIONS}
         env_obs, info = self._env.reset(seed=env_seed, options=below or None)
         if env_seed is not None and branch is not None:
             self._seeded.add(branch)
@@ -225,13 +236,13 @@ class TaskListMTEnv(MTEnv):
             if self._task_seed is None:
                 self.seed_task(self._first_seed)
 
-    def _draws_task(self, seed: int | None) -> bool:
-        """Whether this reset draws a task, if none is set by its options."""
-        if self.keeps_selection:
+    def _draws(self, seeded: bool) -> bool:
+        """Whether a reset draws a task if its options name none."""
+        if self.keeps_selection or self._phase == "set":
             return False
         if self.sample_tasks_on_reset:
-            return self._phase != "copied" or seed is not None
-        return self._draws_first and (self._phase == "new" or seed is not None)
+            return seeded or self._phase != "copied"
+        return self._draws_first and (seeded or self._phase == "new")
 
     def _require_reset(self) -> None:
         if self._phase != "playing":

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_flag, check_index, check_list, check_options
-from mtwrappers.core import TASK_OPTIONS, Observation
+from mtwrappers.checks import check_flag, check_index, check_list
+from mtwrappers.core import Observation
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.plain_task import digest
@@ -57,6 +57,7 @@ class MetaWorldMTEnv(TaskListMTEnv):
 
     metadata = METADATA
     _draws_first = True
+    _passes_options_on = False
 
     def __init__(
         self,
@@ -113,17 +114,6 @@ class MetaWorldMTEnv(TaskListMTEnv):
         self._require_reset()
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
-
-    def reset(
-        self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[Observation, dict[str, Any]]:
-        """Begins an episode; see the class for which task it is, and `TaskListMTEnv.reset`.
-
-        Raises:
-            ValueError: If there is no such task, or another option that speaks of tasks.
-        """
-        check_options(options, TASK_OPTIONS, "a Meta-World environment")
-        return super().reset(seed=seed, options=options)
 
     def step(
         self, action: NDArray[np.float32]

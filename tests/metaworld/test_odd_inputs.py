@@ -53,10 +53,10 @@ make("MT1", num_goals=2, recurrent_info_in_obs="no") -> TypeError: recurrent_inf
 make("MT1", num_goals=2, normalize_observations="no") -> TypeError: normalize_observations ...'no'
 make("MT1", normalize_reward_in_recurrent_info=0) -> TypeError: normalize_reward_in_recurr...got 0
 make("MT1", reward_alpha=NAN) -> ValueError: reward_alpha must be in [0, 1], got nan
-mt.reset(options={"Task_state": 1}) -> ValueError: a Meta-World ... knows ...got ['Task_state']
+mt.reset(options={"Task_state": 1}) -> ValueError: MetaWorldMTEnv knows ...got ['Task_state']
 mt.reset(options={"resample_task": "no"}) -> TypeError: options['resample_task'] must be ...got 'no'
-mt.reset(options={"task": 3}) -> ValueError: a Meta-World environment knows ...got ['task']
-mt.reset(options="x") -> TypeError: options of a Meta-World environment must be a dict, got 'x'
+mt.reset(options={"task": 3}) -> ValueError: MetaWorldMTEnv knows ...got ['task']
+mt.reset(options="x") -> TypeError: options of MetaWorldMTEnv must be a dict, got 'x'
 mt.reset(seed=1.0) -> TypeError: a seed must be an integer, got 1.0
 do(mt, "reset()", "step(np.zeros(3))") -> ValueError: reach-v3: ...shape (4,), got (3,)
 do(mt, "reset()", "step(np.zeros((1, 4)))") -> ValueError: reach-v3: ...shape (4,), got (1, 4)

@@ -111,6 +111,15 @@ def test_a_task_that_there_is_not_names_the_range_and_the_episode_goes_on(make):
 
 
 @every
+def test_a_reset_to_a_task_that_there_is_not_seeds_nothing(make):
+    env = make()
+    env.reset(seed=3)
+    with pytest.raises(ValueError, match="task state must be"):
+        env.reset(seed=4, options={"task_state": 6})
+    assert env.np_random_seed == 3
+
+
+@every
 def test_a_switch_needs_a_reset(make):
     env = make()
     [action] = actions(env, 1)
