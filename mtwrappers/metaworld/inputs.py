@@ -13,6 +13,7 @@ import gymnasium
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_choice, check_flag, check_fraction
 from mtwrappers.metaworld.benchmarks import META_LEARNING
+from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import RL2Observation
@@ -66,8 +67,11 @@ class Inputs:
                 "task_encoding='dict'"
             )
 
-    def apply(self, env: Env) -> Env:
-        """Wraps an environment, in the order in which Meta-World does."""
+    def apply(self, mt_env: Env) -> Env:
+        """Wraps an `MTEnv`, in the order in which Meta-World does."""
+        env = mt_env
+        if self.task_encoding != "dict":
+            env = FlattenMTEnv(mt_env, self.task_encoding)
         if self.recurrent_info_in_obs:
             divisor = 10.0 if self.normalize_reward_in_recurrent_info else 1.0
             env = RL2Observation(env, reward_divisor=divisor, across_episodes=False)

@@ -18,8 +18,6 @@ from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
-from mtwrappers.wrappers.flatten import FlattenMTEnv
-from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 Checkpoint: TypeAlias = tuple[str, dict[str, Any]]
@@ -49,9 +47,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     env = MetaWorldMTEnv(benchmark, **kwargs)
     if kwargs.get("seed") is not None:
         env.action_space.seed(check_seed(kwargs["seed"]))
-    if inputs.task_encoding == "dict":
-        return inputs.apply(env)
-    return inputs.apply(FlattenMTEnv(env, inputs.task_encoding))
+    return inputs.apply(env)
 
 
 # What `gymnasium.make` looks for on what it calls.
@@ -170,16 +166,9 @@ def make_slot(
     record_episode_statistics: bool,
     **kwargs: Any,
 ) -> TaskControl:
-    """One environment of a vector: one class with its one-hot, and Meta-World's calls around it."""
-    mt_env = MetaWorldMTEnv(benchmark, **kwargs)
-    env: Env = mt_env
-    if inputs.task_encoding != "dict":
-        env = FlattenMTEnv(env, "none")
-    if inputs.task_encoding == "onehot":
-        task_id = mt_env.task_ids[mt_env.get_task_state()]
-        env = TaskOnehotWrapper(env, task_id, len(mt_env.env.task_names))
+    """One environment of a vector: that of `make_env` on one class, and Meta-World's calls."""
     control = RecordingTaskControl if record_episode_statistics else TaskControl
-    return control(inputs.apply(env), checkpoint_id)
+    return control(inputs.apply(MetaWorldMTEnv(benchmark, **kwargs)), checkpoint_id)
 
 
 class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):

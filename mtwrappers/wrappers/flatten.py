@@ -48,7 +48,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         box = require_flat_box(space["env_obs"], "the space of env_obs")
         task: Any = space["task_obs"]
         self._env_obs, self._task = box, task
-        self._size = box.shape[0]
+        self._size, self._shape, self._dtype = box.shape[0], box.shape, box.dtype
         self._shows_task = task_encoding == "onehot"
         if not self._shows_task:
             self.observation_space = box
@@ -71,7 +71,10 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
             env_obs: NDArray[Any] = obs["env_obs"]
             return env_obs
         flat: NDArray[Any] = self._zeros.copy()
-        flat[: self._size] = as_row(obs["env_obs"], self._env_obs)
+        row = obs["env_obs"]
+        # Nearly all observations are arrays of the space, and are told fastest so.
+        known = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
+        flat[: self._size] = row if known else as_row(row, self._env_obs)
         if self._first is None:
             flat[self._size :] = as_row(obs["task_obs"], self._task)
         else:
