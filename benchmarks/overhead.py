@@ -81,7 +81,7 @@ def main() -> None:
     first = (
         "import gymnasium, mtwrappers; e = gymnasium.make('mtwrappers/MT10-v0'); e.reset(seed=0)"
     )
-    check = f"{first}; print(e.unwrapped.env.envs_built)"
+    check = f"{first}; print(e.unwrapped.envs_built)"
     built = subprocess.run(
         [sys.executable, "-c", check], capture_output=True, text=True, check=True
     )

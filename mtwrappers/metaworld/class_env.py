@@ -120,7 +120,11 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
 
 
 class SawyerClassEnv(gymnasium.Env[Any, Any]):
-    """One Sawyer class: plain Python scalars, checked actions, the same info keys everywhere."""
+    """One Sawyer class: plain Python scalars, checked actions, the same info keys everywhere.
+
+    Attributes:
+        terminate_on_success: Whether a success ends the episode. Can be set at any time.
+    """
 
     metadata = METADATA
 
@@ -145,13 +149,14 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
             self._camera = Camera(self.sawyer.model, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
-        self._reset_needed = True
+        self.terminate_on_success = False
+        self._begun = False  # whether the present task was reset
 
     def set_task(self, task: Any) -> None:
         """Sets a `metaworld.Task`; `reset` then begins its first episode."""
         plain_task.decode(task)  # refuses anything else: Meta-World unpickles what it is given
         self.sawyer.set_task(task)
-        self._reset_needed = True
+        self._begun = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -161,7 +166,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         obs, _ = self.sawyer.reset()
         if self._camera is not None:
             self._camera.aim(self.sawyer.data)
-        self._reset_needed = False
+        self._begun = True
         return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
 
     def step(
@@ -174,7 +179,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             ValueError: If the action has another shape than ``(4,)``, or is not finite, upon which
                 MuJoCo would silently reset the simulation.
         """
-        if self._reset_needed:
+        sawyer = self.sawyer
+        if not self._begun or sawyer.curr_path_length >= sawyer.max_path_length:
             raise ResetNeeded(f"{self.name}: call reset() before step()")
         action = np.asarray(action)
         if action.shape != (4,):
@@ -183,16 +189,22 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         # The sum is quick; only where it is not finite are the four looked at.
         if not math.isfinite(x + y + z + effort) and not np.isfinite(action).all():
             raise ValueError(f"{self.name}: expected a finite action, got {action}")
-        obs, reward, _, truncated, info = self.sawyer.step(action)
+        obs, reward, _, truncated, info = sawyer.step(action)
         for key, value in info.items():
             if type(value) is not float and isinstance(value, (int, np.number, np.bool_)):
                 info[key] = float(value)
         info["task_name"] = self.name
-        self._reset_needed = truncated
-        return obs, float(reward), False, bool(truncated), info
+        terminated = self.terminate_on_success and info["success"] == 1.0
+        return obs, float(reward), terminated, bool(truncated), info
 
     def render(self) -> Any:
-        """Draws the present state, as the render mode says; see `mtwrappers.metaworld.camera`."""
+        """Draws the present state, as the render mode says; see `mtwrappers.metaworld.camera`.
+
+        Raises:
+            ResetNeeded: If the task was not reset.
+        """
+        if not self._begun:
+            raise ResetNeeded(f"{self.name}: call reset() before render()")
         if self._camera is None:
             gymnasium.logger.warn(
                 f"{self.name}: there is nothing to render without a render_mode; make the "

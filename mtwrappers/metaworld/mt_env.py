@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from mtwrappers.checks import check_flag, check_index, check_list
 from mtwrappers.core import Observation
 from mtwrappers.metaworld.benchmarks import Kind
-from mtwrappers.metaworld.class_env import METADATA
+from mtwrappers.metaworld.class_env import METADATA, action_box
+from mtwrappers.metaworld.class_pool import ClassPool
 from mtwrappers.metaworld.plain_task import digest
-from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.task_list import TaskListMTEnv
 
@@ -44,10 +44,9 @@ class MetaWorldMTEnv(TaskListMTEnv):
             the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
 
     Attributes:
-        env: The `MetaWorldSetTaskEnv` that owns the tasks and their environments.
+        pool: The `ClassPool` that owns the tasks and their environments.
         tasks: This environment's `metaworld.Task`s; ``task_states`` holds the state of each.
         sample_tasks_on_reset: Can be set at any time.
-        terminate_on_success: Can be set at any time.
 
     Raises:
         TypeError: If a flag is no bool, or ``task_states`` is no list.
@@ -74,39 +73,38 @@ class MetaWorldMTEnv(TaskListMTEnv):
     ) -> None:
         if benchmark is None:
             raise TypeError("benchmark must be a metaworld.Benchmark or its name, got None")
-        self.env = MetaWorldSetTaskEnv(
-            benchmark, kind, seed=seed, max_episode_steps=max_episode_steps, **options
+        self.pool = ClassPool(
+            benchmark, kind, seed=seed, max_episode_steps=max_episode_steps, options=options
         )
-        every = self.env.tasks
+        every, classes = self.pool.tasks, list(self.pool.layout.classes)
         chosen = range(len(every)) if task_states is None else task_states
         chosen = check_list(chosen, "task_states", "task")
         states = [check_index(state, len(every), "each of task_states") for state in chosen]
         self.tasks = [every[state] for state in states]
-        index = {name: i for i, name in enumerate(self.env.task_names)}
         if select is None:
-            select = "uniform" if self.env.layout.goals_visible else "without_replacement"
+            select = "uniform" if self.pool.layout.goals_visible else "without_replacement"
         super().__init__(
-            self.env.action_space,
-            self.env.observation_space,
-            task_ids=[index[task.env_name] for task in every],
-            task_names=self.env.task_names,
+            action_box(),
+            self.pool.observation_space,
+            task_ids=[classes.index(task.env_name) for task in every],
+            task_names=classes,
             task_states=states,
             select=select,
             sample_tasks_on_reset=sample_tasks_on_reset,
             first_seed=seed,
         )
-        self.render_mode = self.env.render_mode
+        self.render_mode = self.pool.render_mode
         self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
 
     @property
     def envs_built(self) -> int:
         """How many classes have been built so far."""
-        return self.env.envs_built
+        return self.pool.envs_built
 
     @property
     def _max_episode_steps(self) -> int | None:
         """When episodes are truncated, under the name that it has in Gymnasium's ``TimeLimit``."""
-        return self.env._max_episode_steps
+        return self.pool.max_episode_steps
 
     @property
     def goal(self) -> NDArray[np.float64]:
@@ -115,19 +113,22 @@ class MetaWorldMTEnv(TaskListMTEnv):
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
 
-    def step(
-        self, action: NDArray[np.float32]
-    ) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Simulates one control step (12.5 ms); see `SawyerClassEnv.step`."""
-        obs, reward, _, truncated, info = super().step(action)
-        terminated = self.terminate_on_success and info["success"] == 1.0
-        if terminated and self._history is not None:
-            self._history.end()
-        return obs, reward, terminated, truncated, info
+    @property
+    def terminate_on_success(self) -> bool:
+        """Whether a success ends the episode. Can be set at any time."""
+        return self.pool.terminate_on_success
+
+    @terminate_on_success.setter
+    def terminate_on_success(self, on: bool) -> None:
+        self.pool.terminate_on_success = on
+
+    def observe(self, env_obs: Any) -> Observation:
+        """The observation of the protocol."""
+        return {"env_obs": env_obs, "task_obs": self._task_obs}
 
     def close(self) -> None:
         """Closes every class that was built."""
-        self.env.close()
+        self.pool.close()
 
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes, ready for JSON: the task, streams and settings."""
@@ -146,7 +147,12 @@ class MetaWorldMTEnv(TaskListMTEnv):
         return state
 
     def _activate(self, task_state: int) -> None:
-        self._env = self.env.turn_to(task_state)
+        self._env = self.pool.turn_to(self.pool.tasks[task_state])
+
+    def _describe(self) -> None:
+        task_id = self.task_ids[self._task_state]
+        # The environments of the classes say task_name themselves.
+        self._task_obs, self._task_info = np.int64(task_id), {"task_id": task_id}
 
     @functools.cached_property
     def _identity(self) -> dict[str, Any]:

@@ -186,9 +186,9 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
     @property
     def task_name(self) -> str:
         """The upstream name of the present class, such as ``"SawyerReachEnvV3"``."""
-        env = self._mt_env
-        name = env.env.tasks[env.get_task_state()].env_name
-        return env.env.layout.classes[name].__name__
+        pool = self._mt_env.pool
+        name = pool.tasks[self._mt_env.get_task_state()].env_name
+        return pool.layout.classes[name].__name__
 
     def sample_tasks(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

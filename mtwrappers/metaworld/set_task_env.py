@@ -2,31 +2,18 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias
+from collections.abc import Mapping
+from typing import Any
 
 import gymnasium
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.checks import (
-    check_callable,
-    check_choice,
-    check_flag,
-    check_options,
-    not_negative,
-    positive,
-)
-from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
-from mtwrappers.metaworld.class_env import METADATA, SawyerClassEnv, SawyerSettings, action_box
-from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.checks import check_flag, check_options, not_negative
+from mtwrappers.metaworld.benchmarks import Kind
+from mtwrappers.metaworld.class_env import METADATA, action_box
+from mtwrappers.metaworld.class_pool import ClassPool, Wrapper
 from mtwrappers.metaworld.set_task_dict import ClassByClass, Layout, SetTaskDict, layout_of
-from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.seeding import check_seed
-from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
-
-Env: TypeAlias = gymnasium.Env[Any, Any]
-Wrapper: TypeAlias = Callable[[Env, Any], Env]
 
 
 class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
@@ -52,10 +39,6 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
             `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
             the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
-
-    Attributes:
-        tasks: The benchmark's `metaworld.Task`s in its order; none without a benchmark.
-        layout: What the observation space depends on.
 
     Raises:
         TypeError: If ``wrapper`` is not callable, or ``add_env_onehot`` is no bool.
@@ -84,46 +67,38 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         max_episode_steps: int | None = 500,
         **options: Any,
     ) -> None:
-        check_choice(kind, ("train", "test", None), "kind")
-        add_env_onehot = check_flag(add_env_onehot, "add_env_onehot")
-        if max_episode_steps is not None:
-            max_episode_steps = positive(max_episode_steps, "max_episode_steps")
-        benchmark = take_benchmark(benchmark, 0 if seed is None else seed, options)
-        self._settings = SawyerSettings(**options)
-        self.render_mode = self._settings.render_mode
-        self._max_episode_steps = max_episode_steps
+        self._pool = ClassPool(
+            benchmark,
+            kind,
+            wrapper,
+            add_env_onehot,
+            seed=seed,
+            max_episode_steps=max_episode_steps,
+            options=options,
+        )
         self._kind = kind
-        self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
-        self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
         self._task: SetTaskDict | None = None
-        self._env: Any = None
-        self._reset_needed = True
-        self.action_space = action_box()
-        self._name = "its first"  # whose tasks this is for
-        self.tasks: list[Any] = []
-        classes, visible = all_classes(), True
-        if benchmark is not None:
-            kinds = [kind] if kind else ["train", "test"]
-            classes, self.tasks, self._kinds = split_of(benchmark, *kinds)
-            self._name = type(benchmark).__name__
-            visible = not decode(self.tasks[0])["partially_observable"]
-        if add_env_onehot and (benchmark is None or not visible or "test" in self._kinds):
-            raise ValueError(
-                "add_env_onehot is for the train tasks of multi-task benchmarks, got "
-                f"{benchmark and self._name} with kind={kind!r}"
-            )
-        self.layout = Layout(classes, visible, add_env_onehot)
+        self._env: Any = None  # of the present task
         self._order = ClassByClass(self.tasks)
         self.seed_tasks(seed)
-        if not isinstance(self.layout.short_classes, dict):
-            # Of others than Meta-World's own, the cameras are known when they are built.
-            from mtwrappers.metaworld.camera import find_camera
+        self.action_space = action_box()
+        self.observation_space = self._pool.observation_space
+        self.render_mode = self._pool.render_mode
 
-            find_camera(self._settings)
-        self.observation_space = self.layout.space
-        if self.tasks and wrapper is not None:
-            _, env = self._class_env(self.tasks[0], self.layout)
-            self.observation_space = env.observation_space
+    @property
+    def tasks(self) -> list[Any]:
+        """The benchmark's `metaworld.Task`s in its order; none without a benchmark."""
+        return self._pool.tasks
+
+    @property
+    def layout(self) -> Layout:
+        """What the observation space depends on."""
+        return self._pool.layout
+
+    @property
+    def _max_episode_steps(self) -> int | None:
+        """When episodes are truncated, under the name that it has in Gymnasium's ``TimeLimit``."""
+        return self._pool.max_episode_steps
 
     @property
     def num_tasks(self) -> int:
@@ -138,12 +113,12 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     @property
     def env_observation_space(self) -> Any:
         """`observation_space` without the one-hot at its end."""
-        return self.observation_space if self._wrapper is not None else self.layout.box
+        return self._pool.env_observation_space
 
     @property
     def envs_built(self) -> int:
         """How many classes have been built so far."""
-        return len(self._built)
+        return self._pool.envs_built
 
     def get_task(self) -> SetTaskDict | None:
         """The present task, or ``None`` before the first was set."""
@@ -181,17 +156,12 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         fixed, name = bool(self.tasks) or self._task is not None, task["inner"].env_name
         if fixed and not self.layout.plays(name, layout):
             raise ValueError(
-                f"this environment is for tasks of {self._name} with {self.layout}, got {name!r} "
-                f"of {task['benchmark']} with {layout}: it needs another observation space"
+                f"this environment is for tasks of {self._pool.name} with {self.layout}, got "
+                f"{name!r} of {task['benchmark']} with {layout}: it needs another observation space"
             )
-        self._turn(task["inner"], self.layout if fixed else layout)
+        self._env = self._pool.turn_to(task["inner"], None if fixed else layout)
+        self.observation_space = self._pool.observation_space
         self._task = dict(task)
-
-    def turn_to(self, place: int) -> Env:
-        """Makes ``tasks[place]`` the present task; returns the environment that plays it."""
-        env = self._turn(self.tasks[place], self.layout)
-        self._task = self._describe(place)
-        return env
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -217,19 +187,18 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
                 raise ResetNeeded("no task was set: call set_task(task) before reset()")
             self.set_task(self._task or self._describe(0))  # a copy is on a task already
         obs, info = self._env.reset(seed=seed)
-        self._reset_needed = False
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Simulates one control step (12.5 ms); needs a `reset` after `set_task`."""
-        if self._reset_needed:
+        if self._env is None:
             raise ResetNeeded("call reset() after set_task() and before step()")
         obs, reward, terminated, truncated, info = self._env.step(action)
         return obs, float(reward), terminated, truncated, info
 
     def render(self) -> Any:
         """A frame of the present class."""
-        if self._reset_needed:
+        if self._env is None:
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
 
@@ -245,56 +214,18 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     def close(self) -> None:
         """Closes every class that was built."""
-        with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
-            for _, env in self._built.values():
-                stack.callback(env.close)
+        self._pool.close()
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy builds its own simulations, on the same task, at its first reset.
-        return {**self.__dict__, "_built": {}, "_env": None, "_reset_needed": True}
+        return {**self.__dict__, "_env": None}
 
     def _describe(self, place: int) -> SetTaskDict:
         """A task as the dict that means the same in every process."""
         return {
-            "benchmark": self._name,
-            "kind": self._kinds[place],
+            "benchmark": self._pool.name,
+            "kind": self._pool.kinds[place],
             "add_env_onehot": self.layout.onehot,
             "classes": self.layout.short_classes,
             "inner": self.tasks[place],
         }
-
-    def _turn(self, inner: Any, layout: Layout) -> Env:
-        """Turns to a task; whatever fails, it fails before anything is changed."""
-        bare, env = self._class_env(inner, layout)
-        bare.set_task(inner)
-        if layout is not self.layout:
-            self.layout, self.observation_space = layout, layout.space
-        if self._wrapper is not None:
-            self.observation_space = env.observation_space
-        self._env = env
-        self._reset_needed = True
-        return env
-
-    def _class_env(self, task: Any, layout: Layout) -> tuple[SawyerClassEnv, Env]:
-        """The environment of a `metaworld.Task`'s class, bare and wrapped, built on first use."""
-        name = task.env_name
-        if name in self._built:
-            return self._built[name]
-        bare = SawyerClassEnv(
-            name, layout.classes[name], layout.box, self._settings, self._max_episode_steps
-        )
-        env: Env = bare
-        if layout.onehot:
-            env = TaskOnehotWrapper(bare, list(layout.classes).index(name), len(layout.classes))
-        if self._wrapper is not None:
-            bare.set_task(task)
-            env = self._wrapper(env, task)
-            if not isinstance(env, gymnasium.Env):
-                raise TypeError(f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}")
-            if self._built and env.observation_space != self.observation_space:
-                raise ValueError(
-                    f"wrapper gives {name!r} the observation space {env.observation_space}, "
-                    f"expected {self.observation_space} as for the other classes"
-                )
-        self._built[name] = bare, env
-        return bare, env

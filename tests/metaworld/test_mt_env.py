@@ -6,6 +6,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 
 from mtwrappers.metaworld import MetaWorldMTEnv
+from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.plain_task import decode
 from tests.metaworld.fakes import HIDDEN, PAIR_ENV, make_vec, play
 
@@ -58,6 +59,22 @@ def test_without_sampling_on_reset_only_the_first_and_seeded_resets_draw():
     drawn = tasks_drawn(env, 4, seed=0)
     assert drawn == [drawn[0]] * 4
     assert tasks_drawn(env, 1, seed=1) != drawn[:1]
+
+
+def test_whether_a_success_ends_episodes_can_be_set_for_classes_that_are_built_and_those_to_come():
+    env, successes = MetaWorldMTEnv(**PAIR_ENV), []
+    for state, on in ((0, True), (3, True), (3, False), (0, False)):  # reach, push
+        env.terminate_on_success = on
+        act = expert(env.task_names[env.task_ids[state]])
+        obs, _ = env.reset(options={"task_state": state})
+        for _ in range(200):
+            obs, _, terminated, _, info = env.step(act(obs["env_obs"], env.goal))
+            assert terminated is (on and info["success"] == 1.0)
+            if info["success"]:
+                successes.append(state)
+                break
+    assert successes == [0, 3, 3, 0]
+    assert env.envs_built == 2
 
 
 # Curricula.

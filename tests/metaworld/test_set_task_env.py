@@ -157,8 +157,14 @@ def test_stepping_and_rendering_need_a_reset():
         env.render()
     env.reset()
     env.step(actions(1)[0])
-    with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
-        env.step(actions(1)[0])
+    with pytest.warns(UserWarning, match="nothing to render"):  # though the episode is over
+        env.render()
+    for begin in (lambda: None, lambda: env.set_task(env.sample_tasks(1)[0])):
+        begin()
+        with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
+            env.step(actions(1)[0])
+    with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before render\(\)"):
+        env.render()
 
 
 @copies

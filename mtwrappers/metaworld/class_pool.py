@@ -1,0 +1,152 @@
+"""The classes of a benchmark: its tasks, one observation space, and the environments that play."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from typing import Any, TypeAlias
+
+import gymnasium
+
+from mtwrappers.checks import check_callable, check_choice, check_flag, positive
+from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
+from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings
+from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.metaworld.set_task_dict import Layout
+from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
+
+Env: TypeAlias = gymnasium.Env[Any, Any]
+Wrapper: TypeAlias = Callable[[Env, Any], Env]
+
+
+class ClassPool:
+    """The tasks of a benchmark, and an environment for each class, built when it is first played.
+
+    It is what `MetaWorldSetTaskEnv` and `MetaWorldMTEnv` have in common. The arguments are theirs.
+    Copies and pickles build environments of their own.
+
+    Attributes:
+        name: The benchmark's name.
+        tasks: The benchmark's `metaworld.Task`s in its order; none without a benchmark.
+        kinds: ``"train"`` or ``"test"`` for each of them.
+        layout: What the observation space depends on.
+        observation_space: That of every environment here.
+        render_mode: That of every environment here.
+        max_episode_steps: When they truncate, ``None`` for never.
+    """
+
+    def __init__(
+        self,
+        benchmark: Any,
+        kind: Kind | None,
+        wrapper: Wrapper | None = None,
+        add_env_onehot: bool = False,
+        *,
+        seed: int | None,
+        max_episode_steps: int | None,
+        options: dict[str, Any],
+    ) -> None:
+        check_choice(kind, ("train", "test", None), "kind")
+        onehot = check_flag(add_env_onehot, "add_env_onehot")
+        if max_episode_steps is not None:
+            max_episode_steps = positive(max_episode_steps, "max_episode_steps")
+        benchmark = take_benchmark(benchmark, 0 if seed is None else seed, options)
+        self._settings = SawyerSettings(**options)
+        self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
+        self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
+        self._terminate_on_success = False
+        self.render_mode = self._settings.render_mode
+        self.max_episode_steps = max_episode_steps
+        self.name = "its first"
+        self.tasks: list[Any] = []
+        self.kinds: list[Kind] = []
+        classes, visible = all_classes(), True
+        if benchmark is not None:
+            kinds = [kind] if kind else ["train", "test"]
+            classes, self.tasks, self.kinds = split_of(benchmark, *kinds)
+            self.name = type(benchmark).__name__
+            visible = not decode(self.tasks[0])["partially_observable"]
+        if onehot and (benchmark is None or not visible or "test" in self.kinds):
+            raise ValueError(
+                "add_env_onehot is for the train tasks of multi-task benchmarks, got "
+                f"{benchmark and self.name} with kind={kind!r}"
+            )
+        self.layout = Layout(classes, visible, onehot)
+        if not isinstance(self.layout.short_classes, dict):
+            # Of others than Meta-World's own, the cameras are known when they are built.
+            from mtwrappers.metaworld.camera import find_camera
+
+            find_camera(self._settings)
+        self.observation_space: gymnasium.Space[Any] = self.layout.space
+        if self.tasks and wrapper is not None:
+            _, env = self._environment(self.tasks[0], self.layout)
+            self.observation_space = env.observation_space
+
+    @property
+    def envs_built(self) -> int:
+        """How many classes have been built so far."""
+        return len(self._built)
+
+    @property
+    def env_observation_space(self) -> Any:
+        """`observation_space` without the one-hot at its end."""
+        return self.observation_space if self._wrapper is not None else self.layout.box
+
+    @property
+    def terminate_on_success(self) -> bool:
+        """Whether a success ends an episode, in every environment here."""
+        return self._terminate_on_success
+
+    @terminate_on_success.setter
+    def terminate_on_success(self, on: bool) -> None:
+        self._terminate_on_success = on
+        for bare, _ in self._built.values():
+            bare.terminate_on_success = on
+
+    def turn_to(self, task: Any, layout: Layout | None = None) -> Env:
+        """Sets a `metaworld.Task`; returns the environment that plays it, from its reset on.
+
+        ``layout`` takes the place of the present one, for the first task where there is no
+        benchmark. Whatever fails, it fails before anything is changed.
+        """
+        layout = layout or self.layout
+        bare, env = self._environment(task, layout)
+        bare.set_task(task)
+        self.layout = layout
+        self.observation_space = layout.space if self._wrapper is None else env.observation_space
+        return env
+
+    def close(self) -> None:
+        """Closes every class that was built."""
+        with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
+            for _, env in self._built.values():
+                stack.callback(env.close)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_built": {}}
+
+    def _environment(self, task: Any, layout: Layout) -> tuple[SawyerClassEnv, Env]:
+        """The environment of a task's class, bare and wrapped, built on first use."""
+        name = task.env_name
+        if name in self._built:
+            return self._built[name]
+        bare = SawyerClassEnv(
+            name, layout.classes[name], layout.box, self._settings, self.max_episode_steps
+        )
+        bare.terminate_on_success = self._terminate_on_success
+        env: Env = bare
+        if layout.onehot:
+            env = TaskOnehotWrapper(bare, list(layout.classes).index(name), len(layout.classes))
+        if self._wrapper is not None:
+            bare.set_task(task)
+            env = self._wrapper(env, task)
+            if not isinstance(env, gymnasium.Env):
+                raise TypeError(f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}")
+            if self._built and env.observation_space != self.observation_space:
+                raise ValueError(
+                    f"wrapper gives {name!r} the observation space {env.observation_space}, "
+                    f"expected {self.observation_space} as for the other classes"
+                )
+        self._built[name] = bare, env
+        return bare, env
