@@ -223,7 +223,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             ValueError: If both options are given, or another one whose name comes close to theirs.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """
-        asked = self._check_options(options)
+        asked, _ = self._split_options(options)
         if seed is not None:
             self.seed(seed)
             self.seed_task(seed)
@@ -233,10 +233,13 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
             self.set_task_state(asked["task_state"])
         return {}, {}
 
-    def _check_options(self, options: dict[str, Any] | None) -> dict[str, Any]:
-        """Returns the task option that is given, a dict of one or none, or raises as `reset`."""
+    def _split_options(self, options: dict[str, Any] | None) -> tuple[dict[str, Any], ...]:
+        """Returns the task option that is given, if one is, and the other options, or raises."""
+        if options is None:
+            return {}, {}
         check_options(options, TASK_OPTIONS, type(self).__name__, passes_on=self._passes_options_on)
-        asked = {key: value for key, value in (options or {}).items() if key in TASK_OPTIONS}
+        others = dict(options)
+        asked = {name: others.pop(name) for name in TASK_OPTIONS if name in options}
         if not check_flag(asked.get("resample_task", False), "options['resample_task']"):
             asked.pop("resample_task", None)
         if len(asked) > 1:
@@ -244,7 +247,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
                 "options must hold task_state or resample_task, not both; got "
                 f"task_state={asked['task_state']!r} and resample_task=True"
             )
-        return asked
+        return asked, others
 
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol, made of ``env_obs`` and the task's own."""

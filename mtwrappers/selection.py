@@ -173,4 +173,5 @@ class TaskSelector:
 
     def _ask(self, method: str, *args: Any) -> Any:
         """Calls a method of the strategy, if it has it."""
-        return getattr(self._strategy, method, lambda *_: None)(*args)
+        found = getattr(self._strategy, method, None)
+        return None if found is None else found(*args)

@@ -13,7 +13,7 @@ from gymnasium.spaces import Discrete, Space
 
 from mtwrappers import seeding
 from mtwrappers.checks import check_flag, check_index, check_mapping, check_task_names
-from mtwrappers.core import TASK_OPTIONS, MTEnv, Observation
+from mtwrappers.core import MTEnv, Observation
 from mtwrappers.selection import SelectName, Strategy, TaskSelector
 from mtwrappers.state import get_state, set_state
 
@@ -173,7 +173,7 @@ class TaskListMTEnv(MTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode as `MTEnv.reset` does; other options reach the environment below."""
-        asked = self._check_options(options)
+        asked, others = self._split_options(options)
         state = None
         if "task_state" in asked:
             state = self._check_task_state(asked["task_state"], "task state")
@@ -199,8 +199,7 @@ class TaskListMTEnv(MTEnv):
         env_seed, branch = None, self._branch
         if branch is not None and self._env_seed is not None and branch not in self._seeded:
             env_seed = seeding.child_seed(self._env_seed, branch)
-        below = {k: v for k, v in (options or {}).items() if k not in TASK_OPTIONS}
-        env_obs, info = self._env.reset(seed=env_seed, options=below or None)
+        env_obs, info = self._env.reset(seed=env_seed, options=others or None)
         if env_seed is not None and branch is not None:
             self._seeded.add(branch)
         self._phase = "playing"

@@ -122,6 +122,8 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
 class SawyerClassEnv(gymnasium.Env[Any, Any]):
     """One Sawyer class: plain Python scalars, checked actions, the same info keys everywhere.
 
+    Whoever sets a task sees to it that a `reset` follows before the next step.
+
     Attributes:
         terminate_on_success: Whether a success ends the episode. Can be set at any time.
     """
@@ -150,13 +152,11 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             self._camera = Camera(self.sawyer.model, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self.terminate_on_success = False
-        self._begun = False  # whether the present task was reset
 
     def set_task(self, task: Any) -> None:
         """Sets a `metaworld.Task`; `reset` then begins its first episode."""
-        plain_task.decode(task)  # refuses anything else: Meta-World unpickles what it is given
+        plain_task.check(task)  # Meta-World unpickles what it is given
         self.sawyer.set_task(task)
-        self._begun = False
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -166,7 +166,6 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         obs, _ = self.sawyer.reset()
         if self._camera is not None:
             self._camera.aim(self.sawyer.data)
-        self._begun = True
         return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
 
     def step(
@@ -175,12 +174,12 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         """Simulates one control step (12.5 ms).
 
         Raises:
-            ResetNeeded: If no episode is under way.
+            ResetNeeded: If the episode was truncated.
             ValueError: If the action has another shape than ``(4,)``, or is not finite, upon which
                 MuJoCo would silently reset the simulation.
         """
         sawyer = self.sawyer
-        if not self._begun or sawyer.curr_path_length >= sawyer.max_path_length:
+        if sawyer.curr_path_length >= sawyer.max_path_length:
             raise ResetNeeded(f"{self.name}: call reset() before step()")
         action = np.asarray(action)
         if action.shape != (4,):
@@ -198,13 +197,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         return obs, float(reward), terminated, bool(truncated), info
 
     def render(self) -> Any:
-        """Draws the present state, as the render mode says; see `mtwrappers.metaworld.camera`.
-
-        Raises:
-            ResetNeeded: If the task was not reset.
-        """
-        if not self._begun:
-            raise ResetNeeded(f"{self.name}: call reset() before render()")
+        """Draws the present state, as the render mode says; see `mtwrappers.metaworld.camera`."""
         if self._camera is None:
             gymnasium.logger.warn(
                 f"{self.name}: there is nothing to render without a render_mode; make the "

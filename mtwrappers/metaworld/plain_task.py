@@ -19,14 +19,19 @@ def encode(name: str, cls: type[Any], rand_vec: Any, hidden: bool) -> Any:
     return metaworld().Task(env_name=name, data=pickle.dumps(data))
 
 
+def check(task: Any) -> None:
+    """Raises `TypeError` unless it is a `metaworld.Task`."""
+    if not is_task(task):
+        raise TypeError(f"expected a metaworld.Task, got {task!r}")
+
+
 def decode(task: Any) -> dict[str, Any]:
     """The data of a task: ``rand_vec``, ``env_cls`` and ``partially_observable``.
 
     Raises:
         TypeError: If it is no `metaworld.Task`: what others offer as data is not unpickled.
     """
-    if not is_task(task):
-        raise TypeError(f"expected a metaworld.Task, got {task!r}")
+    check(task)
     return dict(pickle.loads(task.data))
 
 

@@ -79,6 +79,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         self._kind = kind
         self._task: SetTaskDict | None = None
         self._env: Any = None  # of the present task
+        self._begun = False  # whether it was reset since the task was set
         self._order = ClassByClass(self.tasks)
         self.seed_tasks(seed)
         self.action_space = action_box()
@@ -160,6 +161,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
                 f"{name!r} of {task['benchmark']} with {layout}: it needs another observation space"
             )
         self._env = self._pool.turn_to(task["inner"], None if fixed else layout)
+        self._begun = False
         self.observation_space = self._pool.observation_space
         self._task = dict(task)
 
@@ -187,18 +189,19 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
                 raise ResetNeeded("no task was set: call set_task(task) before reset()")
             self.set_task(self._task or self._describe(0))  # a copy is on a task already
         obs, info = self._env.reset(seed=seed)
+        self._begun = True
         return obs, info
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Simulates one control step (12.5 ms); needs a `reset` after `set_task`."""
-        if self._env is None:
+        if not self._begun:
             raise ResetNeeded("call reset() after set_task() and before step()")
         obs, reward, terminated, truncated, info = self._env.step(action)
         return obs, float(reward), terminated, truncated, info
 
     def render(self) -> Any:
         """A frame of the present class."""
-        if self._env is None:
+        if not self._begun:
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
 
@@ -218,7 +221,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     def __getstate__(self) -> dict[str, Any]:
         # A copy builds its own simulations, on the same task, at its first reset.
-        return {**self.__dict__, "_env": None}
+        return {**self.__dict__, "_env": None, "_begun": False}
 
     def _describe(self, place: int) -> SetTaskDict:
         """A task as the dict that means the same in every process."""

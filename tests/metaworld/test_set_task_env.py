@@ -159,11 +159,12 @@ def test_stepping_and_rendering_need_a_reset():
     env.step(actions(1)[0])
     with pytest.warns(UserWarning, match="nothing to render"):  # though the episode is over
         env.render()
-    for begin in (lambda: None, lambda: env.set_task(env.sample_tasks(1)[0])):
-        begin()
-        with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
-            env.step(actions(1)[0])
-    with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before render\(\)"):
+    with pytest.raises(ResetNeeded, match=r"reach-v3: call reset\(\) before step\(\)"):
+        env.step(actions(1)[0])
+    env.set_task(env.sample_tasks(1)[0])
+    with pytest.raises(ResetNeeded, match=r"call reset\(\) after set_task\(\) and before step"):
+        env.step(actions(1)[0])
+    with pytest.raises(ResetNeeded, match=r"call reset\(\) before render\(\)"):
         env.render()
 
 
