@@ -6,13 +6,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mtwrappers.checks import LogSink, check_flag, positive
 from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import DiceMetaSamplesData, DiceSamplesData
 from mtwrappers.processors.processors import Log, PathsOfTasks, SampleProcessor
-from mtwrappers.processors.returns import Floats, steps_before
-from mtwrappers.processors.steps import Steps
+from mtwrappers.processors.returns import discounted_sums, gae, steps_before
+from mtwrappers.processors.steps import Steps, steps_of_tasks
+from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
 
 
@@ -73,33 +75,43 @@ class DiceSampleProcessor(SampleProcessor):
         data: DiceSamplesData = self._batches([Steps(paths, "paths")], log, log_prefix)[0]
         return data
 
-    def _estimates(self, steps: Steps, returns: Floats) -> dict[str, Floats]:
+    def _batch(self, steps: Steps) -> Any:
+        """Makes the padded batch of one task."""
+        # 1. Rows: one per path; where their steps are real.
         for i, length in enumerate(steps.lengths):
             if length > self.max_path_length:
                 raise ValueError(
                     f"path {i} of {steps.what} has {length} steps, at most "
                     f"max_path_length={self.max_path_length} were expected"
                 )
+        real = np.arange(self.max_path_length) < np.array(steps.lengths)[:, None]
+        # 2. Returns: discounted sums of rewards.
+        returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
+        # 3. Adjusted rewards: discount the rewards, fit the baseline to them, take it off.
         powers = np.cumprod([1.0, *[self.discount] * (self.max_path_length - 1)])
         discounted = steps.rewards * powers[steps_before(steps.lengths)]
         predicted, _ = fit_predict(self.baseline, steps, discounted, "discounted_rewards")
-        made = {
-            "mask": np.ones(len(returns)),
-            "adjusted_rewards": self._rescaled(discounted - predicted),
-        }
+        adjusted = self._rescaled(discounted - predicted)
+        mask = np.ones(len(returns))
+        batch = {**steps.data, "mask": mask, "returns": returns, "adjusted_rewards": adjusted}
+        # 4. Advantages, as in a flat batch, if there is a baseline of returns.
         if self.return_baseline is not None:
-            made["advantages"] = self._advantages(self.return_baseline, steps, returns)
-        return made
+            bootstrap = self.discount if self.bootstrap_truncated else None
+            values, after = fit_predict(self.return_baseline, steps, returns, "returns", bootstrap)
+            batch["advantages"] = self._rescaled(
+                gae(steps.rewards, values, after, self.discount, self.gae_lambda, steps.lengths)
+            )
+        # 5. The batch: arrays (P, T, ...), a row per path and zeros behind its end.
+        return map_arrays(lambda values: _in_rows(values, real), batch)
 
-    def _arranged(self, values: Any, steps: Steps) -> Any:
-        if isinstance(values, dict):
-            return {key: self._arranged(value, steps) for key, value in values.items()}
-        real = np.arange(self.max_path_length) < np.array(steps.lengths)[:, None]
-        if real.all():  # no path ended early: the steps are the rows
-            return values.reshape(real.shape + values.shape[1:])
-        rows = np.zeros(real.shape + values.shape[1:], values.dtype)
-        rows[real] = values
-        return rows
+
+def _in_rows(values: NDArray[Any], real: NDArray[np.bool_]) -> NDArray[Any]:
+    """Values ``(S, ...)`` where ``real``, ``(P, T)`` bool, and zeros elsewhere: ``(P, T, ...)``."""
+    if real.all():  # no path ended early: the steps are the rows
+        return values.reshape(real.shape + values.shape[1:])
+    rows = np.zeros(real.shape + values.shape[1:], values.dtype)
+    rows[real] = values
+    return rows
 
 
 class DiceMetaSampleProcessor(DiceSampleProcessor):
@@ -114,4 +126,4 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
         self, paths_meta_batch: PathsOfTasks, log: Log = False, log_prefix: str = ""
     ) -> list[DiceMetaSamplesData]:
         """Makes the padded batches; see `MetaSampleProcessor.process_samples`."""
-        return self._meta_batches(paths_meta_batch, log, log_prefix)
+        return self._batches(steps_of_tasks(paths_meta_batch), log, log_prefix)

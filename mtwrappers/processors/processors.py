@@ -14,7 +14,7 @@ from mtwrappers.checks import LogSink, check_flag, check_fraction, check_log_sin
 from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
 from mtwrappers.processors.returns import Floats, discounted_sums, gae
-from mtwrappers.processors.steps import Steps
+from mtwrappers.processors.steps import Steps, steps_of_tasks
 from mtwrappers.samplers.path import Path
 
 Log: TypeAlias = bool | Literal["all", "reward"]
@@ -83,49 +83,17 @@ class SampleProcessor:
         data: SamplesData = self._batches([Steps(paths, "paths")], log, log_prefix)[0]
         return data
 
-    def _meta_batches(self, paths: Any, log: Log, prefix: str) -> list[Any]:
-        """The batches of several tasks; what they share is ``adj_avg_rewards`` and the log."""
-        listed = isinstance(paths, (list, tuple))
-        if (not isinstance(paths, Mapping) and not listed) or not paths:
-            got = "none" if isinstance(paths, Mapping) or listed else type(paths).__name__
-            raise ValueError(
-                "expected a dict of the paths of at least one task, or a list with those of each, "
-                f"got {got}"
-            )
-        if listed and isinstance(paths[0], Mapping):
-            raise ValueError(
-                "expected a dict of the paths of each task, or a list with those of each, got a "
-                "list of paths: SampleProcessor and DiceSampleProcessor take those of one task"
-            )
-        each = enumerate(paths) if listed else paths.items()
-        tasks = [Steps(own, f"paths of task {task!r}") for task, own in each]
-        batches = self._batches(tasks, log, prefix)
-        rewards = np.concatenate([steps.rewards for steps in tasks])
-        mean, std = np.mean(rewards), np.std(rewards)
-        for data, steps in zip(batches, tasks, strict=True):
-            adjusted = (steps.rewards - mean) / (std + 1e-8)
-            data["adj_avg_rewards"] = self._arranged(adjusted, steps)
-        return batches
-
-    def _batches(self, tasks: Sequence[Steps], log: Log, prefix: str) -> list[Any]:
+    def _batches(self, tasks: list[Steps], log: Log, prefix: str) -> list[Any]:
+        """Makes a batch for each task, and logs the returns of the paths of all tasks."""
         if not isinstance(log, (bool, str)) or log not in (True, False, "all", "reward"):
             raise ValueError(f"log must be True, False, 'all' or 'reward', got {log!r}")
-        batches, sums, first = [], [], []
-        for steps in tasks:
-            returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
-            data = {
-                "observations": steps.observations,
-                "actions": steps.actions,
-                "rewards": steps.rewards,
-                "returns": returns,
-                **self._estimates(steps, returns),
-                "env_infos": steps.env_infos,
-                "agent_infos": steps.agent_infos,
-            }
-            batches.append({key: self._arranged(value, steps) for key, value in data.items()})
-            sums.append(np.add.reduceat(steps.rewards, steps.starts))
-            first.append(returns[steps.starts])
+        batches = [self._batch(steps) for steps in tasks]
         if log:
+            sums, first = [], []
+            for steps in tasks:
+                sums.append(np.add.reduceat(steps.rewards, steps.starts))
+                returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
+                first.append(returns[steps.starts])
             figures = {
                 "AverageDiscountedReturn": np.mean(np.concatenate(first)),
                 "AverageReturn": np.mean(np.concatenate(sums)),
@@ -138,23 +106,22 @@ class SampleProcessor:
                 self._sink(f"{prefix}{key}", float(figures[key]))
         return batches
 
-    def _estimates(self, steps: Steps, returns: Floats) -> dict[str, Floats]:
-        """What the baseline is for: arrays ``(S,)``."""
-        return {"advantages": self._advantages(self.baseline, steps, returns)}
-
-    def _arranged(self, values: Any, steps: Steps) -> Any:
-        """Arrays ``(S, ...)``, or dicts of them, in the form of the batch."""
-        return values
-
-    def _advantages(self, baseline: Baseline, steps: Steps, returns: Floats) -> Floats:
-        """Advantages ``(S,)`` over a baseline that is fitted to the returns."""
-        discount = self.discount if self.bootstrap_truncated else None
-        values, after = fit_predict(baseline, steps, returns, "returns", discount)
-        return self._rescaled(
+    def _batch(self, steps: Steps) -> Any:
+        """Makes the flat batch of one task."""
+        # 1. Returns: discounted sums of rewards.
+        returns = discounted_sums(steps.rewards, self.discount, steps.lengths)
+        # 2. Values: fit the baseline to the returns, and predict those of each step and after it.
+        bootstrap = self.discount if self.bootstrap_truncated else None
+        values, after = fit_predict(self.baseline, steps, returns, "returns", bootstrap)
+        # 3. Advantages: generalized advantage estimates over these values.
+        advantages = self._rescaled(
             gae(steps.rewards, values, after, self.discount, self.gae_lambda, steps.lengths)
         )
+        # 4. The batch: arrays (S, ...), one path after another.
+        return {**steps.data, "returns": returns, "advantages": advantages}
 
     def _rescaled(self, values: Floats) -> Floats:
+        """Returns values ``(S,)`` normalized, or made positive, where that was asked for."""
         if self.normalize_adv:
             values = (values - np.mean(values)) / (np.std(values) + 1e-8)
         if self.positive_adv:
@@ -185,4 +152,4 @@ class MetaSampleProcessor(SampleProcessor):
         Raises:
             ValueError: As there, or if there are no tasks; the message names the task.
         """
-        return self._meta_batches(paths_meta_batch, log, log_prefix)
+        return self._batches(steps_of_tasks(paths_meta_batch), log, log_prefix)

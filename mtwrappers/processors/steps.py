@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,60 +16,81 @@ from mtwrappers.samplers.path import Path
 class Steps:
     """``S`` steps of ``P`` paths, one path after another, or `ValueError` if they are malformed.
 
-    ``what`` is what messages call the paths, such as ``"paths of task 3"``.
+    ``what`` is what messages call the paths, such as ``"paths of task 3"``. ``data`` is what a
+    batch takes from the paths as it is, of all steps.
     """
 
     def __init__(self, paths: Sequence[Path], what: str) -> None:
-        check_keys(paths, ("observations", "actions", "rewards"), what)
         self.paths, self.what = paths, what
-        self.observations, rewards, self.lengths = join_steps(paths, "rewards", what)
+        self.lengths, joined = join_steps(paths, "rewards", "observations", "actions", what=what)
+        rewards, self.observations, actions = joined
         self.rewards: Floats = rewards.astype(np.float64, copy=False)
         self.starts = np.cumsum([0, *self.lengths[:-1]])
-        self.actions = _arrays(paths, "actions", self.lengths, what)
-        check_finite(self.actions, self.lengths, "action", what)
-        self.env_infos, self.agent_infos = map(self._infos, ("env_infos", "agent_infos"))
+        self.data: dict[str, Any] = {
+            "observations": self.observations,
+            "actions": actions,
+            "rewards": self.rewards,
+        }
+        for key in ("env_infos", "agent_infos"):
+            infos = [{} if path.get(key) is None else path[key] for path in paths]
+            if not isinstance(infos[0], dict):
+                raise ValueError(f"{key} of path 0 of {what} must be a dict, got {infos[0]!r}")
+            self.data[key] = join(infos, key, f"path {{}} of {what}", self.lengths)
 
-    def _infos(self, key: str) -> dict[str, Any]:
-        infos = [{} if path.get(key) is None else path[key] for path in self.paths]
-        if not isinstance(infos[0], dict):
-            raise ValueError(f"{key} of path 0 of {self.what} must be a dict, got {infos[0]!r}")
-        joined: dict[str, Any] = join(infos, key, f"path {{}} of {self.what}", self.lengths)
-        return joined
+
+def steps_of_tasks(paths: Any) -> list[Steps]:
+    """The steps of each task, with ``adj_avg_rewards``, from a dict of paths or a list of them.
+
+    Raises `ValueError` if there are no tasks, or the paths of one are malformed.
+    """
+    tasks = dict(enumerate(paths)) if isinstance(paths, (list, tuple)) else paths
+    if not isinstance(tasks, Mapping) or not tasks:
+        got = "none" if isinstance(tasks, Mapping) else type(paths).__name__
+        raise ValueError(
+            "expected a dict of the paths of at least one task, or a list with those of each, "
+            f"got {got}"
+        )
+    if tasks is not paths and isinstance(paths[0], Mapping):
+        raise ValueError(
+            "expected a dict of the paths of each task, or a list with those of each, got a "
+            "list of paths: SampleProcessor and DiceSampleProcessor take those of one task"
+        )
+    found = [Steps(own, f"paths of task {task!r}") for task, own in tasks.items()]
+    rewards = np.concatenate([steps.rewards for steps in found])
+    mean, std = np.mean(rewards), np.std(rewards)
+    for steps in found:
+        steps.data["adj_avg_rewards"] = (steps.rewards - mean) / (std + 1e-8)
+    return found
 
 
 def join_steps(
-    paths: Any, numbers: str, what: str = "paths"
-) -> tuple[NDArray[Any], NDArray[Any], list[int]]:
-    """Observations ``(S, O)`` of all paths, their ``path[numbers]``, ``(S,)``, and their lengths.
+    paths: Any, numbers: str, *arrays: str, what: str = "paths"
+) -> tuple[list[int], list[NDArray[Any]]]:
+    """The lengths of paths, and of all paths ``path[numbers]``, ``(S,)``, and arrays ``(S, ...)``.
 
-    Raises `ValueError` if they are malformed.
+    ``arrays`` are keys. Raises `ValueError` if a path is malformed or a value not finite.
     """
-    check_keys(paths, ("observations", numbers), what)
-    shapes = [np.shape(path[numbers]) for path in paths]
-    for i, shape in enumerate(shapes):
+    check_keys(paths, (numbers, *arrays), what)
+    lengths, joined = [], []
+    for i, path in enumerate(paths):
+        shape = np.shape(path[numbers])
         if len(shape) != 1 or not shape[0]:
             raise ValueError(
                 f"{numbers} of path {i} of {what} must have shape (T,) with T of 1 or more, got "
                 f"{shape}"
             )
-    lengths = [length for (length,) in shapes]
-    observations = _arrays(paths, "observations", lengths, what)
-    values = np.concatenate([path[numbers] for path in paths])
-    check_finite(values, lengths, "reward" if numbers == "rewards" else repr(numbers), what)
-    check_finite(observations, lengths, "observation", what)
-    return observations, values, lengths
-
-
-def _arrays(paths: Sequence[Path], key: str, lengths: list[int], what: str) -> NDArray[Any]:
-    """One key of all paths, ``(T, ...)``, as an array ``(S, ...)``."""
-    if isinstance(paths[0][key], (dict, tuple)):
-        raise ValueError(
-            f"{key} of {what} must be arrays, got {type(paths[0][key]).__name__}s of them; "
-            "gymnasium.wrappers.FlattenObservation makes one array of an observation"
-        )
-    values = [path[key] for path in paths]
-    joined: NDArray[Any] = join(values, key, f"path {{}} of {what}", lengths)
-    return joined
+        lengths.append(shape[0])
+    for key in (numbers, *arrays):
+        values = [path[key] for path in paths]
+        if key in arrays and isinstance(values[0], (dict, tuple)):
+            raise ValueError(
+                f"{key} of {what} must be arrays, got {type(values[0]).__name__}s of them; "
+                "gymnasium.wrappers.FlattenObservation makes one array of an observation"
+            )
+        joined.append(join(values, key, f"path {{}} of {what}", lengths))
+        name = {"rewards": "reward", "observations": "observation", "actions": "action"}.get(key)
+        check_finite(joined[-1], lengths, name or repr(key), what)
+    return lengths, joined
 
 
 def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, what: str) -> None:
@@ -131,5 +152,5 @@ def check_keys(paths: Any, keys: Sequence[str], what: str) -> None:
     for i, path in enumerate(paths):
         if not isinstance(path, dict):
             raise ValueError(f"path {i} of {what} must be a dict, got {path!r}")
-        if missing := [key for key in keys if key not in path]:
-            raise ValueError(f"path {i} of {what} lacks {missing}; it has {sorted(path)}")
+        if missing := set(keys) - path.keys():
+            raise ValueError(f"path {i} of {what} lacks {sorted(missing)}; it has {sorted(path)}")
