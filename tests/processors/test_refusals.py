@@ -90,6 +90,13 @@ def test_malformed_paths_are_named_with_their_task_and_step(processor_type, bad,
 
 
 @every_meta
+@pytest.mark.parametrize("changes", [{"actions": np.ones((2, 5))}, {"env_infos": {"step": THREE}}])
+def test_a_task_may_have_any_name(processor_type, changes):
+    with pytest.raises(ValueError, match=r"of path 1 of paths of task '\{0\}' must"):
+        make(processor_type).process_samples({"{0}": [two(), two(**changes)]})
+
+
+@every_meta
 @pytest.mark.parametrize(
     ("bad", "message"),
     [
