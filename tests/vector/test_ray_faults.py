@@ -161,7 +161,8 @@ def test_what_does_not_pickle_is_one_error_that_says_whose_it_is(use, given):
     makers = [partial(LockingEnv, 100 * i, fault=threading.Lock) for i in range(4)]
     with closing(on_ray(makers)) as envs, closing(MetaIterativeEnvExecutor(makers, 2, 2)) as oracle:
         envs.reset(seed=0)
-        with pytest.raises(TypeError, match=r"^(the info|'run_fault') of environment 2: cannot"):
+        message = r"^cannot pickle .*\n(the info|.run_fault.) of environment 2$"
+        with pytest.raises(TypeError, match=message):
             getattr(envs, use)(*given)
         play_along(envs, oracle)
 
@@ -239,8 +240,8 @@ def test_what_a_node_cannot_import_is_an_error(monkeypatch):
     module = types.ModuleType("only_here")
     exec("def make(env): ...", module.__dict__)
     monkeypatch.setitem(sys.modules, "only_here", module)
-    message = r"No module .*'only_here'\na worker on .* cannot import what {}"
-    with pytest.raises(ModuleNotFoundError, match=message.format("makes its environments")):
+    message = "cannot import what makes its environments"
+    with pytest.raises(ModuleNotFoundError, match=message):
         on_ray(module.make)
     with (
         closing(recovering()) as envs,
