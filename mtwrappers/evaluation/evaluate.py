@@ -56,11 +56,12 @@ def evaluate(
     before any is repeated. So 50 episodes play each of the 50 goals of a Meta-World class once,
     whatever ``select`` is. Other environments stay on their task.
 
-    **Seeds.** Every episode begins with a reset to a seed of its own. For a policy that is
-    deterministic, or random in a way that does not depend on who shares the batch, the result is
-    the same, bit for bit, on every executor, for any number of workers, in all three autoreset
-    modes and for any number of environments per task that share their goals. (The wall-clock time
-    in ``info["episode"]["t"]``, which observers may see, is not.)
+    **Seeds.** Every episode begins with a reset to its own seed. For a policy that is deterministic
+    or draws from the ``rng`` that it is given, and whose rows do not depend on who shares the
+    batch, the result is the same, bit for bit, with the policy here or in workers, on every
+    executor, for any number of workers, in all three autoreset modes and for any number of
+    environments per task that share their goals. (The wall-clock time in ``info["episode"]["t"]``,
+    which observers may see, is not.)
 
     **Training goes on afterwards** with a `reset`. What chooses its tasks is as it was: the
     strategy, the history that a curriculum looks at, and the task stream. So are the statistics of
@@ -81,9 +82,9 @@ def evaluate(
         tasks: Names of the tasks to play; all by default. A choice does not change how they are
             played.
         policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
-            ``"workers"`` sends it to the workers once, and each asks it for its own environments;
-            see `MetaSampler`. There may then be no wrapper around the vector environment, and
-            observers are told of whole episodes only, when all have been played.
+            ``"workers"`` sends it to the workers once, and each asks it for the environments that
+            it has; see `MetaSampler`. There may then be no wrapper around the vector environment,
+            and observers hear of whole episodes only, when all have been played.
         seed: Zero or greater.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
         observers: What is to follow the evaluation, see `Observer`. After an interruption

@@ -38,11 +38,10 @@ class PolicyCaller:
             ``(M, K)``, or ``(M * K,)``.
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
-        rows: The environments that actions are wanted for, if not all: those of one worker. A
-            callable is still asked for all, and sees one of these in the place of every other, so
-            that its matrix products have the same shape and its answers are equal to the last bit.
-            ``get_actions`` is asked for the tasks of these environments alone, ``(m, K, O)``, and
-            ``for_tasks(indices)``, if the policy has it, returns the policy for these.
+        rows: The environments to ask for, if not all: those of one worker. A callable then sees
+            ``(n, O)``, and ``get_actions`` ``(m, K, O)``, or ``(n, 1, O)`` where these are not
+            whole tasks. ``for_tasks(indices)``, if the policy has it, returns the policy for the
+            tasks on the first axis.
         seed: Seeds the generators; a tuple of integers.
 
     Raises:
@@ -61,29 +60,25 @@ class PolicyCaller:
             policy = cloudpickle.loads(policy)
         m, k = meta_batch_size, envs_per_task
         rows = slice(0, m * k) if rows is None else rows
-        tasks = range(rows.start // k, -(-rows.stop // k))
-        if rows != slice(0, m * k) and hasattr(policy, "for_tasks"):
-            policy = policy.for_tasks(list(tasks))
+        places = range(rows.start, rows.stop)
+        # Where tasks are cut apart, each environment stands alone.
+        together = 1 if rows.start % k or rows.stop % k else k
+        tasks = [i // k for i in places[::together]]
+        if len(places) < m * k and hasattr(policy, "for_tasks"):
+            policy = policy.for_tasks(tasks)
         get_actions = getattr(policy, "get_actions", None)
         if isinstance(policy, type) or not (callable(get_actions) or callable(policy)):
             raise TypeError(
                 f"a policy must have get_actions(observations) or be callable, got {policy!r}"
             )
-        # What the policy is asked for, and which of it is wanted.
-        asked = range(m * k)
-        self._ask: Callable[..., Any] = policy
-        self._shape: tuple[int, ...] = (m * k,)
+        self._act: Callable[..., Any] = policy
+        self._shape: tuple[int, ...] = (len(places),)
         if callable(get_actions):
-            asked = range(tasks.start * k, tasks.stop * k)
-            self._ask, self._shape = get_actions, (len(tasks), k)
-        self._own = slice(rows.start - asked.start, rows.stop - asked.start)
-        # Which of the given observations the policy sees in each place.
-        places = [i - rows.start if rows.start <= i < rows.stop else 0 for i in asked]
-        self._places = np.array(places)
+            self._act, self._shape = get_actions, (len(tasks), together)
         self._extra = {}
-        if "rng" in _parameters(self._ask):
-            rngs = np.empty(len(asked), dtype=object)
-            rngs[:] = [Generator(PCG64(SeedSequence(seed, spawn_key=(i,)))) for i in asked]
+        if "rng" in _parameters(self._act):
+            rngs = np.empty(len(places), dtype=object)
+            rngs[:] = [Generator(PCG64(SeedSequence(seed, spawn_key=(i,)))) for i in places]
             self._extra = {"rng": rngs.reshape(self._shape)}
         reset = getattr(policy, "reset", None)
         self._reset: Callable[..., Any] | None = reset if callable(reset) else None
@@ -94,9 +89,7 @@ class PolicyCaller:
         if self._reset is None:
             return
         if self._takes_mask:
-            asked = np.zeros(self._shape, dtype=np.bool_).ravel()
-            asked[self._own] = mask
-            self._reset(asked)
+            self._reset(mask.copy())
         elif mask.all():
             self._reset()
 
@@ -108,11 +101,10 @@ class PolicyCaller:
             ValueError: If the policy returns another number of actions or agent infos.
         """
         # Copies: what a policy changes in place is not what is recorded.
-        observations = map_arrays(lambda array: array[self._places], observations)
+        given = map_arrays(lambda a: a.copy().reshape(*self._shape, *a.shape[1:]), observations)
+        answer = self._act(given, **self._extra)
         if len(self._shape) == 1:
-            return self._joined(self._ask(observations, **self._extra), "actions"), {}
-        shaped = map_arrays(lambda a: a.reshape(*self._shape, *a.shape[1:]), observations)
-        answer = self._ask(shaped, **self._extra)
+            return self._joined(answer, "actions"), {}
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise TypeError(
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
@@ -121,8 +113,8 @@ class PolicyCaller:
         if isinstance(infos, (list, tuple)):
             each = "environment {}"
             per_task = [
-                join(own, "agent_infos", each) if isinstance(own, (list, tuple)) else own
-                for own in infos
+                join(info, "agent_infos", each) if isinstance(info, (list, tuple)) else info
+                for info in infos
             ]
             infos = join(per_task, "agent_infos", "task {}") if per_task else {}
         if not isinstance(infos, (dict, type(None))):
@@ -130,7 +122,7 @@ class PolicyCaller:
         return self._joined(actions, "actions"), self._joined(infos or {}, "agent_infos")
 
     def _joined(self, values: Any, name: str) -> Any:
-        """Arrays for all that was asked for, in dicts or not, as arrays ``(n, ...)``."""
+        """What the policy returned, in dicts or not, as arrays ``(n, ...)``."""
         if isinstance(values, dict):
             return {k: self._joined(value, f"{name}[{k!r}]") for k, value in values.items()}
         try:
@@ -145,7 +137,7 @@ class PolicyCaller:
                 f"expected {name} of shape {self._shape} and more from the policy, got "
                 f"{array.shape}"
             )
-        return array.reshape(-1, *array.shape[axes:])[self._own]
+        return array.reshape(-1, *array.shape[axes:])
 
 
 class PickledPolicy(bytes):

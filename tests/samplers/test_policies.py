@@ -98,17 +98,55 @@ def test_agent_infos_may_be_absent(infos):
     assert ask(ACTIONS, infos)[1] == {}
 
 
-def test_a_plain_callable_sees_all_environments_at_once():
-    seen = []
+@pytest.mark.parametrize("rows", [slice(0, 6), slice(3, 6), slice(2, 4)])
+def test_a_plain_callable_sees_its_environments_at_once(rows):
+    seen, mask = [], np.arange(6)[rows] == 3
 
-    def policy(observations):
-        seen.append(observations)
+    def policy(observations, rng):
+        seen.append((observations, len(rng)))
         return (observations[:, 0] * 2).tolist()
 
-    actions, infos = PolicyCaller(policy, 2, 3)(OBSERVATIONS)
-    assert equal(seen[0], OBSERVATIONS)
-    assert actions.tolist() == [0, 4, 8, 12, 16, 20]
+    policy.reset = lambda mask: seen.append(mask.tolist())
+    caller = PolicyCaller(policy, 2, 3, rows)
+    actions, infos = caller(OBSERVATIONS[rows])
+    assert equal(seen.pop(), (OBSERVATIONS[rows], rows.stop - rows.start))
+    assert actions.tolist() == [0, 4, 8, 12, 16, 20][rows]
     assert infos == {}
+    caller.reset(mask)
+    assert seen == [mask.tolist()]
+
+
+class PerTask:
+    """Answers with the task of each environment, and its generator's first draw."""
+
+    def __init__(self, tasks=(0, 1)):
+        self.tasks = np.array(tasks)
+
+    def for_tasks(self, indices):
+        return PerTask(self.tasks[indices])
+
+    def get_actions(self, observations, rng):
+        assert observations.shape[:2] == rng.shape
+        draws = np.array([[one.random() for one in row] for row in rng])
+        return observations + self.tasks[:, None, None], {"draw": draws}
+
+
+@pytest.mark.parametrize(
+    ("rows", "seen"),
+    [
+        (slice(0, 6), [[0, 2, 4], [6, 8, 10]]),
+        (slice(3, 6), [[6, 8, 10]]),
+        (slice(2, 4), [[4], [6]]),  # parts of tasks
+        (slice(4, 6), [[8], [10]]),
+    ],
+)
+def test_get_actions_sees_its_environments_task_by_task(rows, seen):
+    given = Scripted(np.array(seen), None)
+    PolicyCaller(given, 2, 3, rows)(OBSERVATIONS[rows])
+    assert given.asked[..., 0].tolist() == seen
+    actions, infos = PolicyCaller(PerTask(), 2, 3)(OBSERVATIONS)
+    found = PolicyCaller(PerTask(), 2, 3, rows)(OBSERVATIONS[rows])
+    assert equal(found, (actions[rows], {"draw": infos["draw"][rows]}))
 
 
 @pytest.mark.parametrize(

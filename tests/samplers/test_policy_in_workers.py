@@ -30,17 +30,14 @@ WAYS = [
 ]
 
 
-FIRST, SECOND = np.random.default_rng(0).normal(size=(2, 2, 64))
+def waves(observations):
+    """Each row from its own numbers alone; a matrix product may depend on who shares the batch."""
+    return np.sqrt(np.abs(observations + 0.3)) - observations**2
 
 
-def layers(observations):
-    """Two layers of weights, whose products BLAS computes."""
-    return np.tanh(np.tanh(observations @ FIRST) @ SECOND.T)
-
-
-class MetaLayers:
+class MetaWaves:
     def get_actions(self, observations):
-        actions = layers(observations)
+        actions = waves(observations)
         return actions, {"mean": actions / 2, "nested": {"seen": observations}}
 
 
@@ -66,28 +63,27 @@ def scale(observations):
 class Told:
     """Acts by how often each environment began an episode."""
 
-    def __init__(self):
-        self.begun = np.zeros(6)
+    begun = 0
 
     def reset(self, mask):
-        self.begun += mask
+        self.begun = self.begun + mask
 
     def __call__(self, observations):
         return np.stack([self.begun, -self.begun], axis=1) / 10
 
 
 def noise(observations, rng):
-    return np.stack([own.uniform(-1, 1, 2) for own in rng])
+    return np.stack([one.uniform(-1, 1, 2) for one in rng])
 
 
 class Coins:
     def get_actions(self, observations, rng):
-        return np.array([[own.random() < 0.5 for own in task] for task in rng], np.int64), {}
+        return np.array([[one.random() < 0.5 for one in task] for task in rng], np.int64), {}
 
 
 POLICIES = {
-    "a callable": (POINT, lambda: layers),
-    "get_actions": (POINT, MetaLayers),
+    "a callable": (POINT, lambda: waves),
+    "get_actions": (POINT, MetaWaves),
     "one part per task": (POINT, lambda: PerTask(np.linspace(-1, 1, 6).reshape(3, 2))),
     "one that is told of resets": (POINT, Told),
     "a random callable": (POINT, lambda: noise),
@@ -118,6 +114,17 @@ def test_paths_are_the_same_wherever_the_policy_is_asked(name):
             assert equal(sampled(env, policy(), rounds, **way), expected), way
 
 
+def test_a_policy_in_workers_is_asked_for_the_environments_of_each_worker_alone():
+    class Counts:
+        def get_actions(self, observations):
+            return np.zeros_like(observations), {
+                "sizes": np.full(observations.shape, len(observations))
+            }
+
+    [paths] = sampled(POINT, Counts(), 1, parallel=True, workers=3, policy_in="workers")
+    assert {int(p["agent_infos"]["sizes"].max()) for each in paths.values() for p in each} == {1}
+
+
 def test_large_paths_come_back_whole_and_writable():
     make = partial(CountingEnv, 400, obs_size=500)
     here, there = (sampled(make, Coins(), 1, 1000, **way) for way in ({}, APART))
@@ -140,7 +147,7 @@ class SlowEnv(CountingSetTaskEnv):
 
 
 def rest(observations):
-    return np.zeros(4, np.int64)
+    return np.zeros(len(observations), np.int64)
 
 
 def slow(policy=rest, **kwargs):
@@ -185,7 +192,7 @@ def test_a_policy_that_does_not_pickle_is_named():
 
     def locked(observations):
         with lock:
-            return np.zeros(4, np.int64)
+            return rest(observations)
 
     said = r"a policy must pickle to go to workers, function <"
     with closing(slow(locked)) as sampler, pytest.raises(TypeError, match=said):
@@ -222,7 +229,7 @@ def test_torch_has_one_thread_in_a_worker(method):
 @pytest.mark.parametrize(("workers", "num_envs"), [(1, 3), (2, 3), (3, 6)])
 def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers, num_envs):
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, autoreset_mode=mode)
-    for policy in layers, MetaLayers(), noise:
+    for policy in waves, MetaWaves(), noise:
         with closing(make()) as envs:
             expected = evaluate(policy, envs, 3, max_episode_steps=20)
         with closing(make(workers=workers, execution="parallel")) as envs:
@@ -244,15 +251,15 @@ class Begins(Observer):
 def test_observers_are_told_of_episodes_played_in_workers():
     with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", 2, workers=2)) as envs:
         ends = Ends()
-        result = evaluate(layers, envs, 2, policy_in="workers", observers=[ends])
+        result = evaluate(waves, envs, 2, policy_in="workers", observers=[ends])
         assert sorted(i for i, _ in ends.told) == [0, 0, 1, 1]
         assert sorted((e.task, e.number) for _, e in ends.told) == [
             (e.task, e.number) for e in result.episodes
         ]
         with pytest.raises(ValueError, match=r"Begins.* has begin\(\): use policy_in='parent'"):
-            evaluate(layers, envs, 2, policy_in="workers", observers=[Begins()])
+            evaluate(waves, envs, 2, policy_in="workers", observers=[Begins()])
         wrapped = gymnasium.wrappers.vector.TransformReward(envs, np.abs)
         with pytest.raises(ValueError, match=r"wrap each environment instead of all"):
-            evaluate(layers, wrapped, 2, policy_in="workers")
+            evaluate(waves, wrapped, 2, policy_in="workers")
         with pytest.raises(ValueError, match=r"policy_in must be 'parent' or 'workers', got 'x'"):
-            evaluate(layers, envs, 2, policy_in="x")
+            evaluate(waves, envs, 2, policy_in="x")
