@@ -96,7 +96,8 @@ class Observer:
     def step(self, step: Step) -> None:
         """Called after each step of all environments.
 
-        Where an episode ended in SAME_STEP mode, the environment has been reset already.
+        Where an episode ended, the environment still stands at its end, unless there are wrappers
+        around vector environments in SAME_STEP mode: there it has been reset already.
         """
 
     def end(self, i: int, episode: Episode) -> None:

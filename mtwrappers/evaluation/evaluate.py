@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Mapping, Sequence
 from typing import Any, get_args
@@ -215,7 +216,10 @@ def _play(
         return obs
 
     quotas, limit = np.array([len(own) for own in plan[rows]], dtype=np.int64), max_episode_steps
-    rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
+    # Wrappers of vector environments count on the autoreset.
+    alone = envs is envs.unwrapped
+    with envs.without_autoreset() if alone else contextlib.nullcontext():
+        rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
     return tally.ended
 
 
@@ -272,26 +276,23 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[Slot]]) -> list
 def _reset(envs: Any, present: Mapping[int, Slot], first: int) -> Any:
     """Resets environments to the episodes that they are to play; returns all observations.
 
-    The reset is explicit in every autoreset mode, so that all modes play the same episodes. Options
-    are the same for all environments of a reset, so there is one reset per task state. ``first`` is
-    the index of the first environment among all.
+    The reset is explicit in every autoreset mode, so that all modes play the same episodes.
+    ``first`` is the index of the first environment among all.
     """
-    groups: dict[int | None, dict[int, Slot]] = {}
+    mask = np.zeros(envs.num_envs, dtype=np.bool_)
+    seeds: list[int | None] = [None] * envs.num_envs
+    each: list[dict[str, Any] | None] = [None] * envs.num_envs
     for i, slot in present.items():
-        groups.setdefault(slot.task_state, {})[i] = slot
-    obs: Any = None
-    for state, members in groups.items():
-        mask = np.zeros(envs.num_envs, dtype=np.bool_)
-        mask[list(members)] = True
-        seeds = [members[i].seed if i in members else None for i in range(envs.num_envs)]
-        chosen = {} if state is None else {"task_state": state}
-        obs, infos = envs.reset(seed=seeds, options={"reset_mask": mask, **chosen})
-        for i, slot in members.items() if "task_name" in infos else ():
-            name = infos["task_name"][i]
-            if infos["_task_name"][i] and name != slot.task:
-                raise ValueError(
-                    f"environment {first + i} was on task {slot.task!r} and its reset went to "
-                    f"{name!r}: evaluate needs environments that stay with their task, or that "
-                    "draw it from task_states"
-                )
+        mask[i], seeds[i] = True, slot.seed
+        if slot.task_state is not None:
+            each[i] = {"task_state": slot.task_state}
+    obs, infos = envs.reset(seed=seeds, options={"reset_mask": mask, "env_options": each})
+    for i, slot in present.items() if "task_name" in infos else ():
+        name = infos["task_name"][i]
+        if infos["_task_name"][i] and name != slot.task:
+            raise ValueError(
+                f"environment {first + i} was on task {slot.task!r} and its reset went to "
+                f"{name!r}: evaluate needs environments that stay with their task, or that draw it "
+                "from task_states"
+            )
     return obs

@@ -160,13 +160,30 @@ def spread_seeds(seed: Any, n: int) -> list[int | None]:
     return [first + i for i in range(n)]
 
 
-def split_options(options: Any, n: int) -> tuple[dict[str, Any] | None, NDArray[np.bool_] | None]:
-    """The options for environments, and a copy of the reset mask among them."""
+def split_options(
+    options: Any, n: int
+) -> tuple[list[dict[str, Any] | None], NDArray[np.bool_] | None]:
+    """The options of each of ``n`` environments, and a copy of the reset mask if there is one."""
     if options is not None and not isinstance(options, dict):
         raise TypeError(f"options must be a dict or None, got {options!r}")
-    if options is None or "reset_mask" not in options:
-        check_options(options, ("reset_mask",), "a vector environment", passes_on=True)
-        return options, None
+    known = ("reset_mask", "env_options")
+    check_options(options, known, "a vector environment", passes_on=True)
+    if options is None or not options.keys() & known:
+        return [options] * n, None
+    shared = {key: value for key, value in options.items() if key not in known}
+    each: list[dict[str, Any] | None] = [shared] * n
+    if "env_options" in options:
+        given = options["env_options"]
+        if not isinstance(given, (list, tuple)) or len(given) != n:
+            raise ValueError(f"env_options must be a list with {n} dicts or None, got {given!r}")
+        for i, one in enumerate(given):
+            if not isinstance(one, (dict, type(None))):
+                raise TypeError(
+                    f"env_options of environment {i} must be a dict or None, got {one!r}"
+                )
+            each[i] = {**shared, **(one or {})}
+    if "reset_mask" not in options:
+        return each, None
     mask = options["reset_mask"]
     if not isinstance(mask, np.ndarray):
         raise TypeError(f"reset_mask must be a bool array, got {mask!r}")
@@ -176,7 +193,7 @@ def split_options(options: Any, n: int) -> tuple[dict[str, Any] | None, NDArray[
         raise TypeError(f"reset_mask must be a bool array, got one of {mask.dtype}")
     if not mask.any():
         raise ValueError(f"reset_mask must name at least one environment, got {mask}")
-    return {key: value for key, value in options.items() if key != "reset_mask"}, mask.copy()
+    return each, mask.copy()
 
 
 def check_same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
 import multiprocessing
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
@@ -161,20 +162,21 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Args:
             seed: ``s`` seeds environment ``i`` with ``s + i``; a list holds one for each.
             options: Handed to every environment. ``{"reset_mask": mask}``, shape ``(N,)`` bool,
-                resets only some. Never changed.
+                resets only some. ``{"env_options": [...]}``, with a dict or None for each
+                environment, adds options of its own. Never changed.
 
         Returns:
             Observations ``(N, ...)`` and infos.
 
         Raises:
-            ValueError: If the seeds or the mask have another length, or nothing is to be reset.
-            TypeError: If a seed is not an integer, the options not a dict or the mask not a bool
-                array.
+            ValueError: If the seeds, the options of each or the mask have another length, or
+                nothing is to be reset.
+            TypeError: If a seed is not an integer, options not a dict or the mask not a bool array.
             ResetNeeded: If some are to be reset before all of them were.
         """
         buffers = self._buffers
         seeds = spread_seeds(seed, self.num_envs)
-        options, mask = split_options(options, self.num_envs)
+        each, mask = split_options(options, self.num_envs)
         if mask is None:
             mask = np.ones(self.num_envs, dtype=np.bool_)
         elif self._due.any() and not mask.all():
@@ -184,12 +186,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         masks = mask.tolist()
         entries: list[Entry | None] | None = None
         if self._journal is not None:
-            kept = copy.deepcopy(options)
-            entries = [("reset", s, kept) if m else None for s, m in zip(seeds, masks, strict=True)]
+            kept = copy.deepcopy(each)
+            entries = [
+                ("reset", seeds[i], kept[i]) if masks[i] else None for i in range(self.num_envs)
+            ]
         buffers.resting[mask] = False
         self._due[...] = True  # should it raise
         answers = self._blocks.tell(
-            Command("reset", lambda rows: (seeds[rows], options, masks[rows]), entries)
+            Command("reset", lambda rows: (seeds[rows], each[rows], masks[rows]), entries)
         )
         self._first_seeds = None
         self._due[...] = False
@@ -213,6 +217,28 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:
             raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
         self._buffers.resting[...] = mask
+
+    @contextlib.contextmanager
+    def without_autoreset(self) -> Iterator[None]:
+        """Leaves environments at the ends of their episodes meanwhile, as the mode DISABLED does.
+
+        So whoever gives each episode a seed or task of its own resets once, not twice. Afterwards
+        those whose episodes are over are reset, if the mode is SAME_STEP; after an error, a `reset`
+        of all environments is then due.
+        """
+        buffers = self._buffers
+        before = buffers.by_hand.copy()
+        buffers.by_hand[...] = True
+        try:
+            yield
+        except BaseException:
+            self._due |= buffers.over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+            raise
+        finally:
+            buffers.by_hand[...] = before
+        over = buffers.over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+        if over.any() and not self._due.any():
+            self.reset(options={"reset_mask": over})
 
     def step(self, actions: Any) -> StepResult:
         """Steps every environment.
@@ -243,7 +269,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         buffers = self._buffers
         if self._due.any():
             raise ResetNeeded("call reset() before step()")
-        if self.autoreset_mode is AutoresetMode.DISABLED:
+        if self.autoreset_mode is AutoresetMode.DISABLED or buffers.by_hand[0]:
             over = buffers.over & ~buffers.resting
             if over.any():
                 raise ResetNeeded(
@@ -486,12 +512,12 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         schema = self._columns.schema if self._columns is not None else None
         known = self._schema_known, schema
         journal, due = self._journal, self._due.copy()
-        # A worker that is lost on the way may have changed who rests.
-        resting = self._buffers.resting.copy()
+        # A worker that is lost on the way may have changed these.
+        resting, by_hand = self._buffers.resting.copy(), self._buffers.by_hand.copy()
 
         def arguments(rows: slice) -> tuple[Any, ...]:
             logs = None if journal is None else journal.logs[rows]
-            flags = due[rows], resting[rows]
+            flags = due[rows], resting[rows], by_hand[rows]
             return (functools.partial(_run, carried, rows, flags, known, logs),)
 
         self._due[...] = True  # should it raise
@@ -636,15 +662,15 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 def _run(
     carried: Callable[[], BlockFunction],
     rows: slice,
-    flags: tuple[NDArray[np.bool_], NDArray[np.bool_]],
+    flags: tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]],
     known: tuple[bool, InfoSchema | None],
     logs: Sequence[ReplayLog] | None,
     block: EnvBlock,
 ) -> tuple[Any, NDArray[np.bool_], Sequence[ReplayLog]]:
     """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
 
-    ``flags`` say which environments are due for a reset, and which rest; ``known`` says whether it
-    was decided which infos go through buffers, and which.
+    ``flags`` say which environments are due for a reset, which rest, and which do not reset
+    themselves; ``known`` says whether it was decided which infos go through buffers, and which.
 
     Returns:
         What it has returned, which environments are due for a reset, and their logs.
@@ -652,7 +678,7 @@ def _run(
     n, columns = rows.stop - rows.start, block.columns
     settings = block.settings._replace(meta_batch_size=n, envs_per_task=1)
     envs = MetaVectorEnv(BorrowedBlock(block), settings, logs=logs)
-    envs._due[...], block.buffers.resting[...] = flags
+    envs._due[...], block.buffers.resting[...], block.buffers.by_hand[...] = flags
     envs._schema_known, schema = known
     envs._columns = None if schema is None else InfoColumns(schema, block.buffers)
     envs._objects = block.last_obs

@@ -208,17 +208,17 @@ class EnvBlock:
     def reset(
         self,
         seeds: Sequence[int | None],
-        options: dict[str, Any] | None,
+        options: Sequence[dict[str, Any] | None],
         mask: Sequence[bool],
     ) -> Answer:
-        """Resets the environments in ``mask``."""
+        """Resets the environments in ``mask``, each with its seed and options."""
         self._states = {}
         infos: list[Info | None] = [None] * len(mask)
         i = 0
         try:
             for i in range(len(mask)):
                 if mask[i]:
-                    given = _copied(options) if self.logged else options
+                    given = _copied(options[i]) if self.logged else options[i]
                     infos[i] = self._reset_one(i, seed=seeds[i], options=given)
         except Exception as exc:
             self._fail(exc, i)
@@ -268,7 +268,7 @@ class EnvBlock:
                 terminated[i] = _flag(ended, "terminated")
                 truncated[i] = _flag(cut, "truncated") or elapsed[i] >= limit
                 over[i] = bool(terminated[i] or truncated[i])
-                if over[i] and same_step:
+                if over[i] and same_step and not buffers.by_hand[i]:
                     _require_info(info)
                     # Copies: an environment may use its arrays again in the reset.
                     seen = obs[i]

@@ -71,9 +71,10 @@ class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
     The memory is that of the file ``fd``, which others may share, if there is one. ``obs`` is one
-    array per leaf of the layout. ``over`` says whose episodes are over, and ``resting`` who is not
-    to be stepped; ``digests`` are of what each has shown (see `mtwrappers.vector.replay`);
-    ``numbers`` and ``texts`` are of infos, a row for each key.
+    array per leaf of the layout. ``over`` says whose episodes are over, ``resting`` who is not to
+    be stepped, and ``by_hand`` who does not reset itself; ``digests`` are of what each
+    has shown (see `mtwrappers.vector.replay`); ``numbers`` and ``texts`` are of infos, a row for
+    each key.
     """
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
@@ -83,7 +84,7 @@ class Buffers:
             *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
             ((n, *action_shape), np.float64),  # 8 bytes, whatever dtype actions have
             ((n,), np.float64),
-            *[((n,), np.bool_)] * 4,
+            *[((n,), np.bool_)] * 5,
             ((n,), np.uint64),
             ((NUMBERS, n), np.float64),
             ((TEXTS, n), f"U{LETTERS}"),
@@ -97,15 +98,16 @@ class Buffers:
             np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
             for (shape, dtype), start in zip(parts, starts, strict=False)
         ]
-        *self.obs, self._actions, self.rewards = arrays[:-7]
-        self.terminated, self.truncated, self.over, self.resting = arrays[-7:-3]
+        *self.obs, self._actions, self.rewards = arrays[:-8]
+        self.terminated, self.truncated, self.over, self.resting, self.by_hand = arrays[-8:-3]
         self.digests, self.numbers, self.texts = arrays[-3:]
 
     def part(self, rows: slice) -> Buffers:
         """The same memory of the environments ``rows`` alone."""
         part = copy.copy(self)
         part.obs = [array[rows] for array in self.obs]
-        for name in ("rewards", "terminated", "truncated", "over", "resting", "digests"):
+        flags = ("terminated", "truncated", "over", "resting", "by_hand")
+        for name in ("rewards", *flags, "digests"):
             setattr(part, name, getattr(self, name)[rows])
         part.numbers, part.texts = self.numbers[:, rows], self.texts[:, rows]
         part._actions = self._actions[rows]

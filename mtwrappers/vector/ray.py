@@ -205,25 +205,27 @@ class _Actor:
         """The address of its node, once one has room."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
-    def handle(self, name: str, arguments: Any, resting: bytes) -> bytes:
+    def handle(self, name: str, arguments: Any, flags: bytes) -> bytes:
         """Does a command, and returns its pickled answer.
 
         Args:
             name: The command.
             arguments: Its arguments, pickled if there is no reference to an object among them.
-            resting: Which environments rest, if they are built.
+            flags: Which environments rest and which are reset by hand, if they are built.
         """
         self._beat()
         try:
-            return self._handle(name, arguments, resting)
+            return self._handle(name, arguments, flags)
         finally:
             self._last_beat = math.inf
 
-    def _handle(self, name: str, arguments: Any, resting: bytes) -> bytes:
+    def _handle(self, name: str, arguments: Any, flags: bytes) -> bytes:
         server = self._server
-        if resting:
+        if flags:
             assert server.block is not None
-            server.block.buffers.resting[...] = np.frombuffer(resting, np.bool_)
+            buffers = server.block.buffers
+            given = np.frombuffer(flags, np.bool_).reshape(2, -1)
+            buffers.resting[...], buffers.by_hand[...] = given
         if isinstance(arguments, bytes):
             try:
                 arguments = pickle.loads(arguments)
@@ -276,11 +278,13 @@ class _ActorWorker(Worker):
         """Calls the actor."""
         told: Any = arguments if name == "run" else bytes(cloudpickle.dumps(arguments))
         buffers = None if name in ("build", "connect") else self.buffers
-        resting = b"" if buffers is None else buffers.resting.tobytes()
+        flags = b""
+        if buffers is not None:
+            flags = buffers.resting.tobytes() + buffers.by_hand.tobytes()
         self.awaiting_answer = True
         try:
             self._require_ray()
-            self._reply = self._actor.handle.remote(name, told, resting)
+            self._reply = self._actor.handle.remote(name, told, flags)
         except WorkerLost:
             self._reply = None
 

@@ -104,6 +104,20 @@ def test_environments_that_move_between_tasks_are_told_which_to_play():
     assert [e for e in whole.episodes if e.task != "a"] == list(some.episodes)
 
 
+def test_one_reset_begins_the_episodes_of_all_environments_whatever_their_tasks(monkeypatch):
+    reset, masks = MetaIterativeEnvExecutor.reset, []
+
+    def noted(self, *, seed=None, options=None):
+        masks.append((options or {}).get("reset_mask"))
+        return reset(self, seed=seed, options=options)
+
+    monkeypatch.setattr(MetaIterativeEnvExecutor, "reset", noted)
+    evaluate(act, small_benchmark(2, autoreset_mode="Disabled"), 4)
+    first, *others = masks
+    assert first is None
+    assert [mask.tolist() for mask in others] == [[True, True]] * 4
+
+
 def test_environments_that_stay_on_their_task_are_left_there():
     envs = MetaIterativeEnvExecutor(moving, 2)
     envs.set_tasks([2, 1])

@@ -1,6 +1,9 @@
 """Environments that rest, and functions that are called where environments are."""
 
+import os
+import signal
 import threading
+import warnings
 from contextlib import closing
 from functools import partial
 
@@ -10,7 +13,7 @@ from gymnasium.error import ResetNeeded
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, equal
-from tests.vector.fakes import NestedEnv, WordEnv, all_modes, both_executors
+from tests.vector.fakes import EXECUTORS, NestedEnv, WordEnv, all_modes, both_executors
 
 LENGTHS = (2, 3, 5, 4)
 
@@ -70,6 +73,77 @@ def test_an_episode_that_is_over_needs_no_reset_while_it_rests(executor):
         envs.rest(np.zeros(4, np.bool_))
         with pytest.raises(ResetNeeded, match=r"environments \[0, 1\] are over"):
             envs.step(zeros)
+
+
+# No autoreset.
+
+
+@all_modes
+@both_executors
+def test_without_autoreset_episodes_end_as_in_the_mode_disabled(executor, mode):
+    """Afterwards those that are over have begun anew, or do so in the mode's own way."""
+    zeros = np.zeros(4, np.int64)
+    with (
+        closing(counting(executor, autoreset_mode=mode)) as envs,
+        closing(counting(executor, autoreset_mode="Disabled")) as disabled,
+    ):
+        with envs.without_autoreset():
+            for one in envs, disabled:
+                one.reset(seed=0)
+                one.step(zeros)
+            assert equal(envs.step(zeros), disabled.step(zeros))
+            with pytest.raises(ResetNeeded, match=r"environments \[0\] are over"):
+                envs.step(zeros)
+            reset = {"seed": 5, "options": {"reset_mask": np.array([True, False, False, False])}}
+            for one in envs, disabled:
+                one.reset(**reset)
+            assert equal(envs.step(zeros), disabled.step(zeros))
+        assert envs.call("steps") == {"SameStep": (1, 0, 3, 3)}.get(mode.value, (1, 3, 3, 3))
+        if mode.value != "Disabled":
+            again = envs.step(zeros)[2].tolist(), envs.call("steps")
+            expected = {"SameStep": (0, 1, 4, 0), "NextStep": (2, 0, 4, 4)}[mode.value]
+            assert again == ([True, False, False, True], expected)
+
+
+@both_executors
+def test_after_an_error_without_autoreset_a_reset_is_due(executor):
+    zeros = np.zeros(4, np.int64)
+    with closing(counting(executor)) as envs:
+        envs.reset()
+
+        def fail():
+            with envs.without_autoreset():
+                envs.step(zeros)
+                raise ZeroDivisionError
+
+        for _ in range(2):
+            with pytest.raises(ZeroDivisionError):
+                fail()
+        with pytest.raises(ResetNeeded, match=r"call reset\(\) before step\(\)"):
+            envs.step(zeros)
+        envs.reset()
+        for _ in range(2):
+            envs.step(zeros)
+        assert envs.call("steps") == (0, 2, 2, 2)
+
+
+def test_without_autoreset_a_worker_that_is_killed_changes_nothing():
+    zeros = np.zeros(4, np.int64)
+    found = []
+    for killed in ([], [2], [1, 2, 3]):
+        with closing(counting(EXECUTORS["parallel"], on_worker_failure="recover")) as envs:
+            envs.reset(seed=0)
+            with envs.without_autoreset(), warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                for t in range(4):
+                    if t in killed:
+                        os.kill(envs.worker_pids[0], signal.SIGKILL)
+                    envs.rest(np.array([t > 1, t > 2, False, False]))
+                    last = envs.step(zeros)
+            assert envs.recoveries == len(killed)
+            found.append((last, envs.step(zeros)))
+    assert equal(found[1], found[0])
+    assert equal(found[2], found[0])
 
 
 # Functions of blocks.

@@ -187,6 +187,24 @@ def test_options_reach_every_environment_and_stay_as_they_were(executor):
         assert mask.tolist() == [True, False, True]
 
 
+@both_executors
+def test_env_options_are_added_to_those_of_all(executor):
+    with closing(executor(counting_makers(3), 3, journal=True)) as envs:
+        each = [{"goal": 1}, None, {"goal": 2, "start": 5}]
+        envs.reset(seed=0, options={"env_options": each})
+        mask = np.array([False, True, True])
+        envs.reset(options={"reset_mask": mask, "goal": 0, "env_options": tuple(each)})
+        expected = [{"goal": 1}], [{}, {"goal": 0}], [{"goal": 2, "start": 5}] * 2
+        assert envs.get_attr("options") == expected
+        each[0]["goal"] = 7
+        logs = envs.get_state()["logs"]
+        assert [log["entries"] for log in logs] == [
+            [["reset", 0, {"goal": 1}]],
+            [["reset", None, {"goal": 0}]],
+            [["reset", None, {"goal": 2, "start": 5}]],
+        ]
+
+
 # Attributes and methods, through the environments' wrappers.
 
 

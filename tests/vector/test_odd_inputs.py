@@ -56,6 +56,10 @@ envs.reset(options={"reset_mask": np.ones(2, int)}) -> TypeError: ...bool array,
 envs.reset(options={"reset_mask": None}) -> TypeError: reset_mask must be a bool ...got None
 envs.reset(options={"reset_mask": np.array([True])}) -> ValueError: ...shape (2,), got (1,)
 envs.reset(options={"reset_mask": np.zeros(2, bool)}) -> ValueError: ...at least one ..., got [False
+envs.reset(options={"env_options": {}}) -> ValueError: env_options must be a list with 2 ..., got {}
+envs.reset(options={"env_options": [{}]}) -> ValueError: ...with 2 dicts or None, got [{}]
+envs.reset(options={"env_options": [{}, 3]}) -> TypeError: env_options of environment 1 ...got 3
+envs.reset(options={"envs_options": []}) -> ValueError: ...knows ['env_options', 'reset_mask'] ...
 envs.set_tasks([]) -> ValueError: expected 2 tasks, one for each group of 1 environments, got 0
 envs.set_tasks([1, 2, 3]) -> ValueError: expected 2 tasks, one for each group of 1 ..., got 3
 envs.set_tasks("ab") -> ValueError: expected 2 tasks, ... got 'ab'
