@@ -55,12 +55,12 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
             self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
         )
         super().__init__(env)
-        own = self._ask("env_observation_space")
+        own = self._read("env_observation_space")
         self.observation_space, n = _normalized_space(env.observation_space, own, num_leading)
         self._size, space = n, self.observation_space
         self._box: Any = env.observation_space
         self._is_all = space.shape == (n,) and space.dtype == np.float64
-        self._keep("observation", num_tasks, epsilon, (n,))
+        self._begin_statistics("observation", num_tasks, epsilon, (n,))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -74,12 +74,14 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
         obs = as_row(obs, self._box)
-        moments = self._of_task[info.get("task_id", self._default)]
-        own = obs if self._is_all else obs[: self._size]
-        centered: NDArray[Any] = (
-            moments.update(own) if self.update_running_mean else own - moments.mean
-        )
-        centered /= moments.deviation
+        task, statistics = self._task(info), self._statistics
+        leading = obs if self._is_all else obs[: self._size]
+        centered: NDArray[Any]
+        if self.update_running_mean:
+            centered = statistics.update(task, leading)
+        else:
+            centered = leading - statistics.mean[task]
+        centered /= statistics.deviation[task]
         if self._is_all:
             return centered
         out = obs.copy()
@@ -112,12 +114,12 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         epsilon: float = 1e-8,
     ) -> None:
         super().__init__(env)
-        own = self._ask("env_observation_space")
+        own = self._read("env_observation_space")
         space, n = _normalized_space(env.single_observation_space, own, num_leading)
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
         self._size = n
-        self._keep("observation", num_tasks, epsilon, (n,))
+        self._begin_statistics("observation", num_tasks, epsilon, (n,))
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -146,10 +148,10 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
     def _normalize(self, obs: NDArray[Any], counted: Any) -> NDArray[Any]:
         """The normalized observations of all, after those of some were counted."""
-        own, out = obs[:, : self._size], obs.copy()
-        self._count(own, counted)
-        deviation = self._each(self._moments[0].deviation)
-        out[:, : self._size] = (own - self._each(self._moments[0].mean)) / deviation
+        leading, out = obs[:, : self._size], obs.copy()
+        self._count(leading, counted)
+        mean, deviation = self._statistics.mean, self._statistics.deviation
+        out[:, : self._size] = (leading - self._each(mean)) / self._each(deviation)
         return out
 
 

@@ -59,7 +59,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         gamma, epsilon = check_fraction(gamma, "gamma"), above_zero(epsilon, "epsilon")
         RecordConstructorArgs.__init__(self, num_tasks=num_tasks, gamma=gamma, epsilon=epsilon)
         super().__init__(env)
-        self._keep("reward", num_tasks, epsilon)
+        self._begin_statistics("reward", num_tasks, epsilon)
         self._gamma = gamma
         self._return = 0.0
 
@@ -73,12 +73,12 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
-        moments = self._of_task[info.get("task_id", self._default)]
+        task = self._task(info)
         value = self._return * self._gamma + raw
         if self.update_running_mean:
-            moments.update(value)
+            self._statistics.update(task, value)
         self._return = 0.0 if terminated or truncated else value
-        scaled = raw / moments.deviation
+        scaled = raw / self._statistics.deviation[task]
         return obs, scaled, terminated, truncated, {**info, "raw_reward": raw}
 
 
@@ -115,7 +115,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         epsilon: float = 1e-8,
     ) -> None:
         super().__init__(env)
-        self._keep("reward", num_tasks, epsilon)
+        self._begin_statistics("reward", num_tasks, epsilon)
         self._gamma = check_fraction(gamma, "gamma")
         self._returns = np.zeros(self.num_envs)
         self._everyone = np.ones(self.num_envs, dtype=np.bool_)
@@ -134,7 +134,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         self._take_tasks(infos, self._due)
         self._returns = self._returns * self._gamma + rewards
         self._count(self._returns, self._played())
-        scaled = rewards / self._each(self._moments[0].deviation)
+        scaled = rewards / self._each(self._statistics.deviation)
         infos["raw_reward"] = rewards
         infos["_raw_reward"] = self._everyone.copy()
         over = self._note_ends(terminated | truncated)

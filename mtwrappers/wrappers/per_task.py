@@ -13,54 +13,80 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.checks import above_zero, check_mapping, positive
+from mtwrappers.checks import above_zero, check_flag, check_mapping, positive
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
 # As in Gymnasium's RunningMeanStd: a variance of one that counts as a ten-thousandth of a sample.
 PRIOR_COUNT = 1e-4
 
 
-class Moments:
-    """The mean, the sum of squared deviations and the deviation of samples of a shape.
+class TaskStatistics:
+    """The running mean and standard deviation of each task's samples.
 
-    All numbers are floats if the shape is ``()``, and arrays of the shape otherwise. That includes
-    ``count`` and the ``epsilon`` that is added to the variance: arrays of one shape are computed
-    fastest.
+    ``count``, ``mean``, ``m2`` (the sum of squared deviations from the mean) and ``deviation`` have
+    a row per task, of the shape of a sample: arrays of one shape are computed fastest.
+
+    Args:
+        kind: What the samples are.
+        num_tasks: How many tasks there are.
+        task_names: Their names, if they have any.
+        shape: The shape of a sample.
+        epsilon: Added to the variance.
+        in_lists: Whether rows are kept in lists, as arrays, or floats if ``shape`` is ``()``. One
+            row is then reached much faster than in an array, and all at once not at all.
     """
 
-    deviation: Any
+    def __init__(
+        self,
+        kind: str,
+        num_tasks: int,
+        task_names: list[str] | None,
+        shape: tuple[int, ...],
+        epsilon: float,
+        in_lists: bool,
+    ) -> None:
+        self._of = {"kind": kind, "num_tasks": num_tasks, "task_names": task_names}
+        self._shape, self._in_lists = (num_tasks, *shape), in_lists
+        in_floats = in_lists and not shape
+        self._one: Any = 1.0 if in_floats else np.ones(shape)
+        self._epsilon: Any = self._one * above_zero(epsilon, "epsilon")
+        self._sqrt: Callable[[Any], Any] = math.sqrt if in_floats else np.sqrt
+        prior = np.full(self._shape, PRIOR_COUNT)
+        self._keep(prior, np.zeros(self._shape), prior.copy())
 
-    def __init__(self, shape: tuple[int, ...], epsilon: float) -> None:
-        self.shape = shape
-        self.mean: Any = np.zeros(shape) if shape else 0.0
-        self.m2: Any = self.mean + PRIOR_COUNT
-        self.count: Any = self.mean + PRIOR_COUNT
-        self._one, self._epsilon = self.mean + 1.0, self.mean + epsilon
-        self._sqrt: Any = np.sqrt if shape else math.sqrt  # which is much faster on a float
-        self.measure()
+    def _keep(self, *arrays: NDArray[np.float64]) -> None:
+        """Takes the count, the mean and ``m2`` of each task, and computes its deviation."""
+        count, _, m2 = arrays
+        rows: list[Any] = [*arrays, np.sqrt(m2 / count + self._epsilon)]
+        if self._in_lists:
+            rows = [list(each) if each.ndim > 1 else each.tolist() for each in rows]
+        self.count, self.mean, self.m2, self.deviation = rows
 
-    def update(self, x: Any) -> Any:
-        """Counts a sample and returns it less the new mean (Welford 1962)."""
-        self.count += self._one
-        delta = x - self.mean
-        self.mean += delta / self.count
-        centered = x - self.mean
-        delta *= centered
-        self.m2 += delta
-        variance = self.m2 / self.count
-        variance += self._epsilon
-        self.deviation = self._sqrt(variance)
+    def update(self, tasks: Any, x: Any) -> Any:
+        """Counts one sample of each task and returns it less the new mean (Welford 1962).
+
+        Args:
+            tasks: The index of a task, or ``slice(None)`` for all.
+            x: A sample of that task, or an array of one for each.
+        """
+        self.count[tasks] += self._one
+        count = self.count[tasks]
+        delta = x - self.mean[tasks]
+        self.mean[tasks] += delta / count
+        centered = x - self.mean[tasks]
+        self.m2[tasks] += delta * centered
+        self.deviation[tasks] = self._sqrt(self.m2[tasks] / count + self._epsilon)
         return centered
 
     def update_some(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
-        """Counts samples of some rows, ``tasks`` ``(n,)``, which may repeat (Chan et al. 1983)."""
+        """Counts samples of ``tasks``, ``(n,)``, which may repeat (Chan et al. 1983)."""
         width = math.prod(x.shape[1:])
         cells = tasks if x.ndim == 1 else (tasks[:, None] * width + np.arange(width)).ravel()
 
         def sums(values: NDArray[Any]) -> NDArray[Any]:
-            return np.bincount(cells, values.ravel(), self.mean.size).reshape(self.shape)
+            return np.bincount(cells, values.ravel(), self.mean.size).reshape(self._shape)
 
-        n = np.bincount(tasks, np.ones(len(tasks)), self.shape[0])
+        n = np.bincount(tasks, np.ones(len(tasks)), self._shape[0])
         n = n if x.ndim == 1 else n[:, None]
         mean: NDArray[Any] = sums(x) / np.maximum(n, 1.0)
         deviation = x - mean.take(tasks, axis=0)
@@ -69,58 +95,57 @@ class Moments:
         self.count += n
         self.mean += delta / self.count
         self.m2 += sums(deviation * deviation) + delta * (mean - self.mean)
-        self.measure()
-
-    def measure(self) -> None:
-        """Computes the deviation anew, of moments that were changed from outside."""
-        self.deviation = self._sqrt(self.m2 / self.count + self._epsilon)
-
-
-class _TaskMoments(dict[Any, Moments]):
-    """Those of each task id."""
-
-    def __missing__(self, task: Any) -> Moments:
-        raise ValueError(
-            f"expected info['task_id'] in [0, {len(self) - 1}], got an info with task_id {task!r}; "
-            "pass num_tasks= for more tasks, and add a TaskNameWrapper where an environment does "
-            "not say which task it plays"
-        )
-
-
-class _KeepsStatistics:
-    """What the single and the vector form share: the moments of what was seen of each task."""
-
-    _ask: Callable[[str], Any]  # reads an attribute of the environment, None if it has none
-    _num_groups: int | None = None  # of a vector environment, how many task groups it has
-    update_running_mean: bool = True  # where it is false, the statistics stay as they are
-
-    def _keep(
-        self, kind: str, num_tasks: int | None, epsilon: float, shape: tuple[int, ...] = ()
-    ) -> None:
-        """Begins statistics of samples of a shape; the caller's own ``num_tasks`` wins."""
-        names = self._ask("task_names")
-        if num_tasks is None:
-            ids = self._ask("task_ids")
-            own = len(names) if names is not None else self._ask("n_total_tasks")
-            num_tasks = own or (self._num_groups or 1 if ids is None else max(ids) + 1)
-        n = positive(num_tasks, "num_tasks")
-        names = None if names is None or len(names) != n else list(names)
-        self._of = {"kind": kind, "num_tasks": n, "task_names": names}
-        self._shape = (n, *shape)
-        # One for each task, or one for all where they are computed together.
-        shapes = [shape] * n if self._num_groups is None else [self._shape]
-        self._moments = [Moments(each, above_zero(epsilon, "epsilon")) for each in shapes]
+        self._keep(self.count, self.mean, self.m2)
 
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, ready for JSON."""
-        count, mean, m2 = (
-            np.reshape([getattr(each, name) for each in self._moments], self._shape)
-            for name in ("count", "mean", "m2")
-        )
-        counts = count.reshape(len(count), -1)[:, 0].tolist()
-        return copy.deepcopy(
-            {**self._of, "count": counts, "mean": mean.tolist(), "m2": m2.tolist()}
-        )
+        counts = np.reshape(self.count, (self._shape[0], -1))[:, 0]
+        rows = {"count": counts, "mean": np.array(self.mean), "m2": np.array(self.m2)}
+        return copy.deepcopy(self._of) | {name: array.tolist() for name, array in rows.items()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned, or raises and changes nothing."""
+        for key, expected in self._of.items():
+            found = state.get(key)
+            unnamed = key == "task_names" and None in (found, expected)
+            if found != expected and not unnamed:
+                raise ValueError(f"expected statistics with {key} {expected!r}, got {found!r}")
+        shapes = {"count": self._shape[:1], "mean": self._shape, "m2": self._shape}
+        count, mean, m2 = (np.array(state.get(key), dtype=np.float64) for key in shapes)
+        for array, (key, shape) in zip((count, mean, m2), shapes.items(), strict=True):
+            if array.shape != shape:
+                raise ValueError(
+                    f"expected {key} of shape {shape} in the statistics, got one of shape "
+                    f"{array.shape}"
+                )
+        self._keep(np.repeat(count, math.prod(self._shape[1:])).reshape(self._shape), mean, m2)
+
+
+class _PerTask:
+    """What the single and the vector form share: statistics, and the switch that stops them."""
+
+    _read: Callable[[str], Any]  # reads an attribute of the environment, None if it has none
+    _num_groups: int | None = None  # of a vector environment, how many task groups it has
+    update_running_mean: bool = True  # where it is false, the statistics stay as they are
+
+    def _begin_statistics(
+        self, kind: str, num_tasks: int | None, epsilon: float, shape: tuple[int, ...] = ()
+    ) -> None:
+        """Begins statistics of samples of a shape; the caller's ``num_tasks`` wins."""
+        names = self._read("task_names")
+        if num_tasks is None:
+            ids = self._read("task_ids")
+            listed = len(names) if names is not None else self._read("n_total_tasks")
+            num_tasks = listed or (self._num_groups or 1 if ids is None else max(ids) + 1)
+        self._num_tasks = n = positive(num_tasks, "num_tasks")
+        names = None if names is None or len(names) != n else list(names)
+        in_lists = self._num_groups is None
+        self._statistics = TaskStatistics(kind, n, names, shape, epsilon, in_lists)
+
+    def get_state(self) -> dict[str, Any]:
+        """The statistics of every task, and whether they are updated, ready for JSON."""
+        switch = {"update_running_mean": bool(self.update_running_mean)}
+        return {**self._statistics.get_state(), **switch}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes what `get_state` returned, here or in the other form of this wrapper.
@@ -128,43 +153,36 @@ class _KeepsStatistics:
         Raises:
             TypeError, ValueError: If it is of something else; nothing is changed then.
         """
-        check_mapping(state, "a state")
-        for key, expected in self._of.items():
-            found = state.get(key)
-            unnamed = key == "task_names" and None in (found, expected)
-            if found != expected and not unnamed:
-                raise ValueError(f"expected statistics with {key} {expected!r}, got {found!r}")
-        arrays = {}
-        for key, shape in (("mean", self._shape), ("m2", self._shape), ("count", self._shape[:1])):
-            arrays[key] = np.array(state.get(key), dtype=np.float64)
-            if arrays[key].shape != shape:
-                raise ValueError(
-                    f"expected {key} of shape {shape} in the statistics, got one of shape "
-                    f"{arrays[key].shape}"
-                )
-        width = math.prod(self._shape[1:])
-        arrays["count"] = np.repeat(arrays["count"], width).reshape(self._shape)
-        for name, array in arrays.items():
-            rows = array.reshape(len(self._moments), *self._moments[0].shape)
-            for each, row in zip(self._moments, rows, strict=True):
-                setattr(each, name, row if each.shape else float(row))
-        for each in self._moments:
-            each.measure()
+        switch = check_mapping(state, "a state").get("update_running_mean")
+        switch = check_flag(switch, "state['update_running_mean']")
+        self._statistics.set_state(state)
+        self.update_running_mean = switch
 
 
-class PerTaskWrapper(_KeepsStatistics, gymnasium.Wrapper[Any, Any, Any, Any]):
+class PerTaskWrapper(_PerTask, gymnasium.Wrapper[Any, Any, Any, Any]):
     """Keeps statistics of each task of an environment; the task is ``info["task_id"]``."""
 
-    def _ask(self, name: str) -> Any:
+    def _read(self, name: str) -> Any:
         return self.env.get_wrapper_attr(name) if self.env.has_wrapper_attr(name) else None
 
-    def _keep(self, *args: Any) -> None:
-        super()._keep(*args)
-        self._of_task = _TaskMoments(enumerate(self._moments))
-        self._default = 0 if len(self._moments) == 1 else None  # the task of an info without one
+    def _begin_statistics(self, *args: Any) -> None:
+        super()._begin_statistics(*args)
+        self._ids = {task: task for task in range(self._num_tasks)}
+        self._default = 0 if len(self._ids) == 1 else None  # the task of an info without one
+
+    def _task(self, info: dict[str, Any]) -> int:
+        task: Any = info.get("task_id", self._default)
+        try:
+            return self._ids[task]
+        except KeyError:
+            raise ValueError(
+                f"expected info['task_id'] in [0, {len(self._ids) - 1}], got an info with task_id "
+                f"{task!r}; pass num_tasks= for more tasks, and add a TaskNameWrapper where an "
+                "environment does not say which task it plays"
+            ) from None
 
 
-class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
+class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
     """Keeps statistics of each task that the environments play.
 
     The task of an episode is its ``infos["task_id"]``; where infos do not have it, it is the index
@@ -179,7 +197,7 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         self._one_each = False  # environment i plays task i, which is faster to compute
         self._warned = False  # of task groups that share statistics
 
-    def _ask(self, name: str) -> Any:
+    def _read(self, name: str) -> Any:
         return self._inner.call(name)[0] if self._envs_have(name) else None
 
     def _take_tasks(self, infos: dict[str, Any], rows: NDArray[np.bool_] | None) -> None:
@@ -191,7 +209,7 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
             self._tasks = np.where(rows, infos["task_id"], self._tasks).astype(np.int64)
             if rows.all() and not self._warned:
                 self._warn_of_shared(infos)
-        n = self._shape[0]
+        n = self._num_tasks
         wrong = np.flatnonzero((self._tasks < 0) | (self._tasks >= n))
         if len(wrong):
             i = int(wrong[0])
@@ -199,7 +217,7 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
                 f"expected tasks in [0, {n - 1}], got {int(self._tasks[i])} from environment {i}; "
                 "pass num_tasks= for more"
             )
-        self._keep_tasks(self._tasks)
+        self._set_tasks(self._tasks)
 
     def _warn_of_shared(self, infos: dict[str, Any]) -> None:
         """Warns where task groups share a task id, unless its name says that it is one task."""
@@ -218,11 +236,12 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
                     stacklevel=4,
                 )
 
-    def _keep_tasks(self, tasks: NDArray[np.int64]) -> None:
+    def _set_tasks(self, tasks: NDArray[np.int64]) -> None:
         self._tasks = tasks
-        self._one_each = np.array_equal(tasks, np.arange(self._shape[0]))
+        self._one_each = np.array_equal(tasks, np.arange(self._num_tasks))
 
     def get_state(self) -> dict[str, Any]:
+        """The statistics, whether they are updated, and the present episodes, ready for JSON."""
         return {**super().get_state(), "episodes": self._episodes()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -234,7 +253,7 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         return {"tasks": self._tasks.tolist(), "due": self._due_rows()}
 
     def _set_episodes(self, state: Mapping[str, Any]) -> None:
-        self._keep_tasks(np.array(state["tasks"]))
+        self._set_tasks(np.array(state["tasks"]))
         self._set_due(state["due"])
 
     def _count(self, x: NDArray[Any], rows: Any) -> None:
@@ -242,10 +261,10 @@ class PerTaskVectorWrapper(_KeepsStatistics, EpisodeVectorWrapper):
         if not self.update_running_mean:
             return
         if self._one_each and isinstance(rows, slice):
-            self._moments[0].update(x)
+            self._statistics.update(rows, x)
         else:
-            self._moments[0].update_some(self._tasks[rows], x[rows])
+            self._statistics.update_some(self._tasks[rows], x[rows])
 
     def _each(self, of_tasks: NDArray[Any]) -> NDArray[Any]:
-        """Of every environment what an array ``(num_tasks, ...)`` has for its task."""
+        """What an array ``(num_tasks, ...)`` has for each environment's task."""
         return of_tasks if self._one_each else of_tasks.take(self._tasks, axis=0)

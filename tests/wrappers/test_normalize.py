@@ -220,6 +220,19 @@ def test_a_state_goes_through_json_and_goes_on(wrap):
     assert equal(*(play(each, [action] * 3, seed=0) for each in (env, other)))
 
 
+@every
+def test_a_state_keeps_whether_statistics_are_updated(wrap):
+    (env, _), (other, _) = made(wrap), made(wrap)
+    env.update_running_mean = False
+    state = json.loads(json.dumps(env.get_state()))
+    other.set_state(state)
+    assert other.update_running_mean is False
+    with pytest.raises(
+        TypeError, match=r"state\['update_running_mean'\] must be True or False, got 1"
+    ):
+        other.set_state({**state, "update_running_mean": 1})
+
+
 @pairs
 def test_statistics_move_between_the_forms(one, many):
     envs, actions = made(many)
