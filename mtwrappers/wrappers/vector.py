@@ -56,6 +56,7 @@ class MetaVectorWrapper(_Base):
             )
         super().__init__(env)
         self._inner = cast("MetaVectorEnv", env)
+        self._executor = cast("MetaVectorEnv", env.unwrapped)
 
     @property
     def autoreset_mode(self) -> AutoresetMode:
@@ -74,8 +75,13 @@ class MetaVectorWrapper(_Base):
         return self._inner.envs_per_task
 
     def step(self, actions: Any) -> StepResult:
-        self.step_async(actions)
-        return self.step_wait()
+        pending = self._executor._pending
+        try:
+            self.step_async(actions)
+            return self.step_wait()
+        except BaseException:  # nobody is to wait for a step that was interrupted in between
+            self._executor._pending = pending
+            raise
 
     def step_async(self, actions: Any) -> None:
         self._inner.step_async(actions)
