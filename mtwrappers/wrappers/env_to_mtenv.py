@@ -26,10 +26,9 @@ class EnvToMTEnv(TaskListMTEnv):
 
     Args:
         env: The environment that plays every task.
-        tasks: What distinguishes the tasks, in any form that ``set_task`` understands: a list, or
-            a space.
-        set_task: ``set_task(env, task)`` turns ``env`` to a task. By default the environment's own
-            ``set_task(task)``.
+        tasks: The values, one per task, that ``set_task`` takes: a list, or a space of them.
+        set_task: ``set_task(env, task)`` turns ``env`` to a task. By default the environment's
+            method ``set_task(task)`` does.
         task_obs: ``task_obs(task)`` is what the agent sees of a task; by default its index, or the
             element of the space.
         task_observation_space: The space of ``task_obs``; needed when ``task_obs`` is given.

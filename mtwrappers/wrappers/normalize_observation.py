@@ -31,7 +31,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         num_tasks: How many values ``task_id`` has; by default what the environment says, or 1.
         num_leading: How many entries to normalize, from the first on. By default those of the
             environment below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
-        epsilon: Added to the variance, which keeps the division away from zero.
+        epsilon: Added to the variance, so that nothing is divided by zero.
 
     Raises:
         TypeError: If observations are of another kind.
@@ -55,8 +55,8 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
             self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
         )
         super().__init__(env)
-        own = self._read("env_observation_space")
-        self.observation_space, n = _normalized_space(env.observation_space, own, num_leading)
+        below = self._read("env_observation_space")
+        self.observation_space, n = _normalized_space(env.observation_space, below, num_leading)
         self._size, space = n, self.observation_space
         self._box: Any = env.observation_space
         self._is_all = space.shape == (n,) and space.dtype == np.float64
@@ -114,8 +114,8 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         epsilon: float = 1e-8,
     ) -> None:
         super().__init__(env)
-        own = self._read("env_observation_space")
-        space, n = _normalized_space(env.single_observation_space, own, num_leading)
+        below = self._read("env_observation_space")
+        space, n = _normalized_space(env.single_observation_space, below, num_leading)
         self.single_observation_space = space
         self.observation_space = batch_space(space, self.num_envs)
         self._size = n
@@ -156,17 +156,17 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
 
 
 def _normalized_space(
-    space: Space[Any], own: Space[Any] | None, num_leading: int | None
+    space: Space[Any], below: Space[Any] | None, num_leading: int | None
 ) -> tuple[Box, int]:
-    """The space without bounds on its leading entries, and their number: by default ``own``'s."""
+    """A space without bounds on its leading entries, and how many: by default as many as below."""
     box = require_floating_box(space, "normalized")
     size = box.shape[0]
     if num_leading is not None:
         if positive(num_leading, "num_leading") > size:
             raise ValueError(f"num_leading must be in [1, {size}], got {num_leading}")
         size = num_leading
-    elif isinstance(own, Box) and len(own.shape) == 1:
-        size = min(size, own.shape[0])
+    elif isinstance(below, Box) and len(below.shape) == 1:
+        size = min(size, below.shape[0])
     low, high = box.low.copy(), box.high.copy()
     low[:size], high[:size] = -np.inf, np.inf
     dtype: Any = box.dtype

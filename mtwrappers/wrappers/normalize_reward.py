@@ -26,14 +26,14 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     reward; here, as in its SAME_STEP vector form and in Stable-Baselines3, :math:`R` covers exactly
     one episode.)
 
-    The task of a step is ``info["task_id"]``. ``info["raw_reward"]`` is the environment's own
-    reward, 0.0 on reset.
+    The task of a step is ``info["task_id"]``. ``info["raw_reward"]`` is the reward before that, 0.0
+    on reset.
 
     Args:
         env: Any environment.
         num_tasks: How many values ``task_id`` has; by default what the environment says, or 1.
         gamma: The discount.
-        epsilon: Added to the variance, which keeps the division away from zero.
+        epsilon: Added to the variance, so that nothing is divided by zero.
 
     Raises:
         ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is no task.
@@ -90,7 +90,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     the single form. The steps in which NEXT_STEP resets an environment are not counted. The task
     of an episode is its ``infos["task_id"]``, or the index of the task group where infos do not
     have it; a warning names task groups that report one id. ``infos["raw_reward"]``, shape
-    ``(N,)`` float64, is the environments' own reward, and SAME_STEP's ``final_info`` has it too.
+    ``(N,)`` float64, is the reward before that, and SAME_STEP's ``final_info`` has it too.
 
     The arguments are those of the single form, except that ``env`` is one of our vector
     environments, or a `MetaVectorWrapper` of one, and that ``num_tasks`` is by default the

@@ -112,7 +112,8 @@ class RL2Observation(
 class VectorRL2Observation(EpisodeVectorWrapper):
     """`RL2Observation` for vector environments, in every autoreset mode.
 
-    A trial begins in an environment as it does there, and with the first reset after `set_tasks`.
+    In each environment a trial begins as in the single form, and also with the first reset after
+    `set_tasks`.
     In SAME_STEP ``infos["final_obs"]`` has the action, the reward and ``done`` of the step that
     ended the episode; the observation that begins the next one has the same numbers if the trial
     goes on, and zeros if not.
@@ -175,8 +176,8 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
     def get_state(self) -> dict[str, Any]:
         """What is appended to each next observation, and which trials go on."""
-        own = {"set": self._set.tolist(), "due": self._due_rows()}
-        return {**self._memory.get_state(), **own}
+        episodes = {"set": self._set.tolist(), "due": self._due_rows()}
+        return {**self._memory.get_state(), **episodes}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes what `get_state` returned."""

@@ -1,4 +1,4 @@
-"""Bases for wrappers of our vector environments, which hide nothing of them."""
+"""Base classes for wrappers of our vector environments."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ _NEEDED = ("step_async", "step_wait", "call", "set_tasks", "meta_batch_size", "e
 
 
 class MetaVectorWrapper(_Base):
-    """A `gymnasium.vector.VectorWrapper` that forwards what Gymnasium's leave behind.
+    """A `gymnasium.vector.VectorWrapper` that forwards all that our vector environments have.
 
-    ``call``, ``get_attr``, ``set_attr``, ``set_tasks``, ``step_async``, ``autoreset_mode`` and the
-    sizes reach through it. A subclass overrides `reset` and `step_wait`, and `step_async` only if
-    it changes actions.
+    Those of Gymnasium do not forward ``call``, ``get_attr``, ``set_attr``, ``set_tasks``,
+    ``step_async``, ``autoreset_mode`` and the sizes. A subclass overrides `reset` and `step_wait`,
+    and `step_async` only if it changes actions.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
@@ -90,7 +90,7 @@ class MetaVectorWrapper(_Base):
         return self._inner.step_wait()
 
     def set_tasks(self, tasks: Any) -> None:
-        """Turns each group's environments to a task."""
+        """Turns the environments of each task group to a task."""
         self._inner.set_tasks(tasks)
 
     def call(self, name: str, *args: Any, **kwargs: Any) -> tuple[Any, ...]:
