@@ -47,10 +47,10 @@ class TaskStatistics:
     ) -> None:
         self._of = {"kind": kind, "num_tasks": num_tasks, "task_names": task_names}
         self._shape, self._in_lists = (num_tasks, *shape), in_lists
-        in_floats = in_lists and not shape
-        self._one: Any = 1.0 if in_floats else np.ones(shape)
+        self._in_floats = in_lists and not shape
+        self._one: Any = 1.0 if self._in_floats else np.ones(shape if in_lists else self._shape)
         self._epsilon: Any = self._one * above_zero(epsilon, "epsilon")
-        self._sqrt: Callable[[Any], Any] = math.sqrt if in_floats else np.sqrt
+        self._sqrt: Callable[[Any], Any] = math.sqrt if self._in_floats else np.sqrt
         prior = np.full(self._shape, PRIOR_COUNT)
         self._keep(prior, np.zeros(self._shape), prior.copy())
 
@@ -69,13 +69,18 @@ class TaskStatistics:
             tasks: The index of a task, or ``slice(None)`` for all.
             x: A sample of that task, or an array of one for each.
         """
-        self.count[tasks] += self._one
-        count = self.count[tasks]
-        delta = x - self.mean[tasks]
-        self.mean[tasks] += delta / count
-        centered = x - self.mean[tasks]
-        self.m2[tasks] += delta * centered
-        self.deviation[tasks] = self._sqrt(self.m2[tasks] / count + self._epsilon)
+        count, mean, m2 = self.count[tasks], self.mean[tasks], self.m2[tasks]
+        count += self._one
+        delta = x - mean
+        mean += delta / count
+        centered = x - mean
+        delta *= centered
+        m2 += delta
+        variance = m2 / count
+        variance += self._epsilon
+        self.deviation[tasks] = self._sqrt(variance)
+        if self._in_floats:  # the others have changed in place
+            self.count[tasks], self.mean[tasks], self.m2[tasks] = count, mean, m2
         return centered
 
     def update_some(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
