@@ -1,8 +1,9 @@
-"""The multi-task protocol over a list of tasks: the task state is an index into it."""
+"""The multi-task protocol over tasks that environments below play, such as a list of tasks."""
 
 from __future__ import annotations
 
 import abc
+import copy
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
@@ -10,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete, Space
+from numpy.random import Generator
 
 from mtwrappers import seeding
 from mtwrappers.checks import check_flag, check_index, check_mapping, check_task_names
@@ -22,8 +24,97 @@ from mtwrappers.state import get_state, set_state
 Phase: TypeAlias = Literal["new", "set", "copied", "between", "playing"]
 
 
-class TaskListMTEnv(MTEnv):
-    """An `MTEnv` over a list of tasks, each of which some environment below plays.
+class TaskList:
+    """The tasks of a list, whose task states are the indices into it, and which is drawn next.
+
+    Args:
+        task_ids: The id of every task state that there is, integers from 0 on.
+        task_names: The name of every task id, if they have names.
+        task_states: The task states that may be played; by default all.
+        select: How to draw; see `mtwrappers.selection`.
+    """
+
+    def __init__(
+        self,
+        task_ids: Sequence[int],
+        task_names: Sequence[str] | None = None,
+        task_states: Sequence[int] | None = None,
+        select: SelectName | Strategy = "uniform",
+    ) -> None:
+        self.task_ids = tuple(task_ids)
+        num_ids = max(self.task_ids) + 1
+        self.task_names = check_task_names(task_names, num_ids)
+        self.task_observation_space = Discrete(num_ids)
+        self.states = tuple(range(len(self.task_ids)) if task_states is None else task_states)
+        self.num_tasks = len(self.states)
+        self.places = {state: place for place, state in enumerate(self.states)}
+        ids = [self.task_ids[state] for state in self.states]
+        # A curriculum weighs ids; where there is but one, it weighs its tasks.
+        self.selector = TaskSelector(select, len(ids), ids if len(set(ids)) > 1 else None)
+
+    def first(self) -> int:
+        """The first of the list."""
+        return self.states[0]
+
+    def draw(self, rng: Generator) -> int:
+        """The task state that the selection strategy draws."""
+        return self.states[self.selector(rng)]
+
+    def check(self, task_state: Any, what: str) -> int:
+        """Returns ``task_state`` as an `int`, or raises `ValueError`."""
+        state = check_index(task_state, len(self.task_ids), what)
+        if state not in self.places:
+            raise ValueError(
+                f"{what} must be one of this environment's own {list(self.states)}, got {state}"
+            )
+        return state
+
+    def describe(self, task_state: int) -> tuple[np.int64, dict[str, Any]]:
+        """The task id, and the infos ``task_id`` and ``task_name``."""
+        task_id = self.task_ids[task_state]
+        named = {} if self.task_names is None else {"task_name": self.task_names[task_id]}
+        return np.int64(task_id), {"task_id": task_id, **named}
+
+    def identity(self) -> dict[str, Any]:
+        """What tells these tasks from others, ready for JSON."""
+        return {"num_tasks": self.num_tasks, "task_names": list(self.task_names or [])}
+
+
+class TaskSpace:
+    """The tasks that are the elements of a space, whose task states are these elements."""
+
+    task_names = selector = None
+
+    def __init__(self, space: Space[Any]) -> None:
+        self._space = copy.deepcopy(space)
+        self.task_observation_space = copy.deepcopy(space)
+
+    def first(self) -> Any:
+        """An element that is drawn from entropy."""
+        return self._space.sample()
+
+    def draw(self, rng: Generator) -> Any:
+        """The next element."""
+        self._space.seed(int(rng.integers(2**32)))
+        return self._space.sample()
+
+    def check(self, task_state: Any, what: str) -> Any:
+        """Returns a copy of ``task_state``, or raises `ValueError`."""
+        if not self._space.contains(task_state):
+            raise ValueError(f"{what} must be an element of {self._space}, got {task_state!r}")
+        return copy.deepcopy(task_state)
+
+    def describe(self, task_state: Any) -> tuple[Any, dict[str, Any]]:
+        """The element; infos say nothing of it."""
+        return task_state, {}
+
+    def identity(self) -> dict[str, Any]:
+        """What tells these tasks from others, ready for JSON."""
+        return {"space": str(self._space)}
+
+
+class TaskSetMTEnv(MTEnv):
+    """An `MTEnv` over a set of tasks, each of which some environment below plays.
 
     A subclass implements `_activate`, which turns ``_env`` to a task. Where
     ``sample_tasks_on_reset`` is set, every reset draws the next task, unless one was set since the
@@ -36,22 +127,14 @@ class TaskListMTEnv(MTEnv):
     Args:
         action_space: The action space of all tasks.
         env_observation_space: The space of ``env_obs`` of all tasks.
-        task_observation_space: The space of ``task_obs``; by default that of the task id.
-        task_ids: The id of every task state that there is, integers from 0 on.
-        task_names: The name of every task id, if they have names.
-        task_states: The task states that this environment has; by default all.
+        task_observation_space: The space of ``task_obs``; by default that of the tasks.
+        tasks: Which tasks there are.
         initial_task_state: The task at the start; by default the first.
-        select: How `sample_task_state` draws; see `mtwrappers.selection`.
         sample_tasks_on_reset: Whether every reset draws a task.
         first_seed: What an environment that nobody seeded seeds itself with; ``None`` for entropy.
 
-    Attributes:
-        num_tasks: How many task states this environment has.
-        task_ids: The task id of each task state.
-        task_names: The name of each task id, or ``None`` if tasks have no names.
-
     Raises:
-        ValueError: If ``initial_task_state`` is out of range, or there is not one name per id.
+        ValueError: If ``initial_task_state`` is out of range.
     """
 
     # The environment that plays the present task, ``None`` until the first reset needs it.
@@ -70,45 +153,51 @@ class TaskListMTEnv(MTEnv):
         self,
         action_space: Space[Any],
         env_observation_space: Space[Any],
-        task_observation_space: Space[Any] | None = None,
+        task_observation_space: Space[Any] | None,
+        tasks: TaskList | TaskSpace,
         *,
-        task_ids: Sequence[int],
-        task_names: Sequence[str] | None = None,
-        task_states: Sequence[int] | None = None,
         initial_task_state: Any = None,
-        select: SelectName | Strategy = "uniform",
         sample_tasks_on_reset: bool = False,
         first_seed: int | None = None,
     ) -> None:
         self._seeded: set[int] = set()  # the branches that had their seed
-        self.task_ids = tuple(task_ids)
-        num_ids = max(self.task_ids) + 1
-        self.task_names = check_task_names(task_names, num_ids)
+        self._task_set: Any = tasks
+        self._selector = tasks.selector
+        self._history = None if tasks.selector is None else tasks.selector.history
+        self.task_names = tasks.task_names
+        space = task_observation_space
         super().__init__(
             action_space,
             env_observation_space,
-            Discrete(num_ids) if task_observation_space is None else task_observation_space,
+            tasks.task_observation_space if space is None else space,
         )
-        self._states = tuple(range(len(self.task_ids)) if task_states is None else task_states)
-        self.num_tasks = len(self._states)
-        self._places = {state: place for place, state in enumerate(self._states)}
-        ids = [self.task_ids[state] for state in self._states]
-        # A curriculum weighs ids; where there is but one, it weighs its tasks.
-        self._selector = TaskSelector(select, len(ids), ids if len(set(ids)) > 1 else None)
-        self._history = self._selector.history
         self.sample_tasks_on_reset = check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
         self._first_seed = first_seed
         self._phase: Phase = "new"
-        self._task_state: Any = self._states[0]
+        self._task_state: Any = tasks.first()
         if initial_task_state is not None:
-            self._task_state = self._check_task_state(initial_task_state, "initial_task_state")
+            self._task_state = tasks.check(initial_task_state, "initial_task_state")
         self._describe()
+
+    # Of a list of tasks; an environment over a space has no such attributes.
+
+    @property
+    def num_tasks(self) -> int:
+        """How many task states this environment has."""
+        return int(self._task_set.num_tasks)
+
+    @property
+    def task_ids(self) -> tuple[int, ...]:
+        """The task id of each task state."""
+        ids: tuple[int, ...] = self._task_set.task_ids
+        return ids
 
     @property
     def task_states(self) -> tuple[int, ...]:
         """The task states among which resets move by themselves."""
+        states: tuple[int, ...] = self._task_set.states
         moves = self.sample_tasks_on_reset or self._draws_first
-        return self._states if moves else (self._task_state,)
+        return states if moves else (self._task_state,)
 
     @abc.abstractmethod
     def _activate(self, task_state: Any) -> None:
@@ -119,7 +208,7 @@ class TaskListMTEnv(MTEnv):
         return self._envs[branch]
 
     def get_task_obs(self) -> Any:
-        """The id of the present task, ``np.int64``."""
+        """What the agent may know of the present task; of a list, its id, ``np.int64``."""
         return self._task_obs
 
     def get_task_state(self) -> Any:
@@ -128,7 +217,7 @@ class TaskListMTEnv(MTEnv):
 
     def set_task_state(self, task_state: Any) -> None:
         """Makes ``task_state`` the present task, from the next `reset` on."""
-        self._turn_to(self._check_task_state(task_state, "task state"))
+        self._turn_to(self._task_set.check(task_state, "task state"))
 
     def _turn_to(self, task_state: Any) -> None:
         self._activate(task_state)
@@ -137,25 +226,12 @@ class TaskListMTEnv(MTEnv):
         self._describe()
 
     def sample_task_state(self) -> Any:
-        """Draws a task state with the selection strategy, without setting it."""
-        return self._states[self._selector(self.np_random_task)]
-
-    def _check_task_state(self, task_state: Any, what: str) -> Any:
-        """Returns ``task_state`` as this environment keeps it, or raises `ValueError`."""
-        state = check_index(task_state, len(self.task_ids), what)
-        if state not in self._places:
-            raise ValueError(
-                f"{what} must be one of this environment's own {list(self._states)}, got {state}"
-            )
-        return state
+        """Draws a task state from the task stream, without setting it."""
+        return self._task_set.draw(self.np_random_task)
 
     def _describe(self) -> None:
         """Computes once what every step on the present task hands out."""
-        task_id = self.task_ids[self._task_state]
-        self._task_obs: Any = np.int64(task_id)
-        self._task_info: dict[str, Any] = {"task_id": task_id}
-        if self.task_names is not None:
-            self._task_info["task_name"] = self.task_names[task_id]
+        self._task_obs, self._task_info = self._task_set.describe(self._task_state)
 
     def seed(self, seed: int | None = None) -> list[int]:
         """Seeds the environment stream; an environment below takes its branch at its next reset."""
@@ -166,7 +242,8 @@ class TaskListMTEnv(MTEnv):
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and the space of ``task_obs``; the selection starts over."""
         seeds = super().seed_task(seed)
-        self._selector.reset()
+        if self._selector is not None:
+            self._selector.reset()
         return seeds
 
     def reset(
@@ -176,7 +253,7 @@ class TaskListMTEnv(MTEnv):
         asked, others = self._split_options(options)
         state = None
         if "task_state" in asked:
-            state = self._check_task_state(asked["task_state"], "task state")
+            state = self._task_set.check(asked["task_state"], "task state")
 
         if seed is None:
             self._seed_itself()
@@ -204,7 +281,7 @@ class TaskListMTEnv(MTEnv):
             self._seeded.add(branch)
         self._phase = "playing"
         if self._history is not None:
-            self._history.begin(self._places[self._task_state])
+            self._history.begin(self._task_set.places[self._task_state])
         return self.observe(env_obs), {**info, **self._task_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
@@ -258,7 +335,7 @@ class TaskListMTEnv(MTEnv):
             "tasks": self._tasks_identity(),
             "phase": "between" if self._phase == "playing" else self._phase,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
-            "selection": self._selector.get_state(),
+            "selection": None if self._selector is None else self._selector.get_state(),
             "seeded": sorted(self._seeded),
             "envs": {str(i): get_state(env) for i, env in self._envs.items()},
         }
@@ -275,7 +352,8 @@ class TaskListMTEnv(MTEnv):
                 f"expected the state of an environment on the tasks {expected}, got one on {found}"
             )
         super().set_state(state)
-        self._selector.set_state(state["selection"])
+        if self._selector is not None:
+            self._selector.set_state(state["selection"])
         self._seeded = set(state["seeded"])
         for branch, kept in state["envs"].items():
             set_state(self._build(int(branch)), kept)
@@ -284,4 +362,30 @@ class TaskListMTEnv(MTEnv):
 
     def _tasks_identity(self) -> dict[str, Any]:
         """What tells these tasks from others, ready for JSON."""
-        return {"num_tasks": self.num_tasks, "task_names": list(self.task_names or [])}
+        identity: dict[str, Any] = self._task_set.identity()
+        return identity
+
+
+class TaskListMTEnv(TaskSetMTEnv):
+    """A `TaskSetMTEnv` over a `TaskList`, and with the arguments of both.
+
+    Attributes:
+        task_names: The name of each task id, or ``None`` if tasks have no names.
+    """
+
+    def __init__(
+        self,
+        action_space: Space[Any],
+        env_observation_space: Space[Any],
+        task_observation_space: Space[Any] | None = None,
+        *,
+        task_ids: Sequence[int],
+        task_names: Sequence[str] | None = None,
+        task_states: Sequence[int] | None = None,
+        select: SelectName | Strategy = "uniform",
+        **settings: Any,
+    ) -> None:
+        tasks = TaskList(task_ids, task_names, task_states, select)
+        super().__init__(
+            action_space, env_observation_space, task_observation_space, tasks, **settings
+        )

@@ -11,10 +11,10 @@ from gymnasium.spaces import Space
 
 from mtwrappers.checks import check_callable, check_env, check_list
 from mtwrappers.selection import SelectName, Strategy
-from mtwrappers.task_list import TaskListMTEnv
+from mtwrappers.task_list import TaskList, TaskSetMTEnv, TaskSpace
 
 
-class EnvToMTEnv(TaskListMTEnv):
+class EnvToMTEnv(TaskSetMTEnv):
     """An environment, and the values that turn it into one task after another.
 
     Use it for a family that differs in a parameter, such as a goal or a gravity; for environments
@@ -74,97 +74,60 @@ class EnvToMTEnv(TaskListMTEnv):
         select: SelectName | Strategy = "uniform",
         sample_tasks_on_reset: bool = False,
     ) -> None:
-        own = None
+        needed = None
         if set_task is None:
-            own, set_task = (
-                "set_task(task); pass set_task= to say how to set one",
-                _call_own_set_task,
-            )
-        self.env = self._env = check_env(env, "env", own)
+            needed = "set_task(task); pass set_task= to say how to set one"
+            set_task = _call_set_task
+        self.env = self._env = check_env(env, "env", needed)
         self._envs = {0: env}
+        self._set_task = check_callable(set_task, "set_task")
+        if (task_obs is None) != (task_observation_space is None):
+            raise ValueError("task_obs and task_observation_space go together; got only one")
+        self._show = None if task_obs is None else check_callable(task_obs, "task_obs")
         self.tasks: list[Any] = []
-        self._space: Space[Any] | None = None
+        task_set: TaskList | TaskSpace
         if not isinstance(tasks, Space):
             self.tasks = check_list(tasks, "tasks", "task")
+            task_set = TaskList(range(len(self.tasks)), task_names, select=select)
         elif task_names is None and isinstance(select, str) and select == "uniform":
-            self._space = copy.deepcopy(tasks)
+            task_set = TaskSpace(tasks)
         else:
             raise ValueError(
                 "task_names and select are for a list of tasks, got a space with "
                 f"task_names={task_names!r} and select={select!r}"
             )
-        if (task_obs is None) != (task_observation_space is None):
-            raise ValueError("task_obs and task_observation_space go together; got only one")
-        self._set_task = check_callable(set_task, "set_task")
-        self._show = None if task_obs is None else check_callable(task_obs, "task_obs")
         super().__init__(
             env.action_space,
             env.observation_space,
-            copy.deepcopy(self._space) if task_obs is None else task_observation_space,
-            task_ids=range(len(self.tasks) or 1),
-            task_names=task_names,
+            task_observation_space,
+            task_set,
             initial_task_state=initial_task_state,
-            select=select,
             sample_tasks_on_reset=sample_tasks_on_reset,
         )
-        if self._space is not None:
-            del self.num_tasks, self.task_ids
-            if initial_task_state is None:
-                self._task_state = self._space.sample()
         self.metadata = env.metadata
         self.render_mode = env.render_mode
         self._activate(self._task_state)
 
-    @property
-    def task_states(self) -> tuple[int, ...]:
-        """The task states among which resets move by themselves; a space has no ``task_states``."""
-        if self._space is not None:
-            raise AttributeError(f"tasks drawn from {self._space} have no task_states")
-        return super().task_states
-
     def get_task_obs(self) -> Any:
         """The index of the present task, the element of the space, or what ``task_obs`` makes."""
-        if self._show is not None:
-            # A copy: what the caller does to it must not change the task.
-            return copy.deepcopy(self._show(self._task_of(self._task_state)))
-        return super().get_task_obs() if self._space is None else self.get_task_state()
+        if self._show is None and self.tasks:
+            return self._task_obs  # a number, which nobody can change
+        shown = self._task_obs if self._show is None else self._show(self._task(self._task_state))
+        return copy.deepcopy(shown)
 
     def get_task_state(self) -> Any:
         """The index of the present task, or the element of the space."""
         return copy.deepcopy(self._task_state)
 
-    def sample_task_state(self) -> Any:
-        """Draws a task state from the task stream, without setting it."""
-        if self._space is None:
-            return super().sample_task_state()
-        self._space.seed(int(self.np_random_task.integers(2**32)))
-        return self._space.sample()
-
     def close(self) -> None:
         self.env.close()
 
-    def _task_of(self, task_state: Any) -> Any:
-        return task_state if self._space is not None else self.tasks[task_state]
-
-    def _check_task_state(self, task_state: Any, what: str) -> Any:
-        if self._space is None:
-            return super()._check_task_state(task_state, what)
-        if not self._space.contains(task_state):
-            raise ValueError(f"{what} must be an element of {self._space}, got {task_state!r}")
-        return copy.deepcopy(task_state)
+    def _task(self, task_state: Any) -> Any:
+        return self.tasks[task_state] if self.tasks else task_state
 
     def _activate(self, task_state: Any) -> None:
-        self._set_task(self.env, self._task_of(task_state))
-
-    def _describe(self) -> None:
-        if self._space is None:
-            super()._describe()
-        else:
-            self._task_info = {}
-
-    def _tasks_identity(self) -> dict[str, Any]:
-        return super()._tasks_identity() if self._space is None else {"space": str(self._space)}
+        self._set_task(self.env, self._task(task_state))
 
 
-def _call_own_set_task(env: gymnasium.Env[Any, Any], task: Any) -> None:
+def _call_set_task(env: gymnasium.Env[Any, Any], task: Any) -> None:
     env.get_wrapper_attr("set_task")(task)
