@@ -262,7 +262,8 @@ class TaskSetMTEnv(MTEnv):
             if not self.keeps_selection:
                 self.seed_task(seed)
 
-        self._history = None if self.keeps_selection else self._selector.history
+        selector = None if self.keeps_selection else self._selector
+        self._history = None if selector is None else selector.history
         if self._history is not None:
             self._history.end()  # an episode that was cut counts too, and before the next draw
         if "resample_task" in asked or (state is None and self._draws(seed is not None)):
