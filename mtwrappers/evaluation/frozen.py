@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.samplers.rollout import Flags
 from mtwrappers.state import normalizers, set_statistics_updates
-from mtwrappers.task_list import TaskListMTEnv
+from mtwrappers.task_list import TaskSetMTEnv
 from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,
@@ -91,5 +91,5 @@ def _look(env: Any) -> _Found:
             scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
     bottom = env.unwrapped
     # Where tasks are drawn from a space, the seeds of an evaluation say which it plays.
-    listed = isinstance(bottom, TaskListMTEnv) and hasattr(bottom, "task_states")
+    listed = isinstance(bottom, TaskSetMTEnv) and hasattr(bottom, "task_states")
     return _Found(updates, listed and not bottom.keeps_selection, scale, raw)

@@ -12,6 +12,7 @@ from gymnasium.wrappers import NormalizeObservation, NormalizeReward
 from gymnasium.wrappers import vector as vector_wrappers
 
 from mtwrappers import (
+    EnvToMTEnv,
     FlattenMTEnv,
     MetaIterativeEnvExecutor,
     MetaParallelEnvExecutor,
@@ -326,6 +327,16 @@ def test_an_evaluation_leaves_the_choice_of_tasks_as_it_was(evaluation, workers,
                 assert selections(envs) == before
             found.append((chosen(envs, 9), selections(envs)))
     assert found[0] == found[1]
+
+
+def test_an_evaluation_leaves_the_choice_among_the_tasks_of_one_environment_as_it_was():
+    kwargs = {"select": "without_replacement", "sample_tasks_on_reset": True}
+    make = partial(EnvToMTEnv, ScriptedEnv([9]), [0, 1, 2], lambda env, task: None, **kwargs)
+    envs = MetaIterativeEnvExecutor(lambda: FlattenMTEnv(make(), "none"), 2)
+    envs.reset(seed=0)
+    before = selections(envs)
+    evaluate(ones, envs, 3)
+    assert selections(envs) == before
 
 
 class Kills(Observer):
