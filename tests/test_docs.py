@@ -9,7 +9,7 @@ import pytest
 
 import mtwrappers
 from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.inputs import UPSTREAM
+from mtwrappers.metaworld.agent_view import UPSTREAM
 from tests.fakes import ROOT, run_with_python
 
 DOCS = ROOT / "docs"

@@ -201,7 +201,7 @@ def _whole(text: str) -> int:
 
 
 def _list() -> int:
-    from mtwrappers.metaworld.inputs import default_task_encoding
+    from mtwrappers.metaworld.agent_view import default_task_encoding
 
     rows: list[Sequence[Any]] = [list(LIST)]
     for env_id, (_, kwargs, _) in TABLE.items():

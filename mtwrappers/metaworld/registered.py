@@ -11,9 +11,9 @@ import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.checks import check_flag, check_keywords, positive
+from mtwrappers.metaworld.agent_view import INPUTS, UPSTREAM, AgentView, take_inputs
 from mtwrappers.metaworld.benchmarks import META_LEARNING, OPTIONS, Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
-from mtwrappers.metaworld.inputs import INPUTS, UPSTREAM, Inputs, take_inputs
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
@@ -31,7 +31,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
 
     Args:
         benchmark: The benchmark's name.
-        **kwargs: The arguments of `MetaWorldMTEnv` and of `Inputs`, or Meta-World's own names for
+        **kwargs: The arguments of `MetaWorldMTEnv` and of `AgentView`, or Meta-World's own names for
             them. With ``seed`` the action space is seeded too.
 
     Raises:
@@ -92,7 +92,7 @@ def make_vec_env(
         max_episode_steps: When to truncate, ``None`` for never.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
         **rest: ``env_name``, ``train_classes`` and ``test_classes`` of `make_benchmark`, ``select``
-            of `MetaWorldMTEnv`, and the arguments of `Inputs`, of `SawyerSettings` and of
+            of `MetaWorldMTEnv`, and the arguments of `AgentView`, of `SawyerSettings` and of
             `make_executor`, or Meta-World's own names for them.
 
     Raises:
@@ -160,7 +160,7 @@ def make_vec_env(
 
 def make_slot(
     benchmark: Any,
-    inputs: Inputs,
+    inputs: AgentView,
     *,
     checkpoint_id: str,
     record_episode_statistics: bool,

@@ -6,8 +6,8 @@ import pytest
 
 from mtwrappers import MetaWorldSetTaskEnv, MetaWorldTaskSampler
 from mtwrappers.metaworld import MetaWorldMTEnv, fast_class, make_benchmark
+from mtwrappers.metaworld.agent_view import AgentView
 from mtwrappers.metaworld.class_env import SawyerSettings
-from mtwrappers.metaworld.inputs import Inputs
 from tests.metaworld.fakes import ML
 from tests.odd_inputs import NAMES, check_arguments
 
@@ -39,7 +39,7 @@ CALLS = {
     ),
     "fast_class": (fast_class, {}, {"cls": ""}),
     "SawyerSettings": (SawyerSettings, {}, SETTINGS),
-    "Inputs": (Inputs, {"task_encoding": "none"}, {"task_encoding": "", **INPUTS}),
+    "AgentView": (AgentView, {"task_encoding": "none"}, {"task_encoding": "", **INPUTS}),
     "MetaWorldSetTaskEnv": (
         MetaWorldSetTaskEnv,
         {"benchmark": "MT1"},

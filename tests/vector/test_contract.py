@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers.metaworld.agent_view import AgentView
 from mtwrappers.metaworld.benchmarks import make_benchmark
-from mtwrappers.metaworld.inputs import Inputs
 from mtwrappers.metaworld.registered import make_slot
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv
@@ -61,7 +61,7 @@ def test_meta_world_on_executors_is_equal_to_gymnasiums_sync_vector_env(executor
         partial(
             make_slot,
             made,
-            Inputs("onehot"),
+            AgentView("onehot"),
             task_states=[2 * i, 2 * i + 1],
             checkpoint_id=name,
             record_episode_statistics=True,

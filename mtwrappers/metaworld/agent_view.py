@@ -23,7 +23,7 @@ TaskEncoding: TypeAlias = Literal["onehot", "none", "dict"]
 
 
 @dataclasses.dataclass(frozen=True)
-class Inputs:
+class AgentView:
     """How observations and rewards reach the learner.
 
     Args:
@@ -85,7 +85,7 @@ class Inputs:
         return env
 
 
-INPUTS = [field.name for field in dataclasses.fields(Inputs)]
+INPUTS = [field.name for field in dataclasses.fields(AgentView)]
 # Meta-World's keyword -> ours, and what each of its values is here (``None``: the same).
 UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
     "vector_strategy": ("execution", {"sync": "iterative", "async": "parallel"}),
@@ -102,8 +102,8 @@ def default_task_encoding(benchmark: str) -> TaskEncoding:
     return "none" if benchmark in META_LEARNING or benchmark == "MT1" else "onehot"
 
 
-def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[Inputs, dict[str, Any]]:
-    """The `Inputs` that an id's keyword arguments ask for, and the others, by our names."""
+def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
+    """The `AgentView` that an id's keyword arguments ask for, and the others, by our names."""
     rest = dict(kwargs)
     for name, (ours, values) in UPSTREAM.items():
         if name not in kwargs:
@@ -118,4 +118,4 @@ def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[Inputs, dict[st
     own = {name: rest.pop(name) for name in INPUTS if name in rest}
     if own.get("task_encoding") is None:
         own["task_encoding"] = default_task_encoding(benchmark)
-    return Inputs(**own), rest
+    return AgentView(**own), rest
