@@ -31,8 +31,8 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
 
     Args:
         benchmark: The benchmark's name.
-        **kwargs: The arguments of `MetaWorldMTEnv` and of `AgentView`, or Meta-World's own names for
-            them. With ``seed`` the action space is seeded too.
+        **kwargs: The arguments of `MetaWorldMTEnv` and of `AgentView`, or Meta-World's own names
+            for them. With ``seed`` the action space is seeded too.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.

@@ -348,7 +348,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return infos
 
     def _join(self, infos: Iterable[Info | None]) -> Info:
-        """Batches infos in Gymnasium's own way; ``None`` reports nothing."""
+        """Batches infos as Gymnasium does; ``None`` reports nothing."""
         batched: Info = {}
         for i, info in enumerate(infos):
             try:
@@ -380,7 +380,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """Turns each task's environments to a task, from the next `reset` on.
 
         Args:
-            tasks: ``M`` tasks, each for the environments' own ``set_task``, or ``set_task_state``
+            tasks: ``M`` tasks, each for the environments' ``set_task``, or ``set_task_state``
                 where there is no ``set_task``.
 
         Raises:

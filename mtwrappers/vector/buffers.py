@@ -120,10 +120,10 @@ class Buffers:
     def unpack(self, data: bytes, schema: Sequence[Any]) -> None:
         """Writes what `pack` has read from a part of the same size."""
         start = 0
-        for own in self._written(schema):
-            array = np.frombuffer(data, own.dtype, own.size, start)
-            own[...] = array.reshape(own.shape)
-            start += own.nbytes
+        for array in self._written(schema):
+            written = np.frombuffer(data, array.dtype, array.size, start)
+            array[...] = written.reshape(array.shape)
+            start += array.nbytes
 
     def _written(self, schema: Sequence[Any]) -> list[NDArray[Any]]:
         texts = sum(1 for _, kind in schema if kind is str)

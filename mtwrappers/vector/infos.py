@@ -56,11 +56,11 @@ class InfoColumns:
         self._floats = buffers.numbers[: len(floats)]
         self._by_env = self._floats[0] if len(floats) == 1 else self._floats.T
         self._take = operator.itemgetter(*floats) if floats else None
-        own, texts = iter(self._floats), iter(buffers.texts)
+        floating, texts = iter(self._floats), iter(buffers.texts)
         others = iter(buffers.numbers[len(floats) :])
         self._plan = []
         for key, kind in schema:
-            row = next(own if kind in _FLOAT64 else texts if kind is str else others)
+            row = next(floating if kind in _FLOAT64 else texts if kind is str else others)
             if kind is not float and kind is not str and not issubclass(kind, np.floating):
                 row = row.view(np.int64)
             self._plan.append((key, "_" + key, kind, row))

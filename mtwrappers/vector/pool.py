@@ -421,7 +421,7 @@ def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[t
     """The rows of each of ``count`` workers, and the pickled arguments of its `EnvBlock`."""
     n = len(makers)
     rows = [slice(n * w // count, n * (w + 1) // count) for w in range(count)]
-    return [(own, cloudpickle.dumps((makers[own], own.start, settings))) for own in rows]
+    return [(some, cloudpickle.dumps((makers[some], some.start, settings))) for some in rows]
 
 
 def pickled_function(function: Any) -> bytes:
