@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
 from mtwrappers.evaluation.episodes import Episode, Observer
-from mtwrappers.evaluation.plan import Slot
+from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.samplers.rollout import Step
@@ -36,13 +36,13 @@ class ScriptedPolicy(Observer):
             lambda obs: np.zeros(4, np.float32)
         ] * envs.num_envs
 
-    def begin(self, i: int, slot: Slot) -> None:
+    def begin(self, i: int, episode: PlannedEpisode) -> None:
         """Chooses what acts in environment ``i``."""
         if self._experts:
-            act, [goal] = expert(slot.task), self._envs.call_some([i], "goal")
+            act, [goal] = expert(episode.task), self._envs.call_some([i], "goal")
             self._act[i] = lambda obs: act(obs, goal)
         else:
-            key = (self._class_index[slot.task], slot.number)
+            key = (self._class_index[episode.task], episode.number)
             rng = Generator(PCG64(SeedSequence(self._seed, spawn_key=key)))
             self._act[i] = lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
 
@@ -90,9 +90,9 @@ class Videos(Observer):
         self._finished: dict[str, list[bytes]] = {}
         self._shape: tuple[int, ...] = ()
 
-    def begin(self, i: int, slot: Slot) -> None:
+    def begin(self, i: int, episode: PlannedEpisode) -> None:
         """Films how a task's first episode begins."""
-        if slot.number == 0:
+        if episode.number == 0:
             self._length[i], self._films[i] = 0, []
             self._film([i])
 

@@ -18,7 +18,7 @@ from typing import Any, BinaryIO
 from mtwrappers.cli.common import POLICIES, RESULTS, UsageError
 from mtwrappers.cli.lines import DEFAULTS, check_line, of_header, opened, whole_lines
 from mtwrappers.evaluation.episodes import Episode, Observer
-from mtwrappers.evaluation.plan import Slot
+from mtwrappers.evaluation.plan import PlannedEpisode
 
 NAME = "progress.jsonl"
 FORMAT = "mtwrappers.rollout/1"
@@ -108,10 +108,12 @@ class Progress(Observer):
         """How long the rollout has taken."""
         return self._before + (time.perf_counter() - self._began if self.planned else 0.0)
 
-    def plan(self, slots: Sequence[Slot]) -> None:
+    def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
         """Starts the clock, and notes the order of the episodes."""
-        self._began, self.planned = time.perf_counter(), len(slots)
-        self._order = {(slot.task, slot.number): place for place, slot in enumerate(slots)}
+        self._began, self.planned = time.perf_counter(), len(episodes)
+        self._order = {
+            (episode.task, episode.number): place for place, episode in enumerate(episodes)
+        }
 
     def end(self, i: int, episode: Episode) -> None:
         """Writes an episode."""

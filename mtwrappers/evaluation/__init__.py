@@ -3,7 +3,7 @@
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
-from mtwrappers.evaluation.plan import Slot
+from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.result import EvaluationResult
 
 __all__ = [
@@ -11,7 +11,7 @@ __all__ = [
     "EvaluationResult",
     "FewShotResult",
     "Observer",
-    "Slot",
+    "PlannedEpisode",
     "evaluate",
     "few_shot_evaluate",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.evaluation.plan import Slot
+from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.samplers.rollout import Flags, Step
 
 # Whether a value from a file is of a field's type, in a size that arrays hold.
@@ -87,10 +87,10 @@ class Observer:
     observer that holds them may ask them (``envs.call_some([i], "render")``).
     """
 
-    def plan(self, slots: Sequence[Slot]) -> None:
+    def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
         """Called once, before the first, with all episodes that count, ``finished`` ones too."""
 
-    def begin(self, i: int, slot: Slot) -> None:
+    def begin(self, i: int, episode: PlannedEpisode) -> None:
         """Called when environment ``i`` was reset for an episode, before the policy is asked."""
 
     def step(self, step: Step) -> None:
@@ -114,28 +114,28 @@ class Tally:
 
     def __init__(
         self,
-        slots: Sequence[Sequence[Slot]],
+        plan: Sequence[Sequence[PlannedEpisode]],
         scale: NDArray[np.float64],
         raw: Flags,
         observers: Sequence[Observer] = (),
         first: int = 0,
     ) -> None:
-        n = len(slots)
+        n = len(plan)
         self.ended: list[tuple[int, Episode]] = []
         self._first = first
-        self._slots, self._played = slots, [0] * n
+        self._plan, self._played = plan, [0] * n
         self._scale, self._raw, self._observers = scale, raw, observers
         self._returns = np.zeros(n, dtype=np.float64)
         self._lengths = np.zeros(n, dtype=np.int64)
-        self._once, self._told = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+        self._once, self._reports = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
 
-    def present(self, i: int) -> Slot:
+    def present(self, i: int) -> PlannedEpisode:
         """The episode that environment ``i`` plays."""
-        return self._slots[i][self._played[i]]
+        return self._plan[i][self._played[i]]
 
     def __call__(self, step: Step) -> None:
         """Adds a step."""
-        for array in (self._returns, self._lengths, self._once, self._told):
+        for array in (self._returns, self._lengths, self._once, self._reports):
             array[step.began] = 0
         rewards = step.rewards
         if self._raw.any():
@@ -143,28 +143,28 @@ class Tally:
             rewards = np.where(self._raw & reported, raw, rewards)
         self._returns += rewards * self._scale
         self._lengths += 1
-        success, told = self._success(step)
+        success, reported = self._success(step)
         self._once |= success
-        self._told |= told
+        self._reports |= reported
         for observer in self._observers:
             observer.step(step)
         for i in np.flatnonzero(step.over & step.counted).tolist():
-            slot = self.present(i)
+            planned = self.present(i)
             if not np.isfinite(self._returns[i]):
                 raise ValueError(
                     f"rewards must be finite, got a return of {self._returns[i]} from environment "
-                    f"{self._first + i}, task {slot.task!r}"
+                    f"{self._first + i}, task {planned.task!r}"
                 )
             self._played[i] += 1
             episode = Episode(
-                task=slot.task,
-                number=slot.number,
+                task=planned.task,
+                number=planned.number,
                 episode_return=float(self._returns[i]),
                 length=int(self._lengths[i]),
-                success_once=bool(self._once[i]) if self._told[i] else None,
-                success_final=bool(success[i]) if self._told[i] else None,
-                task_state=slot.task_state,
-                trial=slot.trial,
+                success_once=bool(self._once[i]) if self._reports[i] else None,
+                success_final=bool(success[i]) if self._reports[i] else None,
+                task_state=planned.task_state,
+                trial=planned.trial,
             )
             self.ended.append((self._first + i, episode))
             for observer in self._observers:
@@ -172,12 +172,12 @@ class Tally:
 
     def _success(self, step: Step) -> tuple[Flags, Flags]:
         """Which environments say that the step was a success, and which say anything of it."""
-        success, told = np.zeros_like(step.over), np.zeros_like(step.over)
+        success, reported = np.zeros_like(step.over), np.zeros_like(step.over)
         for key in SUCCESS_KEYS:
-            values, said = step.info(key)
+            values, present = step.info(key)
             # What is no array of numbers or objects is refused below.
-            rows = values.tolist() if isinstance(values, np.ndarray) else [values] * len(told)
-            for i in np.flatnonzero(said & step.counted & ~told).tolist():
+            rows = values.tolist() if isinstance(values, np.ndarray) else [values] * len(reported)
+            for i in np.flatnonzero(present & step.counted & ~reported).tolist():
                 value = rows[i].item() if isinstance(rows[i], np.generic) else rows[i]
                 if value is None:
                     continue
@@ -186,5 +186,5 @@ class Tally:
                         f"info[{key!r}] must be a bool, 0 or 1, got {value!r} from environment "
                         f"{self._first + i}, task {self.present(i).task!r}"
                     )
-                told[i], success[i] = True, bool(value)
-        return success, told
+                reported[i], success[i] = True, bool(value)
+        return success, reported

@@ -15,7 +15,7 @@ from mtwrappers.checks import check_choice, positive
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
 from mtwrappers.evaluation.frozen import frozen
 from mtwrappers.evaluation.plan import (
-    Slot,
+    PlannedEpisode,
     make_plan,
     stream_seed,
     task_choices,
@@ -49,11 +49,11 @@ def evaluate(
     """Plays a fixed number of whole episodes of every task.
 
     How many episodes each environment plays is decided before the first one, so quick successes are
-    not preferred. Tasks are told apart by ``task_name`` in infos (else ``task_id``, else the group
-    of ``envs_per_task`` environments), and environments with the same name share its episodes.
+    not preferred. A task's name is ``task_name`` in infos (else ``task_id``, else the group of
+    ``envs_per_task`` environments), and environments with the same name share its episodes.
 
     **Goals.** Environments whose resets draw a task (those of `gymnasium.make_vec` on Meta-World
-    do) are told which one to play. The goals of a task come in a random order, each of them once
+    do) are given the one to play. The goals of a task come in a random order, each of them once
     before any is repeated. So 50 episodes play each of the 50 goals of a Meta-World class once,
     whatever ``select`` is. Other environments stay on their task.
 
@@ -108,8 +108,8 @@ def evaluate(
             actions are no arrays, or an argument is of another kind.
         ValueError: If a number is out of range, there is no such task, actions have another shape
             or are NaN, a finished episode is none of those to be played, ``success`` in infos is
-            neither a bool nor 0 or 1, a return is not finite, or an environment that is not told
-            its task moves to another.
+            neither a bool nor 0 or 1, a return is not finite, or an environment that is not
+            given its task moves to another.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 
@@ -134,19 +134,19 @@ def evaluate(
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
         plan = make_plan(task_choices(inner, infos), episodes_per_task, seed)
         order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
-        plan = [[slot for slot in own if slot.task in order] for own in plan]
-        slots = [slot for own in plan for slot in own]
-        slots.sort(key=lambda slot: (order[slot.task], slot.number))
-        known = _by_place(finished, slots)
-        plan = [[slot for slot in own if _place(slot) not in known] for own in plan]
+        plan = [[one for one in row if one.task in order] for row in plan]
+        planned = [one for row in plan for one in row]
+        planned.sort(key=lambda one: (order[one.task], one.number))
+        known = _by_place(finished, planned)
+        plan = [[one for one in row if _place(one) not in known] for row in plan]
         for observer in observers:
-            observer.plan(slots)
+            observer.plan(planned)
         sizes = inner.meta_batch_size, inner.envs_per_task
         settings = sizes, seed, plan, max_episode_steps, scale, raw
-        with bar.of("episodes", len(slots), counts=not remote) as advance:
+        with bar.of("episodes", len(planned), counts=not remote) as advance:
             if remote:
                 blocks = inner.map_blocks(functools.partial(_play, pickled(policy), *settings))
-                ended = [one for own in blocks for one in own]
+                ended = [one for block in blocks for one in block]
                 for observer in observers:
                     for i, episode in ended:
                         observer.end(i, episode)
@@ -192,7 +192,7 @@ def _play(
     policy: Any,
     sizes: tuple[int, int],
     seed: int,
-    plan: Sequence[Sequence[Slot]],
+    plan: Sequence[Sequence[PlannedEpisode]],
     max_episode_steps: int | None,
     scale: NDArray[np.float64],
     raw: Flags,
@@ -210,12 +210,12 @@ def _play(
     def begin(which: Flags) -> Any:
         present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
         obs = _reset(envs, present, rows.start)
-        for i, slot in present.items():
+        for i, one in present.items():
             for observer in observers:
-                observer.begin(i, slot)
+                observer.begin(i, one)
         return obs
 
-    quotas, limit = np.array([len(own) for own in plan[rows]], dtype=np.int64), max_episode_steps
+    quotas, limit = np.array([len(row) for row in plan[rows]], dtype=np.int64), max_episode_steps
     # Wrappers of vector environments count on the autoreset.
     alone = envs is envs.unwrapped
     with envs.without_autoreset() if alone else contextlib.nullcontext():
@@ -239,14 +239,14 @@ def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
                 )
 
 
-def _place(of: Slot | Episode) -> tuple[Any, ...]:
-    """What an episode has in common with its slot."""
+def _place(of: PlannedEpisode | Episode) -> tuple[Any, ...]:
+    """What an episode has in common with the one that was planned."""
     return of.task, of.number, of.task_state, of.trial
 
 
-def _by_place(finished: Sequence[Episode], slots: Sequence[Slot]) -> dict[Any, Episode]:
+def _by_place(finished: Sequence[Episode], planned: Sequence[PlannedEpisode]) -> dict[Any, Episode]:
     """Finished episodes by their place; each must be one of those that are to be played."""
-    free = {_place(slot) for slot in slots}
+    free = {_place(one) for one in planned}
     known = {}
     for episode in finished:
         if not isinstance(episode, Episode):
@@ -261,9 +261,9 @@ def _by_place(finished: Sequence[Episode], slots: Sequence[Slot]) -> dict[Any, E
     return known
 
 
-def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[Slot]]) -> list[str]:
+def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]]) -> list[str]:
     """The tasks to play, in the order in which environments have them."""
-    known = list(dict.fromkeys(slot.task for own in plan for slot in own))
+    known = list(dict.fromkeys(one.task for row in plan for one in row))
     if tasks is None:
         return known
     if isinstance(tasks, str) or not isinstance(tasks, Sequence) or not tasks:
@@ -273,7 +273,7 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[Slot]]) -> list
     return [task for task in known if task in tasks]
 
 
-def _reset(envs: Any, present: Mapping[int, Slot], first: int) -> Any:
+def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
     """Resets environments to the episodes that they are to play; returns all observations.
 
     The reset is explicit in every autoreset mode, so that all modes play the same episodes.
@@ -282,16 +282,16 @@ def _reset(envs: Any, present: Mapping[int, Slot], first: int) -> Any:
     mask = np.zeros(envs.num_envs, dtype=np.bool_)
     seeds: list[int | None] = [None] * envs.num_envs
     each: list[dict[str, Any] | None] = [None] * envs.num_envs
-    for i, slot in present.items():
-        mask[i], seeds[i] = True, slot.seed
-        if slot.task_state is not None:
-            each[i] = {"task_state": slot.task_state}
+    for i, one in present.items():
+        mask[i], seeds[i] = True, one.seed
+        if one.task_state is not None:
+            each[i] = {"task_state": one.task_state}
     obs, infos = envs.reset(seed=seeds, options={"reset_mask": mask, "env_options": each})
-    for i, slot in present.items() if "task_name" in infos else ():
+    for i, one in present.items() if "task_name" in infos else ():
         name = infos["task_name"][i]
-        if infos["_task_name"][i] and name != slot.task:
+        if infos["_task_name"][i] and name != one.task:
             raise ValueError(
-                f"environment {first + i} was on task {slot.task!r} and its reset went to "
+                f"environment {first + i} was on task {one.task!r} and its reset went to "
                 f"{name!r}: evaluate needs environments that stay with their task, or that draw it "
                 "from task_states"
             )

@@ -18,7 +18,7 @@ from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import Episode, Tally
 from mtwrappers.evaluation.evaluate import check_arguments
 from mtwrappers.evaluation.frozen import frozen
-from mtwrappers.evaluation.plan import Slot, has_everywhere, stream_seed, task_names
+from mtwrappers.evaluation.plan import PlannedEpisode, has_everywhere, stream_seed, task_names
 from mtwrappers.evaluation.result import EvaluationResult, StoredResult, table
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
@@ -119,7 +119,7 @@ def few_shot_evaluate(
     seed determines the result, and what chooses tasks in training stays as it was, like the
     statistics of normalizing wrappers.
 
-    Tasks are given, or drawn from each group's own (held-out ones, in the ``-test`` ids), in a
+    Tasks are given, or drawn from those of each group (held-out ones, in the ``-test`` ids), in a
     random order, each once before any is repeated: by index on Meta-World, with ``sample_tasks``
     elsewhere.
 
@@ -134,7 +134,7 @@ def few_shot_evaluate(
             ``begin_trial()`` alone, like RL2 (Duan et al. 2016, arXiv:1611.02779): it empties the
             memory, which ``reset(mask)`` between episodes leaves alone. Every environment plays
             ``adaptation_episodes`` and then ``evaluation_episodes``; with ``K`` environments per
-            task, each is a trial of its own.
+            task, each is a trial by itself.
         envs: One of our vector environments in SAME_STEP mode (the default), whose resets stay on
             the task, or a wrapper of one.
         trials: How many tasks each group plays.
@@ -188,7 +188,7 @@ def few_shot_evaluate(
         listed = isinstance(tasks, (list, tuple)) and all(
             isinstance(t, (list, tuple)) for t in tasks
         )
-        if not listed or [len(own) for own in tasks] != [inner.meta_batch_size] * trials:
+        if not listed or [len(row) for row in tasks] != [inner.meta_batch_size] * trials:
             raise ValueError(
                 f"tasks must be {trials} lists, one per trial, of {inner.meta_batch_size} tasks, "
                 f"got {tasks!r}"
@@ -198,23 +198,23 @@ def few_shot_evaluate(
     share = inner.envs_per_task if adapts else 1  # environments that play a trial's episodes
     episodes: list[Episode] = []
     with frozen(envs) as (scale, raw):
-        for trial, own in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
+        for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
             if callable(begin_trial):
                 begin_trial()
             for phase, count in enumerate(phases):
-                getattr(envs, "set_tasks", inner.set_tasks)(own)
+                getattr(envs, "set_tasks", inner.set_tasks)(of_trial)
                 seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
                 obs, infos = envs.reset(seed=seeds)
                 played, groups = sum(phases[:phase]), inner.num_envs // share
-                slots = [
+                plan = [
                     [
-                        Slot(name, played + n, trial=trial * groups + i // share)
+                        PlannedEpisode(name, played + n, trial=trial * groups + i // share)
                         for n in range(i % share, count, share)
                     ]
                     for i, name in enumerate(task_names(inner, infos))
                 ]
-                quotas = np.array([len(row) for row in slots], dtype=np.int64)
-                tally, recorder = Tally(slots, scale, raw), Recorder()
+                quotas = np.array([len(row) for row in plan], dtype=np.int64)
+                tally, recorder = Tally(plan, scale, raw), Recorder()
                 adapting = phase < len(phases) - 1
                 observe = (tally, recorder) if adapting else (tally,)
                 rollout(envs, act, quotas, obs, observe=observe)
@@ -234,8 +234,8 @@ def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
     """The paths of each task: the first of every environment, then the second, and so on."""
     rounds = (itertools.zip_longest(*each[i : i + share]) for i in range(0, len(each), share))
     return [
-        with_common_infos([path for row in own for path in row if path is not None])
-        for own in rounds
+        with_common_infos([path for row in of_task for path in row if path is not None])
+        for of_task in rounds
     ]
 
 
@@ -258,9 +258,9 @@ def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list
     m, k = inner.meta_batch_size, inner.envs_per_task
     if has_everywhere(inner, "task_states"):
         columns = []
-        for group, own in enumerate(inner.get_attr("task_states")[::k]):
+        for group, states in enumerate(inner.get_attr("task_states")[::k]):
             rng = Generator(PCG64(SeedSequence(seed, spawn_key=(group,))))
-            sweeps = [rng.permutation(own) for _ in range(-(-trials // len(own)))]
+            sweeps = [rng.permutation(states) for _ in range(-(-trials // len(states)))]
             columns.append(np.concatenate(sweeps)[:trials].tolist())
         return [list(row) for row in zip(*columns, strict=True)]
     if not has_everywhere(inner, "sample_tasks"):

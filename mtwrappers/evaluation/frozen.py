@@ -47,16 +47,16 @@ def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     within: tuple[_Found, ...] = inner.call(_look)
     # What a wrapper within reports as raw has passed no wrapper outside.
     scales = np.array(
-        [own.scale * (1.0 if own.raw and not outside.raw else outside.scale) for own in within],
+        [env.scale * (1.0 if env.raw and not outside.raw else outside.scale) for env in within],
         dtype=np.float64,
     )
-    choosing = [i for i, own in enumerate(within) if own.chooses]
+    choosing = [i for i, env in enumerate(within) if env.chooses]
 
     def set_updates(on: bool) -> None:
         set_statistics_updates(envs, outside.updates if on else False)
-        for i, own in enumerate(within):
-            if own.updates:
-                inner.call_some([i], "set_statistics_updates", own.updates if on else False)
+        for i, env in enumerate(within):
+            if env.updates:
+                inner.call_some([i], "set_statistics_updates", env.updates if on else False)
 
     def set_choice(on: bool) -> None:
         if choosing:
@@ -65,7 +65,7 @@ def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     try:
         set_updates(False)
         set_choice(False)
-        yield scales, np.array([outside.raw or own.raw for own in within], dtype=np.bool_)
+        yield scales, np.array([outside.raw or env.raw for env in within], dtype=np.bool_)
     except BaseException:
         # Interrupted or failed environments may not answer.
         with contextlib.suppress(Exception):

@@ -13,7 +13,7 @@ from mtwrappers.vector.base import MetaVectorEnv
 
 
 @dataclass(frozen=True)
-class Slot:
+class PlannedEpisode:
     """An episode that is to be played.
 
     Args:
@@ -71,7 +71,7 @@ def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, 
 
 def make_plan(
     choices: Sequence[dict[str, list[Any]]], episodes_per_task: int, seed: int
-) -> list[list[Slot]]:
+) -> list[list[PlannedEpisode]]:
     """The episodes of each environment, in the order in which it plays them.
 
     A task's episodes go to its environments in turn. Their goals come in a random order, none
@@ -80,10 +80,10 @@ def make_plan(
     returns.
     """
     able: dict[str, list[int]] = {}
-    for i, own in enumerate(choices):
-        for task in own:
+    for i, names in enumerate(choices):
+        for task in names:
             able.setdefault(task, []).append(i)
-    plan: list[list[Slot]] = [[] for _ in choices]
+    plan: list[list[PlannedEpisode]] = [[] for _ in choices]
     for row, (task, envs) in enumerate(able.items()):
         goals = sorted({state for i in envs for state in choices[i][task]})
         rng = Generator(PCG64(SeedSequence(seed, spawn_key=(row,))))
@@ -99,5 +99,5 @@ def make_plan(
             left = [goal for goal in states if played[goal] == sweep]
             state = min(left, key=orders[sweep].__getitem__)
             played[state] += 1
-            plan[i].append(Slot(task, number, stream_seed(seed, row, number), state))
+            plan[i].append(PlannedEpisode(task, number, stream_seed(seed, row, number), state))
     return plan

@@ -139,8 +139,8 @@ class EvaluationResult(StoredResult):
         """
         if task not in self.tasks:
             raise ValueError(f"task must be one of {list(self.tasks)}, got {task!r}")
-        own = (episode for episode in self.episodes if episode.task == task)
-        return tuple(sorted(own, key=lambda e: (-1 if e.trial is None else e.trial, e.number)))
+        found = (episode for episode in self.episodes if episode.task == task)
+        return tuple(sorted(found, key=lambda e: (-1 if e.trial is None else e.trial, e.number)))
 
     @cached_property
     def per_task(self) -> dict[str, Estimates]:
@@ -164,7 +164,7 @@ class EvaluationResult(StoredResult):
         for column, metric in enumerate(METRICS):
             found = (_samples(self.of_task(task), metric) for task in tasks)
             samples = [values for values in found if values is not None]
-            # A stream of its own, so that no number depends on which was asked for first.
+            # A stream each, so that no number depends on which was asked for first.
             rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, row, column))))
             rate = metric.startswith("success")
             settings = (trim, rng, self.confidence, self.resamples, rate)
@@ -271,7 +271,7 @@ def table(head: str, rows: Sequence[tuple[str, int, Estimates]], confidence: flo
         shown = metric.startswith("success") or (metric == "return" and metric == known[0])
         title = f"{_HEADS[metric]} ({confidence:.0%})" if shown else _HEADS[metric]
         columns.append([title, *(_cell(metric, found[metric], shown) for _, _, found in rows)])
-    columns = [[cell.rjust(max(map(len, own))) for cell in own] for own in columns]
+    columns = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
     labels = [head, *(label for label, _, _ in rows)]
     lines = zip(labels, map("  ".join, zip(*columns, strict=True)), strict=True)
     return [f"{label:<{max(map(len, labels))}} {line}" for label, line in lines]

@@ -69,11 +69,11 @@ def estimate(
     ``samples`` are the values ``(n_i,)`` of each task; with ``rate`` they are successes (1) and
     failures (0), or means of them.
     """
-    value = float(trimmed_mean(np.array([own.mean() for own in samples]), trim))
-    if rate and all(((own == 0) | (own == 1)).all() for own in samples):
+    value = float(trimmed_mean(np.array([values.mean() for values in samples]), trim))
+    if rate and all(((values == 0) | (values == 1)).all() for values in samples):
         below, above = _wilson_distances(samples, trim, confidence)
         return Estimate(value, max(0.0, value - below), min(1.0, value + above))
-    if max(len(own) for own in samples) < 2:
+    if max(len(values) for values in samples) < 2:
         return Estimate(value, None, None)
     # Stratified percentile bootstrap, within each task (Agarwal et al. 2021, section 4.2; with one
     # task it is the ordinary one of Efron 1979).
@@ -81,7 +81,8 @@ def estimate(
     for start in range(0, resamples, _BLOCK):
         rows = min(_BLOCK, resamples - start)
         means = [
-            own[rng.integers(len(own), size=(rows, len(own)))].mean(axis=-1) for own in samples
+            values[rng.integers(len(values), size=(rows, len(values)))].mean(axis=-1)
+            for values in samples
         ]
         draws.append(trimmed_mean(np.stack(means, axis=-1), trim))
     tail = (1 - confidence) / 2
@@ -94,10 +95,10 @@ def _wilson_distances(
 ) -> tuple[float, float]:
     """How far a trimmed mean of rates is from the ends of its interval.
 
-    Each is the root of the squares of the tasks' own; tasks that are left out have no weight.
+    Each is the root of the sum of the tasks' squared distances; those left out have no weight.
     """
-    rates = np.array([own.mean() for own in samples])
-    ends = np.array([wilson(int(own.sum()), len(own), confidence) for own in samples])
+    rates = np.array([values.mean() for values in samples])
+    ends = np.array([wilson(int(values.sum()), len(values), confidence) for values in samples])
     cut = int(len(samples) * trim)
     kept = np.argsort(rates, kind="stable")[cut : len(samples) - cut]
     low, high = np.sqrt(((ends[kept] - rates[kept, None]) ** 2).sum(axis=0)) / len(kept)

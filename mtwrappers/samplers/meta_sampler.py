@@ -6,6 +6,7 @@ import contextlib
 import functools
 import itertools
 import logging
+import operator
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, get_args
 
@@ -147,36 +148,37 @@ class MetaSampler:
         log = check_flag(log, "log")
         m, k = self.meta_batch_size, self.envs_per_task
         each, rest = divmod(self.rollouts_per_meta_task, k)
-        quotas = np.array([each + (i < rest) for i in range(k)] * m, dtype=np.int64)
+        quotas = np.tile(each + (np.arange(k) < rest), m)
         remote = self._policy_in == "workers"
         policy = pickled(self._policy) if remote else self._policy
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None
         self._iteration += 1
         seed = self._policy_seed, self._iteration
-        own = functools.partial(_collect, policy, (m, k), seed, quotas, obs)
+        collect = functools.partial(_collect, policy, (m, k), seed, quotas, obs)
         with self._progress.of("paths", int(quotas.sum()), counts=not remote) as advance:
             if remote:
-                blocks = self.envs.map_blocks(own)
+                blocks = self.envs.map_blocks(collect)
             else:
                 observe: list[Callable[[Step], object]] = []
                 if advance:
                     observe = [lambda step: advance(int((step.over & step.counted).sum()))]
-                blocks = [own(self.envs, slice(0, m * k), observe)]
-        recorded = [paths for each, _ in blocks for paths in each]
-        paths = {
-            task: with_common_infos([*itertools.chain(*recorded[task * k : (task + 1) * k])])
+                blocks = [collect(self.envs, slice(0, m * k), observe)]
+        by_env = [paths for recorded, _ in blocks for paths in recorded]
+        by_task = {
+            task: with_common_infos(list(itertools.chain(*by_env[task * k : (task + 1) * k])))
             for task in range(m)
         }
-        # Of workers, the one that took longest.
-        seconds = np.max([took for _, took in blocks], axis=0).tolist()
-        steps = sum(len(path["rewards"]) for own in paths.values() for path in own)
+        rewards = [path["rewards"] for path in itertools.chain(*by_task.values())]
+        steps = sum(map(len, rewards))
         self.total_timesteps_sampled += steps
         if log:
-            returns = [float(path["rewards"].sum()) for own in paths.values() for path in own]
+            # Of workers, the one that took longest.
+            policy_seconds, env_seconds = np.max([seconds for _, seconds in blocks], axis=0)
+            returns = [float(one.sum()) for one in rewards]
             figures = {
-                "PolicyExecTime": seconds[0],
-                "EnvExecTime": seconds[1],
+                "PolicyExecTime": float(policy_seconds),
+                "EnvExecTime": float(env_seconds),
                 "n_timesteps": steps,
                 "TotalTimestepsSampled": self.total_timesteps_sampled,
                 "NumTrajs": len(returns),
@@ -187,7 +189,7 @@ class MetaSampler:
             }
             for key, value in figures.items():
                 self._sink(f"{log_prefix}{key}", value)
-        return paths
+        return by_task
 
     def get_state(self) -> dict[str, Any]:
         """What the next `update_tasks` and `obtain_samples` follow from, for `save_checkpoint`."""
@@ -241,6 +243,6 @@ def _collect(
     """
     recorder = Recorder()
     caller = PolicyCaller(policy, *sizes, rows, seed)
-    obs = map_arrays(lambda array: array[rows], obs)
+    obs = map_arrays(operator.itemgetter(rows), obs)
     seconds = rollout(envs, caller, quotas[rows], obs, observe=(recorder, *observe), ends=True)
     return recorder.paths(), seconds

@@ -23,21 +23,10 @@ def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
     return function(tree)
 
 
-def leaves(tree: Any) -> list[Any]:
-    """The arrays, one after another.
-
-    >>> leaves({"a": -1, "b": (-2, 3)})
-    [-1, -2, 3]
-    """
-    found: list[Any] = []
-    map_arrays(found.append, tree)
-    return found
-
-
 def join(
     trees: Sequence[Any], name: str, each: str, lengths: Sequence[int] | None = None, axis: int = 0
 ) -> Any:
-    """Several arrays, or dicts of them, as one: stacked, or with ``lengths`` one after another.
+    """Several arrays, or dicts or tuples of them, as one: stacked, or with ``lengths`` joined.
 
     ``lengths`` are how many rows each has. `ValueError` names the first that is not of the form of
     the others: ``name`` is what they are called, ``each`` to what one belongs (``"step {}"``).
@@ -58,6 +47,9 @@ def join(
             key: join([tree[key] for tree in trees], f"{name}[{key!r}]", each, lengths, axis)
             for key in first
         }
+    if isinstance(first, tuple):
+        parts = enumerate(zip(*trees, strict=True))
+        return tuple(join(part, f"{name}[{i}]", each, lengths, axis) for i, part in parts)
     merge = functools.partial(np.stack, axis=axis) if lengths is None else np.concatenate
     with contextlib.suppress(TypeError, ValueError):  # which is faster than a look at each shape
         if lengths is None or list(map(len, trees)) == lengths:

@@ -12,7 +12,7 @@ key                    shape, dtype        meaning
 ``truncated``          ``(T,)`` bool       whether a time limit ended with the step
 ``env_infos``          dict of ``(T, …)``  the infos that every step reports
 ``agent_infos``        dict of ``(T, …)``  what the policy returned beside its actions
-``next_observation``   ``(O,)``            what the agent would have seen next: the episode's own
+``next_observation``   ``(O,)``            what the agent would have seen next: the episode's
                                            last observation, not the next episode's first
 =====================  ==================  ====================================================
 

@@ -63,19 +63,19 @@ class Step(NamedTuple):
             bool. Values of the others mean nothing.
         """
         nobody = np.zeros_like(self.over)
-        now, told = self.infos.get(key), self.infos.get(f"_{key}", nobody)
+        now, reported = self.infos.get(key), self.infos.get(f"_{key}", nobody)
         if "final_info" not in self.infos:
-            return now, told
+            return now, reported
         final, ended = self.infos["final_info"], self.infos["_final_info"]
-        last, last_told = final.get(key), final.get(f"_{key}", nobody)
+        last, last_reported = final.get(key), final.get(f"_{key}", nobody)
         if last is None:
-            return now, told & ~ended
+            return now, reported & ~ended
         if not (isinstance(now, np.ndarray) and isinstance(last, np.ndarray)) or (
             now.shape[1:] != last.shape[1:]
         ):
-            return last, last_told & ended
+            return last, last_reported & ended
         rows = ended.reshape(-1, *[1] * (now.ndim - 1))
-        return np.where(rows, last, now), np.where(ended, last_told, told)
+        return np.where(rows, last, now), np.where(ended, last_reported, reported)
 
 
 def rollout(
@@ -96,7 +96,8 @@ def rollout(
 
     Args:
         envs: One of our vector environments, or a wrapper of one.
-        policy: Asked for actions, and told which environments begin an episode.
+        policy: Gives the actions; its ``reset`` is called with the environments that begin an
+            episode.
         quotas: How many episodes each environment is to give, ``(N,)``.
         obs: The observations of the first reset, ``(N, O)``.
         begin: Called with the environments that are to begin an episode, ``(N,)`` bool, the first

@@ -41,9 +41,9 @@ def resume(out, *arguments, workers=1):
     played = []
 
     class Policy(rollout.ScriptedPolicy):
-        def begin(self, i, slot):
-            played.append(slot)
-            super().begin(i, slot)
+        def begin(self, i, episode):
+            played.append(episode)
+            super().begin(i, episode)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rollout, "ScriptedPolicy", Policy)

@@ -68,7 +68,7 @@ def test_every_goal_is_played_once_before_any_comes_again_on_all_executors_and_i
 def test_goals_come_in_an_order_that_the_seed_draws_anew_for_each_sweep():
     choices = [{"a": list(range(20))}]
     first, other = (
-        [slot.task_state for slot in make_plan(choices, 40, seed)[0]] for seed in (0, 1)
+        [planned.task_state for planned in make_plan(choices, 40, seed)[0]] for seed in (0, 1)
     )
     orders = [first[:20], first[20:], other[:20], other[20:]]
     assert all(sorted(order) == list(range(20)) for order in orders)

@@ -18,11 +18,11 @@ class Following(Observer):
         self.envs, self.stop = envs, stop
         self.log, self.episodes = [], []
 
-    def plan(self, slots):
-        self.log.append([(slot.task, slot.number) for slot in slots])
+    def plan(self, episodes):
+        self.log.append([(planned.task, planned.number) for planned in episodes])
 
-    def begin(self, i, slot):
-        self.log.append((i, slot.task, slot.number, self.envs.call_some([i], "steps")[0]))
+    def begin(self, i, planned):
+        self.log.append((i, planned.task, planned.number, self.envs.call_some([i], "steps")[0]))
 
     def step(self, step):
         self.log.append(step.over.tolist())

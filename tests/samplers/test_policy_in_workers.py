@@ -245,7 +245,7 @@ class Ends(Observer):
 
 
 class Begins(Observer):
-    def begin(self, i, slot): ...
+    def begin(self, i, planned): ...
 
 
 def test_observers_are_told_of_episodes_played_in_workers():
