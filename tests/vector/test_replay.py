@@ -1,9 +1,11 @@
 """What a journal keeps: all that matters, in order, and nothing that others can still change."""
 
+import pickle
 from contextlib import closing
 from functools import partial
 
 import gymnasium
+import metaworld
 import numpy as np
 import pytest
 from gymnasium.error import ResetNeeded
@@ -457,6 +459,36 @@ def test_a_log_from_elsewhere_holds_resets_steps_and_a_few_calls(change, message
     state = {**ReplayLog().to_state("environment 3"), **change}
     with pytest.raises((ValueError, TypeError), match=message):
         ReplayLog.from_state(state, "environment 3")
+
+
+class Evil:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def stock_environment():
+    """One of Meta-World's own, which unpickles what a task has as its data."""
+    return metaworld.ML1("reach-v3").train_classes["reach-v3"]()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [stock_environment, partial(mtwrappers.MetaWorldSetTaskEnv, "ML1", env_name="reach-v3")],
+    ids=["stock", "ours"],
+)
+def test_nothing_is_unpickled_that_a_file_offers_as_a_task(make, tmp_path):
+    data = np.frombuffer(pickle.dumps(Evil(tmp_path / "it ran")), np.uint8)
+    offers = [data, np.bytes_(data.tobytes()), {"inner": data}]
+    with closing(MetaIterativeEnvExecutor(make, 1, journal=True)) as envs:
+        for offer in offers:
+            with pytest.raises((TypeError, ValueError)):
+                envs.call("set_task", offer)
+    assert not (tmp_path / "it ran").exists()
 
 
 @both_executors
