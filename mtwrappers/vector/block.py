@@ -280,7 +280,7 @@ class EnvBlock:
         self._write_obs()
         in_columns = self.columns is not None and self.columns.write(infos)
         each = None if in_columns else self._checked_infos()
-        return Answer(None, each, self._objects(), finals, self._states)
+        return Answer(None, each, self._objects(), tuple(finals), self._states)
 
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
         """What `call_env` gives of each environment that is not left alone, of which it is None."""
