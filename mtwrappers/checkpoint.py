@@ -147,7 +147,7 @@ def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
 def _same(state: Any, other: Any) -> bool:
     try:
         return to_bytes({"": state}) == to_bytes({"": other})
-    except Exception:
+    except TypeError:
         return False  # of what no checkpoint holds nobody knows
 
 

@@ -22,7 +22,7 @@ from mtwrappers.state import get_state, set_state
 from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema
-from mtwrappers.vector.replay import ReplayLog, call_env, fingerprint, require_same
+from mtwrappers.vector.replay import ReplayLog, find_call, fingerprint, require_same
 
 # The arguments of a call for each environment; ``None`` leaves one alone.
 EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
@@ -137,7 +137,7 @@ class EnvBlock:
         self._limit = settings.max_path_length or sys.maxsize
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
         self._states: dict[int, Any] = {}
-        self._reached = 0
+        self._reached, self._looked = 0, False  # of the last call
         self._spare: tuple[_Rows, bytes] | None = None
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
@@ -176,7 +176,9 @@ class EnvBlock:
         """The answer to a command that has raised."""
         states = self._all_states() if name in _RESET_AFTER else {}
         text = "".join(traceback.format_exception(exc))
-        return Answer(states=states, reached=self._reached, failure=(exc, text))
+        return Answer(
+            states=states, reached=self._reached, looked=self._looked, failure=(exc, text)
+        )
 
     def _all_states(self) -> dict[int, Any]:
         """The state of each environment, for the journal."""
@@ -283,23 +285,22 @@ class EnvBlock:
         return Answer(None, each, self._objects(), tuple(finals), self._states)
 
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
-        """What `call_env` gives of each environment that is not left alone, of which it is None."""
-        results: list[Any] = []
-        self._reached = i = 0
-        looked = True
+        """What a call gives of each environment that is not left alone, of which it is None."""
+        results: list[Any] = [None] * len(each)
+        self._reached, self._looked = 0, True
+        i = 0
         try:
             for i, env in enumerate(self.envs):
                 self._reached = i + 1
-                result, changed = None, False
                 if (told := each[i]) is not None:
                     # What is replayed has copies, so that environments share nothing.
                     args, kwargs = _copied(list(told)) if self.logged else told
-                    result, changed = call_env(env, name, args, kwargs)
-                results.append(result)
-                looked = looked and not changed
+                    do, changes = find_call(env, name, args, kwargs)
+                    self._looked = self._looked and not changes
+                    results[i] = do()
         except Exception as exc:
             self._fail(exc, i)
-        return Answer(results, reached=self._reached, looked=looked)
+        return Answer(results, reached=self._reached, looked=self._looked)
 
     def run(self, function: Callable[[EnvBlock], Any]) -> Answer:
         """What a function of this block returns."""
@@ -437,7 +438,8 @@ class EnvBlock:
 def _call_again(env: gymnasium.Env[Any, Any], call: tuple[Any, ...]) -> None:
     _, name, args, kwargs = call
     with contextlib.suppress(Exception):  # as it may have raised the first time
-        call_env(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
+        do, _ = find_call(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
+        do()
 
 
 def _require_info(info: Any) -> None:

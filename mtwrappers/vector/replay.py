@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 import importlib
 import marshal
 import zlib
@@ -312,22 +313,23 @@ def call_entry(
         ) from exc
 
 
-def call_env(
+def find_call(
     env: gymnasium.Env[Any, Any],
     name: str | Callable[..., Any],
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
-) -> tuple[Any, bool]:
-    """Calls a function of an environment, or its method of this name, or reads the attribute.
+) -> tuple[Callable[[], Any], bool]:
+    """Finds what a call is to call: a function of an environment, or its method or attribute.
 
     Returns:
-        What came of it, and whether it may have changed the environment.
+        What calls it, or reads the attribute; and whether that may change the environment.
     """
     if not isinstance(name, str):
         function = check_callable(name, "a name that is no string")
-        return function(env, *args, **kwargs), not getattr(function, "read_only", False)
+        changes = not getattr(function, "read_only", False)
+        return functools.partial(function, env, *args, **kwargs), changes
     if name in _NAMED_FUNCTIONS:
-        return _NAMED_FUNCTIONS[name](env, *args, **kwargs), True
+        return functools.partial(_NAMED_FUNCTIONS[name], env, *args, **kwargs), True
     if name == "set_task" and type(env.unwrapped).__module__.startswith("metaworld."):
         # Meta-World unpickles whatever the task has as its data, which in a file may be anything.
         for task in (*args, *kwargs.values()):
@@ -335,9 +337,9 @@ def call_env(
                 raise TypeError(f"expected a metaworld.Task, got {task!r}")
     value = env.get_wrapper_attr(name)
     if not callable(value):
-        return value, False
+        return lambda: value, False
     changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)
-    return value(*args, **kwargs), changes
+    return functools.partial(value, *args, **kwargs), changes
 
 
 def require_same(log: ReplayLog, digest: int) -> None:

@@ -167,6 +167,8 @@ def test_looks_leave_nothing_behind(executor):
             envs.call("look")
             envs.get_attr("length")
             envs.render()
+        with pytest.raises(AttributeError, match="environment 0"):
+            envs.get_attr("nothing_of_this_name")
         envs.call_some([1], "keep", 5)
         entries = [[entry[0] for entry in log["entries"]] for log in states(envs)]
         assert entries == [["reset"], ["reset", "call"]]
