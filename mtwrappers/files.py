@@ -8,7 +8,7 @@ import os
 import secrets
 import stat
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
@@ -38,27 +38,69 @@ def write_together(files: Mapping[str | os.PathLike[str], bytes]) -> None:
         OSError: If one cannot be written, or is there and not a regular file.
     """
     with contextlib.ExitStack() as undo:
-        moves = []
+        unfinished = []
         for path, data in files.items():
-            target = Path(os.path.realpath(path))
-            with contextlib.suppress(FileNotFoundError):
-                if not stat.S_ISREG(target.lstat().st_mode):
-                    raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
-            prefix = f".{target.name}{_MARK}"
-            _remove_stale(target.parent, prefix)
-            temporary, file = _open_beside(target.parent, prefix)
-            undo.callback(temporary.unlink, missing_ok=True)  # which a move leaves nothing to do
-            undo.enter_context(file)  # open, and so locked, until it is moved
-            file.write(data)
-            file.flush()
-            with contextlib.suppress(FileNotFoundError):
-                os.chmod(temporary, stat.S_IMODE(target.stat().st_mode) & 0o777)
-            os.fsync(file.fileno())
-            if sys.platform == "win32":
-                file.close()  # it moves no open file
-            moves.append((temporary, target))
-        for temporary, target in moves:
-            os.replace(temporary, target)
+            unfinished.append(undo.enter_context(Unfinished(path)))
+            unfinished[-1].file.write(data)
+            unfinished[-1].complete()
+        for each in unfinished:
+            each.move()
+
+
+class Unfinished:
+    """A file that is not there before it is whole, as a context manager.
+
+    What is written to ``file`` is in a temporary file beside ``path`` until `complete` and `move`
+    are called, one after the other; without them nothing is left. See `write_together`.
+
+    Raises:
+        OSError: If it cannot be written, or is there and not a regular file.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._target = target = Path(os.path.realpath(path))
+        with contextlib.suppress(FileNotFoundError):
+            if not stat.S_ISREG(target.lstat().st_mode):
+                raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        prefix = f".{target.name}{_MARK}"
+        _remove_stale(target.parent, prefix)
+        self._temporary, self.file = _open_beside(target.parent, prefix)
+
+    def complete(self) -> None:
+        """Brings all that was written to the disk, where a full one is found out."""
+        self.file.flush()
+        with contextlib.suppress(FileNotFoundError):
+            os.chmod(self._temporary, stat.S_IMODE(self._target.stat().st_mode) & 0o777)
+        os.fsync(self.file.fileno())
+
+    def move(self) -> None:
+        """Gives the file its name."""
+        if sys.platform == "win32":
+            self.file.close()  # it moves no open file
+        os.replace(self._temporary, self._target)
+
+    def __enter__(self) -> Unfinished:
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        # Open, and so locked, until it is moved.
+        with self.file:
+            self._temporary.unlink(missing_ok=True)  # which a move leaves nothing to do
+
+
+@contextlib.contextmanager
+def opened(path: str | os.PathLike[str], max_size: int) -> Iterator[BinaryIO]:
+    """A file that is to be read, or `OSError` if it is no regular file or too large."""
+    # Without waiting for a pipe.
+    opener = lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))  # noqa: E731
+    with open(path, "rb", opener=opener) as file:
+        status = os.fstat(file.fileno())
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "not a regular file", os.fspath(path))
+        if status.st_size > max_size:
+            text = f"larger than the {max_size:,} bytes that are read"
+            raise OSError(errno.EFBIG, text, os.fspath(path))
+        yield file
 
 
 def remove_unfinished(directory: Path) -> None:

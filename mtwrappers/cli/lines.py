@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
-import os
 import re
 import reprlib
-import stat
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from mtwrappers.cli.common import MAX_COUNT, MAX_SEED
 from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.files import opened
 from mtwrappers.registration import EPISODE_STEPS
 
 # What is read of a file: longer lines and larger files are none of ours.
@@ -39,23 +36,9 @@ _IS_SETTING: dict[str, Callable[[Any], bool]] = {
 }
 
 
-@contextlib.contextmanager
-def opened(path: Path) -> Iterator[BinaryIO]:
-    """A file that is to be read, or `OSError` if it is no regular file or too large."""
-    # Without waiting for a pipe.
-    opener = lambda name, flags: os.open(name, flags | os.O_NONBLOCK)  # noqa: E731
-    with open(path, "rb", opener=opener) as file:
-        status = os.fstat(file.fileno())
-        if not stat.S_ISREG(status.st_mode):
-            raise OSError(errno.EINVAL, "not a regular file")
-        if status.st_size > MAX_SIZE:
-            raise OSError(errno.EFBIG, f"larger than the {MAX_SIZE:,} bytes that are read")
-        yield file
-
-
 def whole_lines(path: Path) -> tuple[int, list[Any]]:
     """The lines of a file up to the first that was cut, and how many bytes they take."""
-    with opened(path) as file:
+    with opened(path, MAX_SIZE) as file:
         size, lines = 0, []
         while (line := file.readline(MAX_LINE)).endswith(b"\n"):
             try:

@@ -11,20 +11,19 @@ import shlex
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from mtwrappers.cli.common import POLICIES, RESULTS, UsageError
-from mtwrappers.cli.lines import DEFAULTS, check_line, of_header, opened, whole_lines
+from mtwrappers.cli.lines import DEFAULTS, MAX_SIZE, check_line, of_header, whole_lines
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.provenance import versions
+from mtwrappers.files import opened
 
 NAME = "progress.jsonl"
-FORMAT = "mtwrappers.rollout/1"
+FORMAT = "mtwrappers.rollout/2"
 START = "start one with: mtwrappers rollout MT10 --out DIR"
-# Whatever takes part in an episode's numbers.
-PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
 
 
 class Progress(Observer):
@@ -75,7 +74,7 @@ class Progress(Observer):
             raise UsageError(
                 f"line {checked} of {path} is none that a rollout has written: {exc}; {START}"
             ) from None
-        now = _versions()
+        now = versions()
         if changed := [f"{n} {then.get(n)}, not {now[n]}" for n in now if then.get(n) != now[n]]:
             raise UsageError(
                 f"the rollout into {directory} was begun with {', '.join(changed)}; install what "
@@ -93,7 +92,7 @@ class Progress(Observer):
             if self._size:
                 self._file.truncate(self._size)
             else:
-                header = {"format": FORMAT, "settings": self.settings, "versions": _versions()}
+                header = {"format": FORMAT, "settings": self.settings, "versions": versions()}
                 self._write(header)
         except OSError as exc:
             raise cannot_begin(self.directory, exc) from None
@@ -210,14 +209,10 @@ def cannot_write(directory: Path, policy: str, exc: OSError) -> UsageError:
 def _settings_of_results(directory: Path) -> dict[str, Any] | None:
     """What the results of a complete rollout say of its settings; ``None`` if there are none."""
     try:
-        with opened(directory / RESULTS) as file:
+        with opened(directory / RESULTS, MAX_SIZE) as file:
             results = json.load(file)
         if results["interrupted"]:
             return None
         return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
-
-
-def _versions() -> dict[str, str]:
-    return {name: version(name) for name in PACKAGES}

@@ -2,16 +2,20 @@
 
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
+from mtwrappers.evaluation.evidence import EvidenceError
 from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.result import EvaluationResult
 
 __all__ = [
     "Episode",
     "EvaluationResult",
+    "EvidenceError",
     "FewShotResult",
     "Observer",
     "PlannedEpisode",
+    "Provenance",
     "evaluate",
     "few_shot_evaluate",
 ]

@@ -40,6 +40,7 @@ class Episode:
         success_final: Whether the last step was one.
         task_state: The task state that was played, where the evaluation chose it.
         trial: The trial it belongs to; ``None`` where every episode stands alone.
+        steps_to_success: How many steps it took to the first success; ``None`` if there was none.
     """
 
     task: str
@@ -50,6 +51,7 @@ class Episode:
     success_final: bool | None = None
     task_state: int | None = None
     trial: int | None = None
+    steps_to_success: int | None = None
 
     @classmethod
     def from_dict(cls, data: Any) -> Episode:
@@ -127,7 +129,9 @@ class Tally:
         self._scale, self._raw, self._observers = scale, raw, observers
         self._returns = np.zeros(n, dtype=np.float64)
         self._lengths = np.zeros(n, dtype=np.int64)
-        self._once, self._reports = np.zeros(n, dtype=np.bool_), np.zeros(n, dtype=np.bool_)
+        self._reports = np.zeros(n, dtype=np.bool_)
+        # The step of the first success, 0 for none so far.
+        self._success_at = np.zeros(n, dtype=np.int64)
 
     def present(self, i: int) -> PlannedEpisode:
         """The episode that environment ``i`` plays."""
@@ -135,7 +139,7 @@ class Tally:
 
     def __call__(self, step: Step) -> None:
         """Adds a step."""
-        for array in (self._returns, self._lengths, self._once, self._reports):
+        for array in (self._returns, self._lengths, self._success_at, self._reports):
             array[step.began] = 0
         rewards = step.rewards
         if self._raw.any():
@@ -144,7 +148,9 @@ class Tally:
         self._returns += rewards * self._scale
         self._lengths += 1
         success, reported = self._success(step)
-        self._once |= success
+        first = success & (self._success_at == 0)
+        if first.any():
+            self._success_at[first] = self._lengths[first]
         self._reports |= reported
         for observer in self._observers:
             observer.step(step)
@@ -156,15 +162,17 @@ class Tally:
                     f"{self._first + i}, task {planned.task!r}"
                 )
             self._played[i] += 1
+            at, reports = int(self._success_at[i]), self._reports[i]
             episode = Episode(
                 task=planned.task,
                 number=planned.number,
                 episode_return=float(self._returns[i]),
                 length=int(self._lengths[i]),
-                success_once=bool(self._once[i]) if self._reports[i] else None,
-                success_final=bool(success[i]) if self._reports[i] else None,
+                success_once=at > 0 if reports else None,
+                success_final=bool(success[i]) if reports else None,
                 task_state=planned.task_state,
                 trial=planned.trial,
+                steps_to_success=at or None,
             )
             self.ended.append((self._first + i, episode))
             for observer in self._observers:

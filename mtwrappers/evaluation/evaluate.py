@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, get_args
 
 import numpy as np
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import check_choice, positive
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
+from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.frozen import frozen
 from mtwrappers.evaluation.plan import (
     PlannedEpisode,
@@ -20,6 +22,7 @@ from mtwrappers.evaluation.plan import (
     stream_seed,
     task_choices,
 )
+from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
@@ -45,6 +48,9 @@ def evaluate(
     confidence: float = 0.95,
     resamples: int = 2000,
     progress: bool = False,
+    evidence: str | os.PathLike[str] | None = None,
+    policy_name: str | None = None,
+    protocol: Mapping[str, Any] | None = None,
 ) -> EvaluationResult:
     """Plays a fixed number of whole episodes of every task.
 
@@ -98,18 +104,25 @@ def evaluate(
         resamples: How many bootstrap resamples.
         progress: Whether to show a progress bar. With ``policy_in="workers"`` it counts no
             episodes, since they come back all at once.
+        evidence: Where to write the actions of every episode, an ``.npz`` file, with which `verify`
+            checks the result. It is there when the evaluation ends, and after an interruption with
+            the episodes that were finished. Those that are given as ``finished`` must be in it.
+        policy_name: What the result calls the policy; `compare` groups results by it.
+        protocol: The fields of the protocol that this evaluation follows, for the result to name;
+            see `Protocol.evaluate`.
 
     Returns:
         Success, return and length of each task and of all; see `EvaluationResult`.
 
     Raises:
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
+        OSError: If the evidence cannot be written.
         TypeError: If the policy is not callable, the environments are not ours, observations or
             actions are no arrays, or an argument is of another kind.
         ValueError: If a number is out of range, there is no such task, actions have another shape
             or are NaN, a finished episode is none of those to be played, ``success`` in infos is
-            neither a bool nor 0 or 1, a return is not finite, or an environment that is not
-            given its task moves to another.
+            neither a bool nor 0 or 1, a return is not finite, an environment that is not given
+            its task moves to another, or actions that are kept change their dtype.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 
@@ -130,7 +143,9 @@ def evaluate(
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     if remote:
         _check_remote(envs, observers)
-    with frozen(envs) as (scale, raw):
+    writer = None
+    with contextlib.ExitStack() as stack:
+        scale, raw = stack.enter_context(frozen(envs))
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
         plan = make_plan(task_choices(inner, infos), episodes_per_task, seed)
         order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
@@ -139,25 +154,43 @@ def evaluate(
         planned.sort(key=lambda one: (order[one.task], one.number))
         known = _by_place(finished, planned)
         plan = [[one for one in row if _place(one) not in known] for row in plan]
+        if evidence is not None:
+            writer = stack.enter_context(EvidenceWriter(evidence, known.values()))
         for observer in observers:
             observer.plan(planned)
         sizes = inner.meta_batch_size, inner.envs_per_task
         settings = sizes, seed, plan, max_episode_steps, scale, raw
         with bar.of("episodes", len(planned), counts=not remote) as advance:
             if remote:
-                blocks = inner.map_blocks(functools.partial(_play, pickled(policy), *settings))
-                ended = [one for block in blocks for one in block]
+                play = functools.partial(_play, pickled(policy), *settings)
+                there = functools.partial(_play_there, play, writer is not None)
+                blocks = inner.map_blocks(there)
+                ended = [one for ended, _ in blocks for one in ended]
+                for episode, actions in (one for _, kept in blocks for one in kept):
+                    if writer is not None:
+                        writer.add(episode, actions)
                 for observer in observers:
                     for i, episode in ended:
                         observer.end(i, episode)
             else:
+                if writer is not None:
+                    observers = [ActionRecorder(writer.add), *observers]
                 if advance:
                     advance(len(known))
                     observers = [*observers, _Counter(advance)]
                 ended = _play(policy, *settings, envs, slice(0, inner.num_envs), observers)
     episodes = [*known.values(), *(episode for _, episode in ended)]
     episodes.sort(key=lambda episode: (order[episode.task], episode.number))
-    return EvaluationResult(episodes, seed, confidence, resamples)
+    provenance = Provenance.of(
+        envs,
+        episodes_per_task,
+        tasks=None if tasks is None else list(order),
+        max_episode_steps=max_episode_steps,
+        protocol=protocol,
+        policy=policy_name,
+        evidence=None if writer is None else writer.digest,
+    )
+    return EvaluationResult(episodes, seed, confidence, resamples, provenance)
 
 
 class _Counter(Observer):
@@ -221,6 +254,15 @@ def _play(
     with envs.without_autoreset() if alone else contextlib.nullcontext():
         rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
     return tally.ended
+
+
+def _play_there(
+    play: Callable[..., list[tuple[int, Episode]]], keeps_actions: bool, envs: Any, rows: slice
+) -> tuple[list[tuple[int, Episode]], list[tuple[Episode, NDArray[Any]]]]:
+    """Plays where the environments are; returns the actions, too, if they are to be kept."""
+    kept: list[tuple[Episode, NDArray[Any]]] = []
+    recorder = ActionRecorder(lambda episode, actions: kept.append((episode, actions)))
+    return play(envs, rows, [recorder] * keeps_actions), kept
 
 
 def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:

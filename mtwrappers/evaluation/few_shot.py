@@ -39,7 +39,7 @@ class FewShotResult(StoredResult):
         evaluation: The episodes after it.
     """
 
-    FORMAT = "mtwrappers.FewShotResult/2"
+    FORMAT = "mtwrappers.FewShotResult/3"
 
     adaptation: EvaluationResult
     evaluation: EvaluationResult

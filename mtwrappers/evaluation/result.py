@@ -6,7 +6,7 @@ import abc
 import json
 import reprlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -17,6 +17,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from mtwrappers.checks import positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, Episode
+from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, estimate
 from mtwrappers.seeding import check_seed
 
@@ -93,6 +94,8 @@ class EvaluationResult(StoredResult):
         seed: Determines the resamples.
         confidence: How likely an interval covers the truth, in (0, 1).
         resamples: How many bootstrap resamples.
+        provenance: What the episodes were played with, as `evaluate` notes it. Results are equal
+            whatever it is.
 
     Raises:
         TypeError: If the episodes are no sequence of `Episode`, or the seed is no integer.
@@ -107,12 +110,13 @@ class EvaluationResult(StoredResult):
     95%: intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
     """
 
-    FORMAT = "mtwrappers.EvaluationResult/2"
+    FORMAT = "mtwrappers.EvaluationResult/3"
 
     episodes: Sequence[Episode]
     seed: int = 0
     confidence: float = 0.95
     resamples: int = 2000
+    provenance: Provenance | None = field(default=None, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         episodes = tuple(self.episodes)
@@ -172,6 +176,11 @@ class EvaluationResult(StoredResult):
         return estimates
 
     @property
+    def protocol(self) -> Mapping[str, Any] | None:
+        """The fields of the protocol that was played, if it was one."""
+        return None if self.provenance is None else self.provenance.protocol
+
+    @property
     def unit(self) -> str:
         """What the intervals are over: ``"episodes"``, or ``"trials"`` of them."""
         return "episodes" if self.episodes[0].trial is None else "trials"
@@ -202,6 +211,7 @@ class EvaluationResult(StoredResult):
             "seed": self.seed,
             "confidence": self.confidence,
             "resamples": self.resamples,
+            "provenance": self.provenance and self.provenance.to_dict(),
             "tasks": [
                 {"task": task, "episodes": len(self.of_task(task)), **_plain(estimates)}
                 for task, estimates in self.per_task.items()
@@ -216,7 +226,9 @@ class EvaluationResult(StoredResult):
         if not isinstance(found, list):
             raise ValueError(f"episodes must be a list, got {reprlib.repr(found)}")
         episodes = [Episode.from_dict(episode) for episode in found]
-        return cls(episodes, data["seed"], data["confidence"], data["resamples"])
+        given = data["provenance"]
+        provenance = None if given is None else Provenance.from_dict(given)
+        return cls(episodes, data["seed"], data["confidence"], data["resamples"], provenance)
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
         """Draws the success of every task with its interval, or the return where there is none.

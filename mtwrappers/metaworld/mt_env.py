@@ -106,6 +106,11 @@ class MetaWorldMTEnv(TaskListMTEnv):
         """When episodes are truncated, under the name that it has in Gymnasium's ``TimeLimit``."""
         return self.pool.max_episode_steps
 
+    @functools.cached_property
+    def goals_digest(self) -> str:
+        """What tells the goals of the benchmark from others, whichever of them are played here."""
+        return digest(self.pool.tasks)
+
     @property
     def goal(self) -> NDArray[np.float64]:
         """The present goal, ``(3,)``, in metres. Privileged where observations hide it."""

@@ -139,11 +139,11 @@ def test_arguments_that_contradict_those_of_the_rollout_are_one_line(
     ("change", "message"),
     [
         (lambda path: path.unlink(), "progress.jsonl: No such file or directory"),
-        (lambda path: path.write_text("[1]\n"), "'mtwrappers.rollout/1', got None"),
-        (lambda path: path.write_text("foreign\n"), "'mtwrappers.rollout/1', got None"),
+        (lambda path: path.write_text("[1]\n"), "'mtwrappers.rollout/2', got None"),
+        (lambda path: path.write_text("foreign\n"), "'mtwrappers.rollout/2', got None"),
         (
-            lambda path: path.write_text(path.read_text().replace("rollout/1", "rollout/2")),
-            "'mtwrappers.rollout/1', got 'mtwrappers.rollout/2'",
+            lambda path: path.write_text(path.read_text().replace("rollout/2", "rollout/1")),
+            "'mtwrappers.rollout/2', got 'mtwrappers.rollout/1'",
         ),
         (
             lambda path: path.write_text(path.read_text().replace(version("mujoco"), "2.0.0")),
@@ -259,7 +259,7 @@ ODD = [None, True, -1, 0.5, 2**63, float("nan"), 1e308, "", "\0", "x" * 99, [], 
 
 
 FREE = {"benchmark", "task", "seed", "seconds", "success_once", "success_final", "task_state"}
-FREE |= {"trial", "episode_return", "no_fast", "length", "number", "policy", 0}
+FREE |= {"trial", "steps_to_success", "episode_return", "no_fast", "length", "number", "policy", 0}
 
 
 def test_any_value_in_any_place_of_progress_is_refused_in_a_line_or_is_progress(unfinished):

@@ -121,7 +121,7 @@ def test_another_file_is_refused(tmp_path):
         path.write_text(text)
         for kind in (EvaluationResult, FewShotResult):
             with pytest.raises(
-                ValueError, match=f"format 'mtwrappers.{kind.__name__}/2', got {got}"
+                ValueError, match=f"format 'mtwrappers.{kind.__name__}/3', got {got}"
             ):
                 kind.load(path)
 

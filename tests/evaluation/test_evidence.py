@@ -1,0 +1,230 @@
+"""The actions of an evaluation in a file, and what a result says of where it comes from."""
+
+import io
+import os
+import signal
+import subprocess
+import sys
+import zipfile
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.vector import VectorRewardWrapper
+
+from mtwrappers import VectorNormalizeObservationPerTask, evaluate
+from mtwrappers.evaluation import EvaluationResult, EvidenceError, Observer, evidence
+from mtwrappers.evaluation.evidence import read_evidence
+from mtwrappers.evaluation.provenance import Provenance
+from tests.evaluation.fakes import drawn, scripted
+from tests.fakes import ROOT
+
+SHORT = [{"name": "a", "lengths": (3, 5)}, {"name": "b", "lengths": (30,)}]
+TASKS = [{"name": "a", "lengths": (3, 5)}, {"name": "b", "lengths": (600,)}]
+
+
+class Stops(Observer):
+    """Interrupts after a number of episodes."""
+
+    def __init__(self, after):
+        self.after, self.episodes = after, []
+
+    def end(self, i, episode):
+        self.episodes.append(episode)
+
+    def step(self, step):
+        if len(self.episodes) >= self.after:
+            raise KeyboardInterrupt
+
+
+# The actions.
+
+
+@pytest.mark.parametrize("policy_in", ["parent", "workers"])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_every_episode_has_the_actions_that_its_environment_got(dtype, policy_in, tmp_path):
+    def policy(observations):
+        return drawn(observations).astype(dtype)
+
+    path = tmp_path / "r.npz"
+    envs = scripted(TASKS, k=2, workers=2)
+    result = evaluate(policy, envs, 3, policy_in=policy_in, evidence=path)
+    envs.close()
+    found = read_evidence(path)
+    assert list(np.load(path)) == list(found)
+    assert sorted(found) == ["a/0", "a/1", "a/2", "b/0", "b/1", "b/2"]
+    for episode in result.episodes:
+        actions = found[f"{episode.task}/{episode.number}"]
+        assert actions.dtype == dtype
+        assert actions.shape == (episode.length, 2)
+        # The reward is the action's first number.
+        paid = 0.0
+        for action in actions:
+            paid += float(action[0])
+        assert paid == episode.episode_return
+    assert evidence.digest(found) == result.provenance.evidence
+
+
+def test_actions_that_change_their_dtype_are_refused(tmp_path):
+    def policy(observations):
+        late = observations[0, 0] > 1
+        return np.zeros((1, 2), np.float64 if late else np.float32)
+
+    with pytest.raises(ValueError, match="one dtype throughout, got float32 and then float64"):
+        evaluate(policy, scripted([{}]), 1, evidence=tmp_path / "r.npz")
+    assert os.listdir(tmp_path) == []  # no episode had ended
+
+
+def test_an_interruption_keeps_what_was_finished_and_the_rest_is_added_to_it(tmp_path):
+    whole = evaluate(drawn, scripted(SHORT), 4, evidence=tmp_path / "whole.npz")
+    path, stops = tmp_path / "r.npz", Stops(5)
+    path.write_bytes(b"before")
+    with pytest.raises(KeyboardInterrupt):
+        evaluate(drawn, scripted(SHORT), 4, observers=[stops], evidence=path)
+    assert sorted(read_evidence(path)) == ["a/0", "a/1", "a/2", "a/3", "b/0"]
+    result = evaluate(drawn, scripted(SHORT), 4, finished=stops.episodes, evidence=path)
+    assert result == whole
+    assert result.provenance == whole.provenance
+    with pytest.raises(
+        EvidenceError, match="must hold the actions of all finished episodes, 'b/0'"
+    ):
+        evaluate(drawn, scripted(SHORT), 5, finished=whole.episodes[:6], evidence=_only(path, "a"))
+
+
+def _only(path, task):
+    """A file with the actions of one task."""
+    kept = {name: array for name, array in np.load(path).items() if name.startswith(task)}
+    np.savez(path.with_name("some.npz"), **kept)
+    return path.with_name("some.npz")
+
+
+def test_a_kill_leaves_the_file_of_before_and_nothing_after_the_next_one(tmp_path):
+    code = """
+import os, signal
+from mtwrappers import evaluate
+from mtwrappers.evaluation import Observer
+from tests.evaluation.fakes import ones, scripted
+class Kills(Observer):
+    def end(self, i, episode):
+        os.kill(os.getpid(), signal.SIGKILL)
+evaluate(ones, scripted([{}]), 2, observers=[Kills()], evidence="r.npz")
+"""
+    path = tmp_path / "r.npz"
+    path.write_bytes(b"before")
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, timeout=60)
+    assert ended.returncode == -signal.SIGKILL
+    assert path.read_bytes() == b"before"
+    assert len(os.listdir(tmp_path)) == 2
+    evaluate(drawn, scripted([{}]), 2, evidence=path)
+    assert os.listdir(tmp_path) == ["r.npz"]
+
+
+def _zip(*members, method=zipfile.ZIP_DEFLATED):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def _npy(array, **kwargs):
+    buffer = io.BytesIO()
+    np.save(buffer, array, **kwargs)
+    return buffer.getvalue()
+
+
+GOOD = _npy(np.zeros((3, 4), np.float32))
+
+
+@pytest.mark.parametrize(
+    ("data", "message"),
+    [
+        (b"", "File is not a zip file"),
+        (_zip(("a/0.npy", GOOD))[:-30], "File is not a zip file"),
+        (_zip(("a/0.txt", GOOD)), "'a/0.txt' is none of an episode"),
+        (
+            _zip(("a/0.npy", GOOD), ("a/1.npy", GOOD)).replace(b"a/1", b"a/0"),
+            "'a/0.npy' is none of an episode, or is t",
+        ),
+        (_zip(("a/0.npy", GOOD), method=zipfile.ZIP_LZMA), "compressed in another way"),
+        (_zip(("a/0.npy", GOOD[:-4])), "has another size than its shape"),
+        (_zip(("a/0.npy", GOOD.replace(b"(3, 4)", b"(9, 9)"))), "has another size than its"),
+        (_zip(("a/0.npy", _npy(np.array([None]), allow_pickle=True))), "must hold plain numbers"),
+        (_zip(("a/0.npy", _npy(np.full((1, 4), np.nan)))), "'a/0.npy' has actions that are NaN"),
+        (_zip(("a/0.npy", bytes(2**20))), "it takes 1,048,576 bytes of memory, and max_bytes is 1"),
+    ],
+)
+def test_a_file_from_anywhere_is_refused_before_much_is_read(data, message, tmp_path):
+    path = tmp_path / "r.npz"
+    path.write_bytes(data)
+    with pytest.raises(EvidenceError, match=message):
+        read_evidence(path, max_bytes=100_000)
+
+
+def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        read_evidence(tmp_path / "pipe")
+    with pytest.raises(OSError, match="not a regular file"):
+        evaluate(drawn, scripted([{}]), 1, evidence=tmp_path / "pipe")
+    monkeypatch.setattr(evidence, "MAX_FILE", 10)
+    (tmp_path / "r.npz").write_bytes(_zip(("a/0.npy", GOOD)))
+    with pytest.raises(OSError, match="larger than the 10 bytes"):
+        read_evidence(tmp_path / "r.npz")
+
+
+# What a result says of itself.
+
+
+def test_a_result_says_what_it_was_played_with(tmp_path):
+    make = {"env_name": "reach-v3", "num_goals": 3, "max_episode_steps": 5}
+    envs = gymnasium.make_vec("mtwrappers/MT1-v0", **make)
+    still = lambda obs: np.zeros((1, 4), np.float32)  # noqa: E731
+    fields = {"name": "mine", "digest": "ab"}
+    result = evaluate(still, envs, 2, seed=3, policy_name="still", protocol=fields)
+    result.save(tmp_path / "r.json")
+    loaded = EvaluationResult.load(tmp_path / "r.json")
+    assert loaded == result
+    found = loaded.provenance
+    assert found == result.provenance
+    assert found.spec["id"] == "mtwrappers/MT1-v0"
+    assert make.items() <= found.spec["kwargs"].items()
+    assert (found.policy, found.evidence, found.episodes_per_task) == ("still", None, 2)
+    assert found.tasks is found.max_episode_steps is None
+    assert loaded.protocol == fields
+    packages = {"gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy", "python"}
+    assert set(found.versions) == packages
+    others = gymnasium.make_vec("mtwrappers/MT1-v0", **{**make, "num_goals": 4})
+    assert found.goals != evaluate(still, others, 1).provenance.goals
+    with pytest.raises(ValueError, match="EvaluationResult/3', got 'mtwrappers"):
+        EvaluationResult.from_dict({**loaded.to_dict(), "format": "mtwrappers.EvaluationResult/2"})
+    for change in (
+        {"spec": "MT1"},
+        {"versions": None},
+        {"tasks": [1]},
+        {"episodes_per_task": True},
+    ):
+        [name] = change
+        with pytest.raises(ValueError, match=f"{name} of the provenance cannot be"):
+            Provenance.from_dict({**found.to_dict(), **change})
+    with pytest.raises(ValueError, match="expected provenance with"):
+        Provenance.from_dict({"spec": None})
+
+
+def test_a_wrapper_that_changes_rewards_leaves_no_spec_and_one_of_observations_does():
+    class Half(VectorRewardWrapper):
+        def rewards(self, rewards):
+            return rewards / 2
+
+    made = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2)
+    still = lambda obs: np.zeros((2, 2))  # noqa: E731
+    assert evaluate(still, Half(made), 1).provenance.spec is None
+    normalised = VectorNormalizeObservationPerTask(made)
+    assert evaluate(still, normalised, 1).provenance.spec["kwargs"]["num_envs"] == 2
+
+
+def test_an_episode_says_how_many_steps_its_first_success_took():
+    tasks = [{"success_at": 2, "name": "a"}, {"name": "b"}, {"key": None, "name": "c"}]
+    result = evaluate(drawn, scripted(tasks), 2)
+    assert [episode.steps_to_success for episode in result.episodes] == [2, 2, *[None] * 4]
