@@ -1,7 +1,16 @@
 """The contracts of this package as checks that anyone can run on an environment of their own."""
 
+from mtwrappers.testing.ledger import Ledger
 from mtwrappers.testing.mtenv import check_mtenv
 from mtwrappers.testing.set_task_env import check_set_task_env
+from mtwrappers.testing.transitions import TransitionReport, check_transitions
 from mtwrappers.testing.vector import check_meta_vector_env
 
-__all__ = ["check_meta_vector_env", "check_mtenv", "check_set_task_env"]
+__all__ = [
+    "Ledger",
+    "TransitionReport",
+    "check_meta_vector_env",
+    "check_mtenv",
+    "check_set_task_env",
+    "check_transitions",
+]

@@ -16,7 +16,8 @@ from tests.metaworld.fakes import PARALLEL, make, make_vec, play
 IDS = [env_id.removeprefix("mtwrappers/").removesuffix("-v0") for env_id in TABLE]
 NUM_CLASSES = dict.fromkeys(("CustomMT", "CustomML-train", "MultiEnv"), 2)
 NUM_CLASSES |= dict.fromkeys(("ML10-test", "ML25-test", "ML45-test"), 5)
-NUM_CLASSES |= {"CustomML-test": 1, "PointGoal": 1}
+NUM_CLASSES |= {"CustomML-test": 1, "PointGoal": 1, "Ledger": 1}
+WITHOUT_TASKS = ("PointGoal", "Ledger")
 NUM_CLASSES |= {name: int(name[2:].partition("-")[0]) for name in IDS if name not in NUM_CLASSES}
 SEEN_BY_OTHER_LIBRARIES = ("compute_reward", "num_envs", "__len__")
 
@@ -33,7 +34,7 @@ def sampled(env, **reset):
 @pytest.mark.parametrize("name", IDS)
 def test_one_environment_of_each_id(name):
     env = make(name)
-    if name not in ("MultiEnv", "PointGoal"):
+    if name not in ("MultiEnv", *WITHOUT_TASKS):
         onehot = NUM_CLASSES[name] if name.startswith(("MT", "CustomMT")) and name != "MT1" else 0
         assert env.observation_space.shape == (39 + onehot,)
     for checked in (env, env.unwrapped):
@@ -44,7 +45,7 @@ def test_one_environment_of_each_id(name):
     first = sampled(env, seed=3)
     assert equal(sampled(env, seed=3), first)
     assert equal(sampled(gymnasium.make(spec), seed=3), first)
-    if name != "PointGoal":  # all others draw a task
+    if name not in WITHOUT_TASKS:  # all others draw a task
         assert not equal(sampled(env, seed=4), first)
 
 
@@ -58,7 +59,7 @@ def test_a_vector_environment_of_each_id_has_an_environment_per_class(name):
         first = obs, infos = envs.reset(seed=3)
         assert obs in envs.observation_space
         assert equal(envs.reset(seed=3), first)
-        if name != "PointGoal":
+        if name not in WITHOUT_TASKS:
             assert infos["task_id"].tolist() == list(range(envs.num_envs))
             assert not equal(envs.reset(seed=4), first)
 
