@@ -1,6 +1,5 @@
-import copy
+import contextlib
 import ctypes
-import functools
 import gc
 import multiprocessing
 import random
@@ -12,15 +11,8 @@ import pytest
 
 from tests.vector.processes import nothing_left_behind
 
-try:
-    import mujoco
-except ImportError:
-    pass
-else:
-    # Compiling a model takes ten times as long as copying it, and Meta-World's tests build hundreds
-    # of environments. The latest are kept, 21 MB each; Pythons of their own compile as ever.
-    _compiled = functools.lru_cache(maxsize=16)(mujoco.MjModel.from_xml_path)
-    mujoco.MjModel.from_xml_path = lambda path, *args: copy.copy(_compiled(path, *args))
+with contextlib.suppress(ImportError):  # without MuJoCo there are no models
+    import tests.models  # noqa: F401
 
 # A fork server, which then has what its workers import.
 multiprocessing.set_forkserver_preload(

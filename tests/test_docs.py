@@ -10,7 +10,8 @@ import pytest
 import mtwrappers
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.agent_view import UPSTREAM
-from tests.fakes import ROOT, run_with_python
+from tests.fakes import ROOT
+from tests.snippets import snippets
 
 DOCS = ROOT / "docs"
 PAGES = {page.relative_to(DOCS).as_posix(): page.read_text() for page in DOCS.rglob("*.md")}
@@ -21,15 +22,21 @@ MKDOCS = (ROOT / "mkdocs.yml").read_text()
 NAV = MKDOCS.partition("\nnav:")[2]
 
 
+@pytest.fixture(scope="module")
+def run():
+    with snippets() as run:
+        yield run
+
+
 @pytest.mark.parametrize("page", sorted(name for name, code in SNIPPETS.items() if code))
-def test_the_snippets_of_a_page_run_one_after_another(page, tmp_path):
+def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path):
     """That of the evaluation also prints the table that it shows."""
     code = SNIPPETS[page]
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
     if "render_mode" in code and opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
-    printed = run_with_python("-c", code, cwd=tmp_path)
+    printed = run(code, tmp_path)
     if page == "guides/evaluation.md":
         shown = re.search(r"^```text\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)[1]
         before, after = shown.split("...\n")
@@ -38,8 +45,8 @@ def test_the_snippets_of_a_page_run_one_after_another(page, tmp_path):
 
 
 @pytest.mark.parametrize("snippet", FENCE.findall(README), ids=range(len(FENCE.findall(README))))
-def test_each_snippet_of_the_readme_runs(snippet, tmp_path):
-    run_with_python("-c", snippet, cwd=tmp_path)
+def test_each_snippet_of_the_readme_runs(snippet, run, tmp_path):
+    run(snippet, tmp_path)
 
 
 def test_the_commands_of_the_ci_are_marked():
@@ -88,7 +95,7 @@ def test_the_gallery_shows_every_class_in_small_pictures():
     assert (DOCS / "assets/mt10.gif").stat().st_size < 3_000_000
 
 
-def test_the_gallery_is_what_its_command_writes(tmp_path):
+def test_the_gallery_is_what_its_command_writes(run, tmp_path):
     code = (
         f"import json, sys; sys.path.insert(0, {str(DOCS)!r}); import gallery; "
         "figures = json.loads(gallery.FIGURES.read_text()); "
@@ -96,7 +103,7 @@ def test_the_gallery_is_what_its_command_writes(tmp_path):
         "costs = gallery.step_costs(['reach-v3']); assert costs == {'reach-v3': 1.0}; "
         "assert gallery.observed('reach-v3') == figures['reach-v3']['observation']"
     )
-    run_with_python("-c", code, cwd=tmp_path)
+    run(code, tmp_path)
 
 
 @pytest.mark.parametrize("make", ["make", "make_vec"])

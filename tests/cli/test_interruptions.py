@@ -4,6 +4,7 @@ import contextlib
 import json
 import os
 import re
+import resource
 import signal
 import stat
 import subprocess
@@ -16,6 +17,7 @@ import pytest
 
 from mtwrappers.cli import main, rollout
 from mtwrappers.cli.files import locked
+from tests import forks
 from tests.cli.fakes import FILES, Interrupting, play, resume
 
 
@@ -108,22 +110,27 @@ def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(
         pass
 
 
-# Moves its files, but for one, and is killed.
-KILLED = """
-import os, signal, sys
-from mtwrappers.cli import main
-move = os.replace
-def replace(temporary, target):
-    if str(target).endswith("success.png"):
-        os.kill(os.getpid(), signal.SIGKILL)
-    move(temporary, target)
-os.replace = replace
-main(["rollout", "MT1", "--episodes", "1", "--workers", "1", "--out", sys.argv[1]])
-"""
+def roll_out(out, episodes):
+    return main(["rollout", "MT1", "--episodes", episodes, "--workers", "1", "--out", str(out)])
+
+
+def roll_out_and_be_killed(out):
+    """Moves its files, but for one, and is killed."""
+    move = os.replace
+
+    def replace(temporary, target):
+        if str(target).endswith("success.png"):
+            os.kill(os.getpid(), signal.SIGKILL)
+        move(temporary, target)
+
+    os.replace = replace
+    roll_out(out, "1")
 
 
 def test_what_a_kill_leaves_is_gone_after_the_next_rollout(tmp_path):
-    subprocess.run([sys.executable, "-c", KILLED, tmp_path], capture_output=True, check=False)
+    process = forks.start(roll_out_and_be_killed, tmp_path)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL
     left = [path.name for path in tmp_path.iterdir()]
     assert len([name for name in left if "unfinished" in name]) == 2
     assert resume(tmp_path)[1] == 0
@@ -153,17 +160,18 @@ def test_files_have_the_mode_of_any_file_and_links_are_written_through(tmp_path)
 @pytest.mark.parametrize(("size", "left"), [(9000, 0), (1040, 1)])
 def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, left, tmp_path):
     (tmp_path / "results.json").write_text("of before")
-    # A limit on the size of files fails as a full disk does, in the middle of one.
-    code = (
-        f"import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, ({size}, {size})); "
-        "from mtwrappers.cli import main; "
-        f"sys.exit(main(['rollout', 'MT1', '--episodes', '4', '--workers', '1', '--out', "
-        f"{str(tmp_path)!r}]))"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert done.stderr == (
-        f"mtwrappers: error: cannot write to {tmp_path}: File too large; the episodes that were "
+    said = tmp_path.with_name("said")
+
+    def roll_out_on_a_full_disk():
+        # A limit on the size of files fails as a full disk does, in the middle of one.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+        return roll_out(tmp_path, "4")
+
+    process = forks.start(roll_out_on_a_full_disk, output=said)
+    process.join()
+    assert process.exitcode == 2
+    assert said.read_text().endswith(
+        f"\nmtwrappers: error: cannot write to {tmp_path}: File too large; the episodes that were "
         f"finished are kept: go on with mtwrappers rollout --resume {tmp_path}\n"
     )
     assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.jsonl", "results.json"]

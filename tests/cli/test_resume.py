@@ -1,12 +1,11 @@
 """`mtwrappers rollout --resume`: a rollout that was killed or interrupted goes on."""
 
 import contextlib
+import functools
 import json
 import os
 import re
 import signal
-import subprocess
-import sys
 import time
 from functools import partial
 from importlib.metadata import version
@@ -15,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mtwrappers.cli import main, rollout
+from mtwrappers.cli import main, progress, rollout
 from mtwrappers.cli.common import UsageError
 from mtwrappers.cli.progress import DEFAULTS, Progress
 from mtwrappers.evaluation import Episode
+from tests import forks
 from tests.cli.fakes import FILES, Interrupting, play, resume, stable
 
 
@@ -30,21 +30,18 @@ def finished(out):
 
 def kill_when(out, episodes, *arguments):
     """Runs a rollout in processes of its own, and kills all when so many episodes are kept."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "mtwrappers", "rollout", *arguments],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        start_new_session=True,
-    )
+    process = forks.start(main, ["rollout", *arguments])
     while finished(out) < episodes:
-        assert process.poll() is None
+        assert process.is_alive()
         time.sleep(0.01)
     os.killpg(process.pid, signal.SIGKILL)
-    assert process.wait(timeout=30) == -signal.SIGKILL
+    process.join(30)
+    assert process.exitcode == -signal.SIGKILL
     return finished(out)
 
 
-def test_a_rollout_killed_twice_ends_with_the_results_of_one_that_was_not(tmp_path):
+def test_a_rollout_killed_twice_ends_with_the_results_of_one_that_was_not(tmp_path, monkeypatch):
+    monkeypatch.setattr(rollout, "EPISODE_STEPS", 200)
     arguments = ["MT10", "--task", "door-open-v3", "--task", "push-v3", "--episodes", "4"]
     expected = play(tmp_path / "expected", *arguments, workers=2)
     out = tmp_path / "out"
@@ -92,8 +89,10 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
 
 
 @pytest.fixture
-def unfinished(tmp_path):
+def unfinished(tmp_path, monkeypatch):
     """The progress of a rollout that has finished two of its episodes."""
+    # Installed packages stay as they are while it is read a thousand times.
+    monkeypatch.setattr(progress, "version", functools.cache(version))
     chosen = {**DEFAULTS, "benchmark": "MT1", "task": ["push-v3"]}
     path = tmp_path / "progress.jsonl"
     with Progress(tmp_path, chosen) as kept:

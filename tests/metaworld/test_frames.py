@@ -17,13 +17,14 @@ PAIR = ["reach-v3", "window-close-v3"]
 LOOK = {"render_mode": "rgb_array", "camera_name": "corner2", "width": 64, "height": 48}
 
 PRELUDE = f"""
-import gc, os, sys, threading, time
+import gc, multiprocessing, os, sys, threading, time
 import gymnasium, mujoco, numpy as np
 import mtwrappers
 from mtwrappers.metaworld import make_benchmark
 from metaworld import ALL_V3_ENVIRONMENTS as CLASSES
 ID, PAIR, LOOK = "mtwrappers/CustomMT-v0", {PAIR!r}, {LOOK!r}
 MADE = dict(train_classes=PAIR, num_goals=1, **LOOK)
+multiprocessing.set_forkserver_preload(["metaworld", "gymnasium.vector"])
 saved = {{}}
 def make(state=0, **look):
     env = gymnasium.make(ID, **{{**MADE, **look}})

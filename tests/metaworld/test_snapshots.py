@@ -116,10 +116,9 @@ def edit(env, key):
             array += 0.003
 
 
-@pytest.mark.parametrize("name", ["push-v3", "box-close-v3"])
-def test_every_edited_number_of_a_model_is_noticed(name):
-    (task,) = tasks_of(name, 1)
-    fast, stock = envs = pair(name)
+def test_every_edited_number_of_a_model_is_noticed():
+    (task,) = tasks_of("box-close-v3", 1)
+    fast, stock = envs = pair("box-close-v3")
     for env in envs:
         plain = reset(env, task)[:2]
     matter = set()
@@ -139,7 +138,7 @@ def test_every_edited_number_of_a_model_is_noticed(name):
         for env in envs:
             getattr(env.model, key)[:] = old
     assert {"body_mass", "geom_pos", "dof_damping", "body_pos"} <= matter
-    assert ("mesh_vert" in matter) == (name == "box-close-v3")  # its lid is a mesh
+    assert "mesh_vert" in matter  # the lid is a mesh
     assert reset(fast)[:2] == plain
 
 

@@ -139,7 +139,7 @@ def test_large_paths_come_back_whole_and_writable():
 class SlowEnv(CountingSetTaskEnv):
     """Takes its time, and forever at the step ``stuck``."""
 
-    pause, stuck = 0.01, None
+    pause, stuck = 0.006, None
 
     def step(self, action):
         time.sleep(self.pause if self.steps != self.stuck else 60)
@@ -167,12 +167,12 @@ def test_without_recovery_a_killed_worker_is_named():
 
 
 def test_a_long_rollout_is_no_hang_and_a_step_without_an_end_is():
-    with closing(slow(timeout=1.6)) as sampler:
+    with closing(slow(timeout=1)) as sampler:
         start = time.monotonic()
         sampler.obtain_samples()
-        assert time.monotonic() - start > 1.6
+        assert time.monotonic() - start > 1
         sampler.envs.set_attr("stuck", [5, None, None, None])
-        with pytest.raises(WorkerDiedError, match=r"worker 0 hung: it did not answer within 1.6 s"):
+        with pytest.raises(WorkerDiedError, match=r"worker 0 hung: it did not answer within 1 s"):
             sampler.obtain_samples()
 
 

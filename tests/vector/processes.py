@@ -84,7 +84,7 @@ def nothing_left_behind() -> Iterator[None]:
 
 
 # How many in a run of Meta-World, where each takes a second; others have some times as many.
-MANY = int(os.environ.get("MTWRAPPERS_KILLS", "2"))
+MANY = int(os.environ.get("MTWRAPPERS_KILLS", "1"))
 # Options of executors that come through any number of them.
 RECOVER: dict[str, Any] = {"workers": 2, "on_worker_failure": "recover", "max_recoveries": 20}
 

@@ -132,7 +132,7 @@ def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(after):
 
 
 class SlowEnv(FragileEnv):
-    """Takes 0.05 s for each step as soon as a file is there, and for the step ``at`` for ever."""
+    """Takes 0.03 s for each step as soon as a file is there, and for the step ``at`` for ever."""
 
     def __init__(self, path, at=None, **kwargs):
         super().__init__(length=1000, **kwargs)
@@ -140,7 +140,7 @@ class SlowEnv(FragileEnv):
 
     def step(self, action):
         if self.path.exists():
-            time.sleep(100 if self.steps == self.at else 0.05)
+            time.sleep(100 if self.steps == self.at else 0.03)
         return super().step(action)
 
 
@@ -163,7 +163,7 @@ def test_a_replay_longer_than_the_timeout_is_not_hung(slow):
         kill(envs, 1)
         begin = time.monotonic()
         assert envs.step([0, 0])[1].tolist() == [46.0, 46.0]
-        assert time.monotonic() - begin > 2
+        assert time.monotonic() - begin > 1.2
         assert envs.recoveries == 1
 
 
