@@ -61,6 +61,7 @@ _NAMES = {
     "mtwrappers.wrappers.rl2": ("RL2Observation", "VectorRL2Observation"),
     "mtwrappers.wrappers.task_name": ("TaskNameWrapper",),
     "mtwrappers.wrappers.task_onehot": ("TaskOnehotWrapper",),
+    "mtwrappers.wrappers.task_stream": ("TaskStream", "VectorTaskStream"),
     "mtwrappers.wrappers.terminate_on_success": ("TerminateOnSuccess",),
     "mtwrappers.wrappers.vector": ("MetaVectorWrapper",),
 }

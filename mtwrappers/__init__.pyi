@@ -53,6 +53,8 @@ from mtwrappers.wrappers.rl2 import RL2Observation as RL2Observation
 from mtwrappers.wrappers.rl2 import VectorRL2Observation as VectorRL2Observation
 from mtwrappers.wrappers.task_name import TaskNameWrapper as TaskNameWrapper
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper as TaskOnehotWrapper
+from mtwrappers.wrappers.task_stream import TaskStream as TaskStream
+from mtwrappers.wrappers.task_stream import VectorTaskStream as VectorTaskStream
 from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess as TerminateOnSuccess
 from mtwrappers.wrappers.vector import MetaVectorWrapper as MetaVectorWrapper
 

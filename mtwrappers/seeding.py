@@ -12,7 +12,7 @@ from typing import Any
 
 from numpy.random import PCG64, Generator, SeedSequence
 
-_ENV, _TASK, _CHILDREN = 0, 1, 2
+_ENV, _TASK, _CHILDREN, _PHASES = 0, 1, 2, 3
 
 
 def check_seed(seed: Any) -> int:
@@ -46,6 +46,11 @@ def env_generator(seed: int) -> Generator:
 def task_generator(seed: int) -> Generator:
     """The task stream of ``seed``: which task comes next."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(_TASK,))))
+
+
+def phase_generator(seed: int) -> Generator:
+    """The stream of ``seed`` that draws among the tasks of a stream's phase."""
+    return Generator(PCG64(SeedSequence(seed, spawn_key=(_PHASES,))))
 
 
 def child_seed(seed: int, index: int) -> int:

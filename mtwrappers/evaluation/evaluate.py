@@ -18,6 +18,7 @@ from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.frozen import frozen
 from mtwrappers.evaluation.plan import (
     PlannedEpisode,
+    has_everywhere,
     make_plan,
     stream_seed,
     task_choices,
@@ -213,6 +214,11 @@ def check_arguments(
         raise TypeError(
             "envs must be a vector environment of this package (what gymnasium.make_vec or "
             f"MetaIterativeEnvExecutor makes) or a wrapper of one, got {inner!r}"
+        )
+    if has_everywhere(inner, "held_phase") and None in inner.get_attr("held_phase"):
+        raise ValueError(
+            "episodes played in a stream are part of it: evaluate in other environments, as "
+            "continual_evaluate does"
         )
     check_confidence(confidence)
     positive(resamples, "resamples")

@@ -1,0 +1,480 @@
+"""A stream of tasks: phases that follow one another, each with a budget of agent steps."""
+
+from __future__ import annotations
+
+import bisect
+import itertools
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Dict, Discrete
+from gymnasium.vector import VectorEnv
+
+from mtwrappers import seeding
+from mtwrappers.checks import (
+    check_choice,
+    check_env,
+    check_index,
+    check_list,
+    check_mapping,
+    positive,
+)
+from mtwrappers.core import MTEnv, Observation
+from mtwrappers.state import get_state, set_state
+from mtwrappers.task_list import TaskList
+from mtwrappers.vector.base import StepResult
+from mtwrappers.wrappers.vector import EpisodeVectorWrapper
+
+Boundary: TypeAlias = Literal["truncate", "finish"]
+TaskObs: TypeAlias = Literal["task", "phase"]
+
+
+class Phase(NamedTuple):
+    """A part of a stream; a pair ``(tasks, steps)`` is as good.
+
+    Attributes:
+        tasks: A task, or a list (or range) of tasks of which every reset draws one, each as likely
+            as the others. A task is a task state, or the name of a task id, which stands for all
+            task states of this id.
+        steps: The budget: how many agent steps the phase has.
+    """
+
+    tasks: Any
+    steps: int
+
+
+class _Stream:
+    """Where a stream is, which the single and the vector form share."""
+
+    def _begin_stream(self, phases: Iterable[Phase]) -> None:
+        self.phases = tuple(phases)
+        # The steps before which the phases end.
+        self._ends = list(itertools.accumulate(phase.steps for phase in self.phases))
+        self.total_steps = self._ends[-1]
+        self.stream_steps = 0
+
+    @property
+    def phase(self) -> int:
+        """The phase of the next step; that of the last step when the stream is over."""
+        return min(bisect.bisect_right(self._ends, self.stream_steps), len(self._ends) - 1)
+
+    def phase_of(self, step: int) -> int:
+        """The index of the phase that has the step ``step``, which is counted from 0.
+
+        Raises:
+            ValueError: If the stream has no such step.
+        """
+        return bisect.bisect_right(self._ends, check_index(step, self.total_steps, "step"))
+
+    def _require_more(self) -> None:
+        if self.stream_steps >= self.total_steps:
+            raise RuntimeError(
+                f"the stream is over: its {len(self.phases)} phases have {self.total_steps} steps, "
+                "and all of them were taken; a reset with a seed begins it anew"
+            )
+
+
+class TaskStream(_Stream, MTEnv):
+    """A multi-task environment whose tasks come in phases that are fixed beforehand.
+
+    Every `reset` begins an episode on a task of the present phase. The phase follows from how many
+    steps the agent has taken: the budgets of all phases, one after another, divide the steps from 0
+    to ``total_steps`` among them, and `phase_of` says which has a step. ``info["phase"]`` is the
+    phase of the present episode. After ``total_steps`` steps the stream is over, and another one is
+    an error; only a reset still works, so that what resets by itself can come to its end.
+
+    A reset with a seed begins the stream anew. A reset whose options name a task, and the first one
+    after `set_task_state`, plays that task, in the budget of the present phase.
+
+    With the defaults, the phases and their ends are those of ``ContinualLearningEnv`` of Continual
+    World (Wolczyk et al. 2021, arXiv:2105.10919). `VectorTaskStream` lets the environments of a
+    vector environment share a stream. What chooses tasks by what was seen is no stream: see
+    ``select`` of `MultiEnvWrapper`.
+
+    Args:
+        env: An `MTEnv`, which may be in wrappers that leave its observations as they are.
+        phases: Pairs ``(tasks, steps)``; see `Phase`.
+        boundary: What happens to an episode that runs at the end of a phase: ``"truncate"`` ends
+            it, ``"finish"`` lets it go on, in the budget of the next phase, whose tasks come with
+            the next reset. The end of the stream truncates in either case.
+        task_obs: What ``task_obs`` shows: the ``"task"``, as in ``env``, or the index of the
+            ``"phase"``. A task that comes again then looks like another one.
+
+    Attributes:
+        phases: The `Phase`s, with the list of task states of each.
+        total_steps: The budgets of all phases.
+        stream_steps: How many steps were taken.
+        held_phase: While this is set, from a `reset` on, episodes are of this phase, nothing is
+            truncated and steps do not count: this is how a phase is evaluated.
+
+    Raises:
+        TypeError: If ``env`` is no `MTEnv`, or a phase no pair.
+        ValueError: If there is no phase, no such task, a budget is no positive integer, or an
+            argument is none of those.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import MultiEnvWrapper
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
+    >>> env = MultiEnvWrapper(makers, task_names=["moon", "earth"])
+    >>> stream = TaskStream(env, [("moon", 2), ("earth", 1), ("moon", 2)])
+    >>> obs, info = stream.reset(seed=0)
+    >>> for _ in range(stream.total_steps):
+    ...     obs, reward, terminated, truncated, info = stream.step([0.0])
+    ...     print(info["phase"], info["task_name"], truncated)
+    ...     if terminated or truncated:
+    ...         obs, info = stream.reset()
+    0 moon False
+    0 moon True
+    1 earth True
+    2 moon False
+    2 moon True
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        phases: Iterable[tuple[Any, int]],
+        *,
+        boundary: Boundary = "truncate",
+        task_obs: TaskObs = "task",
+    ) -> None:
+        self.env = check_env(env, "env")
+        self._mt_env: Any = env.unwrapped
+        space = env.observation_space
+        if (
+            not isinstance(self._mt_env, MTEnv)
+            or not isinstance(space, Dict)
+            or set(space.keys()) != {"env_obs", "task_obs"}
+        ):
+            raise TypeError(
+                "expected an MTEnv with observations {env_obs, task_obs}, such as a "
+                f"MultiEnvWrapper, got {env} with {space}; what flattens observations "
+                "(FlattenMTEnv, or task_encoding of gymnasium.make) goes around a TaskStream"
+            )
+        listed = check_list(phases, "phases", "pair (tasks, steps)")
+        self._begin_stream(self._phase(one, i) for i, one in enumerate(listed))
+        self._truncates = check_choice(boundary, ("truncate", "finish"), "boundary") == "truncate"
+        self._shows_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
+        self.held_phase: int | None = None
+        # Of the present episode: its phase, what a step counts, and at which step it is truncated.
+        self._episode_phase, self._counted, self._last_step = 0, 1, -1
+        self._task_is_set = False
+        shown = Discrete(len(self.phases)) if self._shows_phase else space["task_obs"]
+        super().__init__(env.action_space, space["env_obs"], shown)
+        self.metadata, self.render_mode = env.metadata, env.render_mode
+
+    # The task.
+
+    @property
+    def num_tasks(self) -> int:
+        """How many task states there are, where ``env`` says it."""
+        num_tasks: int = self._mt_env.num_tasks
+        return num_tasks
+
+    @property
+    def task_ids(self) -> Any:
+        """The task id of each task state, where ``env`` says it."""
+        return self._mt_env.task_ids
+
+    @property
+    def task_names(self) -> Any:
+        """The name of each task id, where ``env`` says it."""
+        return self._mt_env.task_names
+
+    def get_task_obs(self) -> Any:
+        """What the agent may know of the present task, or the phase of the present episode."""
+        if self._shows_phase:
+            return np.int64(self._episode_phase)
+        return self._mt_env.get_task_obs()
+
+    def get_task_state(self) -> Any:
+        """The present task's state."""
+        return self._mt_env.get_task_state()
+
+    def set_task_state(self, task_state: Any) -> None:
+        """Makes ``task_state`` the task of the next episode."""
+        self._mt_env.set_task_state(task_state)
+        self._task_is_set = True
+        self._last_step = -1
+
+    def sample_task_state(self) -> Any:
+        """Draws a task state of the present phase, without setting it."""
+        rng, states = self.np_random_task, self.phases[self._next_phase()].tasks
+        return states[0] if len(states) == 1 else states[int(rng.integers(len(states)))]
+
+    def seed(self, seed: int | None = None) -> list[int]:
+        """Seeds the environment stream, which is that of ``env``."""
+        seeds: list[int] = self._mt_env.seed(seed)
+        return seeds
+
+    def seed_task(self, seed: int | None = None) -> list[int]:
+        """Seeds the stream that draws within phases, and the task stream of ``env``."""
+        seeds = self._seed_draws(seed)
+        self._mt_env.seed_task(*seeds)
+        return seeds
+
+    def assert_env_seed_is_set(self) -> None:
+        self._mt_env.assert_env_seed_is_set()
+
+    # Where Gymnasium keeps the environment stream.
+
+    @property
+    def _np_random(self) -> Any:
+        return self._mt_env._np_random
+
+    @_np_random.setter
+    def _np_random(self, rng: np.random.Generator | None) -> None:
+        self._mt_env._np_random = rng
+
+    @property
+    def _np_random_seed(self) -> Any:
+        return self._mt_env._np_random_seed
+
+    @_np_random_seed.setter
+    def _np_random_seed(self, seed: int | None) -> None:
+        self._mt_env._np_random_seed = seed
+
+    def _seed_draws(self, seed: int | None) -> list[int]:
+        seeds = super().seed_task(seed)
+        self._np_random_task = seeding.phase_generator(*seeds)
+        return seeds
+
+    # Episodes.
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begins an episode on a task of the present phase; a seed begins the stream anew."""
+        asked, others = self._split_options(options)
+        if seed is not None:
+            self.seed(seed)
+            self.seed_task(seed)
+            self.stream_steps = 0
+        elif self._task_seed is None:
+            self._seed_draws(getattr(self._mt_env, "_first_seed", None))
+        if "resample_task" in asked or not (asked or self._task_is_set):
+            asked = {"task_state": self.sample_task_state()}
+        obs, info = self.env.reset(seed=seed, options={**others, **asked} or None)
+        self._task_is_set = False
+        self._episode_phase = phase = self._next_phase()
+        self._counted, self._last_step = 1, self.total_steps
+        if self.held_phase is not None:
+            self._counted, self._last_step = 0, sys.maxsize
+        elif self._truncates:
+            self._last_step = self._ends[phase]
+        if self._shows_phase:
+            obs = self.observe(obs["env_obs"])
+        return obs, {**info, "phase": phase}
+
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Steps the environment.
+
+        Raises:
+            RuntimeError: If the stream is over.
+            ResetNeeded: If the episode was truncated at a phase's end, or a task was set.
+        """
+        if self.stream_steps >= self._last_step:
+            self._refuse_step()
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        self.stream_steps += self._counted
+        if self.stream_steps == self._last_step:
+            truncated = True
+        if self._shows_phase:
+            obs = self.observe(obs["env_obs"])
+        return obs, reward, terminated, truncated, {**info, "phase": self._episode_phase}
+
+    def render(self) -> Any:
+        """A frame of the environment."""
+        return self.env.render()
+
+    def close(self) -> None:
+        """Closes the environment."""
+        self.env.close()
+
+    @property
+    def _max_episode_steps(self) -> Any:
+        """That of ``env``; an ``AttributeError`` if it has none."""
+        return self.env.get_wrapper_attr("_max_episode_steps")
+
+    def _next_phase(self) -> int:
+        return self.phase if self.held_phase is None else self.held_phase
+
+    def _refuse_step(self) -> None:
+        self._require_more()
+        raise ResetNeeded(
+            f"call reset() before step(): the episode is over, or a task was set, and phase "
+            f"{self.phase} goes on with step {self.stream_steps} of the stream"
+        )
+
+    # The state between two episodes.
+
+    def get_state(self) -> dict[str, Any]:
+        """The state between two episodes: the place in the stream, streams, and ``env``."""
+        return {
+            "phases": self._identity(),
+            "stream_steps": self.stream_steps,
+            "held_phase": self.held_phase,
+            "task_is_set": self._task_is_set,
+            "draws": seeding.stream_state(self._task_seed, self._np_random_task),
+            "env": get_state(self.env),
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned, with the next `reset`.
+
+        Raises:
+            TypeError, ValueError: If it is no dict, or of another stream.
+        """
+        found, expected = check_mapping(state, "a state").get("phases"), self._identity()
+        if found != expected:
+            raise ValueError(
+                f"expected the state of a stream of the phases {expected}, got one of {found}"
+            )
+        set_state(self.env, state["env"])
+        if state["draws"] is not None:
+            self._seed_draws(state["draws"]["seed"])
+            self.np_random_task.bit_generator.state = state["draws"]["state"]
+        self.stream_steps, self.held_phase = state["stream_steps"], state["held_phase"]
+        self._task_is_set = state["task_is_set"]
+        self._last_step = -1
+
+    def _identity(self) -> list[Any]:
+        """What tells this stream from others, ready for JSON."""
+        return [[str(list(phase.tasks)), phase.steps] for phase in self.phases]
+
+    def _phase(self, given: Any, i: int) -> Phase:
+        """A phase with the list of its task states."""
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise TypeError(f"phase {i} must be a pair (tasks, steps), got {given!r}")
+        tasks, steps = given
+        several = isinstance(tasks, (list, range))  # a tuple may be a task state
+        listed = check_list(tasks if several else [tasks], f"the tasks of phase {i}", "task")
+        states = [state for task in listed for state in self._states(task, i)]
+        return Phase(states, positive(steps, f"the steps of phase {i}"))
+
+    def _states(self, task: Any, i: int) -> Sequence[Any]:
+        """The task states that a phase means by ``task``."""
+        known = getattr(self._mt_env, "_task_set", None)
+        if isinstance(task, str) and isinstance(known, TaskList):
+            names = known.task_names or ()
+            if task not in names:
+                raise ValueError(f"phase {i}: a task must be one of {list(names)}, got {task!r}")
+            return [state for state in known.states if names[known.task_ids[state]] == task]
+        return [task if known is None else known.check(task, f"phase {i}: a task state")]
+
+
+class VectorTaskStream(_Stream, EpisodeVectorWrapper):
+    """A stream of tasks that the environments of a vector environment share.
+
+    Each of them is a `TaskStream`, or has one inside its wrappers, with the same phases. By itself,
+    each would play the whole stream. Here the budget of a phase counts the steps of all of them,
+    and they go to the next phase together: in the step with which the budget is used up, every
+    environment is at the end of the phase, as `TaskStream` describes it. Where the budgets are no
+    multiples of ``num_envs``, that step goes beyond the end of the phase, and the next phase has so
+    many steps less. Steps in which NEXT_STEP resets an environment do not count, nor do those of
+    environments that rest.
+
+    After ``total_steps`` steps the stream is over, and another `step` is an error. A reset with
+    seeds begins the stream anew.
+
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one.
+
+    Attributes:
+        phases, total_steps: As in `TaskStream`.
+        stream_steps: How many steps all environments have taken together.
+
+    Raises:
+        TypeError: If an environment has no `TaskStream`, or ``env`` is none of ours.
+        ValueError: If the environments have different streams, or a budget is below ``num_envs``.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
+    >>> def make():
+    ...     return TaskStream(MultiEnvWrapper(makers), [(0, 4), (1, 4)])
+    >>> envs = VectorTaskStream(MetaIterativeEnvExecutor(make, 2))
+    >>> obs, infos = envs.reset(seed=0)
+    >>> for _ in range(2):
+    ...     obs, rewards, terminated, truncated, infos = envs.step([[0.0], [0.0]])
+    ...     print(truncated, infos["phase"])
+    [False False] [0 0]
+    [ True  True] [1 1]
+    """
+
+    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
+        super().__init__(env)
+        if not self._envs_have("stream_steps"):
+            raise TypeError(
+                "expected a vector environment in which every environment is a TaskStream, or has "
+                f"one inside, got {env}"
+            )
+        phases = self._inner.call("phases")
+        self._begin_stream(phases[0])
+        different = [i for i, others in enumerate(phases) if repr(others) != repr(self.phases)]
+        if different:
+            raise ValueError(
+                f"the environments must have one stream, got {self.phases} in environment 0 and "
+                f"{phases[different[0]]} in environment {different[0]}"
+            )
+        short = [i for i, phase in enumerate(self.phases) if phase.steps < self.num_envs]
+        if short:
+            raise ValueError(
+                f"a phase must have a step for each of {self.num_envs} environments at least, got "
+                f"{self.phases[short[0]].steps} for phase {short[0]}"
+            )
+        self._playing = self.num_envs  # how many environments the step under way plays
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        mask = (options or {}).get("reset_mask")
+        some = mask is not None and not np.all(mask)
+        seeds = [seed] if np.ndim(seed) == 0 else seed
+        seeded = any(one is not None for one in seeds)
+        if seeded and (some or any(one is None for one in seeds)):
+            raise ValueError(
+                "a seed begins the stream anew: reset all environments, with a seed for each"
+            )
+        if not some and not seeded:  # a step that raised has counted in some of them
+            self._inner.set_attr("stream_steps", self.stream_steps)
+        result = self._inner.reset(seed=seed, options=options)
+        self._reset_rows(options)
+        if seeded:
+            self.stream_steps = 0
+        return result
+
+    def step_async(self, actions: Any) -> None:
+        """Begins a step; a `RuntimeError` if the stream is over."""
+        self._require_more()
+        idle = self._executor._buffers.resting
+        if self._due is not None:
+            idle = idle | self._due
+        self._playing = self.num_envs - int(np.count_nonzero(idle))
+        end = self._ends[self.phase]
+        if self.stream_steps + self._playing >= end:
+            # Their next step is the last of the phase; what is reset instead begins the next one.
+            self._inner.set_attr("stream_steps", (end - 1 + idle).tolist())
+        self._inner.step_async(actions)
+
+    def step_wait(self) -> StepResult:
+        result = self._inner.step_wait()
+        self.stream_steps += self._playing
+        if self._next_step:
+            self._note_ends(result[2] | result[3])
+        return result
+
+    def get_state(self) -> dict[str, Any]:
+        """The place in the stream, ready for JSON."""
+        return {"stream_steps": self.stream_steps, "due": self._due_rows()}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned."""
+        self.stream_steps = state["stream_steps"]
+        self._set_due(state["due"])

@@ -1,0 +1,571 @@
+"""Streams of tasks, one environment at a time and side by side."""
+
+import pickle
+import signal
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+from gymnasium.wrappers import TimeLimit
+
+from mtwrappers import (
+    EnvToMTEnv,
+    FlattenMTEnv,
+    MetaIterativeEnvExecutor,
+    MultiEnvWrapper,
+    TaskOnehotWrapper,
+    TaskStream,
+    VectorRL2Observation,
+    VectorTaskStream,
+    evaluate,
+    load_checkpoint,
+    save_checkpoint,
+)
+from mtwrappers.testing import check_meta_vector_env, check_mtenv
+from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal
+from tests.vector.fakes import all_modes, both_executors, exact
+from tests.vector.faults import FragileEnv, kill_itself, once, parallel, play
+
+LENGTHS = (4, 3, 6)
+TEN = [(i % 3, 6) for i in range(10)]
+
+
+def family(lengths=LENGTHS, **kwargs):
+    """Tasks "a", "b", "c" that count from 0, 100, 200, and end after so many steps."""
+    makers = [partial(CountingEnv, n, first=100 * i) for i, n in enumerate(lengths)]
+    return MultiEnvWrapper(makers, task_names=list("abcdef"[: len(lengths)]), **kwargs)
+
+
+def stream(phases, lengths=LENGTHS, **kwargs):
+    return TaskStream(family(lengths), phases, **kwargs)
+
+
+def flat(phases, **kwargs):
+    return FlattenMTEnv(stream(phases, **kwargs))
+
+
+def side_by_side(phases, n=2, mode=AutoresetMode.SAME_STEP, **kwargs):
+    makers = [partial(flat, phases, **kwargs)] * n
+    return VectorTaskStream(MetaIterativeEnvExecutor(makers, n, autoreset_mode=mode))
+
+
+def run(env, steps):
+    """The first number of each observation, the flags and the phase; resets in brackets."""
+    seen = []
+    for _ in range(steps):
+        obs, _, terminated, truncated, info = env.step(0)
+        seen.append((int(obs["env_obs"][0]), terminated, truncated, info["phase"]))
+        if terminated or truncated:
+            obs, info = env.reset()
+            seen.append([int(obs["env_obs"][0]), info["phase"]])
+    return seen
+
+
+# What Continual World does.
+
+
+class ContinualPort:
+    """What ``ContinualLearningEnv`` of Continual World does, line by line, as its code says it.
+
+    A list of environments is played one after another, each for so many steps. In the last of them
+    the episode is said to be over by a time limit. ``seq_idx`` is whose turn it is; a step and a
+    reset past the end of the last are refused.
+    """
+
+    def __init__(self, envs, steps_per_env):
+        self.envs, self.steps_per_env = envs, steps_per_env
+        self.steps_limit = len(envs) * steps_per_env
+        self.cur_step = self.cur_seq_idx = 0
+
+    def reset(self):
+        self._check()
+        return self.envs[self.cur_seq_idx].reset()[0]
+
+    def step(self, action):
+        self._check()
+        obs, reward, terminated, truncated, _ = self.envs[self.cur_seq_idx].step(action)
+        done, info = terminated or truncated, {"seq_idx": self.cur_seq_idx}
+        self.cur_step += 1
+        if self.cur_step % self.steps_per_env == 0:
+            done = True
+            info["TimeLimit.truncated"] = True
+            self.cur_seq_idx += 1
+        return obs, reward, done, info
+
+    def _check(self):
+        if self.cur_step >= self.steps_limit:
+            raise RuntimeError("the steps are over")
+
+
+@pytest.mark.parametrize("budget", [1, 5, 7, 12])
+def test_boundaries_infos_and_onehots_are_those_of_continual_world(budget):
+    """Three tasks, visited twice; the second visits have ids of their own."""
+    visits = [0, 1, 2, 0, 1, 2]
+    theirs = ContinualPort(
+        [
+            TimeLimit(
+                TaskOnehotWrapper(CountingEnv(LENGTHS[task], first=100 * task), i, len(visits)), 5
+            )
+            for i, task in enumerate(visits)
+        ],
+        budget,
+    )
+    ours = TimeLimit(flat([(task, budget) for task in visits], task_obs="phase"), 5)
+    obs, _ = ours.reset(seed=0)
+    assert equal(obs, theirs.reset())
+    for step in range(6 * budget):
+        expected, reward, done, info = theirs.step(0)
+        obs, actual, terminated, truncated, infos = ours.step(0)
+        assert equal((obs, actual, terminated or truncated), (expected, reward, done))
+        assert infos["phase"] == info["seq_idx"] == ours.unwrapped.phase_of(step)
+        assert truncated or "TimeLimit.truncated" not in info
+        if done and step + 1 < 6 * budget:
+            assert equal(ours.reset()[0], theirs.reset())
+    for env in (ours, theirs):
+        with pytest.raises(RuntimeError, match="over"):
+            env.step(0)
+
+
+# One environment.
+
+
+def test_a_phase_truncates_and_the_next_reset_is_of_the_next_task():
+    env = stream([("a", 5), ("b", 2), ("a", 4)])
+    assert env.reset(seed=0)[1]["phase"] == 0
+    assert run(env, 11) == [
+        (1, False, False, 0),
+        (2, False, False, 0),
+        (3, False, False, 0),
+        (4, True, False, 0),
+        [0, 0],
+        (1, False, True, 0),
+        [100, 1],
+        (101, False, False, 1),
+        (102, False, True, 1),
+        [0, 2],
+        (1, False, False, 2),
+        (2, False, False, 2),
+        (3, False, False, 2),
+        (4, True, True, 2),
+        [0, 2],
+    ]
+    with pytest.raises(RuntimeError, match="its 3 phases have 11 steps, and all of them were tak"):
+        env.step(0)
+
+
+def test_a_phase_finishes_its_episode_in_the_budget_of_the_next():
+    env = stream([("a", 5), ("b", 4), ("a", 3)], boundary="finish")
+    env.reset(seed=0)
+    assert run(env, 12) == [
+        (1, False, False, 0),
+        (2, False, False, 0),
+        (3, False, False, 0),
+        (4, True, False, 0),
+        [0, 0],
+        (1, False, False, 0),
+        (2, False, False, 0),
+        (3, False, False, 0),
+        (4, True, False, 0),
+        [100, 1],  # at step 8, one before the phase's end
+        (101, False, False, 1),
+        (102, False, False, 1),
+        (103, True, False, 1),
+        [0, 2],
+        (1, False, True, 2),  # the end of the stream
+        [0, 2],
+    ]
+
+
+def test_phases_say_which_steps_they_have():
+    env = stream([("a", 5), (["b", 2], 2), (range(2), 4)])
+    assert [tuple(phase) for phase in env.phases] == [([0], 5), ([1, 2], 2), ([0, 1], 4)]
+    assert env.total_steps == 11
+    assert [env.phase_of(step) for step in range(11)] == [0] * 5 + [1] * 2 + [2] * 4
+    for step in (-1, 11):
+        with pytest.raises(
+            ValueError, match=exact(f"step must be an integer in [0, 10], got {step}")
+        ):
+            env.phase_of(step)
+
+
+def test_resets_draw_from_the_tasks_of_a_phase_as_the_seed_says():
+    env = stream([([0, 2], 60)])
+    drawn = []
+    for seed in (1, 1, 2):
+        ids = [env.reset(seed=seed)[1]["task_id"]]
+        ids += [env.reset()[1]["task_id"] for _ in range(40)]
+        assert set(ids) == {0, 2}
+        drawn.append(ids)
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
+def test_a_name_stands_for_all_task_states_of_its_id():
+    env = gymnasium.make("mtwrappers/CustomMT-v0", num_goals=3, task_encoding="dict")
+    assert TaskStream(env, [("push-v3", 9)]).phases[0].tasks == [3, 4, 5]
+
+
+def test_tasks_may_be_elements_of_a_space():
+    tasks = Box(-5.0, 5.0, (1,), np.float64)
+    env = EnvToMTEnv(CountingEnv(9), tasks, lambda env, task: setattr(env, "first", int(task[0])))
+    env = TaskStream(env, [(np.full(1, -3.0), 1), ([np.full(1, 2.0), np.full(1, 4.0)], 20)])
+    assert env.reset(seed=0)[0]["task_obs"] == -3.0
+    env.step(0)
+    assert {float(env.reset()[0]["task_obs"][0]) for _ in range(20)} == {2.0, 4.0}
+
+
+def test_a_seed_begins_the_stream_anew_and_nothing_else_does():
+    env = stream([("a", 2), ("b", 2)])
+    env.reset(seed=0)
+    run(env, 3)
+    assert (env.stream_steps, env.reset()[1]["phase"]) == (3, 1)
+    assert env.reset(seed=0)[1]["phase"] == env.stream_steps == 0
+
+
+def test_a_task_that_is_asked_for_is_played_once_in_the_budget_of_the_phase():
+    env = stream([("a", 2), ("b", 4)])
+    env.reset(seed=0)
+
+    obs, info = env.reset(options={"task_state": 2})
+    assert (obs["env_obs"][0], info["task_id"], info["phase"]) == (200, 2, 0)
+    env.set_task_state(1)
+    with pytest.raises(ResetNeeded, match="a task was set"):
+        env.step(0)
+    assert env.reset()[1]["task_id"] == 1
+    assert env.reset(options={"resample_task": True})[1]["task_id"] == 0
+    run(env, 2)
+    assert env.phase == 1
+
+
+def test_after_a_boundary_a_reset_is_due():
+    env = stream([("a", 2), ("b", 2)])
+    env.reset(seed=0)
+    env.step(0)
+    env.step(0)
+    with pytest.raises(ResetNeeded, match="phase 1 goes on with step 2"):
+        env.step(0)
+
+
+def test_a_held_phase_is_played_without_counting_and_without_an_end():
+    env = stream([("a", 2), ("b", 2)], task_obs="phase")
+    env.held_phase = 1
+    obs, info = env.reset(seed=0)
+    assert (obs["task_obs"], info["phase"], info["task_id"]) == (1, 1, 1)
+    assert [entry for entry in run(env, 9) if entry != [100, 1]] == [
+        (101, False, False, 1),
+        (102, False, False, 1),
+        (103, True, False, 1),
+    ] * 3
+    assert env.stream_steps == 0
+    env.held_phase = None
+    assert env.reset()[1]["phase"] == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"phases": []}, ValueError, "phases must hold at least one pair (tasks, steps), got none"),
+        ({"phases": [3]}, TypeError, "phase 0 must be a pair (tasks, steps), got 3"),
+        ({"phases": [("a", 0)]}, ValueError, "the steps of phase 0 must be a positive integer"),
+        ({"phases": [("x", 1)]}, ValueError, "phase 0: a task must be one of ['a', 'b', 'c'], got"),
+        ({"phases": [(0, 1), (3, 1)]}, ValueError, "phase 1: a task state must be an integer in"),
+        ({"phases": [([], 1)]}, ValueError, "the tasks of phase 0 must hold at least one task"),
+        ({"boundary": "end"}, ValueError, "boundary must be 'truncate' or 'finish', got 'end'"),
+        ({"task_obs": "id"}, ValueError, "task_obs must be 'task' or 'phase', got 'id'"),
+        ({"env": CountingEnv()}, TypeError, "expected an MTEnv with observations {env_obs, task"),
+        ({"env": FlattenMTEnv(family())}, TypeError, "what flattens observations"),
+    ],
+)
+def test_what_is_no_stream_is_refused(change, error, message):
+    given = {"env": family(), "phases": [("a", 1)], **change}
+    with pytest.raises(error, match=exact(message)):
+        TaskStream(given.pop("env"), given.pop("phases"), **given)
+
+
+@pytest.mark.parametrize("task_obs", ["task", "phase"])
+def test_the_contracts_of_single_environments_are_kept(task_obs):
+    phases = [("a", 50), (["b", "c"], 50)]
+    check_mtenv(stream(phases, task_obs=task_obs))
+    assert check_env_warnings(flat(phases, task_obs=task_obs), skip_render_check=True) == []
+    copied = pickle.loads(pickle.dumps(stream(phases, task_obs=task_obs)))
+    assert copied.reset(seed=3)[1]["phase"] == 0
+
+
+def test_a_stream_goes_on_from_its_state(tmp_path):
+    env, other = (stream([([0, 1], 5), ([1, 2], 50)], lengths=(2, 2, 2)) for _ in range(2))
+    env.reset(seed=3)
+    run(env, 7)
+    save_checkpoint(tmp_path / "stream", env=env)
+    load_checkpoint(tmp_path / "stream", env=other)
+    for one in (env, other):
+        one.reset()
+    assert equal(run(other, 12), run(env, 12))
+    with pytest.raises(ValueError, match="state of a stream of the phases"):
+        stream([(0, 5)]).set_state(env.get_state())
+
+
+# Side by side.
+
+
+def rows(result):
+    """The first number of each observation, the end of each onehot, the flags and the phases."""
+    obs, _, terminated, truncated, infos = result
+    return (
+        obs[:, 0].tolist(),
+        obs[:, 2:].argmax(axis=1).tolist(),
+        terminated.tolist(),
+        truncated.tolist(),
+        infos["phase"].tolist(),
+    )
+
+
+NONE, ALL = [False, False], [True, True]
+
+
+def test_at_a_boundary_same_step_resets_all_and_keeps_what_they_have_seen():
+    envs = side_by_side([("a", 4), ("b", 4)])
+    envs.reset(seed=0)
+    assert rows(envs.step([0, 0])) == ([1, 1], [0, 0], NONE, NONE, [0, 0])
+    result = envs.step([0, 0])
+    assert rows(result) == ([100, 100], [1, 1], NONE, ALL, [1, 1])
+    assert [obs.tolist() for obs in result[4]["final_obs"]] == [[2, 2, 1, 0, 0]] * 2
+    assert result[4]["final_info"]["phase"].tolist() == [0, 0]
+    assert rows(envs.step([0, 0])) == ([101, 101], [1, 1], NONE, NONE, [1, 1])
+    result = envs.step([0, 0])
+    assert rows(result)[2:] == (NONE, ALL, [1, 1])
+    assert [obs[0] for obs in result[4]["final_obs"]] == [102, 102]
+    with pytest.raises(RuntimeError, match="its 2 phases have 8 steps"):
+        envs.step([0, 0])
+    envs.reset()
+    with pytest.raises(RuntimeError, match="the stream is over"):
+        envs.step([0, 0])
+    assert envs.reset(seed=0)[1]["phase"].tolist() == [0, 0]
+    assert rows(envs.step([0, 0])) == ([1, 1], [0, 0], NONE, NONE, [0, 0])
+
+
+def uneven(phases, mode):
+    """Environment 0 has episodes of 2 steps and environment 1 of 3."""
+    makers = [partial(flat, phases, lengths=(n, n)) for n in (2, 3)]
+    return VectorTaskStream(MetaIterativeEnvExecutor(makers, 2, autoreset_mode=mode))
+
+
+def test_at_a_boundary_next_step_resets_in_the_step_after_it_and_does_not_count_resets():
+    envs = uneven([("a", 7), ("b", 5)], AutoresetMode.NEXT_STEP)
+    envs.reset(seed=0)
+    seen = [(*rows(envs.step([0, 0])), envs.stream_steps) for _ in range(8)]
+    assert seen == [
+        ([1, 1], [0, 0], NONE, NONE, [0, 0], 2),
+        ([2, 2], [0, 0], [True, False], NONE, [0, 0], 4),
+        ([0, 3], [0, 0], [False, True], NONE, [0, 0], 5),  # environment 0 is reset
+        ([1, 0], [0, 0], NONE, NONE, [0, 0], 6),
+        ([2, 1], [0, 0], [True, False], ALL, [0, 0], 8),  # a step beyond the end at 7
+        ([100, 100], [1, 1], NONE, NONE, [1, 1], 8),
+        ([101, 101], [1, 1], NONE, NONE, [1, 1], 10),
+        ([102, 102], [1, 1], [True, False], ALL, [1, 1], 12),
+    ]
+    with pytest.raises(RuntimeError, match="the stream is over"):
+        envs.step([0, 0])
+
+
+def test_what_is_reset_in_the_step_of_a_boundary_begins_the_next_phase():
+    envs = uneven([("a", 5), ("b", 9)], AutoresetMode.NEXT_STEP)
+    envs.reset(seed=0)
+    envs.step([0, 0])
+    envs.step([0, 0])
+    expected = ([100, 3], [1, 0], [False, True], [False, True], [1, 0])
+    assert rows(envs.step([0, 0])) == expected
+    assert rows(envs.step([0, 0])) == ([101, 100], [1, 1], NONE, NONE, [1, 1])
+
+
+def test_at_a_boundary_disabled_leaves_the_resets_to_the_caller():
+    envs = uneven([("a", 8), ("b", 4)], AutoresetMode.DISABLED)
+    envs.reset(seed=0)
+    results = [rows(one)[:4] for one in play(envs, [[0, 0]] * 4) if len(one) == 5]
+    assert results == [
+        ([1, 1], [0, 0], NONE, NONE),
+        ([2, 2], [0, 0], [True, False], NONE),
+        ([1, 3], [0, 0], [False, True], NONE),
+        ([2, 1], [0, 0], [True, False], ALL),
+    ]
+    with pytest.raises(RuntimeError, match="the stream is over"):
+        play(envs, [[0, 0]] * 9)
+    assert envs.stream_steps == 12
+    fresh = uneven([("a", 8), ("b", 4)], AutoresetMode.DISABLED)
+    fresh.reset(seed=0)
+    play(fresh, [[0, 0]] * 3)
+    fresh.step([0, 0])
+    with pytest.raises(ResetNeeded, match=exact("environments [0, 1] are over")):
+        fresh.step([0, 0])
+    obs, infos = fresh.reset(options={"reset_mask": np.array([True, False])})
+    assert (obs[:, 0].tolist(), infos["phase"].tolist()) == ([100, 1], [1, 0])
+
+
+def test_episodes_that_finish_go_to_the_next_phase_one_by_one():
+    makers = [
+        partial(flat, [("a", 4), ("b", 8)], lengths=(n, n), boundary="finish") for n in (2, 3)
+    ]
+    envs = VectorTaskStream(MetaIterativeEnvExecutor(makers, 2))
+    envs.reset(seed=0)
+    assert [rows(envs.step([0, 0])) for _ in range(6)] == [
+        ([1, 1], [0, 0], NONE, NONE, [0, 0]),
+        ([100, 2], [1, 0], [True, False], NONE, [1, 0]),
+        ([101, 100], [1, 1], [False, True], NONE, [1, 1]),
+        ([100, 101], [1, 1], [True, False], NONE, [1, 1]),
+        ([101, 102], [1, 1], NONE, NONE, [1, 1]),
+        ([100, 100], [1, 1], ALL, ALL, [1, 1]),
+    ]
+
+
+def test_each_plays_what_it_would_alone_with_its_share_of_the_budgets():
+    """In step with each other, three environments divide a budget evenly."""
+    phases = [([0, 1], 15), ("b", 9), ([1, 2], 21)]
+    share = [(tasks, steps // 3) for tasks, steps in phases]
+    ours = side_by_side(phases, 3)
+    alone = SyncVectorEnv([partial(flat, share)] * 3, autoreset_mode=AutoresetMode.SAME_STEP)
+    assert equal(ours.reset(seed=5), alone.reset(seed=5))
+    for _ in range(15):
+        assert equal(ours.step([0] * 3), alone.step([0] * 3))
+
+
+def test_environments_that_rest_do_not_count():
+    envs = side_by_side([("a", 6), ("b", 6)])
+    envs.reset(seed=0)
+    envs.unwrapped.rest(np.array([True, False]))
+    for _ in range(3):
+        envs.step([0, 0])
+    assert envs.stream_steps == 3
+    envs.reset()
+    assert [rows(envs.step([0, 0]))[3:] for _ in range(2)] == [(NONE, [0, 0]), (ALL, [1, 1])]
+
+
+def test_a_step_that_was_interrupted_or_refused_counts_for_nobody():
+    envs = side_by_side([("a", 4), ("b", 4)])
+    envs.reset(seed=0)
+    envs.step([0, 0])
+    with pytest.raises(ValueError, match="actions"):
+        envs.step([0])
+    envs.env.envs[1].unwrapped.env.active_env.step = lambda action: signal.raise_signal(
+        signal.SIGINT
+    )
+    with pytest.raises(KeyboardInterrupt):
+        envs.step([0, 0])
+    del envs.env.envs[1].unwrapped.env.active_env.step
+    assert envs.reset()[1]["phase"].tolist() == [0, 0]
+    assert rows(envs.step([0, 0]))[3:] == (ALL, [1, 1])
+
+
+@pytest.mark.parametrize("seed", [[1, None], 1])
+def test_a_seed_for_some_is_refused(seed):
+    envs = side_by_side([("a", 4), ("b", 4)])
+    envs.reset(seed=0)
+    mask = {} if isinstance(seed, list) else {"reset_mask": np.array([True, False])}
+    with pytest.raises(ValueError, match="a seed begins the stream anew"):
+        envs.reset(seed=seed, options=mask)
+
+
+def test_what_is_no_shared_stream_is_refused():
+    with pytest.raises(TypeError, match="every environment is a TaskStream"):
+        VectorTaskStream(MetaIterativeEnvExecutor(counting_makers(2), 2))
+    makers = [partial(flat, [("a", n)]) for n in (4, 5)]
+    with pytest.raises(ValueError, match=r"must have one stream, got .* in environment 1"):
+        VectorTaskStream(MetaIterativeEnvExecutor(makers, 2))
+    with pytest.raises(ValueError, match="a step for each of 3 environments at least, got 2 for"):
+        side_by_side([("a", 4), ("b", 2)], 3)
+
+
+def test_an_evaluation_does_not_take_place_in_a_stream():
+    envs = side_by_side([("a", 40)])
+    envs.reset(seed=0)
+    envs.step([0, 0])
+    with pytest.raises(ValueError, match="episodes played in a stream are part of it"):
+        evaluate(lambda obs: [0] * len(obs), envs, 1)
+    assert envs.stream_steps == 2
+
+
+def test_the_contract_of_vector_environments_is_kept():
+    def make(makers, **kwargs):
+        return VectorTaskStream(MetaIterativeEnvExecutor(makers, len(makers), **kwargs))
+
+    phases = [("a", 500), (["b", "c"], 500)]
+    check_meta_vector_env(make, [partial(flat, phases, lengths=(n, 3, 4)) for n in (2, 3, 5)])
+
+
+# Kills and checkpoints.
+
+
+class DeadlyEnv(FragileEnv):
+    """Kills its worker in step ``at`` of an episode, once for each path."""
+
+    def __init__(self, path, at, **kwargs):
+        super().__init__(**kwargs)
+        self.path, self.at = path, at
+
+    def step(self, action):
+        if self.steps == self.at:
+            once(self.path, kill_itself)
+        return super().step(action)
+
+    def reset(self, *, seed=None, options=None):
+        if self.at == "reset":
+            once(self.path, kill_itself)
+        return super().reset(seed=seed, options=options)
+
+
+def deadly(path, at, i):
+    """A stream of two tasks; the worker of environment 2 is killed where it says."""
+    makers = [partial(FragileEnv, first=0, length=5)]
+    makers += [partial(DeadlyEnv, path, at, first=100, length=5)]
+    if i != 2:
+        makers[1] = partial(FragileEnv, first=100, length=5)
+    return FlattenMTEnv(TaskStream(MultiEnvWrapper(makers), [(1, 12), ([0, 1], 12), (1, 16)]))
+
+
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+@pytest.mark.usefixtures("leaves_nothing_behind")
+@all_modes
+@pytest.mark.parametrize("at", [2, 1, "reset"])
+def test_a_kill_at_a_boundary_changes_nothing(mode, at, tmp_path):
+    """The third step of an episode ends a phase, and its reset begins one."""
+
+    path = tmp_path / "done"
+    makers = [partial(deadly, path, at, i) for i in range(4)]
+    undisturbed = [partial(deadly, tmp_path, at, i) for i in range(4)]
+    actions = np.zeros((9, 4), dtype=np.int64)
+    with (
+        closing(parallel(makers, autoreset_mode=mode, on_worker_failure="recover")) as inner,
+        closing(MetaIterativeEnvExecutor(undisturbed, 2, 2, autoreset_mode=mode)) as other,
+    ):
+        results = []
+        for envs in (VectorTaskStream(inner), VectorTaskStream(other)):
+            first = envs.reset(seed=1)
+            results.append([first, play(envs, actions), envs.stream_steps])
+        assert equal(*results)
+        assert inner.recoveries == 1
+
+
+@both_executors
+@all_modes
+def test_a_checkpoint_in_phase_7_goes_on_as_the_unbroken_run(executor, mode, tmp_path):
+    def make():
+        makers = [partial(flat, TEN, lengths=(n, 3, 5), task_obs="phase") for n in (2, 4)]
+        inner = (
+            executor(makers, 2, journal=True, autoreset_mode=mode)
+            if local
+            else executor(makers, 2, on_worker_failure="recover", autoreset_mode=mode)
+        )
+        return VectorRL2Observation(VectorTaskStream(inner))
+
+    local = executor is MetaIterativeEnvExecutor
+    with closing(make()) as envs, closing(make()) as others:
+        envs.reset(seed=3)
+        while envs.env.stream_steps < 44:
+            play(envs, [[0, 0]])
+        assert envs.env.phase == 7
+        save_checkpoint(tmp_path / "stream", envs=envs)
+        load_checkpoint(tmp_path / "stream", envs=others)
+        steps = (60 - envs.env.stream_steps) // 2
+        assert equal(play(others, [[0, 0]] * steps), play(envs, [[0, 0]] * steps))
