@@ -19,6 +19,7 @@ from mtwrappers.cli import main, rollout
 from mtwrappers.cli.files import locked
 from tests import forks
 from tests.cli.fakes import FILES, Interrupting, play, resume
+from tests.vector.processes import wait_until
 
 
 @pytest.mark.usefixtures("short_episodes")
@@ -31,6 +32,11 @@ def test_a_rollout_that_is_interrupted_before_an_episode_was_finished_writes_not
     assert list(tmp_path.iterdir()) == []
     said = capsys.readouterr().out
     assert "Interrupted before an episode was finished; nothing was written. Run" in said
+
+
+def roll_out(out, episodes, workers="1"):
+    arguments = ["--episodes", episodes, "--workers", workers, "--out", str(out)]
+    return main(["rollout", "MT1", *arguments])
 
 
 def processes(group):
@@ -89,9 +95,10 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollou
     assert processes(long_rollout.pid) == []
 
 
-def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(
-    long_rollout, tmp_path, capsys
-):
+def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(tmp_path, capsys):
+    first = forks.start(roll_out, tmp_path, "5000", "2")
+    assert wait_until((tmp_path / "progress.jsonl").exists, 30)
+    assert wait_until(lambda: len(processes(first.pid)) == 3, 30)
     for command in (["MT1", "--out", str(tmp_path)], ["--resume", str(tmp_path)]):
         with pytest.raises(SystemExit, match=r"^2$"):
             main(["rollout", *command, "--workers", "1"])
@@ -100,18 +107,15 @@ def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(
             f"mtwrappers: error: another rollout is writing into {tmp_path}: wait until it has "
             "ended, or choose another directory with --out DIR\n"
         )
-    assert long_rollout.poll() is None
+    assert first.is_alive()
     # Its workers, one of which is stopped, do not go on with the lock.
-    workers = [pid for pid in processes(long_rollout.pid) if pid != long_rollout.pid]
+    workers = [pid for pid in processes(first.pid) if pid != first.pid]
     os.kill(workers[0], signal.SIGSTOP)
-    long_rollout.kill()
-    long_rollout.wait()
+    first.kill()
+    first.join()
     with locked(tmp_path):
         pass
-
-
-def roll_out(out, episodes):
-    return main(["rollout", "MT1", "--episodes", episodes, "--workers", "1", "--out", str(out)])
+    os.killpg(first.pid, signal.SIGKILL)
 
 
 def roll_out_and_be_killed(out):
