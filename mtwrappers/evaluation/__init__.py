@@ -1,5 +1,6 @@
 """Success rates and returns per task, with confidence intervals."""
 
+from mtwrappers.evaluation.claim import VerificationError
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
@@ -7,6 +8,7 @@ from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
     "Episode",
@@ -16,6 +18,9 @@ __all__ = [
     "Observer",
     "PlannedEpisode",
     "Provenance",
+    "Verification",
+    "VerificationError",
     "evaluate",
     "few_shot_evaluate",
+    "verify",
 ]

@@ -153,12 +153,12 @@ def evaluate(
         plan = [[one for one in row if one.task in order] for row in plan]
         planned = [one for row in plan for one in row]
         planned.sort(key=lambda one: (order[one.task], one.number))
+        for observer in observers:
+            observer.plan(planned)
         known = _by_place(finished, planned)
         plan = [[one for one in row if _place(one) not in known] for row in plan]
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, known.values()))
-        for observer in observers:
-            observer.plan(planned)
         sizes = inner.meta_batch_size, inner.envs_per_task
         settings = sizes, seed, plan, max_episode_steps, scale, raw
         with bar.of("episodes", len(planned), counts=not remote) as advance:

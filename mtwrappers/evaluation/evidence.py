@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.errors import full_message
 from mtwrappers.evaluation.episodes import Episode, Observer
+from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.files import Unfinished, opened
 from mtwrappers.samplers.rollout import Step
 
@@ -42,7 +43,7 @@ class EvidenceError(ValueError):
     """A file holds no actions of episodes, or not those that are needed."""
 
 
-def name_of(episode: Episode) -> str:
+def name_of(episode: Episode | PlannedEpisode) -> str:
     """The name of an episode's actions in a file."""
     trial = () if episode.trial is None else (str(episode.trial),)
     return "/".join((episode.task, *trial, str(episode.number)))

@@ -39,7 +39,7 @@ def _is_table(value: Any) -> bool:
 
 # Whether a value from a file may stand in a field.
 _IS: dict[str, Callable[[Any], bool]] = {
-    "episodes_per_task": lambda value: type(value) is int and value > 0,
+    "episodes_per_task": lambda value: type(value) is int and 0 < value < 10**7,
     "tasks": lambda value: value is None or _is_names(value),
     "max_episode_steps": lambda value: value is None or (type(value) is int and value > 0),
     "spec": lambda value: value is None or isinstance(value, dict),
@@ -56,25 +56,25 @@ class Provenance:
     """What an evaluation was played with. With the actions, it is all that a replay needs.
 
     Args:
-        episodes_per_task: As `evaluate` was given it, like the next two.
+        episodes_per_task: As `evaluate` was given it, like ``tasks`` and ``max_episode_steps``.
+        versions: Of Python and of all packages that take part, by name.
         tasks: Names of tasks, or ``None`` for all.
         max_episode_steps: When episodes were cut, or ``None``.
         spec: The environments' `gymnasium.envs.registration.EnvSpec` as JSON; ``None`` where they
             have none, or a wrapper around them changes actions or rewards. Such a result can be
             verified only with environments that are made by hand.
         goals: A digest of the goals that the environments can be given, if there is a list.
-        versions: Of Python and of all packages that take part, by name.
         protocol: The fields of the protocol, with its ``name`` and ``digest``.
         policy: The policy's name.
         evidence: The SHA-256 of all actions, if they were kept.
     """
 
     episodes_per_task: int
+    versions: Mapping[str, str]
     tasks: Sequence[str] | None = None
     max_episode_steps: int | None = None
     spec: Mapping[str, Any] | None = None
     goals: str | None = None
-    versions: Mapping[str, str] | None = None
     protocol: Mapping[str, Any] | None = None
     policy: str | None = None
     evidence: str | None = None
@@ -96,9 +96,9 @@ class Provenance:
         """
         return cls(
             episodes_per_task,
+            versions(),
             spec=_spec(envs),
-            goals=envs.unwrapped.call_some([0], _goals)[0],
-            versions=versions(),
+            goals=goals_of(envs),
             policy=None if policy is None else check_string(policy, "policy_name"),
             protocol=None if protocol is None else dict(check_mapping(protocol, "protocol")),
             **rest,
@@ -133,6 +133,12 @@ def versions() -> dict[str, str]:
         except PackageNotFoundError:  # Meta-World, where others' environments are played
             continue
     return found
+
+
+def goals_of(envs: Any) -> str | None:
+    """A digest of the goals that environments can be given, if there is a list."""
+    digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
+    return digest
 
 
 def _spec(envs: Any) -> dict[str, Any] | None:

@@ -1,0 +1,77 @@
+"""The environments of a saved result, made again."""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import gymnasium
+
+from mtwrappers.evaluation.claim import VerificationError
+from mtwrappers.evaluation.provenance import Provenance
+from mtwrappers.metaworld.benchmarks import META_LEARNING
+from mtwrappers.registration import TABLE
+from mtwrappers.vector.make import EXECUTOR_OPTIONS
+
+# These do not change an episode's numbers, and are for whoever replays it to choose.
+_CHOSEN_HERE = {*EXECUTOR_OPTIONS, "execution", "vector_strategy", "vectorization_mode"}
+_CHOSEN_HERE |= {"fast", "render_mode"}
+_GROUPS = ("num_envs", "meta_batch_size")
+_SIZES = (*_GROUPS, "envs_per_task", "num_goals")
+_MAX_SIZE = 10_000
+
+
+def remake(
+    provenance: Provenance, workers: int, fast: Any, make: Callable[..., Any] | None = None
+) -> Any:
+    """Makes the environments of a result: as many as ``workers`` can step at once, or more.
+
+    ``make`` takes the place of `gymnasium.make_vec` with the id.
+
+    A file is not to decide what code runs. So the id must be one of this package's, and what it
+    calls is what is registered here, not what the result says.
+
+    Raises:
+        TypeError, ValueError: If they cannot be made with these arguments.
+    """
+    spec = provenance.spec
+    if spec is None:
+        raise VerificationError(
+            "it does not say how to make its environments (they have no spec, or are in a wrapper "
+            "that changes actions or rewards): give them as envs=..."
+        )
+    env_id, given = spec.get("id"), spec.get("kwargs")
+    if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0" or not isinstance(given, dict):
+        raise VerificationError(
+            f"it was played on {env_id!r}, and no file decides which code runs: make these "
+            "environments and give them as envs=..."
+        )
+    of_id = TABLE[env_id][1]
+    for name in ("benchmark", "kind"):
+        if given.get(name) != of_id.get(name):
+            raise VerificationError(
+                f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"
+            )
+    kwargs = {name: value for name, value in given.items() if name not in (*_CHOSEN_HERE, *of_id)}
+    kwargs.update({name: given[name] for name in of_id if name.endswith("_classes")})
+    for name in _SIZES:
+        if isinstance(size := kwargs.get(name), int) and size > _MAX_SIZE:
+            raise VerificationError(f"{name} must be at most {_MAX_SIZE:,}, got {size}")
+    if make is None:
+        make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
+    if "benchmark" in of_id:
+        kwargs["fast"] = fast
+        probe: Any = make(execution="iterative", **kwargs)
+        with contextlib.closing(probe):
+            groups, each = probe.meta_batch_size, probe.envs_per_task
+        shared = of_id["benchmark"] in META_LEARNING and kwargs.keys() & set(_GROUPS)
+        if groups * each < workers and not shared:
+            # How many environments play a class changes no episode, unless groups of them have
+            # shared its goals out among themselves.
+            each = -(-workers // groups)
+            kwargs.pop("num_envs", None)
+            kwargs["envs_per_task"] = each
+        workers = min(workers, groups * each)
+    return make(workers=workers, **kwargs)

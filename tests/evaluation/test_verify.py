@@ -1,0 +1,279 @@
+"""`verify`: what is true is confirmed, and each falsification is caught and named."""
+
+import functools
+import json
+import math
+import re
+
+import gymnasium
+import numpy as np
+import pytest
+
+from mtwrappers import evaluate
+from mtwrappers.evaluation import EvaluationResult, VerificationError, provenance, verify
+from mtwrappers.evaluation.evidence import read_evidence
+from tests.evaluation.fakes import drawn, scripted
+
+ID = "mtwrappers/CustomMT-v0"
+SETTINGS = {"train_classes": ["reach-v3", "push-v3"], "num_goals": 4, "max_episode_steps": 8}
+
+
+def act(observations, rng):
+    return np.array([own.uniform(-1, 1, 4) for own in rng], np.float32)
+
+
+@pytest.fixture(scope="module")
+def played(tmp_path_factory):
+    """A directory with a true result of 3 episodes of 2 tasks, and its evidence."""
+    where = tmp_path_factory.mktemp("played")
+    envs = gymnasium.make_vec(ID, **SETTINGS)
+    result = evaluate(act, envs, 3, seed=5, evidence=where / "r.npz", policy_name="random")
+    envs.close()
+    result.save(where / "r.json")
+    return where
+
+
+def falsified(played, where, change):
+    """A changed copy of the result, whose numbers follow from its episodes."""
+    data = json.loads((played / "r.json").read_text())
+    change(data)
+    EvaluationResult.from_dict(data).save(where / "r.json")
+    return where / "r.json"
+
+
+@pytest.mark.parametrize("settings", [{}, {"workers": 2}, {"fast": False}, {"sample": 0.4}])
+def test_a_true_result_is_confirmed(settings, played):
+    found = verify(played / "r.json", **settings)
+    n = 2 if "sample" in settings else 3
+    assert found.ok
+    assert found.same == found.replayed == {"reach-v3": n, "push-v3": n}
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("policy_in", ["parent", "workers"])
+def test_the_dtype_of_the_policy_is_that_of_the_replay(dtype, policy_in, tmp_path):
+    """Such as float64, from which the environment computes other bits than from float32."""
+    policy = lambda obs, rng: act(obs, rng).astype(dtype) / 3  # noqa: E731
+    envs = gymnasium.make_vec(ID, **SETTINGS, workers=2)
+    result = evaluate(policy, envs, 1, policy_in=policy_in, evidence=tmp_path / "r.npz")
+    envs.close()
+    result.save(tmp_path / "r.json")
+    assert verify(tmp_path / "r.json").ok
+    # In the other dtype the numbers are others.
+    other = np.float32 if dtype == np.float64 else np.float64
+    if dtype == np.float64:
+        _write(tmp_path / "r.npz", lambda own: {k: a.astype(other) for k, a in own.items()})
+        assert "episode_return" in verify(tmp_path / "r.json").difference
+
+
+def _write(path, change):
+    np.savez(path, **change(dict(read_evidence(path))))
+
+
+@pytest.mark.parametrize("sizes", [{}, {"num_envs": 4}, {"meta_batch_size": 3}])
+def test_meta_learning_is_replayed_on_any_number_of_workers(sizes, tmp_path):
+    settings = {**SETTINGS, "test_classes": ["door-open-v3"], **sizes}
+    envs = gymnasium.make_vec("mtwrappers/CustomML-train-v0", **settings)
+    evaluate(act, envs, 2, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
+    envs.close()
+    assert verify(tmp_path / "r.json", workers=5).ok
+
+
+def test_environments_that_were_made_by_hand_are_given(tmp_path):
+    make = functools.partial(scripted, [{"name": "a", "lengths": (3, 5), "success_at": 4}], k=2)
+    evaluate(drawn, make(), 6, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
+    with pytest.raises(
+        VerificationError, match=r"it does not say how to make its env.*envs=\.\.\."
+    ):
+        verify(tmp_path / "r.json")
+    assert verify(tmp_path / "r.json", envs=make()).same == {"a": 6}
+    longer = scripted([{"name": "a", "lengths": (7,), "success_at": 4}], k=2)
+    found = verify(tmp_path / "r.json", envs=longer)
+    assert found.same == {"a": 0}
+    assert found.difference.startswith("a, episode 0: ")
+
+
+# Falsifications whose file still agrees with itself.
+
+
+def episode(i, **change):
+    return lambda data: data["episodes"][i].update(change)
+
+
+def origin(**change):
+    return lambda data: data["provenance"].update(change)
+
+
+def order(*places):
+    def change(data):
+        data["episodes"] = [data["episodes"][i] for i in places]
+
+    return change
+
+
+def versions(data):
+    data["provenance"]["versions"]["mujoco"] = "3.2.0"
+
+
+def kwargs(**change):
+    return lambda data: data["provenance"]["spec"]["kwargs"].update(change)
+
+
+def of_id(env_id):
+    return lambda data: data["provenance"]["spec"].update(id=env_id)
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (episode(1, length=7), "reach-v3, episode 1 has 7 steps, and the evidence 8 actions"),
+        (episode(1, task_state=3), "with its seed reach-v3, episode 1 plays the goal"),
+        (episode(1, task="sweep-v3"), "the evidence has no actions of sweep-v3, episode 1"),
+        (order(0, 1, 2, 3, 4), "the evidence has actions of 'push-v3/2', which is no episode"),
+        (order(0, 1, 2, 3, 4, 5, 5), "push-v3, episode 2 is there 2 times"),
+        (order(1, 0, 2, 3, 4, 5), "expected reach-v3, episode 0 in the place of reach-v3, epis"),
+        (
+            order(3, 4, 5, 0, 1, 2),
+            "expected reach-v3, episode 0 in the place of push-v3, episode 0",
+        ),
+        (lambda data: data.update(seed=6), "with its seed reach-v3, episode . plays the goal"),
+        (origin(episodes_per_task=2), "reach-v3, episode 2 is not to be played"),
+        (origin(episodes_per_task=4), "it has 6 of 8 episodes: reach-v3, episode 3 is missing"),
+        (origin(tasks=["push-v3"]), "reach-v3, episode 0 is not to be played"),
+        (origin(evidence=None), "it was played without evidence"),
+        (origin(goals="0123456789abcdef"), "its goals are not those of its environments"),
+        (versions, "it was played with mujoco 3.2.0, and 3.3.0 is installed"),
+        (kwargs(num_goals=5), "its goals are not those of its environments"),
+        (kwargs(num_goals=10**9), "num_goals must be at most 10,000, got 1000000000"),
+        (kwargs(train_classes=["reach-v3"]), "its goals are not those of its environments"),
+        (kwargs(benchmark="MT1"), "has benchmark 'CustomMT', got 'MT1'"),
+        (kwargs(nonsense=1), "it cannot be replayed: .* takes no 'nonsense'"),
+        (of_id("os:system"), "it was played on 'os:system', and no file decides which code runs"),
+        (of_id("mtwrappers/MultiEnv-v0"), "and no file decides which code runs"),
+    ],
+)
+def test_what_cannot_be_is_refused_by_name(change, message, played, tmp_path):
+    path = falsified(played, tmp_path, change)
+    with pytest.raises(VerificationError, match=message):
+        verify(path, played / "r.npz")
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda data: data["episodes"][4].update(
+                episode_return=math.nextafter(data["episodes"][4]["episode_return"], 1e9)
+            ),
+            "push-v3, episode 1: episode_return is ",
+        ),
+        (
+            episode(3, success_once=True, steps_to_success=8),
+            "push-v3, episode 0: success_once is False in the replay, True in the result",
+        ),
+        (
+            episode(5, success_final=True),
+            "push-v3, episode 2: success_final is False in the replay",
+        ),
+        (episode(2, steps_to_success=1), "reach-v3, episode 2: steps_to_success is None in the "),
+        (kwargs(reward_function_version="v1"), "reach-v3, episode 0: episode_return is"),
+        (
+            origin(max_episode_steps=7),
+            "reach-v3, episode 0: episode_return is .* in the replay, .* in the result",
+        ),
+    ],
+)
+def test_what_the_replay_gives_otherwise_is_named(change, message, played, tmp_path):
+    found = verify(falsified(played, tmp_path, change), played / "r.npz")
+    assert not found.ok
+    assert sum(found.same.values()) < 6
+    assert re.match(message, found.difference)
+
+
+# A file that does not agree with itself.
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (
+            lambda data: data["tasks"][1]["success_once"].update(value=0.9),
+            "do not follow from its episodes: tasks, push-v3, success_once, value is 0.0, got 0.9",
+        ),
+        (
+            lambda data: data["overall"]["mean"]["return"].update(high=1e9),
+            "overall, mean, return, high is ",
+        ),
+        (lambda data: data.pop("overall"), "overall is {.*, got None"),
+        (
+            lambda data: data["tasks"].append({"task": "x"}),
+            "do not follow from its episodes: tasks",
+        ),
+        (episode(0, episode_return=float("nan")), "episode_return of an episode must be of the"),
+        (episode(0, success_once=1), "success_once of an episode must be of the type bool"),
+        (lambda data: data.update(resamples=10**12), "at most 100,000 resamples are drawn"),
+        (lambda data: data.update(provenance=None), "it was played without evidence"),
+        (lambda data: data["provenance"].pop("goals"), "expected provenance with"),
+        (lambda data: data.update(format="mtwrappers.EvaluationResult/2"), "is no result"),
+    ],
+)
+def test_a_file_that_contradicts_itself_is_refused(change, message, played, tmp_path):
+    data = json.loads((played / "r.json").read_text())
+    change(data)
+    (tmp_path / "r.json").write_text(json.dumps(data))
+    with pytest.raises(VerificationError, match=message):
+        verify(tmp_path / "r.json", played / "r.npz")
+    for text in ("", "[" * 10**5, "{"):
+        (tmp_path / "r.json").write_text(text)
+        with pytest.raises(VerificationError, match="is no result"):
+            verify(tmp_path / "r.json", played / "r.npz")
+
+
+# Changed evidence.
+
+
+def test_changed_actions_are_named_by_the_first_episode_that_comes_out_otherwise(played, tmp_path):
+    actions = dict(read_evidence(played / "r.npz"))
+    path = tmp_path / "other.npz"
+
+    def verified(**change):
+        np.savez(path, **{**actions, **change})
+        return verify(played / "r.json", path).difference
+
+    nudged = actions["push-v3/1"].copy()
+    nudged[3, 0] = np.nextafter(nudged[3, 0], np.float32(0))
+    assert verified(**{"push-v3/1": nudged}).startswith("push-v3, episode 1: episode_return is ")
+    swapped = {"reach-v3/0": actions["reach-v3/1"], "reach-v3/1": actions["reach-v3/0"]}
+    assert verified(**swapped).startswith("reach-v3, episode 0: ")
+
+
+def test_evidence_that_does_not_go_with_the_result_is_refused(played, tmp_path):
+    actions = dict(read_evidence(played / "r.npz"))
+    path = tmp_path / "other.npz"
+    for change, message in (
+        ({"push-v3/1": actions["push-v3/1"][:-1]}, "push-v3, episode 1 has 8 steps, and the evid"),
+        ({"push-v3/3": actions["push-v3/1"]}, "has actions of 'push-v3/3', which is no episode"),
+        ({"push-v3/1": actions["push-v3/1"].astype(float)}, "has actions of several kinds"),
+        ({k: own[:, :3] for k, own in actions.items()}, "expected actions of shape"),
+    ):
+        np.savez(path, **{**actions, **change})
+        with pytest.raises(VerificationError, match=message):
+            verify(played / "r.json", path)
+
+
+def test_actions_that_make_no_difference_are_not_those_of_the_result_either(tmp_path):
+    make = functools.partial(scripted, [{"name": "a"}])
+    evaluate(drawn, make(), 1, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
+
+    def second_number(own):
+        return {name: own * [1.0, 0.5] for name, own in own.items()}  # which pays nothing
+
+    _write(tmp_path / "r.npz", second_number)
+    found = verify(tmp_path / "r.json", envs=make())
+    assert found.same == {"a": 1}
+    assert "are not those that the result was saved with" in found.difference
+
+
+def test_another_version_of_python_is_no_reason_to_refuse(played, monkeypatch):
+    monkeypatch.setattr(provenance.platform, "python_version", lambda: "3.99.0")
+    assert verify(played / "r.json", sample=0).ok
