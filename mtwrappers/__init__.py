@@ -47,6 +47,7 @@ _NAMES = {
     "mtwrappers.vector.parallel": ("MetaParallelEnvExecutor",),
     "mtwrappers.vector.ray": ("MetaRayEnvExecutor",),
     "mtwrappers.vector.replay": ("read_only",),
+    "mtwrappers.wrappers.action_repeat": ("ActionRepeat",),
     "mtwrappers.wrappers.env_to_mtenv": ("EnvToMTEnv",),
     "mtwrappers.wrappers.flatten": ("FlattenMTEnv",),
     "mtwrappers.wrappers.multi_env": ("MultiEnvWrapper",),

@@ -36,6 +36,7 @@ from mtwrappers.vector.iterative import MetaIterativeEnvExecutor as MetaIterativ
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor as MetaParallelEnvExecutor
 from mtwrappers.vector.ray import MetaRayEnvExecutor as MetaRayEnvExecutor
 from mtwrappers.vector.replay import read_only as read_only
+from mtwrappers.wrappers.action_repeat import ActionRepeat as ActionRepeat
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv as EnvToMTEnv
 from mtwrappers.wrappers.flatten import FlattenMTEnv as FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper as MultiEnvWrapper

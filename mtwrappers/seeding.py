@@ -1,5 +1,7 @@
 """One tree of random streams: seed -> environment stream, task stream, a stream for each task.
 
+The root itself is the stream of goals that are drawn anew for each episode.
+
 The tree is addressed, not consumed: the stream of task 3 is the same whether or not tasks 0 to 2
 were ever asked for. So results do not depend on the order in which lazy environments are built,
 nor on the process that builds them.
@@ -51,6 +53,14 @@ def task_generator(seed: int) -> Generator:
 def phase_generator(seed: int) -> Generator:
     """The stream of ``seed`` that draws among the tasks of a stream's phase."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(_PHASES,))))
+
+
+def goal_generator(seed: int) -> Generator:
+    """The goal stream of ``seed``: the ``np_random`` that Gymnasium gives an environment for it.
+
+    So the goals are those of programs that seed Meta-World's classes themselves.
+    """
+    return Generator(PCG64(SeedSequence(seed)))
 
 
 def child_seed(seed: int, index: int) -> int:

@@ -47,7 +47,7 @@ class TaskList:
         self.task_observation_space = Discrete(num_ids)
         self.states = tuple(range(len(self.task_ids)) if task_states is None else task_states)
         self.num_tasks = len(self.states)
-        self.places = {state: place for place, state in enumerate(self.states)}
+        self._places = {state: place for place, state in enumerate(self.states)}
         ids = [self.task_ids[state] for state in self.states]
         # A curriculum weighs ids; where there is but one, it weighs its tasks.
         self.selector = TaskSelector(select, len(ids), ids if len(set(ids)) > 1 else None)
@@ -63,11 +63,15 @@ class TaskList:
     def check(self, task_state: Any, what: str) -> int:
         """Returns ``task_state`` as an `int`, or raises `ValueError`."""
         state = check_index(task_state, len(self.task_ids), what)
-        if state not in self.places:
+        if state not in self._places:
             raise ValueError(
                 f"{what} must be one of this environment's own {list(self.states)}, got {state}"
             )
         return state
+
+    def place(self, task_state: int) -> int:
+        """Where a task state is among those that may be played."""
+        return self._places[task_state]
 
     def describe(self, task_state: int) -> tuple[np.int64, dict[str, Any]]:
         """The task id, and the infos ``task_id`` and ``task_name``."""
@@ -282,7 +286,7 @@ class TaskSetMTEnv(MTEnv):
             self._seeded.add(branch)
         self._phase = "playing"
         if self._history is not None:
-            self._history.begin(self._task_set.places[self._task_state])
+            self._history.begin(self._task_set.place(self._task_state))
         return self.observe(env_obs), {**info, **self._task_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:

@@ -60,6 +60,7 @@ CALLS = {
     "FlattenMTEnv": call(
         mt.FlattenMTEnv, {"env": mt.MultiEnvWrapper(TWO)}, env="", task_encoding=""
     ),
+    "ActionRepeat": call(mt.ActionRepeat, {"env": ENV(), "n": 2}, env="", n=""),
     "TaskOnehotWrapper": call(
         mt.TaskOnehotWrapper,
         {"env": ENV(), "task_index": 0, "n_total_tasks": 2},

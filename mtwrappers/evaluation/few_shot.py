@@ -262,6 +262,12 @@ def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list
             rng = Generator(PCG64(SeedSequence(seed, spawn_key=(group,))))
             sweeps = [rng.permutation(states) for _ in range(-(-trials // len(states)))]
             columns.append(np.concatenate(sweeps)[:trials].tolist())
+        if has_everywhere(inner, "exact_task_state"):
+            # All environments of a group are to have one goal, whatever their seeds.
+            for group, column in enumerate(columns):
+                for trial, state in enumerate(column):
+                    args = state, stream_seed(seed, group, trial)
+                    [column[trial]] = inner.call_some([group * k], "exact_task_state", *args)
         return [list(row) for row in zip(*columns, strict=True)]
     if not has_everywhere(inner, "sample_tasks"):
         raise ValueError(

@@ -11,6 +11,7 @@ method resolution does the rest: `_NoSimulation` stands between the class and `S
 from __future__ import annotations
 
 import functools
+import itertools
 from types import SimpleNamespace
 from typing import Any
 
@@ -18,7 +19,7 @@ import metaworld
 import mujoco
 import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
-from numpy.random import RandomState
+from numpy.random import Generator, RandomState
 from numpy.typing import NDArray
 
 from mtwrappers.metaworld.upstream import is_upstream, names_of, with_globals
@@ -76,7 +77,7 @@ _NO_MUJOCO = SimpleNamespace(
 class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types
     """`SawyerXYZEnv` reduced to its random numbers."""
 
-    rng: RandomState
+    rng: Any  # what has the method ``uniform`` of NumPy's generators
 
     def __init__(self, hand_low: Any = None, hand_high: Any = None, **rest: Any) -> None:
         self.model = self.data = _Blank()
@@ -135,13 +136,66 @@ def draw_goals(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
         return _draw_by_simulation(cls, n, rng)
     env = _blueprint_class(cls)()
     env.rng = rng
-    goals = []
-    for _ in range(n):
-        # Meta-World's reset runs reset_model twice, and the second draw counts.
-        env.reset_model()
-        env.reset_model()
-        goals.append(env._last_rand_vec)
-    return goals
+    return [_drawn_by_reset(env) for _ in range(n)]
+
+
+def draw_vector(cls: Any, rng: Generator) -> NDArray[np.float64]:
+    """The random vector, ``(3,)`` or ``(6,)``, that a reset of a new environment would draw.
+
+    ``rng`` is what Meta-World calls ``np_random``; it draws from that where its environments have
+    ``seeded_rand_vec`` set. A class that is not Meta-World's own is built and reset for it.
+    """
+    if is_upstream(cls):
+        env = _blueprint_class(cls)()
+        env.rng = rng
+        return _drawn_by_reset(env)
+    env = _unfrozen(cls)
+    env.seeded_rand_vec, env.np_random = True, rng
+    env.reset()
+    env.close()
+    vector: NDArray[np.float64] = env._last_rand_vec
+    return vector
+
+
+def check_vector(cls: Any, vector: NDArray[np.float64], what: str) -> None:
+    """Raises `ValueError` unless Meta-World might draw this random vector for ``cls``.
+
+    Of a class that is not Meta-World's own nothing is known.
+    """
+    if not is_upstream(cls):
+        return
+    env = _blueprint_class(cls)()
+    env.rng = _Given(vector, what)
+    env.reset_model()
+
+
+class _Given:
+    """Takes the place of a generator that draws one vector, and never another."""
+
+    def __init__(self, vector: NDArray[np.float64], what: str) -> None:
+        self._vector, self._what, self._turn = vector, what, itertools.count()
+
+    def uniform(self, low: Any, high: Any, size: int) -> NDArray[np.float64]:
+        vector = self._vector
+        if vector.shape != (size,) or not ((low <= vector) & (vector <= high)).all():
+            raise ValueError(
+                f"{self._what} must be {size} numbers between {low.tolist()} and {high.tolist()}, "
+                f"got {vector.tolist()}"
+            )
+        if next(self._turn):
+            raise ValueError(
+                f"{self._what} must be one that Meta-World plays: it would draw another in the "
+                f"place of {vector.tolist()}, which puts an object and the goal too close together"
+            )
+        return vector
+
+
+def _drawn_by_reset(env: Any) -> NDArray[np.float64]:
+    # Meta-World's reset runs reset_model twice, and the second draw counts.
+    env.reset_model()
+    env.reset_model()
+    vector: NDArray[np.float64] = env._last_rand_vec
+    return vector
 
 
 def _draw_by_simulation(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
@@ -149,9 +203,7 @@ def _draw_by_simulation(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.f
     before = np.random.get_state()
     np.random.set_state(rng.get_state())
     try:
-        env = cls()
-        env._freeze_rand_vec, env._set_task_called = False, True
-        env._set_task_inner()
+        env = _unfrozen(cls)
         goals = []
         for _ in range(n):
             env.reset()
@@ -161,3 +213,11 @@ def _draw_by_simulation(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.f
     finally:
         np.random.set_state(before)
     return goals
+
+
+def _unfrozen(cls: Any) -> Any:
+    """A simulated environment that draws a random vector in every reset."""
+    env = cls()
+    env._freeze_rand_vec, env._set_task_called = False, True
+    env._set_task_inner()
+    return env

@@ -15,7 +15,7 @@ from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
-from mtwrappers.checks import check_choice, positive
+from mtwrappers.checks import check_choice, not_negative, positive
 from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.known_good import Fast, class_to_build
 
@@ -60,6 +60,9 @@ class SawyerSettings:
         upright: Whether to turn the frames of Meta-World's corner cameras, which hang upside down.
         fast: ``"auto"`` takes the fast classes where they are verified; ``True`` and ``False``
             decide.
+        idle_steps: How many zero actions follow each reset, so that objects come to rest. The
+            reset returns what is observed after them. They count neither as steps of the episode
+            nor in its return.
 
     Raises:
         ValueError: If a value is not one of those.
@@ -73,6 +76,7 @@ class SawyerSettings:
     height: int = 480
     upright: bool = True
     fast: Fast = "auto"
+    idle_steps: int = 0
 
     def __post_init__(self) -> None:
         for name, known in _KNOWN.items():
@@ -84,6 +88,7 @@ class SawyerSettings:
             )
         positive(self.width, "width")
         positive(self.height, "height")
+        not_negative(self.idle_steps, "idle_steps")
 
 
 def action_box() -> Box:
@@ -151,6 +156,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
             self._camera = Camera(self.sawyer.model, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
+        self._idle_steps = settings.idle_steps
         self.terminate_on_success = False
 
     def set_task(self, task: Any) -> None:
@@ -164,6 +170,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         """Begins an episode. The task alone determines its start."""
         super().reset(seed=seed)
         obs, _ = self.sawyer.reset()
+        if self._idle_steps:
+            obs = self._idle()
         if self._camera is not None:
             self._camera.aim(self.sawyer.data)
         return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
@@ -195,6 +203,16 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         info["task_name"] = self.name
         terminated = self.terminate_on_success and info["success"] == 1.0
         return obs, float(reward), terminated, bool(truncated), info
+
+    def _idle(self) -> NDArray[np.float64]:
+        """Waits, and observes what has come of it; the episode begins afterwards."""
+        sawyer = self.sawyer
+        for _ in range(self._idle_steps):
+            sawyer.curr_path_length = 0  # there may be more of them than steps in an episode
+            obs = sawyer.step(np.zeros(4, np.float32))[0]
+        sawyer.curr_path_length = 0
+        waited: NDArray[np.float64] = obs
+        return waited
 
     def render(self) -> Any:
         """Draws the present state, as the render mode says; see `mtwrappers.metaworld.camera`."""

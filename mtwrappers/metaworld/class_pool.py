@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable
+import ctypes
+from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -11,6 +12,12 @@ import gymnasium
 from mtwrappers.checks import check_callable, check_choice, check_flag, positive
 from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings
+from mtwrappers.metaworld.continuous import (
+    ContinuousGoals,
+    Goals,
+    check_goals,
+    first_of_each_class,
+)
 from mtwrappers.metaworld.plain_task import decode
 from mtwrappers.metaworld.set_task_dict import Layout
 from mtwrappers.metaworld.upstream import all_classes
@@ -28,8 +35,10 @@ class ClassPool:
 
     Attributes:
         name: The benchmark's name.
-        tasks: The benchmark's `metaworld.Task`s in its order; none without a benchmark.
+        tasks: The benchmark's `metaworld.Task`s in its order, with continuous goals only the first
+            of each class; none without a benchmark.
         kinds: ``"train"`` or ``"test"`` for each of them.
+        goals: Where the goals of ``tasks`` come from; ``None`` where they are those of the list.
         layout: What the observation space depends on.
         observation_space: That of every environment here.
         render_mode: That of every environment here.
@@ -44,14 +53,18 @@ class ClassPool:
         add_env_onehot: bool = False,
         *,
         seed: int | None,
+        goals: Goals,
         max_episode_steps: int | None,
         options: dict[str, Any],
     ) -> None:
         check_choice(kind, ("train", "test", None), "kind")
+        continuous = check_goals(goals, benchmark, options)
         onehot = check_flag(add_env_onehot, "add_env_onehot")
         if max_episode_steps is not None:
             max_episode_steps = positive(max_episode_steps, "max_episode_steps")
-        benchmark = take_benchmark(benchmark, 0 if seed is None else seed, options)
+        goals_seed = 0 if seed is None else seed
+        # With continuous goals nothing depends on those of the benchmark, so they are always equal.
+        benchmark = take_benchmark(benchmark, 0 if continuous else goals_seed, options)
         self._settings = SawyerSettings(**options)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
@@ -61,11 +74,15 @@ class ClassPool:
         self.name = "its first"
         self.tasks: list[Any] = []
         self.kinds: list[Kind] = []
+        self.goals: ContinuousGoals | None = None
         classes, visible = all_classes(), True
         if benchmark is not None:
             kinds = [kind] if kind else ["train", "test"]
             classes, self.tasks, self.kinds = split_of(benchmark, *kinds)
             self.name = type(benchmark).__name__
+            if continuous:
+                self.tasks, self.kinds = first_of_each_class(self.tasks, self.kinds)
+                self.goals = ContinuousGoals(self.tasks, goals_seed)
             visible = not decode(self.tasks[0])["partially_observable"]
         if onehot and (benchmark is None or not visible or "test" in self.kinds):
             raise ValueError(
@@ -118,10 +135,14 @@ class ClassPool:
         return env
 
     def close(self) -> None:
-        """Closes every class that was built."""
-        with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
-            for _, env in self._built.values():
-                stack.callback(env.close)
+        """Closes every class that was built, and lets go of it: a model takes 21 MB."""
+        if not self._built:
+            return
+        try:
+            _close_all(env for _, env in self._built.values())
+        finally:
+            self._built = {}
+            _return_memory()
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_built": {}}
@@ -150,3 +171,15 @@ class ClassPool:
                 )
         self._built[name] = bare, env
         return bare, env
+
+
+def _close_all(envs: Iterable[Env]) -> None:
+    with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
+        for env in envs:
+            stack.callback(env.close)
+
+
+def _return_memory() -> None:
+    """Gives the system what was freed; glibc keeps up to 64 MB of it, and more in pieces."""
+    with contextlib.suppress(AttributeError, OSError, TypeError):  # another C library
+        ctypes.CDLL(None).malloc_trim(0)

@@ -14,12 +14,14 @@ from mtwrappers.core import Observation
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
 from mtwrappers.metaworld.class_pool import ClassPool
-from mtwrappers.metaworld.plain_task import digest
+from mtwrappers.metaworld.continuous import ContinuousTasks, Exact, Goals
+from mtwrappers.metaworld.plain_task import decode, digest, with_vector
+from mtwrappers.seeding import check_seed, goal_generator
 from mtwrappers.selection import SelectName, Strategy
-from mtwrappers.task_list import TaskListMTEnv
+from mtwrappers.task_list import TaskList, TaskSetMTEnv
 
 
-class MetaWorldMTEnv(TaskListMTEnv):
+class MetaWorldMTEnv(TaskSetMTEnv):
     """An `MTEnv` over the tasks (class and goal) of a Meta-World benchmark.
 
     The task state is the index into the benchmark's own list; ``task_obs`` is the index of the
@@ -27,15 +29,26 @@ class MetaWorldMTEnv(TaskListMTEnv):
     ``info`` carries ``task_id`` (the class's index), ``task_name`` (such as ``"reach-v3"``) and
     Meta-World's seven numbers. Only the classes that are played are built.
 
+    With ``goals="continuous"``, drawing a task draws a new goal from the class's distribution, as
+    Meta-World's classes do where their random vector is not frozen. The task list has one entry per
+    class. So the task state ``k`` stands for class ``k`` with a goal that is drawn when it is set,
+    and `get_task_state` returns ``(k, vector)``, which `set_task_state` and the option
+    ``task_state`` of `reset` take to play exactly this goal again. After ``reset(seed=s)`` the
+    first goal is the one that a class of Meta-World draws in its reset after ``seed(s)``, where
+    ``seeded_rand_vec`` is set; those after it come from the same stream. It does not depend on
+    which classes were played.
+
     Args:
         benchmark: The name of a benchmark, or a `metaworld.Benchmark`.
         kind: ``"train"`` or ``"test"`` tasks.
+        goals: ``"list"`` plays the benchmark's own goals; ``"continuous"`` draws each anew.
         seed: Determines the goals, and what the first reset that is given no seed is seeded with;
             ``None`` takes the goals of seed 0, and entropy for that reset.
         select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
             meta-learning. A curriculum such as ``"least_success"`` sees classes as groups of tasks,
             and where all tasks are of one class, each goal by itself; see `mtwrappers.selection`.
-        task_states: Only these of the benchmark's tasks; all by default.
+        task_states: Only these of the benchmark's tasks (with continuous goals, classes); all by
+            default.
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
         terminate_on_success: Whether a success ends the episode.
         max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
@@ -45,7 +58,8 @@ class MetaWorldMTEnv(TaskListMTEnv):
 
     Attributes:
         pool: The `ClassPool` that owns the tasks and their environments.
-        tasks: This environment's `metaworld.Task`s; ``task_states`` holds the state of each.
+        tasks: This environment's `metaworld.Task`s; ``task_states`` holds the state of each. With
+            continuous goals, one of each class, whose goal does not matter.
         sample_tasks_on_reset: Can be set at any time.
 
     Raises:
@@ -63,6 +77,7 @@ class MetaWorldMTEnv(TaskListMTEnv):
         benchmark: Any = "MT10",
         kind: Kind = "train",
         *,
+        goals: Goals = "list",
         seed: int | None = None,
         select: SelectName | Strategy | None = None,
         task_states: Sequence[int] | None = None,
@@ -74,7 +89,12 @@ class MetaWorldMTEnv(TaskListMTEnv):
         if benchmark is None:
             raise TypeError("benchmark must be a metaworld.Benchmark or its name, got None")
         self.pool = ClassPool(
-            benchmark, kind, seed=seed, max_episode_steps=max_episode_steps, options=options
+            benchmark,
+            kind,
+            seed=seed,
+            goals=goals,
+            max_episode_steps=max_episode_steps,
+            options=options,
         )
         every, classes = self.pool.tasks, list(self.pool.layout.classes)
         chosen = range(len(every)) if task_states is None else task_states
@@ -83,13 +103,19 @@ class MetaWorldMTEnv(TaskListMTEnv):
         self.tasks = [every[state] for state in states]
         if select is None:
             select = "uniform" if self.pool.layout.goals_visible else "without_replacement"
+        listed: dict[str, Any] = {
+            "task_ids": [classes.index(task.env_name) for task in every],
+            "task_names": classes,
+            "task_states": states,
+            "select": select,
+        }
+        drawn = self.pool.goals
+        self._continuous = None if drawn is None else ContinuousTasks(drawn, **listed)
         super().__init__(
             action_box(),
             self.pool.observation_space,
-            task_ids=[classes.index(task.env_name) for task in every],
-            task_names=classes,
-            task_states=states,
-            select=select,
+            None,
+            self._continuous or TaskList(**listed),
             sample_tasks_on_reset=sample_tasks_on_reset,
             first_seed=seed,
         )
@@ -131,18 +157,63 @@ class MetaWorldMTEnv(TaskListMTEnv):
         """The observation of the protocol."""
         return {"env_obs": env_obs, "task_obs": self._task_obs}
 
+    @property
+    def rand_vec(self) -> NDArray[np.float64]:
+        """Meta-World's random vector of the present task, ``(3,)`` or ``(6,)``, in metres.
+
+        It is the goal, or where the object starts and the goal. Privileged, as `goal` is.
+        """
+        return np.array(decode(self._task(self._task_state))["rand_vec"], dtype=np.float64)
+
+    def exact_task_state(self, task_state: int, seed: int) -> int | Exact:
+        """The state of the task that a reset with this seed and ``task_state`` as option plays.
+
+        With continuous goals it holds the goal; else it is ``task_state``. Nothing is changed.
+        """
+        state: int | Exact = self._task_set.check(task_state, "task state")
+        goals = self._continuous
+        return state if goals is None else goals.complete(state, goal_generator(check_seed(seed)))
+
+    def seed_task(self, seed: int | None = None) -> list[int]:
+        """Seeds the task stream and the goals that are drawn; the selection starts over."""
+        seeds = super().seed_task(seed)
+        if self._continuous is not None:
+            self._continuous.goals.seed(seeds[0])
+        return seeds
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """Begins an episode as `TaskSetMTEnv.reset` does."""
+        if self._continuous is None or seed is None or not self.keeps_selection:
+            return super().reset(seed=seed, options=options)
+        # In an evaluation goals follow from its seeds, and training goes on with its own.
+        goals = self._continuous.goals
+        before = goals.get_state()
+        goals.seed(seed)
+        try:
+            return super().reset(seed=seed, options=options)
+        finally:
+            goals.set_state(before)
+
     def close(self) -> None:
-        """Closes every class that was built."""
+        """Closes every class that was built, and lets go of it. A later `reset` builds it anew."""
+        self.__dict__.update(self.__getstate__())
         self.pool.close()
 
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes, ready for JSON: the task, streams and settings."""
-        return {**super().get_state(), "terminate_on_success": self.terminate_on_success}
+        state = {**super().get_state(), "terminate_on_success": self.terminate_on_success}
+        if self._continuous is not None:
+            state["goal_stream"] = self._continuous.goals.get_state()
+        return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
         super().set_state(state)
         self.terminate_on_success = state["terminate_on_success"]
+        if self._continuous is not None:
+            self._continuous.goals.set_state(state["goal_stream"])
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy builds its own simulation, so it begins with a reset, on the same task.
@@ -151,18 +222,33 @@ class MetaWorldMTEnv(TaskListMTEnv):
             state["_phase"] = "copied"
         return state
 
-    def _activate(self, task_state: int) -> None:
-        self._env = self.pool.turn_to(self.pool.tasks[task_state])
+    def _turn_to(self, task_state: Any) -> None:
+        if self._continuous is not None and not isinstance(task_state, tuple):
+            self._seed_itself()
+            task_state = self._continuous.complete(task_state)
+        super()._turn_to(task_state)
+
+    def _activate(self, task_state: Any) -> None:
+        self._env = self.pool.turn_to(self._task(task_state))
+
+    def _task(self, task_state: Any) -> Any:
+        """The `metaworld.Task` of a task state."""
+        if self._continuous is None:
+            return self.pool.tasks[task_state]
+        k, vector = task_state
+        return with_vector(self.pool.tasks[k], vector)
 
     def _describe(self) -> None:
-        task_id = self.task_ids[self._task_state]
+        exact = self._continuous is not None
+        task_id = self.task_ids[self._task_state[0] if exact else self._task_state]
         # The environments of the classes say task_name themselves.
         self._task_obs, self._task_info = np.int64(task_id), {"task_id": task_id}
 
     @functools.cached_property
     def _identity(self) -> dict[str, Any]:
         classes = sorted({task.env_name for task in self.tasks})
-        return {"num_tasks": self.num_tasks, "classes": classes, "goals": digest(self.tasks)}
+        goals = digest(self.tasks) if self._continuous is None else "continuous"
+        return {"num_tasks": self.num_tasks, "classes": classes, "goals": goals}
 
     def _tasks_identity(self) -> dict[str, Any]:
         return self._identity

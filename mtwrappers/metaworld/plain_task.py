@@ -45,6 +45,12 @@ def digest(tasks: Iterable[Any]) -> str:
     return code.hexdigest()[:16]
 
 
+def with_vector(task: Any, vector: Any) -> Any:
+    """The task of the same class with another random vector, its goal hidden or visible as well."""
+    data = decode(task)
+    return encode(task.env_name, data["env_cls"], np.array(vector), data["partially_observable"])
+
+
 def to_plain(task: Any) -> list[Any]:
     """A task as what JSON knows and an array.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import inspect
+import sys
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -14,16 +15,18 @@ from mtwrappers.checks import check_flag, check_keywords, positive
 from mtwrappers.metaworld.agent_view import INPUTS, UPSTREAM, AgentView, take_inputs
 from mtwrappers.metaworld.benchmarks import META_LEARNING, OPTIONS, Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
+from mtwrappers.metaworld.continuous import Goals, check_goals
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
+from mtwrappers.wrappers.action_repeat import ActionRepeat
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 Checkpoint: TypeAlias = tuple[str, dict[str, Any]]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
 # The keywords that `make` and `make_vec` both take beside those in their own signatures.
-KEYWORDS = {"select", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
+KEYWORDS = {"action_repeat", "select", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
 
 
 def make_env(benchmark: str, **kwargs: Any) -> Env:
@@ -31,8 +34,8 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
 
     Args:
         benchmark: The benchmark's name.
-        **kwargs: The arguments of `MetaWorldMTEnv` and of `AgentView`, or Meta-World's own names
-            for them. With ``seed`` the action space is seeded too.
+        **kwargs: ``action_repeat``, and the arguments of `MetaWorldMTEnv` and of `AgentView`, or
+            Meta-World's own names for them. With ``seed`` the action space is seeded too.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
@@ -44,7 +47,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     check_keywords(kwargs, known, f"make of {benchmark}", dict.fromkeys(only_vector, hint))
     inputs, kwargs = take_inputs(benchmark, kwargs)
     kwargs.pop("execution", None)
-    env = MetaWorldMTEnv(benchmark, **kwargs)
+    env = _mt_env(benchmark, **kwargs)
     if kwargs.get("seed") is not None:
         env.action_space.seed(check_seed(kwargs["seed"]))
     return inputs.apply(env)
@@ -60,6 +63,7 @@ def make_vec_env(
     *,
     kind: Kind = "train",
     num_goals: int = 50,
+    goals: Goals = "list",
     seed: int | None = None,
     envs_per_task: int | None = None,
     meta_batch_size: int | None = None,
@@ -81,6 +85,8 @@ def make_vec_env(
         num_envs: How many environments in all; 1 (Gymnasium's default) means the natural size.
         kind: ``"train"`` or ``"test"`` tasks.
         num_goals: How many tasks per class.
+        goals: ``"list"`` plays these; ``"continuous"`` draws a new goal from the class's
+            distribution whenever a task is drawn; see `MetaWorldMTEnv`.
         seed: Determines the goals, the action space's samples, and the first reset that is given no
             seed; ``None`` takes the goals of seed 0, and entropy for the rest.
         envs_per_task: How many environments per task group, 1 by default.
@@ -92,8 +98,8 @@ def make_vec_env(
         max_episode_steps: When to truncate, ``None`` for never.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
         **rest: ``env_name``, ``train_classes`` and ``test_classes`` of `make_benchmark`, ``select``
-            of `MetaWorldMTEnv`, and the arguments of `AgentView`, of `SawyerSettings` and of
-            `make_executor`, or Meta-World's own names for them.
+            of `MetaWorldMTEnv`, ``action_repeat``, and the arguments of `AgentView`, of
+            `SawyerSettings` and of `make_executor`, or Meta-World's own names for them.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
@@ -105,17 +111,22 @@ def make_vec_env(
     seed = None if seed is None else check_seed(seed)
     inputs, rest = take_inputs(benchmark, rest)
     rest["num_goals"] = num_goals
+    if continuous := check_goals(goals, benchmark, rest):
+        num_goals = 1
     made = take_benchmark(benchmark, 0 if seed is None else seed, rest)
     classes = list(split_of(made, kind)[0])
-    goals = num_goals
+    used = num_goals
     if total_tasks_per_cls is not None:
-        goals = positive(total_tasks_per_cls, "total_tasks_per_cls")
-        if goals > num_goals:
-            raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {goals}")
+        used = positive(total_tasks_per_cls, "total_tasks_per_cls")
+        if continuous:
+            raise ValueError(f"total_tasks_per_cls is for goals='list', got {used}")
+        if used > num_goals:
+            raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {used}")
     what = f"{benchmark}-{kind}"
     if benchmark in META_LEARNING:
         each = positive(1 if envs_per_task is None else envs_per_task, "envs_per_task")
-        num_groups = _num_groups(meta_batch_size, num_envs, each, len(classes), goals, what)
+        most = None if continuous else len(classes) * used
+        num_groups = _num_groups(meta_batch_size, num_envs, each, len(classes), most, what)
     elif meta_batch_size is None:
         each, num_groups = fit_sizes(num_envs, envs_per_task, len(classes), benchmark), len(classes)
     else:
@@ -128,13 +139,16 @@ def make_vec_env(
     if sample_tasks_on_reset is None:
         sample_tasks_on_reset = benchmark not in META_LEARNING
     check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
-    settings = {name: rest.pop(name) for name in (*SETTINGS, "select") if name in rest}
+    passed = (*SETTINGS, "select", "action_repeat")
+    settings = {name: rest.pop(name) for name in passed if name in rest}
     # The class of each group, as evenly as it goes.
     owners = sorted(group % len(classes) for group in range(num_groups))
     makers: list[functools.partial[TaskControl]] = []
     for group, c in enumerate(owners):
         first, groups_of_class = owners.index(c), owners.count(c)
-        own = range(num_goals * c, num_goals * c + goals)[group - first :: groups_of_class]
+        own = range(num_goals * c, num_goals * c + used)[group - first :: groups_of_class]
+        if continuous:
+            own = range(c, c + 1)
         for i in range(group * each, (group + 1) * each):
             make = functools.partial(
                 make_slot,
@@ -143,6 +157,7 @@ def make_vec_env(
                 checkpoint_id=f"{what}/{classes[c]}/{i}",
                 record_episode_statistics=record_episode_statistics,
                 kind=kind,
+                goals=goals,
                 task_states=own,
                 seed=None if seed is None else seed + i,
                 sample_tasks_on_reset=sample_tasks_on_reset,
@@ -168,7 +183,18 @@ def make_slot(
 ) -> TaskControl:
     """One environment of a vector: that of `make_env` on one class, and Meta-World's calls."""
     control = RecordingTaskControl if record_episode_statistics else TaskControl
-    return control(inputs.apply(MetaWorldMTEnv(benchmark, **kwargs)), checkpoint_id)
+    return control(inputs.apply(_mt_env(benchmark, **kwargs)), checkpoint_id)
+
+
+def _mt_env(
+    benchmark: Any, *, action_repeat: int = 1, max_episode_steps: int | None = None, **kwargs: Any
+) -> Env:
+    """A `MetaWorldMTEnv`; ``max_episode_steps`` counts the agent's steps, each of some repeats."""
+    repeat = positive(action_repeat, "action_repeat")
+    if max_episode_steps is not None:
+        max_episode_steps = repeat * positive(max_episode_steps, "max_episode_steps")
+    env = MetaWorldMTEnv(benchmark, max_episode_steps=max_episode_steps, **kwargs)
+    return env if repeat == 1 else ActionRepeat(env, repeat)
 
 
 class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
@@ -186,9 +212,9 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
     @property
     def task_name(self) -> str:
         """The upstream name of the present class, such as ``"SawyerReachEnvV3"``."""
-        pool = self._mt_env.pool
-        name = pool.tasks[self._mt_env.get_task_state()].env_name
-        return pool.layout.classes[name].__name__
+        classes = list(self._mt_env.pool.layout.classes.values())
+        name: str = classes[self._mt_env.get_task_obs()].__name__
+        return name
 
     def sample_tasks(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -231,19 +257,30 @@ def _names(function: Any) -> set[str]:
 
 
 def _num_groups(
-    meta_batch_size: int | None, num_envs: int, each: int, num_classes: int, goals: int, what: str
+    meta_batch_size: int | None,
+    num_envs: int,
+    each: int,
+    num_classes: int,
+    most: int | None,
+    what: str,
 ) -> int:
-    """How many task groups there are: at least one per class, and at most one per task."""
-    low, high = num_classes, num_classes * goals
+    """How many task groups there are: at least one per class, and at most one per task.
+
+    ``most`` is how many tasks there are; ``None`` if there is no end of them.
+    """
+    low, high = num_classes, most or sys.maxsize - 1
     num_envs = positive(num_envs, "num_envs")
     m: float = num_classes if num_envs == 1 else num_envs / each
     if meta_batch_size is not None:
         m = positive(meta_batch_size, "meta_batch_size")
     if m not in range(low, high + 1) or num_envs not in (1, m * each):
+        of = f" of {most // num_classes} tasks" if most else ""
+        sizes = (f"in [{low}, {high}]", f"from {low * each} to {high * each}")
+        if most is None:
+            sizes = f"{low} or more", f"from {low * each}"
         raise ValueError(
-            f"{what} has {num_classes} classes of {goals} tasks: meta_batch_size must be in "
-            f"[{low}, {high}], and num_envs meta_batch_size * envs_per_task, a multiple of {each} "
-            f"from {low * each} to {high * each} (or 1, which leaves it open); got "
-            f"{meta_batch_size=}, {num_envs=}"
+            f"{what} has {num_classes} classes{of}: meta_batch_size must be {sizes[0]}, and "
+            f"num_envs meta_batch_size * envs_per_task, a multiple of {each} {sizes[1]} (or 1, "
+            f"which leaves it open); got {meta_batch_size=}, {num_envs=}"
         )
     return int(m)

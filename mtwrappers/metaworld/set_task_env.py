@@ -12,8 +12,10 @@ from mtwrappers.checks import check_flag, check_options, not_negative
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
 from mtwrappers.metaworld.class_pool import ClassPool, Wrapper
+from mtwrappers.metaworld.continuous import Goals
+from mtwrappers.metaworld.plain_task import with_vector
 from mtwrappers.metaworld.set_task_dict import ClassByClass, Layout, SetTaskDict, layout_of
-from mtwrappers.seeding import check_seed
+from mtwrappers.seeding import check_seed, chosen_seed
 
 
 class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
@@ -33,8 +35,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             built; ``task`` is a `metaworld.Task`. All must end up with one observation space.
         add_env_onehot: Append a one-hot of the class. For the train tasks of multi-task
             benchmarks only.
-        seed: Determines the benchmark's goals when it is a name, and the order of `sample_tasks`.
-            ``None`` takes the goals of seed 0, and an order from entropy.
+        goals: ``"list"`` plays the benchmark's own goals. With ``"continuous"`` each task that
+            `sample_tasks` draws has a new goal from its class's distribution; ``tasks`` has one
+            task of each class, whose goal does not matter.
+        seed: Determines the benchmark's goals when it is a name, and what `sample_tasks` draws.
+            ``None`` takes the goals of seed 0, and draws from entropy.
         max_episode_steps: When to truncate, ``None`` for never.
         **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
             `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
@@ -63,6 +68,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         wrapper: Wrapper | None = None,
         add_env_onehot: bool = False,
         *,
+        goals: Goals = "list",
         seed: int | None = None,
         max_episode_steps: int | None = 500,
         **options: Any,
@@ -73,6 +79,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             wrapper,
             add_env_onehot,
             seed=seed,
+            goals=goals,
             max_episode_steps=max_episode_steps,
             options=options,
         )
@@ -103,7 +110,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     @property
     def num_tasks(self) -> int:
-        """How many tasks there are; 0 without a benchmark."""
+        """How many tasks (with continuous goals, classes) there are; 0 without a benchmark."""
         return len(self.tasks)
 
     @property
@@ -139,8 +146,11 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return [self._describe(self._order.draw(anew)) for _ in range(n)]
 
     def seed_tasks(self, seed: int | None = None) -> None:
-        """Seeds the order of `sample_tasks`, from entropy when ``seed`` is ``None``."""
+        """Seeds what `sample_tasks` draws, from entropy when ``seed`` is ``None``."""
+        seed = chosen_seed(seed)
         self._order.seed(seed)
+        if self._pool.goals is not None:
+            self._pool.goals.seed(seed)
 
     def set_task(self, task: SetTaskDict) -> None:
         """Makes a task of `sample_tasks` the present one; the next `reset` begins it.
@@ -206,17 +216,26 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return self._env.render()
 
     def get_state(self) -> dict[str, Any]:
-        """The state between two episodes: the present task, and the order of `sample_tasks`."""
-        return {"task": self.get_task(), "order": self._order.get_state()}
+        """The state between two episodes: the present task, and what `sample_tasks` draws next."""
+        goals = self._pool.goals
+        drawn = {} if goals is None else {"goal_stream": goals.get_state()}
+        return {"task": self.get_task(), "order": self._order.get_state(), **drawn}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
+        goals = self._pool.goals
+        if (goals is None) == ("goal_stream" in state):
+            kinds = ("a list", "continuous")[:: 1 if goals is None else -1]
+            raise ValueError(f"expected a state of goals that are {kinds[0]}, got {kinds[1]}")
         self._order.set_state(state["order"])
+        if goals is not None:
+            goals.set_state(state["goal_stream"])
         if state["task"] is not None:
             self.set_task(state["task"])
 
     def close(self) -> None:
-        """Closes every class that was built."""
+        """Closes every class that was built, and lets go of it. A later `reset` builds it anew."""
+        self.__dict__.update(self.__getstate__())
         self._pool.close()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -224,11 +243,14 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         return {**self.__dict__, "_env": None, "_begun": False}
 
     def _describe(self, place: int) -> SetTaskDict:
-        """A task as the dict that means the same in every process."""
+        """A task as the dict that means the same in every process; a continuous goal is drawn."""
+        goals, inner = self._pool.goals, self.tasks[place]
+        if goals is not None:
+            inner = with_vector(inner, goals.draw(place))
         return {
             "benchmark": self._pool.name,
             "kind": self._pool.kinds[place],
             "add_env_onehot": self.layout.onehot,
             "classes": self.layout.short_classes,
-            "inner": self.tasks[place],
+            "inner": inner,
         }

@@ -27,6 +27,7 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 # Calls that change nothing, and may cost much.
 READ_ONLY_CALLS = frozenset(
     {
+        "exact_task_state",
         "render",
         "has_wrapper_attr",
         "get_wrapper_attr",

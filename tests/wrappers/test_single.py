@@ -11,6 +11,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeAwareObservation, TimeLimit
 
 from mtwrappers import (
+    ActionRepeat,
     FlattenMTEnv,
     NormalizeObservationPerTask,
     NormalizeRewardPerTask,
@@ -27,6 +28,7 @@ MULTI = {"env_ids": ["tests/Short-v0"] * 2, "task_encoding": "dict"}
 WRAPPERS = {
     "one-hot": lambda env: TaskOnehotWrapper(env, ONE, 3),
     "name": lambda env: TaskNameWrapper(env, task_name="reach", task_id=3),
+    "repeat": lambda env: ActionRepeat(env, ONE),
     "success": lambda env: TerminateOnSuccess(env, key="draw"),
     "reward": lambda env: NormalizeRewardPerTask(env, num_tasks=ONE, gamma=0.5),
     "observation": lambda env: NormalizeObservationPerTask(env, num_leading=ONE),

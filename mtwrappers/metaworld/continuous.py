@@ -1,0 +1,142 @@
+"""Goals from a class's distribution, instead of from a benchmark's list."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, MutableMapping, Sequence
+from typing import Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.random import Generator
+from numpy.typing import NDArray
+
+from mtwrappers import seeding
+from mtwrappers.checks import check_choice
+from mtwrappers.metaworld import plain_task
+from mtwrappers.plain_data import set_generator
+from mtwrappers.task_list import TaskList
+
+Goals: TypeAlias = Literal["list", "continuous"]
+# A class by its index, and its random vector.
+Exact: TypeAlias = tuple[int, tuple[float, ...]]
+
+
+def check_goals(goals: Goals, benchmark: Any, options: MutableMapping[str, Any]) -> bool:
+    """Whether goals are continuous; the benchmark is then made with one goal per class.
+
+    Raises:
+        ValueError: If ``goals`` is neither, or does not go with the benchmark or its arguments.
+    """
+    if check_choice(goals, ("list", "continuous"), "goals") == "list":
+        return False
+    if benchmark is None:
+        raise ValueError("goals='continuous' needs a benchmark, got None")
+    if (num_goals := options.get("num_goals", 50)) != 50:
+        raise ValueError(f"num_goals is for goals='list', got {num_goals} with 'continuous'")
+    options["num_goals"] = 1
+    return True
+
+
+def first_of_each_class(tasks: Sequence[Any], kinds: Sequence[Any]) -> tuple[list[Any], list[Any]]:
+    """The first task of each kind and class, and its kind."""
+    first: dict[tuple[Any, str], Any] = {}
+    for task, kind in zip(tasks, kinds, strict=True):
+        first.setdefault((kind, task.env_name), task)
+    return list(first.values()), [kind for kind, _ in first]
+
+
+class ContinuousGoals:
+    """The random vectors of classes, from a stream that reset seeds begin.
+
+    A vector, ``(3,)`` or ``(6,)``, is what Meta-World's reset draws: the goal, or where an object
+    starts and the goal. The first one after `seed` is the one that a new environment of the class
+    draws in ``reset`` after Meta-World's ``seed(s)``, with ``seeded_rand_vec`` set.
+
+    Args:
+        tasks: A `metaworld.Task` of each class, whose goal does not matter.
+        seed: Determines the vectors, until `seed` is called.
+    """
+
+    def __init__(self, tasks: Sequence[Any], seed: int) -> None:
+        self._tasks = tasks
+        self.seed(seed)
+
+    def seed(self, seed: int) -> None:
+        """Begins the stream of ``seed``."""
+        self._seed = seeding.check_seed(seed)
+        self._stream = seeding.goal_generator(self._seed)
+
+    def draw(self, k: int, stream: Generator | None = None) -> NDArray[np.float64]:
+        """The next vector of class ``k``, from another stream if one is given."""
+        from mtwrappers.metaworld.blueprint import draw_vector
+
+        return draw_vector(self._class(k), self._stream if stream is None else stream)
+
+    def check(self, k: int, vector: Any, what: str) -> tuple[float, ...]:
+        """Returns a vector that Meta-World might draw for class ``k``, or raises `ValueError`."""
+        from mtwrappers.metaworld.blueprint import check_vector
+
+        try:
+            array = np.array(vector, dtype=np.float64)
+        except (TypeError, ValueError):
+            array = np.empty(0)
+        if array.ndim != 1 or not array.size or not np.isfinite(array).all():
+            raise ValueError(f"{what} must be 3 or 6 finite numbers, got {vector!r}")
+        check_vector(self._class(k), array, f"{what} of {self._tasks[k].env_name}")
+        return tuple(array.tolist())
+
+    def get_state(self) -> dict[str, Any]:
+        """What the next vectors follow from, ready for JSON."""
+        return {"seed": self._seed, "state": dict(self._stream.bit_generator.state)}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned."""
+        self.seed(state["seed"])
+        set_generator(self._stream, state["state"])
+
+    def _class(self, k: int) -> Any:
+        return plain_task.decode(self._tasks[k])["env_cls"]
+
+
+class ContinuousTasks(TaskList):
+    """Classes as the list of tasks, each of which has a new goal whenever it is drawn.
+
+    A task state that was drawn is exact: ``(k, vector)``. The index ``k`` alone stands for class
+    ``k`` with the next goal.
+
+    Args:
+        goals: Where goals come from.
+        **tasks: The arguments of `TaskList`.
+    """
+
+    def __init__(self, goals: ContinuousGoals, **tasks: Any) -> None:
+        self.goals = goals
+        super().__init__(**tasks)
+
+    def first(self) -> Exact:  # type: ignore[override] # more than an index
+        """The first class."""
+        return self.complete(super().first())
+
+    def draw(self, rng: Generator) -> Exact:  # type: ignore[override] # more than an index
+        """The class that the selection strategy draws, with the next goal."""
+        return self.complete(super().draw(rng))
+
+    def complete(self, task_state: int | Exact, stream: Generator | None = None) -> Exact:
+        """The exact state for one that may lack the goal, which is the next of the stream."""
+        if isinstance(task_state, tuple):
+            return task_state
+        return task_state, tuple(self.goals.draw(task_state, stream).tolist())
+
+    def check(self, task_state: Any, what: str) -> Any:
+        """Returns a class's index, or an exact state, or raises `ValueError`."""
+        if not isinstance(task_state, (tuple, list)):
+            return super().check(task_state, what)
+        if len(task_state) != 2:
+            raise ValueError(
+                f"{what} must be the index of a class, or (index, random vector), got {task_state}"
+            )
+        k = super().check(task_state[0], f"the class of {what}")
+        return k, self.goals.check(k, task_state[1], f"the random vector of {what}")
+
+    def place(self, task_state: Any) -> int:
+        """Which of the classes a task state is of."""
+        return super().place(task_state[0])

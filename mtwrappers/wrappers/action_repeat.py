@@ -1,0 +1,57 @@
+"""Each action of the agent for several steps of the environment."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.utils import RecordConstructorArgs
+
+from mtwrappers.checks import positive
+
+
+class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Plays each action ``n`` times, or until the episode ends, as one step.
+
+    The reward is the sum of the rewards in between; observation, flags and infos are those of the
+    last of these steps. A limit of steps around this wrapper counts the agent's, one within it the
+    environment's. For a vector environment, wrap each sub-environment.
+
+    Args:
+        env: An environment with rewards that are numbers.
+        n: How often each action is played.
+
+    Raises:
+        ValueError: If ``n`` is not a positive integer.
+
+    >>> from mtwrappers import PointGoalEnv
+    >>> env = ActionRepeat(PointGoalEnv(), 3)
+    >>> obs, info = env.reset(seed=0)
+    >>> obs, reward, terminated, truncated, info = env.step([0.1, 0.0])
+    >>> obs
+    array([0.3, 0. ])
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], n: int) -> None:
+        n = positive(n, "n")
+        RecordConstructorArgs.__init__(self, n=n)
+        super().__init__(env)
+        self.action_repeat = n
+
+    @property
+    def _max_episode_steps(self) -> int | None:
+        """When episodes are truncated within, in steps of the agent.
+
+        An `AttributeError` if the environment does not say.
+        """
+        steps: int | None = self.env.get_wrapper_attr("_max_episode_steps")
+        return None if steps is None else -(-steps // self.action_repeat)
+
+    def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
+        total = 0.0
+        for _ in range(self.action_repeat):
+            obs, reward, terminated, truncated, info = self.env.step(action)
+            total += float(reward)
+            if terminated or truncated:
+                break
+        return obs, total, terminated, truncated, info

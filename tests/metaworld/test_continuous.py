@@ -1,0 +1,332 @@
+"""Goals that are drawn anew for each episode: ``goals="continuous"``."""
+
+import copy
+import hashlib
+import json
+import os
+import pickle
+import signal
+
+import metaworld
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode
+from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
+
+from mtwrappers import MetaWorldSetTaskEnv, evaluate, load_checkpoint, save_checkpoint
+from mtwrappers.evaluation import few_shot_evaluate
+from mtwrappers.metaworld import MetaWorldMTEnv
+from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.testing import check_mtenv, check_set_task_env
+from tests.fakes import equal
+from tests.metaworld.fakes import ITERATIVE, PAIR, PARALLEL, bare, make, make_vec, play
+
+CONTINUOUS = {"benchmark": "CustomMT", "train_classes": PAIR, "goals": "continuous"}
+IDS = {"train_classes": PAIR, "goals": "continuous", "max_episode_steps": 4}
+SEEDS = range(1000, 1010)
+
+
+def vectors(env, n, **reset):
+    """The task state and random vector after each of ``n`` resets, the first with arguments."""
+    drawn = []
+    for i in range(n):
+        env.reset(**reset if i == 0 else {})
+        drawn.append(env.unwrapped.get_task_state())
+        assert drawn[-1][1] == tuple(env.unwrapped.rand_vec.tolist())
+    return drawn
+
+
+# Which goals they are.
+
+
+def test_seeds_draw_what_the_classes_of_meta_world_draw_in_all_of_them():
+    env = MetaWorldMTEnv("MT50", goals="continuous")
+    drawn = [env.exact_task_state(k, seed) for k in range(50) for seed in SEEDS]
+    code = hashlib.sha256(b"".join(np.array(vector).tobytes() for _, vector in drawn))
+    # Of `_last_rand_vec` after env.seed(s); env.reset(seed=s) of each class, as in the next test.
+    assert code.hexdigest()[:16] == "6c37ebc777b669aa"
+    assert env.envs_built == 0
+
+
+@pytest.mark.parametrize("name", ["push-v3", "drawer-open-v3"])
+def test_resets_draw_what_a_class_of_meta_world_draws_after_the_same_seed(name):
+    theirs = bare(name)
+    theirs._freeze_rand_vec, theirs.seeded_rand_vec = False, True
+    env = make("MT1", env_name=name, goals="continuous")
+    for seed in (1003, 1000):
+        theirs.seed(seed)
+        expected = []
+        for _ in range(2):  # a reset without a seed goes on with the stream
+            theirs.reset()
+            expected.append(tuple(theirs._last_rand_vec.tolist()))
+        assert [vector for _, vector in vectors(env, 2, seed=seed)] == expected
+
+
+@pytest.mark.parametrize("mode", AutoresetMode)
+@pytest.mark.parametrize("where", [ITERATIVE, PARALLEL])
+def test_every_environment_of_a_vector_draws_what_one_alone_draws_from_its_seed(where, mode):
+    seeds = [1000, 1000, 1007, 1007]
+    with make_vec("CustomMT", 4, **IDS, **where, autoreset_mode=mode) as envs:
+        envs.reset(seed=1000)
+        first = envs.call("get_task_state")
+        play(envs, seed=seeds)
+        if mode is AutoresetMode.NEXT_STEP:
+            envs.step(envs.action_space.sample())
+        elif mode is AutoresetMode.DISABLED:
+            envs.reset()
+        second = envs.call("get_task_state")
+    for i in range(4):
+        env = MetaWorldMTEnv(**CONTINUOUS, task_states=[i // 2])
+        assert vectors(env, 1, seed=1000 + i) == [first[i]]
+        assert vectors(env, 2, seed=seeds[i])[1] == second[i]
+
+
+def test_a_goal_depends_on_the_seed_alone_and_not_on_what_was_played_before():
+    one, other = MetaWorldMTEnv(**CONTINUOUS), MetaWorldMTEnv(**CONTINUOUS)
+    expected = vectors(one, 6, seed=3)
+    vectors(other, 3, seed=8)
+    assert vectors(other, 6, seed=3) == expected
+    assert len({vector for _, vector in expected}) == 6
+    assert {k for k, _ in expected} == {0, 1}
+    fresh = [vectors(MetaWorldMTEnv(**CONTINUOUS), 1)[0] for _ in range(2)]
+    assert fresh[0] != fresh[1]  # from entropy
+    assert vectors(MetaWorldMTEnv(**CONTINUOUS, seed=3), 6) == expected
+
+
+class Far(SawyerReachEnvV3):
+    """Draws until the goal is high above the table."""
+
+    def reset_model(self):
+        obs = super().reset_model()
+        return self.reset_model() if self._target_pos[2] < 0.25 else obs
+
+
+def test_classes_of_a_user_are_reset_to_draw_goals(monkeypatch):
+    monkeypatch.setitem(metaworld.ALL_V3_ENVIRONMENTS, "far-v3", Far)
+    env = MetaWorldMTEnv("MT1", env_name="far-v3", goals="continuous", seed=1)
+    drawn = vectors(env, 3, seed=0)
+    assert min(vector[-1] for _, vector in drawn) >= 0.25
+    assert vectors(env, 1, options={"task_state": drawn[0]}) == drawn[:1]
+
+
+# To play one again.
+
+
+def test_an_exact_task_state_plays_its_goal_again_through_json_and_elsewhere():
+    env = MetaWorldMTEnv(**CONTINUOUS)
+    expected = play(env, seed=5)
+    state = env.get_task_state()
+    env.reset()
+    assert env.get_task_state() != state
+    other = MetaWorldMTEnv(**CONTINUOUS)
+    for again in (state, json.loads(json.dumps(state)), (state[0], np.array(state[1]))):
+        assert equal(play(other, options={"task_state": again}), expected)
+        other.set_task_state(again)
+        assert other.get_task_state() == state
+        assert equal(play(other), expected)
+
+
+def test_a_class_that_is_set_has_a_goal_at_once_and_keeps_it():
+    env = MetaWorldMTEnv(**CONTINUOUS)
+    env.set_task_state(1)
+    state = env.get_task_state()
+    assert state[0] == 1
+    env.reset(seed=4)
+    assert env.get_task_state() == state
+    assert env.task_states == (0, 1)
+    assert [decode(task)["env_cls"].__name__ for task in env.tasks] == [
+        "SawyerReachEnvV3",
+        "SawyerPushEnvV3",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("state", "message"),
+    [
+        (2, r"task state must be an integer in \[0, 1\], got 2"),
+        ((2, [0.0] * 6), r"the class of task state must be an integer in \[0, 1\], got 2"),
+        ((0,), r"must be the index of a class, or \(index, random vector\), got \(0,\)"),
+        ((0, "abc"), "the random vector of task state must be 3 or 6 finite numbers, got 'abc'"),
+        ((0, [np.nan] * 6), "must be 3 or 6 finite numbers"),
+        ((0, [0.0] * 3), r"task state of reach-v3 must be 6 numbers between \[-0.1, 0.6, 0.02"),
+        ((1, [0.0] * 6), "of push-v3 must be 6 numbers between"),
+        # Meta-World would draw for ever.
+        ((1, [0.1, 0.7, 0.02, 0.1, 0.8, 0.01]), "object and the goal too close together"),
+    ],
+)
+def test_what_no_reset_draws_is_refused_and_the_present_goal_stays(state, message):
+    env = MetaWorldMTEnv(**CONTINUOUS)
+    env.reset(seed=0)
+    before = env.get_task_state()
+    with pytest.raises(ValueError, match=message):
+        env.set_task_state(state)
+    with pytest.raises(ValueError, match=message):
+        env.reset(seed=1, options={"task_state": state})
+    assert env.get_task_state() == before
+    env.step(env.action_space.sample())
+
+
+def test_what_does_not_go_with_continuous_goals_is_refused():
+    for make_one in (make, make_vec):
+        with pytest.raises(ValueError, match="num_goals is for goals='list', got 3"):
+            make_one("MT10", goals="continuous", num_goals=3)
+        with pytest.raises(ValueError, match="goals must be 'list' or 'continuous', got 'new'"):
+            make_one("MT10", goals="new")
+    with pytest.raises(ValueError, match="total_tasks_per_cls is for goals='list', got 3"):
+        make_vec("MT10", goals="continuous", total_tasks_per_cls=3)
+    with pytest.raises(ValueError, match="needs a benchmark, got None"):
+        MetaWorldSetTaskEnv(goals="continuous")
+    with pytest.raises(ValueError, match="meta_batch_size must be 2 or more, and num_envs"):
+        make_vec("CustomML-train", goals="continuous", meta_batch_size=1)
+
+
+# Where states, journals and processes go.
+
+
+def test_it_keeps_the_contract_of_mtenv():
+    check_mtenv(MetaWorldMTEnv(**CONTINUOUS), steps=3)
+
+
+def test_states_copies_and_pickles_go_on_with_the_same_goals():
+    env = MetaWorldMTEnv(**CONTINUOUS)
+    vectors(env, 2, seed=0)
+    state = json.loads(json.dumps(env.get_state()))
+    others = [copy.deepcopy(env), pickle.loads(pickle.dumps(env)), MetaWorldMTEnv(**CONTINUOUS)]
+    present = env.get_task_state()
+    expected = vectors(env, 4)
+    others[2].set_state(state)
+    assert [other.get_task_state() for other in others] == [present] * 3
+    assert vectors(others[2], 4) == expected
+    for other in others[:2]:  # a copy begins with the same task, and then goes on
+        assert vectors(other, 5) == [present, *expected]
+    with pytest.raises(ValueError, match="expected the state of an environment on the tasks"):
+        MetaWorldMTEnv("CustomMT", train_classes=PAIR).set_state(state)
+
+
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+def test_a_killed_worker_and_a_checkpoint_in_mid_episode_give_the_same_bits(tmp_path):
+    def run(envs, between, first=0):
+        found = []
+        for t in range(first, 12):
+            between(t)
+            found.append(envs.step(np.full((4, 4), 0.1 * t - 0.5, np.float32)))
+        return found
+
+    with make_vec("CustomMT", 4, **IDS, workers=2, on_worker_failure="recover") as envs:
+        envs.reset(seed=7)
+        expected = run(envs, lambda t: t == 6 and save_checkpoint(tmp_path / "at 6", envs=envs))
+        envs.reset(seed=7)
+        kill = run(envs, lambda t: t in (3, 9) and os.kill(envs.worker_pids[1], signal.SIGKILL))
+        tasks = envs.call("get_task_state")
+    assert equal(without_times(kill), without_times(expected))
+    with make_vec("CustomMT", 4, **IDS, journal=True) as envs:
+        load_checkpoint(tmp_path / "at 6", envs=envs)
+        rest = run(envs, lambda t: None, first=6)
+        assert envs.call("get_task_state") == tasks
+    assert equal(without_times(rest), without_times(expected[6:]))
+
+
+def without_times(steps):
+    for step in steps:
+        step[4].get("final_info", step[4]).get("episode", {}).pop("t", None)
+    return steps
+
+
+# Evaluations and meta-learning.
+
+
+def still(obs):
+    return np.zeros((len(obs), 4), np.float32)
+
+
+def test_an_evaluation_plays_goals_that_its_seed_determines_and_training_goes_on_with_its_own():
+    results, after = [], []
+    for kwargs in (ITERATIVE, PARALLEL, {"envs_per_task": 2}):
+        with make_vec("CustomMT", **IDS, **kwargs) as envs:
+            envs.reset(seed=0)
+            results.append(evaluate(still, envs, 4, seed=9))
+            if "envs_per_task" not in kwargs:
+                envs.reset()
+                after.append(envs.get_attr("rand_vec"))
+    assert results[0].episodes == results[1].episodes == results[2].episodes
+    assert len({episode.episode_return for episode in results[0].episodes}) == 8
+    assert {episode.task_state for episode in results[0].episodes} == {0, 1}
+    with make_vec("CustomMT", **IDS) as envs:
+        envs.reset(seed=0)
+        envs.reset()
+        assert equal(after, [envs.get_attr("rand_vec")] * 2)
+
+
+def test_goals_of_meta_learning_stay_until_they_are_sampled():
+    with make_vec("CustomML-train", **IDS, test_classes=["door-open-v3"]) as envs:
+        envs.reset(seed=1000)
+        first = envs.call("get_task_state")
+        assert first[0] == MetaWorldMTEnv(**CONTINUOUS).exact_task_state(0, 1000)
+        play(envs, n=6)
+        assert envs.call("get_task_state") == first
+        envs.call("sample_tasks")
+        second = envs.call("get_task_state")
+        assert [k for k, _ in second] == [0, 1]
+        assert not {vector for _, vector in first} & {vector for _, vector in second}
+
+
+class Adapter:
+    """Notes which goals are adapted on."""
+
+    def __init__(self, envs):
+        self.envs, self.seen = envs, []
+
+    def begin_trial(self):
+        self.seen.append([])
+
+    def reset(self, mask):
+        self.seen[-1].append(self.envs.call("get_task_state"))
+
+    def adapt(self, paths): ...
+
+    def __call__(self, obs):
+        return still(obs)
+
+
+def test_a_few_shot_trial_stays_on_one_goal_in_all_environments_of_its_group():
+    kwargs = {**IDS, "test_classes": ["door-open-v3"], "envs_per_task": 2}
+    with make_vec("CustomML-train", **kwargs) as envs:
+        policy = Adapter(envs)
+        results = [few_shot_evaluate(policy, envs, 2, 2, 2, seed=3) for _ in range(2)]
+    assert equal(results[0].to_dict(), results[1].to_dict())
+    goals = [{tasks[i : i + 2] for tasks in trial for i in (0, 2)} for trial in policy.seen]
+    assert [len(trial) for trial in goals] == [2] * 4
+    assert all(one == other for trial in goals for one, other in trial)
+    assert goals[0] == goals[2] != goals[1] == goals[3]
+
+
+def test_set_tasks_have_new_goals_and_play_them_in_another_process():
+    env = MetaWorldSetTaskEnv(**CONTINUOUS, seed=2)
+    tasks = env.sample_tasks(6)
+    assert env.num_tasks == 2
+    assert [task["inner"].env_name for task in tasks] == PAIR * 3
+    assert len({task["inner"].data for task in tasks}) == 6
+    state = env.get_state()
+    expected, then = [], env.sample_tasks(3)
+    for task in tasks[:3]:
+        env.set_task(task)
+        expected.append(play(env))
+    other = MetaWorldSetTaskEnv()
+    for task, played in zip(pickle.loads(pickle.dumps(tasks)), expected, strict=False):
+        other.set_task(task)
+        assert equal(play(other), played)
+    again = MetaWorldSetTaskEnv(**CONTINUOUS)
+    again.set_state(state)
+    assert again.sample_tasks(3) == then
+    again.seed_tasks(2)
+    assert again.sample_tasks(6) == tasks
+    with pytest.raises(ValueError, match="goals that are a list, got continuous"):
+        MetaWorldSetTaskEnv("CustomMT", train_classes=PAIR, num_goals=1).set_state(state)
+
+
+def test_the_first_set_task_of_a_seed_is_that_of_meta_world():
+    env = MetaWorldSetTaskEnv("MT1", env_name="push-v3", goals="continuous")
+    env.reset(seed=1000)
+    vector = decode(env.get_task()["inner"])["rand_vec"]
+    assert tuple(vector) == MetaWorldMTEnv(**CONTINUOUS).exact_task_state(1, 1000)[1]
+    check_set_task_env(env, steps=3)

@@ -1,0 +1,46 @@
+import pickle
+
+import gymnasium
+import pytest
+from gymnasium.wrappers import TimeLimit
+
+from mtwrappers import ActionRepeat
+from tests.fakes import CountingEnv, equal, play
+
+
+@pytest.mark.parametrize("truncate", [False, True])
+def test_each_action_is_played_n_times_or_to_the_end_and_rewards_are_summed(truncate):
+    env = CountingEnv(5, truncate=truncate)
+    [_, *steps] = play(ActionRepeat(env, 3), [1, 0], seed=0)
+    assert [step[0].tolist() for step in steps] == [[3, 3], [5, 5]]
+    assert [step[1] for step in steps] == [1.0 + 2.0 + 3.0, 4.0 + 5.0]
+    assert [step[2:4] for step in steps] == [(False, False), (not truncate, truncate)]
+    assert [step[4]["steps"] for step in steps] == [3, 5]
+    assert {type(step[1]) for step in steps} == {float}
+    assert env.actions == [1] * 3 + [0] * 2
+
+
+def test_a_limit_around_it_counts_the_agents_steps_and_one_within_the_environments():
+    limited = TimeLimit(ActionRepeat(CountingEnv(100), 4), 2)
+    assert [step[3] for step in play(limited, [0, 0])[1:]] == [False, True]
+    assert limited._max_episode_steps == 2
+    within = ActionRepeat(TimeLimit(CountingEnv(100), 6), 4)
+    assert [step[3] for step in play(within, [0, 0])[1:]] == [False, True]
+    assert within.get_wrapper_attr("_max_episode_steps") == 2
+    assert not ActionRepeat(CountingEnv(), 2).has_wrapper_attr("_max_episode_steps")
+
+
+def test_one_repeat_changes_nothing_and_it_pickles():
+    expected = play(CountingEnv(), [0, 1], seed=3)
+    assert equal(play(ActionRepeat(CountingEnv(), 1), [0, 1], seed=3), expected)
+    one, other = ActionRepeat(CountingEnv(7), 2), ActionRepeat(CountingEnv(7), 2)
+    copied = pickle.loads(pickle.dumps(one))
+    assert equal(play(copied, [0, 1], seed=3), play(other, [0, 1], seed=3))
+
+
+@pytest.mark.parametrize("n", [0, 1.5, True])
+def test_how_often_must_be_a_positive_integer(n):
+    with pytest.raises(ValueError, match=f"n must be a positive integer, got {n}"):
+        ActionRepeat(CountingEnv(), n)
+    with pytest.raises(ValueError, match=f"action_repeat must be a positive integer, got {n}"):
+        gymnasium.make("mtwrappers/MT1-v0", action_repeat=n)
