@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import platform
 import reprlib
@@ -126,13 +127,17 @@ class Provenance:
 
 def versions() -> dict[str, str]:
     """The versions of Python and of `PACKAGES`, of those that are installed."""
-    found = {"python": platform.python_version()}
-    for name in PACKAGES:
-        try:
-            found[name] = version(name)
-        except PackageNotFoundError:  # Meta-World, where others' environments are played
-            continue
-    return found
+    found = {name: _version(name) for name in PACKAGES}
+    known = {name: text for name, text in found.items() if text is not None}
+    return {"python": platform.python_version(), **known}
+
+
+@functools.cache
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # Meta-World, where others' environments are played
+        return None
 
 
 def goals_of(envs: Any) -> str | None:

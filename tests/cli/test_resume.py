@@ -1,7 +1,6 @@
 """`mtwrappers rollout --resume`: a rollout that was killed or interrupted goes on."""
 
 import contextlib
-import functools
 import json
 import os
 import re
@@ -14,7 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from mtwrappers.cli import main, progress, rollout
+from mtwrappers.cli import main, rollout
 from mtwrappers.cli.common import UsageError
 from mtwrappers.cli.progress import DEFAULTS, Progress
 from mtwrappers.evaluation import Episode
@@ -89,10 +88,8 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
 
 
 @pytest.fixture
-def unfinished(tmp_path, monkeypatch):
+def unfinished(tmp_path):
     """The progress of a rollout that has finished two of its episodes."""
-    # Installed packages stay as they are while it is read a thousand times.
-    monkeypatch.setattr(progress, "version", functools.cache(version))
     chosen = {**DEFAULTS, "benchmark": "MT1", "task": ["push-v3"]}
     path = tmp_path / "progress.jsonl"
     with Progress(tmp_path, chosen) as kept:
