@@ -14,7 +14,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from statistics import median
@@ -23,7 +23,7 @@ from unittest import mock
 
 import gymnasium
 
-from benchmarks.common import limit_row, machine, rates, ratio, save, table
+from benchmarks.common import limit_row, machine, save, table
 from benchmarks.vector import player
 from mtwrappers import load_checkpoint, save_checkpoint
 from mtwrappers.vector.pool import WorkerPool
@@ -38,15 +38,22 @@ def seconds_of(do: Callable[[], Any]) -> float:
     return time.perf_counter() - start
 
 
-def journal_cost(steps: int, rounds: int) -> tuple[float, dict[str, list[float]]]:
-    """The share of MT10's steps per second that the journal takes, and the rates."""
-    envs = {
-        how: make_vec("mtwrappers/MT10-v0", on_worker_failure=how) for how in ("raise", "recover")
-    }
-    found = rates({how: player(one, steps) for how, one in envs.items()}, rounds)
-    for one in envs.values():
-        one.close()
-    return 1 - ratio(found, "recover", "raise"), found
+def journal_cost(workers: int, steps: int) -> tuple[float, list[float]]:
+    """By what share a journal makes steps of MT10 longer, and the median seconds of both.
+
+    Two executors take the same steps in turns, so that both have the machine as it is just then.
+    """
+    seconds: dict[bool, list[float]] = {False: [], True: []}
+    with ExitStack() as stack:
+        players = {}
+        for journal in seconds:
+            envs = make_vec("mtwrappers/MT10-v0", workers=workers, journal=journal)
+            players[journal] = player(stack.enter_context(closing(envs)), 1)
+        for t in range(steps):
+            for journal in (False, True) if t % 2 else (True, False):
+                seconds[journal].append(seconds_of(players[journal]))
+    share = median(on / off for off, on in zip(*seconds.values(), strict=True)) - 1
+    return share, [median(times) for times in seconds.values()]
 
 
 @contextmanager
@@ -131,20 +138,25 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="fewer steps and rounds")
     quick = parser.parse_args().quick
     gymnasium.logger.min_level = gymnasium.logger.ERROR  # recoveries warn
-    cost, found = journal_cost(*((200, 3) if quick else (1000, 15)))
+    costs = {workers: journal_cost(workers, 500 if quick else 3000) for workers in (1, 2)}
     parts = recovery(2 if quick else 9)
     saved = checkpoint("mtwrappers/MT50-v0", 250, 1 if quick else 5)
     rows = [
-        limit_row("MT10: share of the steps per second that the journal takes", cost, 0.03),
+        *(
+            limit_row(f"MT10, workers={n}: how much longer a journal makes a step", share, 0.03)
+            for n, (share, _) in costs.items()
+        ),
         limit_row("MT10: recovery of a worker in step 400 of 500", parts["total"], 3, " s"),
         limit_row("MT10: of which replay", parts["replay"], 0.5, " s"),
         limit_row("MT50: checkpoint in step 250 of 500", saved["bytes"] / 1e6, 1, " MB"),
         limit_row("MT50: writing it", saved["write"], 0.2, " s"),
         limit_row("MT50: resuming, more than a start", saved["resume"] - saved["start"], 3, " s"),
     ]
-    save("recovery", {"rates": found, "recovery": parts, "checkpoint": saved, "targets": rows})
+    save("recovery", {"journal": costs, "recovery": parts, "checkpoint": saved, "targets": rows})
     print(machine()["cpu"], machine()["cores"], "cores")
-    print({how: f"{median(values):,.0f} steps/s" for how, values in found.items()})
+    for n, (_, times) in costs.items():
+        without, with_it = (f"{1e6 * seconds:,.0f} us" for seconds in times)
+        print(f"MT10, workers={n}: a step of all takes {without}, with a journal {with_it}")
     print({part: f"{seconds:.2f} s" for part, seconds in parts.items()}, saved)
     print(table(rows))
 

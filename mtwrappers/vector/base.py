@@ -37,7 +37,7 @@ from mtwrappers.vector.block import Answer, EachCall, EnvBlock
 from mtwrappers.vector.blocks import Blocks, BorrowedBlock, Command
 from mtwrappers.vector.buffers import ObsLayout
 from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema, schema_of
-from mtwrappers.vector.replay import Entry, Journal, ReplayLog, call_entry
+from mtwrappers.vector.replay import Entry, Journal, ReplayLog, StepEntries, call_entry
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 # What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
@@ -277,14 +277,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                     "reset them with options={'reset_mask': ...}"
                 )
         checked = self._check_actions(actions)
-        entries: list[Entry | None] | None = None
+        entries: StepEntries | None = None
         if self._journal is not None:
             kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
-            resting = buffers.resting.tolist()
-            entries = [
-                None if rests else ("step", action)
-                for action, rests in zip(kept, resting, strict=True)
-            ]
+            entries = StepEntries(kept, buffers.resting.tolist())
         self._due[...] = True  # until the step has ended well
         self._blocks.begin(Command("step", lambda rows: (checked[rows],), entries))
         self._pending = True

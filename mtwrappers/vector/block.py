@@ -231,12 +231,12 @@ class EnvBlock:
         """Steps every environment that does not rest; ``actions`` has one for each."""
         self._states = {}
         finals: list[tuple[int, Any, Info]] = []
-        rows, buffers, limit, logged = self._rows, self.buffers, self._limit, self.logged
+        rows, buffers, limit = self._rows, self.buffers, self._limit
         obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
         same_step = self.settings.autoreset_mode is AutoresetMode.SAME_STEP
         next_step = self.settings.autoreset_mode is AutoresetMode.NEXT_STEP
         rewards, terminated, truncated = buffers.rewards, buffers.terminated, buffers.truncated
-        digests, over = buffers.digests, buffers.over
+        over = buffers.over
         resting, was_over = buffers.resting.tolist(), over.tolist()
         terminated[:] = truncated[:] = False
         i = 0
@@ -262,9 +262,6 @@ class EnvBlock:
                     raise TypeError("expected a reward that is a number, got None")
                 elapsed[i] += 1
                 infos[i] = info
-                if logged:
-                    digest = int(digests[i])
-                    digests[i] = fingerprint(digest, obs[i], float(reward), ended, cut, info)
                 if ended is False and cut is False and elapsed[i] < limit:
                     continue
                 terminated[i] = _flag(ended, "terminated")
@@ -280,6 +277,8 @@ class EnvBlock:
         except Exception as exc:
             self._fail(exc, i)
         self._write_obs()
+        if self.logged:
+            self._hash_step(resting)
         in_columns = self.columns is not None and self.columns.write(infos)
         each = None if in_columns else self._checked_infos()
         return Answer(None, each, self._objects(), tuple(finals), self._states)
@@ -354,12 +353,11 @@ class EnvBlock:
                 rows.infos[i] = info
             elif what == "step":
                 rows.obs[i], reward, terminated, truncated, info = env.step(told[0])
-                digest = fingerprint(
-                    digest, rows.obs[i], float(reward), terminated, truncated, info
-                )
                 rows.elapsed[i] += 1
                 rows.infos[i] = info
-                ended = bool(terminated or truncated) or rows.elapsed[i] >= self._limit
+                flags = bool(terminated), bool(truncated) or rows.elapsed[i] >= self._limit
+                digest = fingerprint(digest, rows.obs[i], float(reward), *flags, info)
+                ended = any(flags)
             else:
                 _call_again(env, entry)
         self.buffers.over[i] = ended
@@ -403,6 +401,22 @@ class EnvBlock:
         if self.logged:
             self.buffers.digests[i] = fingerprint(0, obs, info)
         return info
+
+    def _hash_step(self, resting: Sequence[bool]) -> None:
+        """Hashes what was shown in a step by those who were stepped, and not reset since.
+
+        For all of them in a row, while this code and what it needs are in the processor's caches.
+        """
+        buffers, rows, i = self.buffers, self._rows, 0
+        numbers = buffers.digests, buffers.rewards, buffers.terminated, buffers.truncated
+        digests, *others = [array.tolist() for array in numbers]
+        shown = zip(digests, rows.obs, *others, rows.infos, strict=True)
+        try:
+            for i, parts in enumerate(shown):
+                if not resting[i] and i not in self._states:
+                    buffers.digests[i] = fingerprint(*parts)
+        except Exception as exc:
+            self._fail(exc, i)
 
     def _objects(self) -> list[Any] | None:
         """Observations that are not arrays."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from mtwrappers.vector.block import Answer, EnvBlock, Traits
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import InfoSchema
-from mtwrappers.vector.replay import Entry, Journal
+from mtwrappers.vector.replay import Entry, Journal, StepEntries
 
 
 class Command(NamedTuple):
@@ -26,7 +26,7 @@ class Command(NamedTuple):
 
     name: str
     arguments: Callable[[slice], tuple[Any, ...]]
-    entries: Sequence[Entry | None] | None = None
+    entries: Sequence[Entry | None] | StepEntries | None = None
 
 
 Function = TypeVar("Function", bound=Callable[..., Any])

@@ -411,7 +411,8 @@ class WorkerPool(Blocks):
         rewards = self._buffers.rewards[worker.rows].view(np.uint64)
         for place in np.flatnonzero(rewards == _NO_REWARD).tolist():
             name = f", task {worker.names[place]!r}" if worker.names[place] else ""
-            entry = command.entries[first + place] if command.entries else None
+            i = first + place
+            [entry] = command.entries[i : i + 1] if command.entries else [None]
             action = entry[1] if entry else None
             return f", by environment {first + place}{name}, stepped with action {action}"
         return ""

@@ -7,7 +7,7 @@ import functools
 import importlib
 import marshal
 import zlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, TypeVar
 
 import gymnasium
@@ -18,6 +18,7 @@ from mtwrappers import state as layers
 from mtwrappers.checks import check_callable
 from mtwrappers.errors import NotDeterministicError
 from mtwrappers.plain_data import is_task
+from mtwrappers.vector.interrupts import HeldInterrupts
 
 # ("reset", seed, options), ("step", action), ("call", name, args, kwargs), or "tried" where a call
 # has raised.
@@ -58,6 +59,7 @@ _SETTERS = frozenset({"set_task", "set_task_state", "set_wrapper_attr"})
 # Functions of an environment that are called by a name, as its methods are.
 _NAMED_FUNCTIONS = {"set_statistics_updates": layers.set_statistics_updates}
 _ENTRY_BYTES = 200  # about what an entry takes that is no step
+_NOTES = 256  # how many notes a journal adds to its logs together
 
 
 def read_only(function: Function) -> Function:
@@ -193,6 +195,20 @@ class ReplayLog:
         return log
 
 
+class StepEntries:
+    """The entries of a step, one for each environment: None for those that rest."""
+
+    def __init__(self, actions: Sequence[Any] | NDArray[Any], resting: Sequence[bool]) -> None:
+        self._actions, self._resting = actions, resting
+
+    def __getitem__(self, rows: slice) -> StepEntries:
+        return StepEntries(self._actions[rows], self._resting[rows])
+
+    def __iter__(self) -> Iterator[Entry | None]:
+        for action, rests in zip(self._actions, self._resting, strict=True):
+            yield None if rests else ("step", action)
+
+
 class Journal:
     """The `ReplayLog` of each environment of an executor.
 
@@ -202,14 +218,22 @@ class Journal:
     """
 
     def __init__(self, logs: Sequence[ReplayLog], warn_bytes: float) -> None:
-        self.logs = [*logs]
+        self._logs = [*logs]
         self._warn_bytes = warn_bytes
-        self._notes = 0
+        # Notes that are not in the logs yet: to add many together takes less than one at a time.
+        self._notes: list[tuple[Any, ...]] = []
+        self._interrupts = HeldInterrupts()
+
+    @property
+    def logs(self) -> list[ReplayLog]:
+        """The log of each environment."""
+        self._settle()
+        return self._logs
 
     def note(
         self,
         rows: slice,
-        entries: Sequence[Entry | None],
+        entries: Sequence[Entry | None] | StepEntries,
         states: Mapping[int, Any],
         digests: NDArray[np.uint64],
         autoreset: bool,
@@ -223,19 +247,9 @@ class Journal:
             digests: Of what each has shown.
             autoreset: Whether environments that were reset did so by themselves.
         """
-        logs = self.logs[rows]
-        for i, (log, entry) in enumerate(zip(logs, entries, strict=True)):
-            if i in states:
-                log.begin(states[i])
-                if autoreset:
-                    entry = ("reset", None, None)
-            if entry is not None:
-                log.add(entry)
-        for log, digest in zip(logs, digests.tolist(), strict=True):
-            log.digest = digest
-        self._notes += 1
-        if not self._notes % 1000:
-            self._warn()
+        self._notes.append((rows, entries, states, digests.tolist(), autoreset))
+        if len(self._notes) == _NOTES:
+            self._settle()
 
     def begin(self, rows: slice, states: Sequence[Any]) -> None:
         """Notes that the environments ``rows`` are to be reset, and what they are before that."""
@@ -246,12 +260,27 @@ class Journal:
         """Goes on from the logs of the environments ``rows``, which they have played."""
         self.logs[rows] = logs
 
-    def _warn(self) -> None:
-        size = sum(log.nbytes for log in self.logs)
+    def _settle(self) -> None:
+        """Adds what was noted to the logs."""
+        if not self._notes:
+            return
+        with self._interrupts:
+            for rows, entries, states, digests, autoreset in self._notes:
+                of_each = zip(self._logs[rows], entries, digests, strict=True)
+                for i, (log, entry, digest) in enumerate(of_each):
+                    if i in states:
+                        log.begin(states[i])
+                        if autoreset:
+                            entry = ("reset", None, None)
+                    if entry is not None:
+                        log.add(entry)
+                    log.digest = digest
+            self._notes.clear()
+        size = sum(log.nbytes for log in self._logs)
         if size > self._warn_bytes:
             self._warn_bytes = 2 * size
             gymnasium.logger.warn(
-                f"the journal of {len(self.logs)} environments has grown to {size / 1e6:,.0f} MB, "
+                f"the journal of {len(self._logs)} environments has grown to {size / 1e6:,.0f} MB, "
                 "because their episodes are long or many calls were made: it is kept until they "
                 "are reset (journal_warn_bytes= sets when this is said)"
             )

@@ -412,6 +412,23 @@ def test_infos_of_environments_that_rest_and_queues_of_statistics_are_there_agai
             assert equal(envs.get_attr(name), oracle.get_attr(name))
 
 
+def test_an_episode_that_the_executor_has_cut_can_be_replayed():
+    make = partial(
+        MetaIterativeEnvExecutor,
+        partial(CountingEnv, 9),
+        2,
+        max_path_length=2,
+        autoreset_mode="NextStep",
+        journal=True,
+    )
+    with closing(make()) as envs, closing(make()) as other:
+        envs.reset(seed=0)
+        envs.step([0, 0])
+        assert envs.step([0, 0])[3].all()
+        other.set_state(envs.get_state())
+        assert equal(other.step([0, 0]), envs.step([0, 0]))
+
+
 # How large it grows.
 
 
