@@ -12,7 +12,6 @@ from typing import Any, TypeAlias
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Dict, Space, Tuple
-from gymnasium.utils.env_checker import data_equivalence
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import RecordEpisodeStatistics
@@ -23,6 +22,7 @@ from mtwrappers._extras import import_extra
 from mtwrappers.adapters import check_vec_env
 
 Indices: TypeAlias = int | Iterable[int] | None
+Step: TypeAlias = tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]
 _FINAL = ("final_obs", "_final_obs", "final_info", "_final_info")
 
 
@@ -97,28 +97,38 @@ class _ExecutorVecEnv:
         return self._seeds
 
     def reset(self) -> Any:
-        n, options = self.num_envs, next(iter(self._options), {})
-        same = len(self._options) == n and all(data_equivalence(o, options) for o in self._options)
-        if not same or "reset_mask" in options:
-            raise ValueError(
-                f"set_options must be given a dict, or {n} equal ones, without a reset_mask, as a "
-                f"VecEnv resets all environments at once; got {self._options}"
-            )
-        obs, infos = self.vec_env.reset(seed=self._seeds, options=options or None)
-        self.reset_infos = split_infos(infos, self.num_envs)
-        self._seeds = [None] * self.num_envs
-        self._options = [{} for _ in range(self.num_envs)]
+        n = self.num_envs
+        if len(self._options) != n:
+            raise ValueError(f"set_options must be given a dict or {n} dicts, got {self._options}")
+        options = {"env_options": self._options} if any(self._options) else None
+        obs, infos = self.vec_env.reset(seed=self._seeds, options=options)
+        self.reset_infos = split_infos(infos, n)
+        self._seeds = [None] * n
+        self._options = [{} for _ in range(n)]
         self._returns[:] = self._lengths[:] = 0
         return obs
 
-    def step_async(self, actions: Any) -> None:
-        if self._nested_actions:  # SB3 passes one action per environment, Gymnasium a nested batch
-            batch: Any = create_empty_array(self.action_space, self.num_envs)
-            actions = concatenate(self.action_space, actions, batch)
-        self.vec_env.step_async(actions)
+    def step(self, actions: Any) -> Step:
+        # In one call, so that Ctrl-C leaves no step that was begun and is not awaited.
+        return self._taken(*self.vec_env.step(self._batch(actions)))
 
-    def step_wait(self) -> tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]:
-        obs, rewards, terminated, truncated, infos = self.vec_env.step_wait()
+    def step_async(self, actions: Any) -> None:
+        self.vec_env.step_async(self._batch(actions))
+
+    def step_wait(self) -> Step:
+        return self._taken(*self.vec_env.step_wait())
+
+    def _batch(self, actions: Any) -> Any:
+        if not self._nested_actions:
+            return actions
+        # SB3 passes one action per environment, Gymnasium a nested batch.
+        batch: Any = create_empty_array(self.action_space, self.num_envs)
+        return concatenate(self.action_space, actions, batch)
+
+    def _taken(
+        self, obs: Any, rewards: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
+    ) -> Step:
+        """What SB3 expects of a step that has returned this."""
         dones = terminated | truncated
         self._returns += rewards
         self._lengths += 1

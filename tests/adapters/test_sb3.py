@@ -1,6 +1,7 @@
 """The adapter against Stable-Baselines3's own `DummyVecEnv` over the same constructors."""
 
 import importlib
+import signal
 import sys
 import time
 from functools import partial
@@ -251,13 +252,13 @@ def test_seeds_and_options_are_used_once(sb3):
     assert venv.reset()[:, 0].tolist() == [40, 40]
     assert venv.reset()[:, 0].tolist() == [0, 0]
     assert venv.get_attr("seeds") == [[5, None], [6, None]]
-    venv.set_options([{"first": 60}, {"first": 60}])
-    assert venv.reset()[:, 0].tolist() == [60, 60]
-    mask = {"reset_mask": np.array([True, False])}
-    for odd in ([{"first": 60}, {"first": 61}], [{"first": 60}], [], mask):
+    venv.set_options([{"first": 60}, {"first": 61}])
+    assert venv.reset()[:, 0].tolist() == [60, 61]
+    for odd in ([{"first": 60}], []):
         venv.set_options(odd)
-        with pytest.raises(ValueError, match="a dict, or 2 equal ones, without a reset_mask"):
+        with pytest.raises(ValueError, match="set_options must be given a dict or 2 dicts, got "):
             venv.reset()
+    venv.set_options()
     # None draws a seed, and leaves the global state alone.
     state = np.random.get_state()[1].tolist()
     first, second = venv.seed(None), venv.seed(None)
@@ -334,6 +335,20 @@ def test_a_step_goes_on_while_the_caller_works(sb3):
     with pytest.raises(AlreadyPendingCallError, match="call step_wait"):
         venv.reset()
     assert venv.step_wait()[1].tolist() == [1, 1]
+    venv.close()
+
+
+@both_executors
+def test_after_ctrl_c_in_the_middle_of_a_step_a_reset_begins_anew(sb3, executor, monkeypatch):
+    envs = executor(counting_makers(2), 2)
+    venv = as_sb3_vec_env(envs)
+    venv.reset()
+    with monkeypatch.context() as patch:
+        patch.setattr(envs, "step_wait", partial(signal.raise_signal, signal.SIGINT))
+        with pytest.raises(KeyboardInterrupt):
+            venv.step(np.zeros(2, np.int64))
+    assert venv.reset()[:, 0].tolist() == [0, 100]
+    assert venv.step(np.zeros(2, np.int64))[1].tolist() == [1, 1]
     venv.close()
 
 
