@@ -25,6 +25,7 @@ _NAMES = {
     "mtwrappers.errors": ("SeedNotSetError", "WorkerDiedError"),
     "mtwrappers.evaluation": ("evaluate", "few_shot_evaluate"),
     "mtwrappers.metaworld.set_task_env": ("MetaWorldSetTaskEnv",),
+    "mtwrappers.pad_spaces": ("PadSpaces",),
     "mtwrappers.processors.baselines": (
         "LinearFeatureBaseline",
         "LinearTimeBaseline",

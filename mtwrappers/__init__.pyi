@@ -13,6 +13,7 @@ from mtwrappers.errors import WorkerDiedError as WorkerDiedError
 from mtwrappers.evaluation import evaluate as evaluate
 from mtwrappers.evaluation import few_shot_evaluate as few_shot_evaluate
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv as MetaWorldSetTaskEnv
+from mtwrappers.pad_spaces import PadSpaces as PadSpaces
 from mtwrappers.processors.baselines import LinearFeatureBaseline as LinearFeatureBaseline
 from mtwrappers.processors.baselines import LinearTimeBaseline as LinearTimeBaseline
 from mtwrappers.processors.baselines import ZeroBaseline as ZeroBaseline

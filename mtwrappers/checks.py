@@ -168,6 +168,16 @@ def check_task_names(task_names: Sequence[str] | None, n: int) -> tuple[str, ...
     return names
 
 
+def check_each(value: Any, n: int, name: str, check: Callable[[Any, str], Any]) -> tuple[Any, ...]:
+    """Returns a value for each of ``n`` tasks, given one for all or a list; ``None`` passes."""
+    listed = isinstance(value, (list, tuple, np.ndarray))
+    values = list(value) if listed else [value] * n
+    if len(values) != n:
+        raise ValueError(f"{name} must hold one value for each of {n} tasks, got {value!r}")
+    names = [f"{name} of task {i}" if listed else name for i in range(n)]
+    return tuple(None if v is None else check(v, w) for v, w in zip(values, names, strict=True))
+
+
 def check_env(value: Any, name: str, method: str | None = None) -> Any:
     """Returns a `gymnasium.Env`, with ``method`` if one is named, or raises `TypeError`."""
     if not isinstance(value, gymnasium.Env):

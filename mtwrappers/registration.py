@@ -55,7 +55,7 @@ def register_all() -> None:
 class PlainSpec:
     """The attribute ``spec`` of an environment, which goes through JSON.
 
-    Gymnasium puts the arguments of `make` into it as they are, NumPy's numbers included.
+    Gymnasium puts the arguments of `make` into it as they are, NumPy's numbers and arrays included.
     """
 
     def __get__(self, env: Any, owner: type[Any]) -> EnvSpec | None:
@@ -69,4 +69,4 @@ class PlainSpec:
 
 
 def _plain(value: Any) -> Any:
-    return value.item() if isinstance(value, np.generic) else value
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value

@@ -68,17 +68,22 @@ def append_onehot(box: Box, n: int) -> Box:
     return append_box(box, np.zeros(n), np.ones(n))
 
 
-def pad_boxes(boxes: Sequence[Space[Any]]) -> Box:
-    """The 1-D Box that holds every member of ``boxes`` padded with zeros to the longest."""
-    flat = [require_flat_box(box, f"observation space of task {i}") for i, box in enumerate(boxes)]
-    dtypes = {str(box.dtype) for box in flat}
-    if len(dtypes) > 1:
-        raise ValueError(f"padding needs one dtype, the observation spaces have {sorted(dtypes)}")
-    dtype: Any = flat[0].dtype
-    size = max(box.shape[0] for box in flat)
-    lows = [np.pad(box.low, (0, size - box.shape[0])) for box in flat]
-    highs = [np.pad(box.high, (0, size - box.shape[0])) for box in flat]
-    return Box(np.min(lows, axis=0), np.max(highs, axis=0), dtype=dtype)
+def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
+    """The 1-D Box that holds every member of 1-D Boxes, padded with zeros to ``size``.
+
+    By default that is the length of the longest. The dtype is one that loses nothing of theirs.
+    Entries that none of them has are bounded by zero and one: others may divide by the difference.
+    """
+    dtype: Any = np.result_type(*(box.dtype for box in boxes))
+    longest = max(box.shape[0] for box in boxes)
+    lows, highs = (
+        [np.pad(each.astype(dtype), (0, longest - len(each))) for each in bounds]
+        for bounds in ([box.low for box in boxes], [box.high for box in boxes])
+    )
+    extra = np.zeros((longest if size is None else size) - longest)
+    return append_box(
+        Box(np.min(lows, axis=0), np.max(highs, axis=0), dtype=dtype), extra, extra + 1
+    )
 
 
 def difference(space: Space[Any], expected: Space[Any], *, within: bool = False) -> str:
@@ -117,13 +122,20 @@ def _places(space: Space[Any], expected: Space[Any], within: bool) -> list[Any]:
 
 
 def padded(inner: Space[Any], outer: Space[Any]) -> Space[Any]:
-    """A 1-D Box padded with zeros to the length of a longer one; any other space as it is."""
+    """A 1-D Box padded with zeros to the length of another, in its dtype if that loses nothing.
+
+    Any other space stays as it is.
+    """
     if not isinstance(inner, Box) or not isinstance(outer, Box):
         return inner
-    if len(inner.shape) == len(outer.shape) == 1 and inner.shape < outer.shape:
-        zeros = np.zeros(outer.shape[0] - inner.shape[0])
-        return append_box(inner, zeros, zeros)
-    return inner
+    if not len(inner.shape) == len(outer.shape) == 1 or inner.shape > outer.shape:
+        return inner
+    dtype: Any = outer.dtype if np.can_cast(inner.dtype, outer.dtype) else inner.dtype
+    low, high = (
+        np.pad(bound.astype(dtype), (0, outer.shape[0] - inner.shape[0]))
+        for bound in (inner.low, inner.high)
+    )
+    return Box(low, high, dtype=dtype)
 
 
 def fits(inner: Space[Any], outer: Space[Any]) -> bool:

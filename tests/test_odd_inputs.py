@@ -18,7 +18,21 @@ multi("0") -> ValueError: initial_task_state must be an integer in [0, 1], got '
 multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of 2 tasks, got ['a']
 multi(task_names="ab") -> TypeError: task_names must be a list of at least one name, got 'ab'
 multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
-multi(unify="crop") -> ValueError: unify must be 'pad' or None, got 'crop'
+multi(unify="crop") -> ValueError: unify must be 'pad', a dict of ...or None, got 'crop'
+multi(unify={"size": 3}) -> TypeError: unify takes no 'size': ...'observation_size', 'rescale']
+multi(unify={"action_size": 0}) -> ValueError: unify['action_size'] must be a positive ...got 0
+multi(unify={"rescale": 1}) -> TypeError: unify['rescale'] must be True or False, got 1
+multi(max_episode_steps=[1]) -> ValueError: max_episode_steps must hold one ...2 tasks, got [1]
+multi(max_episode_steps=[1, "x"]) -> ValueError: max_episode_steps of task 1 must be a ...got 'x'
+multi(task_embedding=[1, 2]) -> ValueError: task_embedding must be an array (2, E) ...shape (2,)
+multi(task_embedding=[[1], [2, 3]]) -> ValueError: ...task_embedding must be an array
+multi(task_embedding=[[1], [NAN]]) -> ValueError: task_embedding must be finite, got
+PadSpaces(3) -> TypeError: env must be a gymnasium.Env, got 3
+PadSpaces(CountingEnv(), 1) -> ValueError: observation_size must be at least the ...2, got 1
+PadSpaces(CountingEnv(), action_size=3) -> TypeError: the action space ...got Discrete(2); wrap the
+PadSpaces(CountingEnv(), rescale="no") -> TypeError: rescale must be True or False, got 'no'
+PadSpaces(gymnasium.make("FrozenLake-v1")) -> TypeError: ...must be a 1-D Box ...FlattenObservation
+do(PadSpaces(Odd(obs=3.0), 3), "reset()") -> ValueError: expected ...(2,)...got 3.0
 multi(env_observation_space=3) -> TypeError: env_observation_space must be a gymnasium.Space, got 3
 multi(sample_tasks_on_reset="no") -> TypeError: sample_tasks_on_reset must be True or ...got 'no'
 multi(select="x") -> ValueError: select must be one of ['least_success', 'round_robin', 'uniform', '

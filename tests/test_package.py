@@ -165,7 +165,7 @@ FLOORS = (
     {"_extras", "_interrupts", "_start", "checks", "errors", "files"}
     | {"plain_data", "registration", "seeding", "spaces"},
     {"state"},
-    {"core", "history", "selection", "task_list"},
+    {"core", "history", "pad_spaces", "selection", "task_list"},
     {"vector"},
     {"wrappers"},
     {"envs", "metaworld"},

@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
+from numpy.typing import ArrayLike
 
-from mtwrappers.checks import check_choice, check_flag, check_list, check_mapping, check_string
+from mtwrappers.checks import (
+    check_choice,
+    check_each,
+    check_flag,
+    check_list,
+    check_mapping,
+    check_string,
+)
+from mtwrappers.pad_spaces import Padding, Unify
 from mtwrappers.selection import SelectName
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
@@ -17,6 +26,7 @@ from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper
 
 Encoding: TypeAlias = Literal["onehot", "none", "dict"]
+EnvKwargs: TypeAlias = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 
 # Two classic tasks with the same three actions, so that the id works without arguments.
 DEFAULT_IDS = ("Acrobot-v1", "MountainCar-v0")
@@ -25,37 +35,47 @@ DEFAULT_IDS = ("Acrobot-v1", "MountainCar-v0")
 def make_env(
     env_ids: Sequence[str] | None = None,
     *,
+    task_names: Sequence[str] | None = None,
     task_encoding: Encoding = "onehot",
-    unify: Literal["pad"] | None = None,
+    task_embedding: ArrayLike | None = None,
+    unify: Unify = None,
     select: SelectName = "uniform",
     render_mode: str | None = None,
-    env_kwargs: dict[str, Any] | None = None,
+    env_kwargs: EnvKwargs | None = None,
 ) -> gymnasium.Env[Any, Any]:
     """One environment that moves between registered environments; each reset draws the next.
 
     Args:
         env_ids: Registered ids; two of classic control, padded, by default.
+        task_names: Their names; by default the ids.
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
-        unify: ``"pad"`` appends zeros to the shorter observations.
+        task_embedding: What else to show of each task, ``(num_tasks, E)`` numbers, appended to the
+            observation, before a one-hot.
+        unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length;
+            see `MultiEnvWrapper`.
         select: How the next task is drawn; see `mtwrappers.selection`.
         render_mode: Passed to every environment.
-        env_kwargs: Passed to every environment.
+        env_kwargs: Passed to every environment; or a list with a dict for each, which may say its
+            ``max_episode_steps``.
 
     Raises:
         ValueError: If an argument is none of those, or the environments do not fit together.
     """
-    given = _arguments(env_ids, unify, render_mode, env_kwargs)
-    return _make(task_encoding, {**given, "select": select, "sample_tasks_on_reset": True})
+    given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
+    given |= {"select": select, "task_embedding": task_embedding}
+    return _make(task_encoding, {**given, "sample_tasks_on_reset": True})
 
 
 def make_vec_env(
     num_envs: int = 1,
     env_ids: Sequence[str] | None = None,
     *,
-    unify: Literal["pad"] | None = None,
+    task_names: Sequence[str] | None = None,
     task_encoding: Encoding = "onehot",
+    task_embedding: ArrayLike | None = None,
+    unify: Unify = None,
     render_mode: str | None = None,
-    env_kwargs: dict[str, Any] | None = None,
+    env_kwargs: EnvKwargs | None = None,
     envs_per_task: int | None = None,
     record_episode_statistics: bool = True,
     **executor: Any,
@@ -70,15 +90,13 @@ def make_vec_env(
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.
     """
-    given = _arguments(env_ids, unify, render_mode, env_kwargs)
+    given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     check_flag(record_episode_statistics, "record_episode_statistics")
-    num_ids = len(given["task_names"])
+    num_ids = len(given["funcs_to_make_envs"])
     per_id = fit_sizes(num_envs, envs_per_task, num_ids, "MultiEnv")
-    if given["unify"] == "pad":
-        # Known once here, so that a sub-environment need not build all the others to learn it.
-        probe = MultiEnvWrapper(**_arguments(env_ids, unify, None, env_kwargs))
-        given["env_observation_space"] = probe.env_observation_space
-        probe.close()
+    if given["unify"] is not None:
+        given["unify"] = _padding(_arguments(env_ids, task_names, unify, None, env_kwargs))
+    given["task_embedding"] = task_embedding
     makers = [
         functools.partial(
             _make, task_encoding, {**given, "initial_task_state": i}, record_episode_statistics
@@ -89,24 +107,36 @@ def make_vec_env(
     return make_executor(makers, num_ids, per_id, **executor)
 
 
+def _padding(arguments: Mapping[str, Any]) -> Padding | None:
+    """What environments are padded to, so that each need not build the others to know it."""
+    probe = MultiEnvWrapper(**arguments)
+    probe.close()
+    return probe.padding
+
+
 def _arguments(
     env_ids: Sequence[str] | None,
-    unify: Literal["pad"] | None,
+    task_names: Sequence[str] | None,
+    unify: Unify,
     render_mode: str | None,
-    env_kwargs: dict[str, Any] | None,
+    env_kwargs: EnvKwargs | None,
 ) -> dict[str, Any]:
     """The arguments of `MultiEnvWrapper`."""
-    kwargs = dict(check_mapping({} if env_kwargs is None else env_kwargs, "env_kwargs"))
-    if render_mode is not None:
-        kwargs["render_mode"] = check_string(render_mode, "render_mode")
     if env_ids is None:
         env_ids, unify = DEFAULT_IDS, "pad" if unify is None else unify
-    check_choice(unify, ("pad", None), "unify")
     ids = check_list(env_ids, "env_ids", "registered id")
     for i, env_id in enumerate(ids):
         check_string(env_id, f"entry {i} of env_ids")
-    makers = [functools.partial(gymnasium.make, env_id, **kwargs) for env_id in ids]
-    return {"funcs_to_make_envs": makers, "task_names": ids, "unify": unify}
+    common = {}
+    if render_mode is not None:
+        common["render_mode"] = check_string(render_mode, "render_mode")
+    each = check_each(env_kwargs, len(ids), "env_kwargs", check_mapping)
+    makers = [
+        functools.partial(gymnasium.make, env_id, **{**(kwargs or {}), **common})
+        for env_id, kwargs in zip(ids, each, strict=True)
+    ]
+    names = ids if task_names is None else task_names
+    return {"funcs_to_make_envs": makers, "task_names": names, "unify": unify}
 
 
 def _make(

@@ -35,7 +35,8 @@ def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
     require(isinstance(env, MTEnv), f"expected an MTEnv, got {type(env).__name__}")
     space = env.observation_space
     require(
-        isinstance(space, Dict) and set(space.keys()) == {"env_obs", "task_obs"},
+        isinstance(space, Dict)
+        and set(space.keys()) - {"task_embedding"} == {"env_obs", "task_obs"},
         f"observation_space must be a Dict of env_obs and task_obs, got {space}",
     )
     if env._task_seed is None:

@@ -6,22 +6,32 @@ import copy
 import functools
 import math
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeAlias
+from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
 
 import cloudpickle
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Space
+from gymnasium.spaces.utils import is_space_dtype_shape_equiv
 from gymnasium.vector import AutoresetMode
-from gymnasium.vector.utils import iterate
+from gymnasium.vector.utils import batch_differing_spaces, batch_space, iterate
 from numpy.typing import NDArray
 
 from mtwrappers import seeding
-from mtwrappers.checks import above_zero, check_choice, check_flag, check_options, positive
+from mtwrappers.checks import (
+    above_zero,
+    check_choice,
+    check_flag,
+    check_options,
+    check_space,
+    positive,
+)
+from mtwrappers.pad_spaces import Unify, check_unify
 from mtwrappers.spaces import difference
 from mtwrappers.vector.buffers import ARRAY_SPACES
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
+ObservationMode: TypeAlias = Literal["same", "different"] | tuple[Space[Any], Space[Any]]
 JOURNAL_WARN_BYTES = 1e9
 
 
@@ -35,6 +45,8 @@ class Settings(NamedTuple):
         autoreset_mode: How an episode begins after another ends.
         journal: Whether to keep what the environments were told since their last resets.
         journal_warn_bytes: How large that may grow before a warning says so.
+        observation_mode: What the batch of observations is, as in Gymnasium's `SyncVectorEnv`.
+        unify: How environments with spaces of other lengths are padded.
     """
 
     meta_batch_size: int
@@ -43,6 +55,8 @@ class Settings(NamedTuple):
     autoreset_mode: AutoresetMode
     journal: bool = False
     journal_warn_bytes: float = math.inf
+    observation_mode: ObservationMode = "same"
+    unify: Unify = None
 
     @classmethod
     def check(
@@ -53,6 +67,8 @@ class Settings(NamedTuple):
         autoreset_mode: str | AutoresetMode,
         journal: bool,
         journal_warn_bytes: float,
+        observation_mode: ObservationMode,
+        unify: Unify,
     ) -> Settings:
         """The settings that a caller asks for, or a ``ValueError`` or ``TypeError``."""
         limit = None if max_path_length is None else positive(max_path_length, "max_path_length")
@@ -63,6 +79,8 @@ class Settings(NamedTuple):
             check_autoreset_mode(autoreset_mode),
             check_flag(journal, "journal"),
             above_zero(journal_warn_bytes, "journal_warn_bytes"),
+            _check_observation_mode(observation_mode),
+            check_unify(unify),
         )
 
 
@@ -196,22 +214,61 @@ def split_options(
     return each, mask.copy()
 
 
-def check_same_spaces(spaces: Sequence[tuple[Space[Any], Space[Any]]]) -> None:
-    """Refuses environments whose spaces (observation, action) differ."""
-    for i, pair in enumerate(spaces):
-        for what, space, expected in zip(("observation", "action"), pair, spaces[0], strict=True):
-            if space != expected:
-                hint = ""
-                boxes = isinstance(space, Box) and isinstance(expected, Box)
-                if boxes and len(space.shape or ()) == len(expected.shape or ()) == 1:
-                    hint = (
-                        "; gymnasium.make_vec('mtwrappers/MultiEnv-v0', env_ids=[...], "
-                        "unify='pad') appends zeros to shorter observations"
-                    )
-                raise ValueError(
-                    f"environment {i} has {what} space {space}, expected {expected} as in "
-                    f"environment 0{difference(space, expected) or hint}"
-                )
+def _check_observation_mode(mode: Any) -> ObservationMode:
+    if isinstance(mode, tuple) and len(mode) == 2:
+        batch, single = (check_space(space, "a space of observation_mode") for space in mode)
+        return batch, single
+    if isinstance(mode, str) and mode in ("same", "different"):
+        return "same" if mode == "same" else "different"
+    raise ValueError(
+        "observation_mode must be 'same', 'different', or the spaces (observation_space, "
+        f"single_observation_space), got {mode!r}"
+    )
+
+
+def observation_spaces(
+    spaces: Sequence[Space[Any]], mode: ObservationMode
+) -> tuple[Space[Any], Space[Any]]:
+    """The observation space of a vector environment, and the one of a single environment.
+
+    Args:
+        spaces: Of each environment. They must be equal if the mode is ``"same"``, and else have the
+            same shapes and dtypes.
+        mode: ``"same"``, ``"different"`` or both spaces.
+    """
+    single = spaces[0] if isinstance(mode, str) else mode[1]
+    for i, space in enumerate(spaces):
+        if mode == "same" and space != single:
+            _refuse(space, single, i, "observation", "; observation_mode='different' allows it")
+        if mode != "same" and not is_space_dtype_shape_equiv(space, single):
+            _refuse(space, single, i, "observation", " in shape and dtype")
+    if mode == "same":
+        return batch_space(single, len(spaces)), single
+    if mode == "different":
+        return batch_differing_spaces(spaces), single
+    if not is_space_dtype_shape_equiv(mode[0], batch_space(single, len(spaces))):
+        raise ValueError(
+            f"the first space of observation_mode must be a batch of {len(spaces)} observations in "
+            f"{single}, got {mode[0]}"
+        )
+    return mode
+
+
+def check_same_actions(spaces: Sequence[Space[Any]]) -> None:
+    """Refuses environments whose action spaces differ."""
+    for i, space in enumerate(spaces):
+        if space != spaces[0]:
+            _refuse(space, spaces[0], i, "action")
+
+
+def _refuse(space: Space[Any], expected: Space[Any], i: int, what: str, hint: str = "") -> NoReturn:
+    shapes = [each.shape for each in (space, expected) if isinstance(each, Box)]
+    if len(shapes) == 2 and {*map(len, shapes)} == {1} and shapes[0] != shapes[1]:
+        hint = "; unify='pad' pads environments to one length"
+    raise ValueError(
+        f"environment {i} has {what} space {space}, expected {expected} as in environment 0"
+        f"{difference(space, expected)}{hint}"
+    )
 
 
 class ActionCheck:

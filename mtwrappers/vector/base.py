@@ -19,17 +19,20 @@ from gymnasium.error import (
     NoAsyncCallError,
     ResetNeeded,
 )
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
-from gymnasium.vector.utils import batch_space
+from gymnasium.vector.utils import batch_differing_spaces, batch_space
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_callable, check_index
 from mtwrappers.errors import with_place
+from mtwrappers.pad_spaces import Padding
 from mtwrappers.registration import PlainSpec
 from mtwrappers.vector.arguments import (
     ActionCheck,
     Settings,
-    check_same_spaces,
+    check_same_actions,
+    observation_spaces,
     split_options,
     spread_seeds,
 )
@@ -126,11 +129,19 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         try:
             traits = blocks.build()
             spaces = [pair for block in traits for pair in block.spaces]
-            check_same_spaces(spaces)
-            observation_space, action_space = spaces[0]
+            if settings.unify is not None:
+                names = [f"environment {i}" for i in range(n)]
+                padding = Padding.of(spaces, names, settings.unify)
+                blocks.prepare(Command("wrap", lambda rows: (padding.wrap,)))
+                spaces = [(padding.observation_space, padding.action_space)] * n
+            observation_spaces_, action_spaces = zip(*spaces, strict=True)
+            self.observation_space, observation_space = observation_spaces(
+                observation_spaces_, settings.observation_mode
+            )
+            check_same_actions(action_spaces)
+            action_space = action_spaces[0]
             self.single_observation_space = observation_space
             self.single_action_space = action_space
-            self.observation_space = batch_space(observation_space, n)
             self.action_space = batch_space(action_space, n)
             self.metadata = {**traits[0].metadata, "autoreset_mode": self.autoreset_mode}
             self.render_mode = traits[0].render_mode
@@ -508,13 +519,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         schema = self._columns.schema if self._columns is not None else None
         known = self._schema_known, schema
         journal, due = self._journal, self._due.copy()
+        single = self.single_observation_space
         # A worker that is lost on the way may have changed these.
         resting, by_hand = self._buffers.resting.copy(), self._buffers.by_hand.copy()
 
         def arguments(rows: slice) -> tuple[Any, ...]:
             logs = None if journal is None else journal.logs[rows]
             flags = due[rows], resting[rows], by_hand[rows]
-            return (functools.partial(_run, carried, rows, flags, known, logs),)
+            return (functools.partial(_run, carried, rows, flags, known, logs, single),)
 
         self._due[...] = True  # should it raise
         answers = self._blocks.tell(Command("run", arguments, ()))
@@ -661,18 +673,23 @@ def _run(
     flags: tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]],
     known: tuple[bool, InfoSchema | None],
     logs: Sequence[ReplayLog] | None,
+    single: Space[Any],
     block: EnvBlock,
 ) -> tuple[Any, NDArray[np.bool_], Sequence[ReplayLog]]:
     """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
 
     ``flags`` say which environments are due for a reset, which rest, and which do not reset
-    themselves; ``known`` says whether it was decided which infos go through buffers, and which.
+    themselves; ``known`` says whether it was decided which infos go through buffers, and which;
+    ``single`` is the observation space of a single environment.
 
     Returns:
         What it has returned, which environments are due for a reset, and their logs.
     """
     n, columns = rows.stop - rows.start, block.columns
-    settings = block.settings._replace(meta_batch_size=n, envs_per_task=1)
+    settings = block.settings._replace(meta_batch_size=n, envs_per_task=1, unify=None)
+    if settings.observation_mode != "same":
+        spaces = [space for space, _ in block.traits.spaces]
+        settings = settings._replace(observation_mode=(batch_differing_spaces(spaces), single))
     envs = MetaVectorEnv(BorrowedBlock(block), settings, logs=logs)
     envs._due[...], block.buffers.resting[...], block.buffers.by_hand[...] = flags
     envs._schema_known, schema = known

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import sys
 import traceback
 from collections.abc import Callable, Mapping, Sequence
@@ -196,6 +197,13 @@ class EnvBlock:
             self._fail(exc, i)
 
     # The commands.
+
+    def wrap(self, wrap: Callable[[Any], Any]) -> Answer:
+        """Puts a wrapper around every environment, now and whenever they are built."""
+        makers = self._makers
+        self._makers = lambda: [functools.partial(_wrapped, wrap, make) for make in makers()]
+        self._rows.envs = [wrap(env) for env in self._rows.envs]
+        return Answer()
 
     def connect(self, layout: ObsLayout, buffers: Buffers) -> Answer:
         """Says where results go: into these buffers, which have a row for each environment."""
@@ -447,6 +455,10 @@ class EnvBlock:
 
     def _fail(self, exc: Exception, i: int) -> NoReturn:
         raise with_place(exc, self._rows.describe(i))
+
+
+def _wrapped(wrap: Callable[[Any], Any], make: Maker) -> Any:
+    return wrap(make())
 
 
 def _call_again(env: gymnasium.Env[Any, Any], call: tuple[Any, ...]) -> None:

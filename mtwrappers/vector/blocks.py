@@ -96,9 +96,13 @@ class Blocks(abc.ABC):
             autoreset = command.name == "step"
             journal.note(rows, entries[rows], answer.states, self._digests[rows], autoreset)
 
+    def prepare(self, command: Command) -> None:
+        """Tells every block something that whoever replaces it is to know as well."""
+        self.tell(command)
+
     def use_columns(self, schema: InfoSchema) -> None:
         """Says which infos go through the buffers."""
-        self.tell(Command("use_columns", lambda rows: (schema,)))
+        self.prepare(Command("use_columns", lambda rows: (schema,)))
 
     def carry(self, function: Function) -> Callable[[], Function]:
         """What brings a function to every block: there it is called, and returns the function."""

@@ -9,7 +9,14 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.vector.arguments import JOURNAL_WARN_BYTES, Maker, Settings, resolve_makers
+from mtwrappers.pad_spaces import Unify
+from mtwrappers.vector.arguments import (
+    JOURNAL_WARN_BYTES,
+    Maker,
+    ObservationMode,
+    Settings,
+    resolve_makers,
+)
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.blocks import LocalBlocks
@@ -31,13 +38,19 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         max_path_length: Truncate episodes after this many steps; ``None`` leaves them alone.
         autoreset_mode: How an episode begins after another ends, one of
             `gymnasium.vector.AutoresetMode`.
+        observation_mode: ``"same"``, ``"different"`` or the spaces ``(observation_space,
+            single_observation_space)``, as in `gymnasium.vector.SyncVectorEnv`: which observation
+            space the batch has, where those of the environments have other bounds.
+        unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
+            longest; a dict has arguments for it, such as
+            ``{"observation_size": 128, "action_size": 16, "rescale": True}``.
         journal: Whether to keep what the environments were told since their last resets, so that
             `get_state` works in mid-episode.
         journal_warn_bytes: How large the journal may grow, in bytes, before a warning says so. It
             takes the bytes of every action, and some 200 for every call.
 
     Raises:
-        TypeError: If ``env`` is none of those.
+        TypeError: If ``env`` is none of those, or spaces cannot be padded.
         ValueError: If a size is not positive or does not fit the list, or spaces differ.
         Exception: Whatever a constructor raises, with the environment named.
 
@@ -58,6 +71,8 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         max_path_length: int | None = None,
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        observation_mode: ObservationMode = "same",
+        unify: Unify = None,
         journal: bool = False,
         journal_warn_bytes: float = JOURNAL_WARN_BYTES,
     ) -> None:
@@ -68,6 +83,8 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
             autoreset_mode,
             journal,
             journal_warn_bytes,
+            observation_mode,
+            unify,
         )
         makers, seeds = resolve_makers(env, settings.meta_batch_size, settings.envs_per_task)
         self._local = LocalBlocks(functools.partial(EnvBlock, lambda: makers, 0, settings))

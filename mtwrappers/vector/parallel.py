@@ -11,9 +11,11 @@ import gymnasium
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.checks import positive
+from mtwrappers.pad_spaces import Unify
 from mtwrappers.vector.arguments import (
     JOURNAL_WARN_BYTES,
     Maker,
+    ObservationMode,
     Settings,
     check_recovery,
     resolve_makers,
@@ -45,8 +47,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     macOS).
 
     Args:
-        env, meta_batch_size, envs_per_task, max_path_length, autoreset_mode: Those of
-            `MetaIterativeEnvExecutor`; constructors are sent with cloudpickle.
+        env, meta_batch_size, envs_per_task, max_path_length, autoreset_mode, observation_mode,
+            unify: Those of `MetaIterativeEnvExecutor`; constructors are sent with cloudpickle.
         workers: How many processes; by default as many as there are cores for this process, and
             never more than environments.
         on_worker_failure: ``"raise"`` or ``"recover"``.
@@ -76,6 +78,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         max_path_length: int | None = None,
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        observation_mode: ObservationMode = "same",
+        unify: Unify = None,
         workers: int | None = None,
         on_worker_failure: Literal["raise", "recover"] = "raise",
         max_recoveries: int = 3,
@@ -93,6 +97,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
                 autoreset_mode,
                 journal,
                 journal_warn_bytes,
+                observation_mode,
+                unify,
             ),
             on_worker_failure,
             max_recoveries,

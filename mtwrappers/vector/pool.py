@@ -19,7 +19,6 @@ from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.block import Answer, Traits
 from mtwrappers.vector.blocks import Blocks, Command
 from mtwrappers.vector.buffers import Buffers
-from mtwrappers.vector.infos import InfoSchema
 from mtwrappers.vector.interrupts import HeldInterrupts
 
 _NOTHING = Answer()
@@ -170,14 +169,10 @@ class WorkerPool(Blocks):
     def _connect(self, buffers: Buffers, n: int) -> None:
         """Lets workers write, with ``buffers`` as where that is seen."""
         self._buffers = buffers
-        self._prepare(Command("connect", lambda rows: (n, rows, buffers.action_shape)))
+        self.prepare(Command("connect", lambda rows: (n, rows, buffers.action_shape)))
 
-    def use_columns(self, schema: InfoSchema) -> None:
-        """Says which infos go through the buffers."""
-        self._prepare(Command("use_columns", lambda rows: (schema,)))
-
-    def _prepare(self, command: Command) -> None:
-        """Tells every worker something that its replacement is to know as well."""
+    def prepare(self, command: Command) -> None:
+        """Tells every worker something, and its replacement as soon as it is built."""
         self._setup.append(command)
         self.tell(command)
 

@@ -17,9 +17,11 @@ from gymnasium.vector import AutoresetMode
 
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_mapping, positive
+from mtwrappers.pad_spaces import Unify
 from mtwrappers.vector.arguments import (
     JOURNAL_WARN_BYTES,
     Maker,
+    ObservationMode,
     Settings,
     check_recovery,
     resolve_makers,
@@ -58,8 +60,9 @@ class MetaRayEnvExecutor(MetaVectorEnv):
     actors. Nodes need this package and whatever the constructors import.
 
     Args:
-        env, meta_batch_size, envs_per_task, max_path_length, autoreset_mode, max_recoveries,
-            journal, journal_warn_bytes, timeout: Those of `MetaParallelEnvExecutor`.
+        env, meta_batch_size, envs_per_task, max_path_length, autoreset_mode, observation_mode,
+            unify, max_recoveries, journal, journal_warn_bytes, timeout: Those of
+            `MetaParallelEnvExecutor`.
         workers: How many actors; by default as many as the cluster has CPUs, and never more than
             environments.
         on_worker_failure: ``"raise"`` or ``"recover"``, which starts another actor, on any node.
@@ -85,6 +88,8 @@ class MetaRayEnvExecutor(MetaVectorEnv):
         max_path_length: int | None = None,
         *,
         autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
+        observation_mode: ObservationMode = "same",
+        unify: Unify = None,
         workers: int | None = None,
         on_worker_failure: Literal["raise", "recover"] = "raise",
         max_recoveries: int = 3,
@@ -101,6 +106,8 @@ class MetaRayEnvExecutor(MetaVectorEnv):
                 autoreset_mode,
                 journal,
                 journal_warn_bytes,
+                observation_mode,
+                unify,
             ),
             on_worker_failure,
             max_recoveries,

@@ -66,7 +66,7 @@ class BlockServer:
             if name == "connect":
                 arguments = self._buffers(*arguments)
             answer = self.block.handle(name, arguments)
-            if self._memory < 0 and name != "connect":
+            if self._memory < 0 and name not in ("wrap", "connect"):
                 schema = self.block.columns.schema if self.block.columns else ()
                 answer = answer._replace(written=self.block.buffers.pack(schema))
         if answer.failure is not None:

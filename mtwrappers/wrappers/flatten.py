@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
@@ -17,13 +17,14 @@ from mtwrappers.spaces import append_box, append_onehot, as_row, require_flat_bo
 class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
     """An `MTEnv` whose observation is one array: ``env_obs``, then ``task_obs``.
 
-    A `Discrete` ``task_obs`` becomes a one-hot, a 1-D Box is appended as it is. The numbers are
-    those of Gymnasium's ``FlattenObservation``; the dtype stays that of ``env_obs``. The `MTEnv`
-    itself is ``env.unwrapped``.
+    A `Discrete` ``task_obs`` becomes a one-hot, a 1-D Box is appended as it is. Between them is the
+    ``task_embedding`` if there is one, whatever the encoding. The numbers are those of Gymnasium's
+    ``FlattenObservation``; the dtype stays that of ``env_obs``. The `MTEnv` itself is
+    ``env.unwrapped``.
 
     Args:
         env: An environment with the observations of an `MTEnv`.
-        task_encoding: ``"onehot"`` appends the task, ``"none"`` leaves it out.
+        task_encoding: ``"onehot"`` appends ``task_obs``, ``"none"`` leaves it out.
 
     Raises:
         TypeError: If the spaces are of another kind.
@@ -40,7 +41,8 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         RecordConstructorArgs.__init__(self, task_encoding=task_encoding)
         super().__init__(env)
         space = env.observation_space
-        if not isinstance(space, Dict) or set(space.keys()) != {"env_obs", "task_obs"}:
+        keys = set(space.keys()) if isinstance(space, Dict) else set()
+        if not isinstance(space, Dict) or keys - {"task_embedding"} != {"env_obs", "task_obs"}:
             raise TypeError(
                 f"expected an MTEnv with observations {{env_obs, task_obs}}, got {space}"
             )
@@ -50,36 +52,48 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         self._env_obs, self._task = box, task
         self._size, self._shape, self._dtype = box.shape[0], box.shape, box.dtype
         self._shows_task = task_encoding == "onehot"
+        self._embedding = space.get("task_embedding")
+        if self._embedding is not None:
+            box = _appended(box, self._embedding, "task_embedding")
+        self._task_at = box.shape[0]
         if not self._shows_task:
             self.observation_space = box
         elif isinstance(task, Discrete):
             self.observation_space = append_onehot(box, int(task.n))
-            self._first = self._size - int(task.start)
-        elif isinstance(task, Box) and len(task.shape) == 1:
-            if np.issubdtype(task.dtype, np.floating) and not np.issubdtype(box.dtype, np.floating):
-                raise TypeError(
-                    f"task_obs of dtype {task.dtype} cannot be appended to env_obs of dtype "
-                    f"{box.dtype} without loss"
-                )
-            self.observation_space = append_box(box, task.low, task.high)
+            self._first = self._task_at - int(task.start)
         else:
-            raise TypeError(f"the space of task_obs must be Discrete or a 1-D Box, got {task}")
+            self.observation_space = _appended(box, task, "task_obs")
         self._zeros = np.zeros_like(self.observation_space.low)
 
     def observation(self, obs: dict[str, Any]) -> NDArray[Any]:
-        if not self._shows_task:
-            env_obs: NDArray[Any] = obs["env_obs"]
-            return env_obs
+        row: NDArray[Any] = obs["env_obs"]
+        if not self._shows_task and self._embedding is None:
+            return row
         flat: NDArray[Any] = self._zeros.copy()
-        row = obs["env_obs"]
         # Nearly all observations are arrays of the space, and are told fastest so.
         known = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
         flat[: self._size] = row if known else as_row(row, self._env_obs)
+        if self._embedding is not None:
+            flat[self._size : self._task_at] = obs["task_embedding"]
+        if not self._shows_task:
+            return flat
         if self._first is None:
-            flat[self._size :] = as_row(obs["task_obs"], self._task)
+            flat[self._task_at :] = as_row(obs["task_obs"], self._task)
         else:
             entry = self._first + obs["task_obs"]
-            if not self._size <= entry < len(flat):
+            if not self._task_at <= entry < len(flat):
                 raise ValueError(f"expected task_obs in {self._task}, got {obs['task_obs']!r}")
             flat[entry] = 1
         return flat
+
+
+def _appended(box: Box, space: Space[Any], name: str) -> Box:
+    """A Box followed by another one that is to be appended to its observations."""
+    if not isinstance(space, Box) or len(space.shape) != 1:
+        raise TypeError(f"the space of {name} must be Discrete or a 1-D Box, got {space}")
+    if np.issubdtype(space.dtype, np.floating) and not np.issubdtype(box.dtype, np.floating):
+        raise TypeError(
+            f"{name} of dtype {space.dtype} cannot be appended to env_obs of dtype {box.dtype} "
+            "without loss"
+        )
+    return append_box(box, space.low, space.high)

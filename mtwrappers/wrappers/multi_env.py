@@ -3,24 +3,29 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Sequence
-from typing import Any, Literal
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Space
-from numpy.typing import NDArray
+from gymnasium.spaces import Box, Dict, Space
+from gymnasium.wrappers import TimeLimit
+from numpy.typing import ArrayLike, NDArray
 
 from mtwrappers.checks import (
-    check_choice,
+    check_each,
     check_index,
     check_makers,
+    check_space,
     check_task_names,
     construct_env,
+    positive,
 )
 from mtwrappers.core import Observation
+from mtwrappers.errors import with_place
+from mtwrappers.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.selection import SelectName, Strategy
-from mtwrappers.spaces import as_row, difference, fits, pad_boxes, padded
+from mtwrappers.spaces import difference, fits
 from mtwrappers.task_list import TaskListMTEnv
 
 
@@ -42,9 +47,17 @@ class MultiEnvWrapper(TaskListMTEnv):
             `mtwrappers.selection`.
         env_observation_space: The space of ``env_obs``, within which every environment's own must
             lie. By default that of the initial environment.
-        unify: ``"pad"`` unites 1-D Boxes of different lengths by appending zeros. To know the
-            longest, every environment is then built at once, unless ``env_observation_space``
-            says it.
+        unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
+            longest; a dict has arguments for it, such as
+            ``{"observation_size": 128, "action_size": 16, "rescale": True}``. To know the longest,
+            every environment is built at once, unless both lengths are given. Where the length of
+            observations is given, they are float64 without bounds, unless
+            ``env_observation_space`` says more.
+        max_episode_steps: Truncates episodes after this many of the environment's steps: a number,
+            or a list of one (or ``None``) for each task. By default as the environment does itself,
+            whose episodes it cannot lengthen.
+        task_embedding: What else to show of each task, ``(num_tasks, E)`` numbers. Observations
+            then have a third key, ``task_embedding``, ``(E,)``.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
             the last. Such an environment seeds itself at its first reset if nobody did.
 
@@ -71,32 +84,36 @@ class MultiEnvWrapper(TaskListMTEnv):
         task_names: Sequence[str] | None = None,
         select: SelectName | Strategy = "uniform",
         env_observation_space: Space[Any] | None = None,
-        unify: Literal["pad"] | None = None,
+        unify: Unify | Padding = None,
+        max_episode_steps: int | Sequence[int | None] | None = None,
+        task_embedding: ArrayLike | None = None,
         sample_tasks_on_reset: bool = False,
     ) -> None:
         self._makers = check_makers(funcs_to_make_envs, "funcs_to_make_envs")
-        check_choice(unify, ("pad", None), "unify")
         n = len(self._makers)
         initial = check_index(initial_task_state, n, "initial_task_state")
         self.task_names = check_task_names(task_names, n)
-        self._pad = unify == "pad"
-        self._zeros: NDArray[Any] | None = None
+        if env_observation_space is not None:
+            check_space(env_observation_space, "env_observation_space")
+        self.padding = unify if isinstance(unify, Padding) else None
+        unify = None if isinstance(unify, Padding) else check_unify(unify)
+        self._limits = check_each(max_episode_steps, n, "max_episode_steps", positive)
+        self._embeddings = _embeddings(task_embedding, n)
         self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
 
         with contextlib.ExitStack() as undo:
             undo.callback(self.close)
-            self._env = first = self._envs[initial] = self._construct(initial)
-            self._branch = initial
-            space = env_observation_space
-            if space is None and self._pad:
-                for i in set(range(n)) - {initial}:
-                    self._envs[i] = self._construct(i)
-                space = pad_boxes([self._envs[i].observation_space for i in range(n)])
-            elif space is None:
-                space = first.observation_space
+            first = self._envs[initial] = self._construct(initial)
+            if unify is not None:
+                self.padding = self._pad_all(initial, unify, env_observation_space)
+            if self.padding is not None:
+                env_observation_space, action_space = self.padding[:2]
+            else:
+                action_space = first.action_space
+            space = first.observation_space
             super().__init__(
-                first.action_space,
-                space,
+                action_space,
+                space if env_observation_space is None else env_observation_space,
                 task_ids=range(n),
                 task_names=task_names,
                 initial_task_state=initial,
@@ -104,10 +121,15 @@ class MultiEnvWrapper(TaskListMTEnv):
                 sample_tasks_on_reset=sample_tasks_on_reset,
             )
             for i, env in self._envs.items():
-                self._check_fit(i, env)
+                self._envs[i] = self._fit(i, env)
             undo.pop_all()
-        if self._pad and isinstance(space, Box):
-            self._zeros = np.zeros_like(space.low)
+        self._env = self._envs[initial]
+        self._branch = initial
+        if self._embeddings is not None:
+            low, high = self._embeddings.min(axis=0), self._embeddings.max(axis=0)
+            box = Box(low, high, dtype=self._embeddings.dtype.type)
+            parts: Any = self.observation_space
+            self.observation_space = Dict({**parts, "task_embedding": box})
         self.metadata = first.metadata
         self.render_mode = first.render_mode
 
@@ -127,13 +149,24 @@ class MultiEnvWrapper(TaskListMTEnv):
         """That of the active environment's ``TimeLimit``; an ``AttributeError`` if it has none."""
         return self._env.get_wrapper_attr("_max_episode_steps")
 
+    @property
+    def observation_mask(self) -> NDArray[np.bool_]:
+        """Which entries of ``env_obs`` are the active environment's, ``(O,)``; see `PadSpaces`."""
+        mask: NDArray[np.bool_] = self._env.get_wrapper_attr("observation_mask")
+        return mask
+
+    @property
+    def action_mask(self) -> NDArray[np.bool_] | None:
+        """Which entries of an action the active environment takes, ``(A,)``; see `PadSpaces`."""
+        mask: NDArray[np.bool_] | None = self._env.get_wrapper_attr("action_mask")
+        return mask
+
     def observe(self, env_obs: Any) -> Observation:
-        """The observation of the protocol; with ``unify="pad"`` zeros are appended first."""
-        if self._zeros is not None:
-            row = as_row(env_obs, self._env.observation_space)
-            env_obs = self._zeros.copy()
-            env_obs[: len(row)] = row
-        return {"env_obs": env_obs, "task_obs": self._task_obs}
+        """The observation of the protocol, with ``task_embedding`` if there is one."""
+        obs = {"env_obs": env_obs, "task_obs": self._task_obs}
+        if self._embeddings is not None:
+            obs["task_embedding"] = self._embeddings[self._task_state].copy()
+        return obs
 
     def close(self) -> None:
         with contextlib.ExitStack() as stack:  # all of them, whatever one of them does
@@ -148,11 +181,10 @@ class MultiEnvWrapper(TaskListMTEnv):
         if branch not in self._envs:
             env = self._construct(branch)
             try:
-                self._check_fit(branch, env)
-            except ValueError:
+                self._envs[branch] = self._fit(branch, env)
+            except (TypeError, ValueError):
                 env.close()
                 raise
-            self._envs[branch] = env
         return self._envs[branch]
 
     def _name(self, index: int) -> str:
@@ -160,23 +192,74 @@ class MultiEnvWrapper(TaskListMTEnv):
 
     def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
         env: gymnasium.Env[Any, Any] = construct_env(self._makers[index], self._name(index))
-        return env
+        if (limit := self._limits[index]) is None:
+            return env
+        if env.has_wrapper_attr("_max_episode_steps"):
+            has = env.get_wrapper_attr("_max_episode_steps")
+            if has is not None and has < limit:
+                env.close()
+                raise ValueError(
+                    f"{self._name(index)} ends its episodes after {has} steps, which "
+                    f"max_episode_steps={limit} cannot lengthen: pass it to gymnasium.make"
+                )
+        return TimeLimit(env, limit)
 
-    def _check_fit(self, index: int, env: gymnasium.Env[Any, Any]) -> None:
+    def _pad_all(self, initial: int, unify: Unify, space: Space[Any] | None) -> Padding:
+        """What environments are padded to; builds all of them if they have to say it."""
+        given = unify if isinstance(unify, Mapping) else {}
+        first = self._envs[initial]
+        observed = space is not None or "observation_size" in given
+        acted = "action_size" in given or not isinstance(first.action_space, Box)
+        if observed and acted:
+            if space is None:
+                space = Box(-np.inf, np.inf, (given["observation_size"],), np.float64)
+            built = [initial]
+        else:
+            built = [*range(len(self._makers))]
+            for i in set(built) - {initial}:
+                self._envs[i] = self._construct(i)
+        spaces = [(self._envs[i].observation_space, self._envs[i].action_space) for i in built]
+        padding = Padding.of(spaces, [self._name(i) for i in built], given)
+        return padding if space is None else padding._replace(observation_space=space)
+
+    def _fit(self, index: int, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
+        """An environment with the spaces that all have, or an error that names its task."""
+        if self.padding is not None:
+            return self.padding.wrap(env, self._name(index))
         if env.action_space != self.action_space:
             raise ValueError(
                 f"{self._name(index)} has action space {env.action_space}, expected "
                 f"{self.action_space} as in the initial task"
-                f"{difference(env.action_space, self.action_space)}"
+                f"{difference(env.action_space, self.action_space)}{_hint(env.action_space)}"
             )
         expected, actual = self.env_observation_space, env.observation_space
-        compared = padded(actual, expected) if self._pad else actual
-        if not fits(compared, expected):
-            how, hint = " when padded with zeros", ""
-            if not self._pad:
-                how, hint = "", "; pass unify='pad' to append zeros to shorter Boxes, or "
-                hint += "env_observation_space= to name one that holds all"
+        if not fits(actual, expected):
             raise ValueError(
                 f"{self._name(index)} has observation space {actual}, expected one within "
-                f"{expected}{how}{difference(compared, expected, within=True)}{hint}"
+                f"{expected}{difference(actual, expected, within=True)}{_hint(actual)}"
+                "; pass env_observation_space= to name one that holds all"
             )
+        return env
+
+
+def _hint(space: Space[Any]) -> str:
+    return "; pass unify='pad' to pad shorter Boxes" if isinstance(space, Box) else ""
+
+
+def _embeddings(given: ArrayLike | None, n: int) -> NDArray[Any] | None:
+    """One row of floating-point numbers for each of ``n`` tasks, a copy."""
+    if given is None:
+        return None
+    try:
+        rows = np.array(given)
+    except ValueError as exc:  # rows of several lengths
+        raise with_place(exc, "task_embedding must be an array (num_tasks, E)") from None
+    if rows.ndim != 2 or len(rows) != n or not rows.size or rows.dtype.kind not in "biuf":
+        raise ValueError(
+            f"task_embedding must be an array ({n}, E) of numbers, a row for each task, got one of "
+            f"shape {rows.shape} and dtype {rows.dtype}"
+        )
+    rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+    if not np.isfinite(rows).all():
+        raise ValueError(f"task_embedding must be finite, got {rows}")
+    return rows

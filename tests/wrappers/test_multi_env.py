@@ -5,12 +5,32 @@ What it shares with other environments over a list of tasks is in ``test_task_li
 
 from functools import partial
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.wrappers import FlattenObservation
 
-from mtwrappers import MultiEnvWrapper, seeding
-from tests.fakes import Constructors, CountingEnv, counting_makers, equal, play
+from mtwrappers import (
+    FlattenMTEnv,
+    MetaIterativeEnvExecutor,
+    MultiEnvWrapper,
+    NormalizeObservationPerTask,
+    PadSpaces,
+    VectorNormalizeObservationPerTask,
+    seeding,
+)
+from mtwrappers.testing import check_mtenv
+from mtwrappers.wrappers.per_task import PRIOR_COUNT
+from tests.fakes import (
+    Constructors,
+    CountingEnv,
+    check_env_warnings,
+    counting_makers,
+    equal,
+    play,
+)
+from tests.families import ARMS
 
 BOX = Box(0, 1000, (2,), np.float64)
 PAD_TO_BOX = {"unify": "pad", "env_observation_space": BOX}
@@ -98,8 +118,8 @@ IN_BOX = r"Box\(0.0, 1000.0, \(2,\), float64\)"
             rf"{{}} .*1001.* {IN_BOX} when .*; it goes beyond at \[0, 1\]$",
             PAD_TO_BOX,
         ),
-        ({"dtype": "float32"}, rf"{{}} .*float32.* {IN_BOX} when padded", PAD_TO_BOX),
-        (partial(DiscreteEnv, 4), rf"{{}} .* Discrete\(4\), .* {IN_BOX} when padded", PAD_TO_BOX),
+        ({"dtype": "longdouble"}, rf"{{}} .* within {IN_BOX} when padded", PAD_TO_BOX),
+        (partial(DiscreteEnv, 4), r"of {} must be a 1-D Box .*got Discrete\(4\)", PAD_TO_BOX),
         (OSError("busy"), "busy\nthe constructor of {} failed", {}),
         ({"no": 1}, " unexpected keyword .*\nthe constructor of {} failed", {}),
         (dict, r"the constructor of {} must return a gymnasium.Env, got {{}}", {}),
@@ -132,8 +152,8 @@ PAD = {"unify": "pad"}
     [
         ({}, {"select": "best"}, ValueError, r"select must be one of .*, got 'best'"),
         ({}, {"env_observation_space": SMALL}, ValueError, "task 0 has .*, expected one within"),
-        ({1: {"dtype": "float32"}}, PAD, ValueError, "needs one dtype, .*'float32', 'float64'"),
         ({1: partial(DiscreteEnv, 3)}, PAD, TypeError, "space of task 1 must be a 1-D Box"),
+        ({1: {"num_actions": 3}}, PAD, ValueError, r"task 1 has .*\(3\), .*\(2\) .*TransformAct"),
         ({2: OSError("busy")}, PAD, OSError, "busy\nthe constructor of task 2 failed"),
     ],
 )
@@ -179,6 +199,158 @@ def test_padding_keeps_the_dtype_and_adds_zero_to_bounds_that_exclude_it(dtype):
     assert env.env_observation_space == Box(low, high, dtype=low.dtype.type)
     obs, _ = env.reset(options={"task_state": 1})
     assert equal(obs["env_obs"], np.array([5, 5, 0], dtype))
+
+
+# Actions of other lengths.
+
+
+def arms(observation_size=None, action_size=None, **kwargs):
+    unify = {"observation_size": observation_size, "action_size": action_size, "rescale": True}
+    return MultiEnvWrapper(ARMS, unify=unify, task_names=["a", "b", "c"], **kwargs)
+
+
+def test_a_family_plays_bit_for_bit_what_each_environment_plays_alone():
+    env = arms()
+    rng = np.random.default_rng(0)
+    for _ in range(2):
+        for task, make in enumerate(ARMS):
+            alone = PadSpaces(make(), 5, 4, rescale=True)
+            actions = list(rng.uniform(-1, 1, (2, 4)).astype(np.float32))
+            found = play(env, actions, seed=7, options={"task_state": task})
+            junk = [np.where(alone.action_mask, action, np.nan) for action in actions]
+            expected = play(alone, junk, seed=seeding.child_seed(7, task))
+            assert equal(env.observation_mask, alone.observation_mask)
+            assert equal(env.action_mask, alone.action_mask)
+            for (obs, *rest), (row, *others) in zip(found, expected, strict=True):
+                assert equal(obs["env_obs"], row.astype(np.float64))
+                assert rest[:-1] == others[:-1]
+                assert equal({**others[-1], "task_id": task, "task_name": "abc"[task]}, rest[-1])
+
+
+@pytest.mark.parametrize(
+    ("unify", "built"),
+    [
+        ({}, [0, 1, 2]),
+        ({"observation_size": 9}, [0, 1, 2]),
+        ({"observation_size": 9, "action_size": 6}, [1]),
+    ],
+)
+def test_with_both_sizes_given_environments_are_built_on_first_use(unify, built):
+    made = []
+    makers = [lambda i=i: made.append(i) or ARMS[i]() for i in range(3)]
+    env = MultiEnvWrapper(makers, 1, unify={"rescale": True, **unify})
+    assert sorted(made) == built
+    size = unify.get("observation_size", 5)
+    assert env.action_space == Box(-1, 1, (unify.get("action_size", 4),))
+    assert env.env_observation_space.shape == (size,)
+    assert env.env_observation_space.dtype == np.float64
+    for task in range(3):
+        obs, _ = env.reset(options={"task_state": task})
+        assert obs["env_obs"].shape == (size,)
+        assert obs in env.observation_space
+    assert sorted(made) == [0, 1, 2]
+
+
+def test_an_environment_that_a_given_size_does_not_hold_leaves_the_previous_task():
+    env = arms(observation_size=4, action_size=4)
+    env.reset(seed=0)
+    with pytest.raises(ValueError, match=r"task 1 \('b'\) has observation space Box.*when padded"):
+        env.set_task_state(1)
+    assert env.step(np.zeros(4, np.float32))[4]["task_name"] == "a"
+    with pytest.raises(ValueError, match=r"task 2 \('c'\) has action space .* at most 3 entries"):
+        arms(observation_size=9, action_size=3).set_task_state(2)
+
+
+@pytest.mark.parametrize("sizes", [{}, {"observation_size": 9, "action_size": 6}])
+def test_a_padded_family_keeps_the_contracts_and_its_state(sizes):
+    embedding = np.arange(6.0).reshape(3, 2)
+    make = partial(
+        MultiEnvWrapper,
+        ARMS,
+        unify={"rescale": True, **sizes},
+        task_embedding=embedding,
+        sample_tasks_on_reset=True,
+    )
+    check_mtenv(make())
+    warned = check_env_warnings(make(), skip_render_check=True)
+    assert [text for text in warned if "infinity" not in text or not sizes] == []
+    env, other = make(), make()
+    env.reset(seed=4)
+    env.reset()
+    other.set_state(env.get_state())
+    other.action_space.seed(0)
+    actions = [other.action_space.sample()]
+    for _ in range(6):
+        assert equal(play(env, actions), play(other, actions))
+
+
+def test_statistics_of_tasks_leave_padded_entries_at_zero():
+    single = arms(sample_tasks_on_reset=True, select="round_robin")
+    one = NormalizeObservationPerTask(FlattenMTEnv(single))
+    many = VectorNormalizeObservationPerTask(
+        MetaIterativeEnvExecutor(ARMS, 3, unify={"rescale": True})
+    )
+    rng = np.random.default_rng(0)
+    rows = []
+    for _ in range(6):
+        obs, info = one.reset(seed=1 if not rows else None)
+        rows += [(info["task_id"], obs[:5])]
+        for action in rng.uniform(-1, 1, (2, 4)).astype(np.float32):
+            rows += [(info["task_id"], one.step(action)[0][:5])]
+    rows += enumerate(many.reset(seed=0)[0])
+    for actions in rng.uniform(-1, 1, (9, 3, 4)).astype(np.float32):
+        rows += enumerate(many.step(actions)[0])
+    for task, row in rows:
+        size = ARMS[task]().observation_space.shape[0]
+        assert row[size:].tolist() == [0] * (5 - size)
+    assert np.abs([row[:2] for _, row in rows]).max() > 0.5
+    for statistics in (one.get_state(), many.get_state()):
+        for task, size in enumerate((3, 5, 2)):
+            assert statistics["mean"][task][size:] == [0.0] * (5 - size)
+            assert statistics["m2"][task][size:] == [PRIOR_COUNT] * (5 - size)
+            assert min(statistics["m2"][task][:size]) > 2 * PRIOR_COUNT
+
+
+# What else is said of a task, and how long it is.
+
+
+def test_an_embedding_is_shown_beside_the_task():
+    rows = [[0.5, 1], [2, 3]]
+    env = MultiEnvWrapper(counting_makers(2), task_embedding=rows)
+    assert env.observation_space["task_embedding"] == Box(
+        np.array([0.5, 1]), np.array([2.0, 3]), dtype=np.float64
+    )
+    obs, _ = env.reset(options={"task_state": 1})
+    assert (obs["task_embedding"].tolist(), obs["task_obs"]) == ([2, 3], 1)
+    obs["task_embedding"][:] = 77  # which is the caller's own
+    obs = env.step(0)[0]
+    assert equal(obs["task_embedding"], np.array([2.0, 3]))
+    flat = FlattenMTEnv(env)
+    assert equal(flat.observation(obs), FlattenObservation(env).observation(obs))
+    assert flat.observation(obs).tolist() == [101, 101, 2, 3, 0, 1]
+    assert flat.observation_space == FlattenObservation(env).observation_space
+    flat = FlattenMTEnv(env, "none")
+    assert flat.observation(obs).tolist() == [101, 101, 2, 3]
+    assert flat.observation_space.high.tolist() == [1000, 1000, 2, 3]
+    env = MultiEnvWrapper(counting_makers(2, dtype=np.uint8, high=255), task_embedding=rows)
+    with pytest.raises(TypeError, match=r"task_embedding of dtype float64 .* dtype uint8 wit"):
+        FlattenMTEnv(env)
+
+
+@pytest.mark.parametrize(("limits", "lengths"), [(2, [2, 2]), ([2, None], [2, 5]), (None, [5, 5])])
+def test_each_task_has_a_horizon_of_its_own(limits, lengths):
+    env = MultiEnvWrapper(counting_makers(2, length=5), max_episode_steps=limits)
+    for task, length in enumerate(lengths):
+        _, *steps = play(env, [0] * length, options={"task_state": task})
+        ends = [(terminated, truncated) for _, _, terminated, truncated, _ in steps]
+        assert ends == [(False, False)] * (length - 1) + [(length == 5, length < 5)]
+
+
+def test_a_horizon_cannot_lengthen_that_of_an_environment():
+    make = partial(gymnasium.make, "Pendulum-v1")
+    assert MultiEnvWrapper([make], max_episode_steps=200)._max_episode_steps == 200
+    with pytest.raises(ValueError, match=r"task 0 ends its episodes after 200 steps, .*=201 can"):
+        MultiEnvWrapper([make], max_episode_steps=201)
 
 
 # Seeds.

@@ -253,7 +253,7 @@ def test_it_renders_and_closes_the_environment_of_the_task(make):
     assert np.array_equal(env.render(), np.full((2, 2, 3), 11, np.uint8))
     below = env._env
     env.close()
-    assert below.closed
+    assert below.unwrapped.closed
 
 
 @every

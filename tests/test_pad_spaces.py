@@ -1,0 +1,147 @@
+"""`PadSpaces`: an environment among others whose spaces have other lengths."""
+
+import copy
+import pickle
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.envs.registration import EnvSpec
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.wrappers import RescaleAction, TransformAction
+
+from mtwrappers import PadSpaces
+from tests.fakes import CountingEnv, check_env_warnings, equal, play
+from tests.families import ArmEnv
+
+
+def test_zeros_are_appended_to_observations_and_actions_are_cut():
+    env = PadSpaces(ArmEnv(2, 3, bound=2.0), 5, 4)
+    low, high = np.full(5, -100, np.float32), np.full(5, 100, np.float32)
+    low[3:], high[3:] = 0, 1
+    assert env.observation_space == Box(low, high)
+    assert env.action_space == Box(np.float32([-2, -2, -1, -1]), np.float32([2, 2, 1, 1]))
+    bare = ArmEnv(2, 3, bound=2.0)
+    action = np.array([1.5, -0.5, 1, -1], np.float32)
+    obs, info = env.reset(seed=3)
+    alone = play(bare, [action[:2]] * 2, seed=3)
+    assert equal(obs, np.append(alone[0][0], np.float32([0, 0])))
+    for expected in alone[1:]:
+        obs, *rest = env.step(action)
+        assert equal(obs, np.append(expected[0], np.float32([0, 0])))
+        assert equal(tuple(rest), expected[1:])
+    assert equal(env.unwrapped.seen, action[:2])
+    assert info["steps"] == 0
+
+
+def test_masks_are_attributes_and_in_the_info_of_a_reset():
+    env = PadSpaces(ArmEnv(2, 3), 5, 4)
+    _, info = env.reset()
+    for masks in (info, {name: getattr(env, name) for name in info if name != "steps"}):
+        assert masks["observation_mask"].tolist() == [True] * 3 + [False] * 2
+        assert masks["action_mask"].tolist() == [True] * 2 + [False] * 2
+        assert masks["action_mask"].dtype == np.bool_
+    info["action_mask"][:] = False  # which is the caller's own
+    assert env.reset()[1]["action_mask"].tolist() == [True, True, False, False]
+    assert list(env.step(env.action_space.sample())[4]) == ["steps"]
+
+
+def test_without_sizes_nothing_changes_and_other_actions_stay_as_they_are():
+    env = PadSpaces(ArmEnv())
+    assert (env.observation_space, env.action_space) == (
+        ArmEnv().observation_space,
+        ArmEnv().action_space,
+    )
+    assert env.observation_mask.all()
+    env = PadSpaces(CountingEnv(), 3)
+    _, info = env.reset()
+    assert env.action_space == Discrete(2)
+    assert env.action_mask is None
+    assert "action_mask" not in info
+    assert env.step(1)[0].tolist() == [1, 1, 0]
+    assert env.unwrapped.actions == [1]
+
+
+@pytest.mark.parametrize("junk", [0.0, 1.0, -0.0, 1e38, np.inf, np.nan])
+def test_junk_in_padded_actions_changes_nothing(junk):
+    results = []
+    for padding in (0.5, junk):
+        env = PadSpaces(ArmEnv(2, 3, bound=0.4), 5, 4, rescale=True)
+        actions = [np.array([a, -a, padding, padding], np.float32) for a in (0.3, -1, 0.9)]
+        results.append(play(env, actions, seed=1))
+    assert equal(*results)
+
+
+BOUNDS = [(-2, 2), (-0.4, 0.4), (0, 1), (-1, 1), (-0.3, 0.7), ([-1, 0.1], [1, 3e3])]
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("bounds", BOUNDS, ids=str)
+def test_rescaled_actions_are_those_of_gymnasiums_wrapper(bounds, dtype):
+    low, high = (np.broadcast_to(np.array(bound, dtype), (2,)) for bound in bounds)
+    env, ones = ArmEnv(), np.ones(2, dtype)
+    env.action_space = Box(low, high, dtype=dtype)
+    ours, theirs = PadSpaces(env, 9, 3, rescale=True), RescaleAction(env, -ones, ones)
+    assert ours.action_space == Box(-1.0, 1.0, (3,), dtype)
+    for action in np.random.default_rng(0).uniform(-1, 1, (50, 3)).astype(dtype):
+        assert equal(ours._cut(action), theirs.func(action[:2]))
+
+
+@pytest.mark.parametrize(
+    ("change", "args", "error", "message"),
+    [
+        ({}, (2,), ValueError, "observation_size must be at least the environment's 3, got 2"),
+        ({}, (3, 1), ValueError, "action_size must be at least the environment's 2, got 1"),
+        ({"observation_space": Box(0, 255, (4, 4, 3), np.uint8)}, (), TypeError, "FlattenObserv"),
+        ({"observation_space": Dict(a=Box(0, 1))}, (), TypeError, "1-D Box .*FlattenObservation"),
+        ({"action_space": Discrete(3)}, (3, 4), TypeError, r"TransformAction.*np.argmax.*\(3,\)"),
+        ({"action_space": Discrete(3)}, (3, None, True), TypeError, "TransformAction"),
+        ({"action_space": Box(-1, 1, (2, 2))}, (), TypeError, r"got Box.*\(env, function, Box"),
+        (
+            {"action_space": Box(-1, np.inf, (2,))},
+            (3, 2, True),
+            ValueError,
+            "only actions with bounds",
+        ),
+    ],
+)
+def test_what_cannot_be_padded_is_refused(change, args, error, message):
+    env = ArmEnv()
+    for name, space in change.items():
+        setattr(env, name, space)
+    with pytest.raises(error, match=message):
+        PadSpaces(env, *args)
+
+
+def test_what_the_messages_say_helps():
+    env = TransformAction(gymnasium.make("CartPole-v1"), np.argmax, Box(-1, 1, (2,)))
+    env = PadSpaces(env, 6, 3)
+    env.reset(seed=0)
+    assert env.step(np.float32([0.1, 0.2, 9]))[0][1] > 0  # pushed to the right
+    frames = ArmEnv()
+    frames.observation_space = Box(0, 255, (2, 2, 3), np.uint8)
+    padded = PadSpaces(gymnasium.wrappers.FlattenObservation(frames), 20)
+    assert padded.observation_space.dtype == np.uint8
+
+
+def test_an_action_of_another_shape_is_refused():
+    env = PadSpaces(ArmEnv(), 3, 4)
+    env.reset()
+    for action in ([0.0, 0.0], np.zeros(5, np.float32), 0.0):
+        with pytest.raises(ValueError, match=r"expected an action of shape \(4,\), got"):
+            env.step(action)
+    with pytest.raises(ValueError, match=r"expected an observation of shape \(3,\)"):
+        env._pad(np.zeros(2))
+
+
+def test_it_goes_through_json_pickle_and_copies_and_passes_the_checker():
+    env = PadSpaces(gymnasium.make("Pendulum-v1"), np.int64(5), action_size=2, rescale=True)
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    assert again.action_space == env.action_space == Box(-1, 1, (2,))
+    assert again.observation_space == env.observation_space
+    actions = [np.float32([0.3, 7])] * 3
+    results = [play(e, actions, seed=2) for e in (env, again)]
+    twins = pickle.loads(pickle.dumps(env)), copy.deepcopy(env)
+    results += [play(twin, actions, seed=2) for twin in twins]
+    assert all(equal(results[0], result) for result in results[1:])
+    assert check_env_warnings(env, skip_render_check=True) == []

@@ -1,0 +1,214 @@
+"""Executors over environments whose spaces differ: padded, or in another `observation_mode`."""
+
+import os
+import signal
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.vector import AsyncVectorEnv, SyncVectorEnv
+from gymnasium.wrappers import RescaleAction
+
+from mtwrappers import (
+    MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
+    load_checkpoint,
+    save_checkpoint,
+)
+from mtwrappers.testing import check_meta_vector_env
+from tests.fakes import CountingEnv, equal
+from tests.families import ARMS, ArmEnv
+from tests.vector.fakes import all_modes
+
+RESCALED = {"rescale": True}
+parallel = partial(MetaParallelEnvExecutor, workers=2, context="fork")
+executors = pytest.mark.parametrize(
+    "executor", [MetaIterativeEnvExecutor, parallel], ids=["iterative", "parallel"]
+)
+
+
+class Alone(gymnasium.Wrapper):
+    """What an environment plays alone, in the spaces of ``ARMS`` and with their masks."""
+
+    def __init__(self, make):
+        super().__init__(RescaleAction(make(), np.float32(-1), np.float32(1)))
+        self.observation_space = Box(-100.0, 100.0, (5,), np.float64)
+        self.action_space = Box(-1.0, 1.0, (4,))
+
+    def _padded(self, obs):
+        return np.concatenate([obs, np.zeros(5 - len(obs))])
+
+    def reset(self, **given):
+        obs, info = self.env.reset(**given)
+        sizes = {"observation_mask": (5, len(obs)), "action_mask": (4, len(self._bounds))}
+        masks = {key: np.array([i < n for i in range(size)]) for key, (size, n) in sizes.items()}
+        return self._padded(obs), {**info, **masks}
+
+    def step(self, action):
+        obs, *rest = self.env.step(action[: len(self._bounds)])
+        return self._padded(obs), *rest
+
+    @property
+    def _bounds(self):
+        return self.env.action_space.low
+
+
+ALONE = [partial(Alone, make) for make in ARMS]
+
+
+def family(executor, makers=None, **kwargs):
+    """An executor over ``ARMS``, whatever it is asked for."""
+    return executor(ARMS, 3, **{"unify": RESCALED, **kwargs})
+
+
+@executors
+def test_a_family_plays_bit_for_bit_what_each_environment_plays_alone(executor):
+    check_meta_vector_env(partial(family, executor), ALONE, steps=20)
+
+
+@executors
+def test_masks_come_with_the_infos_of_a_reset_and_can_be_read_at_any_time(executor):
+    with closing(family(executor)) as envs:
+        _, infos = envs.reset(seed=0)
+        masks = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)
+        assert equal(infos["observation_mask"], masks)
+        assert infos["action_mask"].sum(axis=1).tolist() == [2, 1, 4]
+        assert equal(np.stack(envs.get_attr("observation_mask")), masks)
+        *_, infos = envs.step(np.zeros((3, 4), np.float32))
+        assert "observation_mask" not in infos
+
+
+@executors
+def test_sizes_can_be_given_and_bounds_stay_where_they_agree(executor):
+    unify = {"observation_size": 9, "action_size": 6}
+    with closing(executor([partial(ArmEnv, n, n) for n in (1, 3)], 2, unify=unify)) as envs:
+        assert envs.single_observation_space.shape == (9,)
+        assert envs.single_action_space == Box(-1, 1, (6,))
+        assert envs.reset(seed=0)[0].shape == (2, 9)
+        assert envs.observation_space.contains(envs.step(np.ones((2, 6), np.float32))[0])
+
+
+@executors
+@pytest.mark.parametrize(
+    ("makers", "unify", "error", "message"),
+    [
+        (ARMS, "pad", ValueError, r"environment 1 has action .*unify=\{'rescale': True\} maps"),
+        (ARMS, {"observation_size": 4}, ValueError, "environment 1 has .*, expected at most 4 ent"),
+        (ARMS, {**RESCALED, "action_size": 3}, ValueError, "environment 2 has .*at most 3 entries"),
+        ([ArmEnv, CountingEnv], "pad", TypeError, "space of environment 1 .*TransformAction"),
+        (ARMS, "crop", ValueError, "unify must be 'pad', a dict"),
+        (ARMS, None, ValueError, r"environment 1 has observation .*unify='pad' pads"),
+    ],
+)
+def test_what_does_not_fit_is_refused(executor, makers, unify, error, message):
+    with pytest.raises(error, match=message):
+        executor(makers, len(makers), unify=unify)
+
+
+@all_modes
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+def test_a_kill_and_a_checkpoint_in_mid_episode_change_nothing(mode, tmp_path):
+    make = partial(family, autoreset_mode=mode)
+    rng = np.random.default_rng(0)
+    over = np.zeros(3, bool)
+
+    def play(envs, steps):
+        nonlocal over
+        for action in steps:
+            if mode.name == "DISABLED" and over.any():
+                yield envs.reset(options={"reset_mask": over})
+            result = envs.step(action)
+            over = result[2] | result[3]
+            yield result
+
+    actions = rng.uniform(-1, 1, (9, 3, 4)).astype(np.float32)
+    with closing(make(MetaIterativeEnvExecutor)) as envs:
+        envs.reset(seed=5)
+        expected = list(play(envs, actions))
+    over[:] = False
+    with closing(make(parallel, on_worker_failure="recover")) as envs:
+        envs.reset(seed=5)
+        found = list(play(envs, actions[:3]))
+        os.kill(envs.worker_pids[1], signal.SIGKILL)
+        found += list(play(envs, actions[3:6]))
+        assert envs.recoveries == 1
+        save_checkpoint(tmp_path / "run", envs=envs)
+    with closing(make(MetaIterativeEnvExecutor, journal=True)) as envs:
+        load_checkpoint(tmp_path / "run", envs=envs)
+        found += list(play(envs, actions[6:]))
+    assert equal(found, expected)
+
+
+def test_a_function_of_the_environments_where_they_are_sees_the_family():
+    def shapes(envs, rows):
+        return rows.start, envs.single_observation_space, envs.reset(seed=1)[0].shape
+
+    with closing(family(parallel)) as envs:
+        results = envs.map_blocks(shapes)
+    box = Box(-100.0, 100.0, (5,), np.float64)
+    assert results == [(0, box, (1, 5)), (1, box, (2, 5))]
+
+
+# Gymnasium's observation_mode.
+
+
+def bounded(high, **kwargs):
+    return partial(CountingEnv, high=high, **kwargs)
+
+
+SPACES = Box(0, np.array([[10.0, 10], [20, 20]]), dtype=np.float64), Box(0, 99, (2,), np.float64)
+MODES = pytest.mark.parametrize("mode", ["different", SPACES], ids=["different", "spaces"])
+
+
+@executors
+@MODES
+@pytest.mark.parametrize("theirs", [SyncVectorEnv, AsyncVectorEnv])
+def test_the_spaces_are_those_of_gymnasium(executor, mode, theirs):
+    makers = [bounded(10), bounded(20)]
+    with (
+        closing(executor(makers, 2, observation_mode=mode)) as envs,
+        closing(theirs(makers, observation_mode=mode)) as oracle,
+    ):
+        assert envs.observation_space == oracle.observation_space
+        assert envs.single_observation_space == oracle.single_observation_space
+        assert equal(envs.reset(seed=3), oracle.reset(seed=3))
+        assert equal(envs.step([0, 1]), oracle.step([0, 1]))
+        assert (
+            envs.map_blocks(lambda envs, rows: envs.single_observation_space)[-1]
+            == oracle.single_observation_space
+        )
+
+
+NESTED = Dict(a=Discrete(2), b=Box(0, 1, (2,)))
+
+
+@executors
+@pytest.mark.parametrize(
+    ("others", "mode", "message"),
+    [
+        ({"high": 5}, "same", "environment 1 has observation .*; observation_mode='different'"),
+        ({"obs_size": 3}, "different", "environment 1 .*expected .*unify='pad'"),
+        ({"dtype": "float32"}, "different", "environment 1 .*, expected .* in shape and dtype"),
+        ({"space": NESTED}, "different", "environment 1 has observation space Dict"),
+        ({"space": Discrete(3)}, SPACES, "environment 1 has observation space Discrete"),
+        ({}, (Box(0, 9, (3, 2), np.float64), SPACES[1]), "a batch of 2 observations in Box"),
+        ({}, SPACES[0], "observation_mode must be 'same', 'different', or the spaces"),
+        ({}, "invalid", "observation_mode must be 'same', 'different', or .*, got 'invalid'"),
+    ],
+)
+def test_observations_that_make_no_batch_are_refused(executor, others, mode, message):
+    def other():
+        env = CountingEnv(**{key: others[key] for key in others if key != "space"})
+        env.observation_space = others.get("space", env.observation_space)
+        return env
+
+    with pytest.raises(ValueError, match=message):
+        executor([CountingEnv, other], 2, observation_mode=mode)
+
+
+def test_a_pair_that_holds_no_spaces_is_refused():
+    with pytest.raises(TypeError, match=r"a space of observation_mode must be a gymnasium\.Space"):
+        MetaIterativeEnvExecutor(CountingEnv, 2, observation_mode=(1, 2))
