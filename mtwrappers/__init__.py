@@ -24,6 +24,7 @@ _NAMES = {
     "mtwrappers.envs.point_goal": ("PointGoalEnv",),
     "mtwrappers.errors": ("SeedNotSetError", "WorkerDiedError"),
     "mtwrappers.evaluation": ("evaluate", "few_shot_evaluate"),
+    "mtwrappers.evaluation.published": ("protocols",),
     "mtwrappers.metaworld.set_task_env": ("MetaWorldSetTaskEnv",),
     "mtwrappers.pad_spaces": ("PadSpaces",),
     "mtwrappers.processors.baselines": (

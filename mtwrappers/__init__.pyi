@@ -12,6 +12,7 @@ from mtwrappers.errors import SeedNotSetError as SeedNotSetError
 from mtwrappers.errors import WorkerDiedError as WorkerDiedError
 from mtwrappers.evaluation import evaluate as evaluate
 from mtwrappers.evaluation import few_shot_evaluate as few_shot_evaluate
+from mtwrappers.evaluation.published import protocols as protocols
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv as MetaWorldSetTaskEnv
 from mtwrappers.pad_spaces import PadSpaces as PadSpaces
 from mtwrappers.processors.baselines import LinearFeatureBaseline as LinearFeatureBaseline

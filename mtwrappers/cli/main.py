@@ -1,4 +1,4 @@
-"""The command line: ``mtwrappers list``, ``rollout`` and ``verify-fast``."""
+"""The command line: ``mtwrappers list``, ``rollout``, ``protocols`` and ``verify-fast``."""
 
 from __future__ import annotations
 
@@ -58,6 +58,8 @@ EXAMPLES = {
   mtwrappers rollout MT50 --task hammer-v3 --task door-open-v3 --video
   mtwrappers rollout ML10-test --workers 4 --out ml10
   mtwrappers rollout --resume ml10""",
+    "protocols": """
+  mtwrappers protocols""",
     "verify-fast": """
   mtwrappers verify-fast
   mtwrappers verify-fast --full --workers 2""",
@@ -128,7 +130,7 @@ def _main(argv: Sequence[str] | None) -> int:
     parser = _Parser("mtwrappers", description=about)
     parser.add_argument("--version", action="version", version=f"mtwrappers {__version__}")
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="{list,rollout,verify-fast}"
+        dest="command", required=True, metavar="{list,rollout,protocols,verify-fast}"
     )
 
     def command(name: str, does: str) -> _Parser:
@@ -150,6 +152,7 @@ def _main(argv: Sequence[str] | None) -> int:
     rollout.add("--video", action="store_true")
     rollout.add("--no-fast", action="store_true", default=None)
     rollout.add("--resume", type=Path, metavar="DIR")
+    command("protocols", "show how scores of the literature are measured, side by side")
     verify = command(
         "verify-fast", "compare the fast classes with Meta-World's own on this machine, bit for bit"
     )
@@ -161,6 +164,10 @@ def _main(argv: Sequence[str] | None) -> int:
             from mtwrappers.cli.rollout import run  # which imports Meta-World
 
             return run(args)
+        if args.command == "protocols":
+            from mtwrappers.cli.protocols import show
+
+            return show()
         return _list() if args.command == "list" else _verify(args)
     except (UsageError, DependencyNotInstalled) as exc:
         parser.refuse(full_message(exc))

@@ -6,6 +6,7 @@ from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
 from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.verify import Verification, verify
@@ -17,6 +18,7 @@ __all__ = [
     "FewShotResult",
     "Observer",
     "PlannedEpisode",
+    "Protocol",
     "Provenance",
     "Verification",
     "VerificationError",

@@ -41,6 +41,8 @@ class Episode:
         task_state: The task state that was played, where the evaluation chose it.
         trial: The trial it belongs to; ``None`` where every episode stands alone.
         steps_to_success: How many steps it took to the first success; ``None`` if there was none.
+        longest_success: For how many steps in a row success lasted at most; ``None`` where infos
+            do not say.
     """
 
     task: str
@@ -52,6 +54,7 @@ class Episode:
     task_state: int | None = None
     trial: int | None = None
     steps_to_success: int | None = None
+    longest_success: int | None = None
 
     @classmethod
     def from_dict(cls, data: Any) -> Episode:
@@ -132,6 +135,8 @@ class Tally:
         self._reports = np.zeros(n, dtype=np.bool_)
         # The step of the first success, 0 for none so far.
         self._success_at = np.zeros(n, dtype=np.int64)
+        # For how many steps in a row success has lasted, now and at most.
+        self._run, self._longest = np.zeros((2, n), dtype=np.int64)
 
     def present(self, i: int) -> PlannedEpisode:
         """The episode that environment ``i`` plays."""
@@ -139,7 +144,9 @@ class Tally:
 
     def __call__(self, step: Step) -> None:
         """Adds a step."""
-        for array in (self._returns, self._lengths, self._success_at, self._reports):
+        for array in (self._returns, self._lengths, self._reports):
+            array[step.began] = 0
+        for array in (self._success_at, self._run, self._longest):
             array[step.began] = 0
         rewards = step.rewards
         if self._raw.any():
@@ -151,6 +158,8 @@ class Tally:
         first = success & (self._success_at == 0)
         if first.any():
             self._success_at[first] = self._lengths[first]
+        self._run = np.where(success, self._run + 1, 0)
+        np.maximum(self._longest, self._run, out=self._longest)
         self._reports |= reported
         for observer in self._observers:
             observer.step(step)
@@ -173,6 +182,7 @@ class Tally:
                 task_state=planned.task_state,
                 trial=planned.trial,
                 steps_to_success=at or None,
+                longest_success=int(self._longest[i]) if reports else None,
             )
             self.ended.append((self._first + i, episode))
             for observer in self._observers:

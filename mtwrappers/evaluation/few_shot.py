@@ -19,6 +19,7 @@ from mtwrappers.evaluation.episodes import Episode, Tally
 from mtwrappers.evaluation.evaluate import check_arguments
 from mtwrappers.evaluation.frozen import frozen
 from mtwrappers.evaluation.plan import PlannedEpisode, has_everywhere, stream_seed, task_names
+from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.result import EvaluationResult, StoredResult, table
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
@@ -110,6 +111,8 @@ def few_shot_evaluate(
     seed: int = 0,
     confidence: float = 0.95,
     resamples: int = 2000,
+    policy_name: str | None = None,
+    protocol: Mapping[str, Any] | None = None,
 ) -> FewShotResult:
     """Lets a policy adapt to new tasks, then evaluates it on them, trial after trial.
 
@@ -145,6 +148,9 @@ def few_shot_evaluate(
         seed: Zero or greater.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
+        policy_name: What the result calls the policy.
+        protocol: The fields of the protocol that this evaluation follows, for the result to name;
+            see `Protocol.evaluate`.
 
     Returns:
         Success, return and length while adapting and after; see `FewShotResult`.
@@ -224,9 +230,10 @@ def few_shot_evaluate(
     episodes.sort(key=lambda e: (e.trial or 0, e.number))
     settings = (seed, confidence, resamples)
     last = before * adaptation_steps
+    provenance = Provenance.of(envs, after, protocol=protocol, policy=policy_name)
     return FewShotResult(
         EvaluationResult([e for e in episodes if e.number < last], *settings),
-        EvaluationResult([e for e in episodes if e.number >= last], *settings),
+        EvaluationResult([e for e in episodes if e.number >= last], *settings, provenance),
     )
 
 

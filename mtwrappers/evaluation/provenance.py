@@ -14,6 +14,7 @@ from typing import Any
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 
 from mtwrappers.checks import check_mapping, check_string
+from mtwrappers.evaluation.rules import Rules
 from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
@@ -80,6 +81,10 @@ class Provenance:
     policy: str | None = None
     evidence: str | None = None
 
+    def __post_init__(self) -> None:
+        if self.protocol is not None:
+            Rules.from_dict(self.protocol)  # which checks it
+
     @classmethod
     def of(
         cls,
@@ -94,6 +99,7 @@ class Provenance:
 
         Raises:
             TypeError: If the policy's name is no string, or the protocol no dict.
+            ValueError: If these are not the fields of a protocol.
         """
         return cls(
             episodes_per_task,

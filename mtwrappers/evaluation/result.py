@@ -15,9 +15,10 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.checks import positive
-from mtwrappers.evaluation import plot
+from mtwrappers.evaluation import headline, plot
 from mtwrappers.evaluation.episodes import METRICS, Episode
 from mtwrappers.evaluation.provenance import Provenance
+from mtwrappers.evaluation.rules import Rules
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, estimate
 from mtwrappers.seeding import check_seed
 
@@ -180,6 +181,31 @@ class EvaluationResult(StoredResult):
         """The fields of the protocol that was played, if it was one."""
         return None if self.provenance is None else self.provenance.protocol
 
+    @cached_property
+    def headline(self) -> dict[str, Estimate] | None:
+        """The success rates that the protocol asks for, by what they are averaged over.
+
+        The first is the headline; ``"tasks"``, ``"groups"`` or the name of a group. ``None``
+        without a protocol, or where not all of its episodes are there.
+        """
+        rules = self._rules
+        if rules is None or len(self.episodes) != headline.episodes_needed(rules):
+            return None
+        samples = [
+            _by_unit(episodes, [float(headline.succeeded(e, rules)) for e in episodes])
+            for episodes in map(self.of_task, self.tasks)
+        ]
+
+        def mean(weights: Values) -> Estimate:
+            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP,))))
+            return estimate(samples, 0.0, rng, self.confidence, self.resamples, True, weights)
+
+        return headline.headline(self.tasks, rules, mean)
+
+    @cached_property
+    def _rules(self) -> Rules | None:
+        return None if self.protocol is None else Rules.from_dict(self.protocol)
+
     @property
     def unit(self) -> str:
         """What the intervals are over: ``"episodes"``, or ``"trials"`` of them."""
@@ -202,10 +228,12 @@ class EvaluationResult(StoredResult):
             lines.append("once, final: success rates at any and at the last step")
             kinds = f"Wilson for rates, {kinds}"
         lines.append(f"{self.confidence:.0%}: intervals over {self.unit} ({kinds})")
+        if self._rules is not None:
+            lines += ["", *headline.lines(self._rules, self.headline, n)]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON: ``tasks``, ``overall``, ``episodes`` and the settings."""
+        """Everything, ready for JSON: estimates, ``episodes`` and the settings."""
         return {
             "format": self.FORMAT,
             "seed": self.seed,
@@ -217,6 +245,7 @@ class EvaluationResult(StoredResult):
                 for task, estimates in self.per_task.items()
             ],
             "overall": {name: _plain(estimates) for name, estimates in self.overall.items()},
+            "headline": self.headline and _plain(self.headline),
             "episodes": [asdict(episode) for episode in self.episodes],
         }
 
@@ -258,10 +287,15 @@ def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
     values = [episode.metric(name) for episode in episodes]
     if all(value is None for value in values):
         return None
+    return _by_unit(episodes, [value or 0.0 for value in values])
+
+
+def _by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
+    """The mean of each trial, or the values as they are where episodes stand alone."""
     units: dict[Any, list[float]] = {}
     for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
         unit = ("episode", i) if episode.trial is None else ("trial", episode.trial)
-        units.setdefault(unit, []).append(value or 0.0)
+        units.setdefault(unit, []).append(value)
     return np.array([np.mean(unit) for unit in units.values()], dtype=np.float64)
 
 

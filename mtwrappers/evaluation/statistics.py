@@ -62,16 +62,25 @@ def estimate(
     confidence: float,
     resamples: int,
     rate: bool = False,
+    weights: Values | None = None,
 ) -> Estimate:
-    """A trimmed mean over tasks, with its interval.
+    """A trimmed or weighted mean over tasks, with its interval.
 
     The tasks are those of interest, not a sample of others: the interval is about their episodes.
     ``samples`` are the values ``(n_i,)`` of each task; with ``rate`` they are successes (1) and
-    failures (0), or means of them.
+    failures (0), or means of them. ``weights`` ``(M,)`` are those of the tasks, which sum to 1;
+    without them all weigh the same.
     """
-    value = float(trimmed_mean(np.array([values.mean() for values in samples]), trim))
+
+    def mean(means: Values) -> Values:
+        if weights is None:
+            return trimmed_mean(means, trim)
+        weighted: Values = (means * weights).sum(axis=-1)
+        return weighted
+
+    value = float(mean(np.array([values.mean() for values in samples])))
     if rate and all(((values == 0) | (values == 1)).all() for values in samples):
-        below, above = _wilson_distances(samples, trim, confidence)
+        below, above = _wilson_distances(samples, trim, confidence, weights)
         return Estimate(value, max(0.0, value - below), min(1.0, value + above))
     if max(len(values) for values in samples) < 2:
         return Estimate(value, None, None)
@@ -84,24 +93,27 @@ def estimate(
             values[rng.integers(len(values), size=(rows, len(values)))].mean(axis=-1)
             for values in samples
         ]
-        draws.append(trimmed_mean(np.stack(means, axis=-1), trim))
+        draws.append(mean(np.stack(means, axis=-1)))
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(draws), (tail, 1 - tail)).tolist()
     return Estimate(value, low, high)
 
 
 def _wilson_distances(
-    samples: Sequence[Values], trim: float, confidence: float
+    samples: Sequence[Values], trim: float, confidence: float, weights: Values | None
 ) -> tuple[float, float]:
-    """How far a trimmed mean of rates is from the ends of its interval.
+    """How far a trimmed or weighted mean of rates is from the ends of its interval.
 
-    Each is the root of the sum of the tasks' squared distances; those left out have no weight.
+    Each is the root of the sum of the tasks' squared weighted distances; those left out have no
+    weight.
     """
     rates = np.array([values.mean() for values in samples])
     ends = np.array([wilson(int(values.sum()), len(values), confidence) for values in samples])
     cut = int(len(samples) * trim)
     kept = np.argsort(rates, kind="stable")[cut : len(samples) - cut]
-    low, high = np.sqrt(((ends[kept] - rates[kept, None]) ** 2).sum(axis=0)) / len(kept)
+    shares = np.full(len(rates), 1 / len(kept)) if weights is None else weights
+    distances = (ends[kept] - rates[kept, None]) * shares[kept, None]
+    low, high = np.sqrt((distances**2).sum(axis=0))
     return float(low), float(high)
 
 

@@ -1,5 +1,6 @@
 """The command line as `main`: the list, the help, and what it refuses."""
 
+import dataclasses
 import re
 import sys
 from importlib.metadata import version
@@ -7,8 +8,11 @@ from importlib.metadata import version
 import pytest
 from gymnasium.error import DependencyNotInstalled
 
+from mtwrappers import protocols
 from mtwrappers.cli import main
+from mtwrappers.cli.protocols import ROWS
 from mtwrappers.errors import with_place
+from mtwrappers.evaluation import Protocol
 from mtwrappers.registration import TABLE
 
 # list
@@ -45,12 +49,33 @@ def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
     assert explained == {"goals", "encoding", "envs"} <= set(head.split())
 
 
+# protocols
+
+
+def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
+    assert main(["protocols"]) == 0
+    said = capsys.readouterr().out
+    lines = said.splitlines()
+    assert max(map(len, lines)) <= 80
+    rows = {line[:17].strip(): line[17:].split() for line in lines[: lines.index("")]}
+    assert rows["horizon, actions"] == ["500", "500", "500", "160", "100"]
+    assert rows["idle steps"] == ["-", "-", "-", "15", "1"]
+    assert rows["success at"] == ["any", "any", "any", "any", "last"]
+    assert rows["digest"] == [p.digest[:10] for p in protocols.values()]
+    # A row for each field but these, and two for the digest and the second mean.
+    fields = {field.name for field in dataclasses.fields(Protocol)}
+    assert len(ROWS) == len(fields - {"name", "source", "env_name"}) + 2
+    for protocol in protocols.values():
+        for source in protocol.source:
+            assert source.split(":")[0] in said
+
+
 # Help.
 
 
 def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    commands = {"list": 2, "rollout": 6, "verify-fast": 2}
+    commands = {"list": 2, "rollout": 6, "protocols": 1, "verify-fast": 2}
     for command in ([], *([name] for name in commands)):
         with pytest.raises(SystemExit, match=r"^0$"):
             main([*command, "--help"])
@@ -81,7 +106,7 @@ def test_what_is_refused_is_one_line_that_says_what_to_do(capsys, tmp_path):
     cannot = f"cannot write to {file}: File exists; choose another directory with --out DIR"
     required = "the following arguments are required: command; see mtwrappers --help"
     for arguments, message in (
-        ([], required.replace("command", "{list,rollout,verify-fast}")),
+        ([], required.replace("command", "{list,rollout,protocols,verify-fast}")),
         (["rollout", "--seed"], "argument --seed: expected one argument; see mtwrappers rollout -"),
         (["rollout", "MT1", "--out", str(file)], cannot),
     ):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import VectorRewardWrapper
 
-from mtwrappers import VectorNormalizeObservationPerTask, evaluate
+from mtwrappers import VectorNormalizeObservationPerTask, evaluate, protocols
 from mtwrappers.evaluation import EvaluationResult, EvidenceError, Observer, evidence
 from mtwrappers.evaluation.evidence import read_evidence
 from mtwrappers.evaluation.provenance import Provenance
@@ -181,7 +181,7 @@ def test_a_result_says_what_it_was_played_with(tmp_path):
     make = {"env_name": "reach-v3", "num_goals": 3, "max_episode_steps": 5}
     envs = gymnasium.make_vec("mtwrappers/MT1-v0", **make)
     still = lambda obs: np.zeros((1, 4), np.float32)  # noqa: E731
-    fields = {"name": "mine", "digest": "ab"}
+    fields = protocols["metaworld-3.1"].to_dict()
     result = evaluate(still, envs, 2, seed=3, policy_name="still", protocol=fields)
     result.save(tmp_path / "r.json")
     loaded = EvaluationResult.load(tmp_path / "r.json")

@@ -1,0 +1,76 @@
+"""``mtwrappers protocols``: how scores of the literature are measured, side by side."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Callable
+from typing import Any
+
+from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.published import protocols
+
+_WIDTH = 80
+
+
+def _text(value: Any) -> str:
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return str(value or "-")
+
+
+# What each row is called, and what it says of a protocol: together all fields.
+ROWS: dict[str, Callable[[Protocol], str]] = {
+    "version": lambda p: p.version,
+    "benchmarks": lambda p: f"{p.benchmarks[0][:2]} {' '.join(b[2:] for b in p.benchmarks)}",
+    "  by default": lambda p: p.benchmark,
+    "tasks": lambda p: p.kind,
+    "reward function": lambda p: p.reward_function_version,
+    "goals": lambda p: p.goals,
+    "  seed of goals": lambda p: str(p.goals_seed),
+    "  per task": lambda p: _text(p.num_goals),
+    "horizon, actions": lambda p: str(p.max_episode_steps),
+    "action repeat": lambda p: str(p.action_repeat),
+    "idle steps": lambda p: _text(p.idle_steps),
+    "  in the horizon": lambda p: _text(p.idle_steps_count) if p.idle_steps else "-",
+    "success ends it": lambda p: _text(p.terminate_on_success),
+    "success at": lambda p: p.success,
+    "  steps held": lambda p: _text(p.held_for),
+    "episodes": lambda p: f"{p.episodes_per_task}/{'goal' if p.few_shot else 'task'}",
+    "few-shot: tasks": lambda p: _text(p.meta_batch_size),
+    "  goals of each": lambda p: _text(p.trials),
+    "  adapting on": lambda p: _text(p.adaptation_episodes),
+    "mean over": lambda p: p.means[0],
+    "  and over": lambda p: ", ".join(p.means[1:]) or "-",
+    "groups of tasks": lambda p: "/".join(str(len(of)) for _, of in p.groups) or "-",
+    "agent sees": lambda p: p.observation,
+    "  the goal": lambda p: _text(p.goal_visible),
+    "  the task": lambda p: p.task_encoding,
+    "  camera": lambda p: _text(p.camera_name),
+    "  image size": lambda p: _text(p.image_size),
+    "digest": lambda p: p.digest[:10],
+}
+
+
+def table() -> list[list[str]]:
+    """A row of cells for each field, with its label; names stand in two lines on top."""
+    names = [name.partition("-") for name in protocols]
+    heads = [["protocol", *(first for first, _, _ in names)], ["", *(last for _, _, last in names)]]
+    rows = [[label, *(say(p) for p in protocols.values())] for label, say in ROWS.items()]
+    return heads + rows
+
+
+def show() -> int:
+    """Prints the table, and where each protocol is from."""
+    rows = table()
+    widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
+    for row in rows:
+        cells = zip(row, widths, strict=True)
+        print("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
+    print("\nhorizon: in actions of the policy; success at any step, the last, or held for some")
+    print("list: Meta-World's goals, each once; continuous: a new goal in every episode")
+    print("the policies of LeRobot and RLinf see frames, for which states stand in here\n")
+    for name, protocol in protocols.items():
+        for source in protocol.source:
+            indent = " " * 18
+            print(textwrap.fill(f"{name:<18}{source}", _WIDTH, subsequent_indent=indent))
+    return 0

@@ -1,0 +1,173 @@
+"""The protocols of the literature, each as its source's code has it.
+
+Every field was read in the files that ``source`` names. Where the code that a paper used cannot be
+known, its repository's evaluation script stands for it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.rules import Groups, publish
+
+# LeRobot's metaworld_config.json, which RLinf has copied.
+DIFFICULTY: Groups = (
+    (
+        "easy",
+        (
+            *("button-press-v3", "button-press-topdown-v3", "button-press-topdown-wall-v3"),
+            *("button-press-wall-v3", "coffee-button-v3", "dial-turn-v3", "door-close-v3"),
+            *("door-lock-v3", "door-open-v3", "door-unlock-v3", "drawer-close-v3"),
+            *("drawer-open-v3", "faucet-close-v3", "faucet-open-v3", "handle-press-v3"),
+            *("handle-press-side-v3", "handle-pull-v3", "handle-pull-side-v3", "lever-pull-v3"),
+            *("plate-slide-v3", "plate-slide-back-v3", "plate-slide-back-side-v3"),
+            *("plate-slide-side-v3", "reach-v3", "reach-wall-v3", "window-close-v3"),
+            *("window-open-v3", "peg-unplug-side-v3"),
+        ),
+    ),
+    (
+        "medium",
+        (
+            *("basketball-v3", "bin-picking-v3", "box-close-v3", "coffee-pull-v3"),
+            *("coffee-push-v3", "hammer-v3", "peg-insert-side-v3", "push-wall-v3", "soccer-v3"),
+            *("sweep-v3", "sweep-into-v3"),
+        ),
+    ),
+    (
+        "hard",
+        (
+            *("assembly-v3", "hand-insert-v3", "pick-out-of-hole-v3", "pick-place-v3", "push-v3"),
+            "push-back-v3",
+        ),
+    ),
+    (
+        "very_hard",
+        (
+            *("shelf-place-v3", "disassemble-v3", "stick-pull-v3", "stick-push-v3"),
+            "pick-place-wall-v3",
+        ),
+    ),
+)
+_METAWORLD = (
+    "Farama-Foundation/Metaworld@7ea2b501 (v3.1.1): docs/evaluation/evaluation.md, "
+    "metaworld/evaluation.py, metaworld/__init__.py"
+)
+
+
+class Protocols(Mapping[str, Protocol]):
+    """Protocols by name."""
+
+    def __init__(self, by_name: Mapping[str, Protocol]) -> None:
+        self._by_name = dict(by_name)
+
+    def __getitem__(self, name: str) -> Protocol:
+        if name not in self._by_name:
+            known = ", ".join(map(repr, self._by_name))
+            raise KeyError(f"no protocol {name!r}, choose from {known}")
+        return self._by_name[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._by_name)
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(self._by_name)})"
+
+
+protocols = Protocols(
+    publish(
+        # The documentation's "one episode per training goal position, per training task". The
+        # code draws goals with replacement unless task_select="pseudorandom". It leaves the seed of
+        # the goals open: here it is 0.
+        Protocol(
+            name="metaworld-3.1",
+            version="3.1.1",
+            source=(_METAWORLD,),
+            benchmark="MT10",
+            benchmarks=("MT1", "MT10", "MT25", "MT50"),
+            terminate_on_success=True,
+            task_encoding="onehot",
+        ),
+        # "Three episodes per testing goal position, per testing task", 40 goals per task, which
+        # metalearning_evaluation goes through with 10 evaluations of 20 environments.
+        Protocol(
+            name="metaworld-3.1-ml",
+            version="3.1.1",
+            source=(_METAWORLD,),
+            benchmark="ML10",
+            benchmarks=("ML10", "ML25", "ML45"),
+            kind="test",
+            num_goals=40,
+            terminate_on_success=True,
+            episodes_per_task=3,
+            meta_batch_size=20,
+            trials=10,
+            adaptation_episodes=10,
+            goal_visible=False,
+        ),
+        # The documentation recommends 10 episodes of each task; the configuration's default is 50.
+        # The environment sees frames and 4 numbers.
+        Protocol(
+            name="lerobot-0.6",
+            version="0.6.1",
+            source=(
+                "huggingface/lerobot@7e241bd6 (v0.6.1): src/lerobot/envs/metaworld.py, "
+                "src/lerobot/envs/metaworld_config.json, src/lerobot/scripts/lerobot_eval.py, "
+                "docs/source/metaworld.mdx",
+            ),
+            benchmark="MT50",
+            benchmarks=("MT50",),
+            goals="continuous",
+            num_goals=None,
+            terminate_on_success=True,
+            episodes_per_task=10,
+            means=("tasks", "groups"),
+            groups=DIFFICULTY,
+        ),
+        # Each of its environments draws from a list of 50 goals that nothing seeds: a goal is new
+        # in every run. (Its training configurations evaluate by another loop: 100 steps, 160 for
+        # ML45, on tasks that are drawn at random.) The policy sees frames and 4 numbers.
+        Protocol(
+            name="rlinf",
+            version="a3816b59",
+            source=(
+                "RLinf/RLinf@a3816b59: toolkits/standalone_eval_scripts/openpi/metaworld_eval.py, "
+                "toolkits/standalone_eval_scripts/openpi/README.md, "
+                "rlinf/envs/metaworld/metaworld_config.json",
+            ),
+            benchmark="MT50",
+            benchmarks=("MT50",),
+            goals="continuous",
+            num_goals=None,
+            max_episode_steps=160,
+            idle_steps=15,
+            episodes_per_task=10,
+            means=("groups", "tasks"),
+            groups=DIFFICULTY,
+        ),
+        # On Meta-World's second version, with the same rewards. TD-MPC2's first observation of an
+        # episode is from before the idle step; Newt's, from after it, is the one here.
+        Protocol(
+            name="tdmpc2",
+            version="e9f59321",
+            source=(
+                "nicklashansen/tdmpc2@e9f59321: tdmpc2/envs/metaworld.py, "
+                "tdmpc2/envs/wrappers/timeout.py, tdmpc2/evaluate.py, tdmpc2/config.yaml",
+                "nicklashansen/newt@75def92f: tdmpc2/envs/metaworld.py",
+            ),
+            benchmark="MT50",
+            benchmarks=("MT1", "MT50"),
+            goals="continuous",
+            num_goals=None,
+            max_episode_steps=100,
+            action_repeat=2,
+            idle_steps=1,
+            success="last",
+            episodes_per_task=10,
+        ),
+    )
+)
+"""Those of the literature, by name: ``protocols["metaworld-3.1"]``."""

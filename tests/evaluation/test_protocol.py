@@ -1,0 +1,255 @@
+"""`Protocol`: data with a digest, environments and episodes that follow it, and its numbers."""
+
+import dataclasses
+import json
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+
+import mtwrappers
+from mtwrappers import MetaIterativeEnvExecutor, evaluate, protocols
+from mtwrappers.evaluation import Episode, EvaluationResult
+from mtwrappers.evaluation.headline import succeeded, weights
+from mtwrappers.evaluation.protocol import Protocol
+from tests.evaluation.fakes import ScriptedEnv, ones, scripted
+
+NAMES = ["metaworld-3.1", "metaworld-3.1-ml", "lerobot-0.6", "rlinf", "tdmpc2"]
+ML = protocols["metaworld-3.1-ml"]
+SMALL = dataclasses.replace(
+    protocols["metaworld-3.1"],
+    name="small",
+    benchmark="MT1",
+    env_name="drawer-close-v3",
+    episodes_per_task=2,
+    max_episode_steps=5,
+)
+
+
+def still(observations):
+    return np.zeros((len(observations), 4), np.float32)
+
+
+# Data.
+
+
+def test_protocols_are_found_by_name_and_an_unknown_name_is_told_the_others():
+    assert list(protocols) == NAMES
+    assert all(protocols[name].name == name for name in NAMES)
+    assert mtwrappers.protocols is protocols
+    with pytest.raises(KeyError, match=r"no protocol 'rlinv'.*'rlinf', 'tdmpc2'"):
+        protocols["rlinv"]
+    with pytest.raises(TypeError):
+        protocols["rlinf"] = SMALL
+
+
+@pytest.mark.parametrize("protocol", [*protocols.values(), SMALL], ids=lambda p: p.name)
+def test_a_protocol_comes_back_from_json_with_its_digest(protocol):
+    data = json.loads(json.dumps(protocol.to_dict()))
+    found = Protocol.from_dict(data)
+    assert found == protocol
+    assert found.digest == protocol.digest == data["digest"]
+    assert len(protocol.digest) == 64
+
+
+def test_every_field_counts_in_the_digest():
+    other = {
+        **{"name": "other", "version": "2", "source": ("x",), "env_name": "reach-v3"},
+        **{"benchmarks": ("MT1",), "reward_function_version": "v1", "goals_seed": 1},
+        **{"num_goals": 3, "max_episode_steps": 6, "action_repeat": 2, "idle_steps": 1},
+        **{"idle_steps_count": True, "terminate_on_success": False, "success": "last"},
+        **{"episodes_per_task": 3, "groups": (("all", ("drawer-close-v3",)),)},
+        **{"task_encoding": "none", "camera_name": "corner", "image_size": (84, 84)},
+    }
+    digests = {dataclasses.replace(SMALL, **{k: v}).digest for k, v in other.items()}
+    assert len(digests | {SMALL.digest}) == len(other) + 1
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"max_episode_steps": 0}, r"max_episode_steps must be in \[1, 2\*\*32 - 1\], got 0"),
+        ({"max_episode_steps": "5"}, r"max_episode_steps .* must be of the type int, got '5'"),
+        ({"episodes_per_task": True}, r"episodes_per_task .* must be of the type int, got True"),
+        ({"success": "first"}, r"success .* must be one of \('any', 'last', 'held'\), got 'first'"),
+        ({"success": "held"}, "success='held' and held_for=0 do not go together"),
+        ({"goals": "continuous"}, "goals='continuous' and num_goals=50 do not go together"),
+        ({"num_goals": 51}, "num_goals must be at most 50, got 51"),
+        ({"means": ()}, "means must be 'tasks', 'groups' or both, got none"),
+        ({"means": ("groups",)}, "a mean over groups needs groups"),
+        ({"groups": [["a"]]}, "groups of a protocol must be of the type Groups"),
+        ({"benchmark": "MT10"}, "MT10 takes no env_name, got 'drawer-close-v3'"),
+        ({"benchmark": "MT11"}, "the benchmark of small must be 'MT1', .*, got 'MT11'"),
+        ({"goal_visible": False}, "MT1 shows its goals"),
+        ({"kind": "test"}, "MT1 has no test tasks"),
+        ({"trials": 3}, r"few-shot evaluation needs all of .*, got \(0, 3, 0\)"),
+        ({"idle_steps": 5, "idle_steps_count": True}, "5 idle steps leave nothing of 5"),
+        ({"speed": 3}, "unexpected keyword argument 'speed'"),
+        ({"name": "rlinf"}, "rlinf has version='a3816b59', got '3.1.1': give a variant another"),
+        ({"digest": "0"}, "the digest of small is .*, got '0'"),
+    ],
+)
+def test_what_is_no_protocol_is_refused_from_a_file(fields, message):
+    data = {**SMALL.to_dict(), **fields}
+    if "digest" not in fields:
+        del data["digest"]
+    with pytest.raises(ValueError, match=message):
+        Protocol.from_dict(data)
+
+
+def test_a_published_protocol_moves_to_another_of_its_benchmarks_and_no_further():
+    one = protocols["metaworld-3.1"].on("MT1", "push-v3")
+    assert (one.benchmark, one.env_name, one.name) == ("MT1", "push-v3", "metaworld-3.1")
+    assert ML.on("ML45-test").env_id == "mtwrappers/ML45-test-v0"
+    with pytest.raises(ValueError, match=r"is for ML10-test, ML25-test, ML45-test, got 'MT10'"):
+        ML.on("MT10")
+    with pytest.raises(ValueError, match="got 'ML10-train'"):
+        ML.on("ML10-train")
+    with pytest.raises(ValueError, match=r"has idle_steps=15, got 3: give a variant another name"):
+        dataclasses.replace(protocols["rlinf"], idle_steps=3)
+
+
+# Environments and episodes.
+
+
+def test_environments_are_those_of_the_protocol():
+    with closing(SMALL.make_vec(envs_per_task=2, max_episode_steps=5)) as envs:
+        assert envs.num_envs == 2
+        assert envs.get_attr("terminate_on_success") == (True, True)
+        assert envs.single_observation_space.shape == (40,)  # with a one-hot
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ({"max_episode_steps": 500}, "small fixes max_episode_steps=5, got 500"),
+        ({"seed": 1}, "small fixes seed=0, got 1"),
+        ({"num_goals": 10}, "small fixes num_goals=50, got 10"),
+        ({"terminate_on_success": False}, "small fixes terminate_on_success=True, got False"),
+        ({"use_one_hot": False}, "small fixes use_one_hot=True, got False"),
+        ({"benchmark": "MT10"}, "small fixes benchmark='MT1', got 'MT10'"),
+        ({"goals": "continuous"}, "small fixes goals='list', got 'continuous'"),
+    ],
+)
+def test_make_vec_refuses_what_contradicts_the_protocol(argument, expected):
+    with pytest.raises(ValueError, match=expected):
+        SMALL.make_vec(**argument)
+
+
+def test_few_shot_protocols_fix_how_a_trial_is_shared_out():
+    with pytest.raises(ValueError, match=r"fixes envs_per_task=1, got 2"):
+        ML.make_vec(envs_per_task=2)
+
+
+def test_evaluate_makes_environments_or_takes_those_that_fit():
+    result = SMALL.evaluate(still)
+    assert [e.length for e in result.episodes] == [5, 5]
+    assert result.protocol == SMALL.to_dict()
+    with closing(SMALL.make_vec(envs_per_task=2)) as envs:
+        assert SMALL.evaluate(still, envs, episodes_per_task=2) == result
+        with pytest.raises(ValueError, match="small fixes episodes_per_task=2, got 3"):
+            SMALL.evaluate(still, envs, episodes_per_task=3)
+        with pytest.raises(ValueError, match="small fixes max_episode_steps=5, got 4"):
+            SMALL.evaluate(still, envs, max_episode_steps=4)
+        with pytest.raises(TypeError, match="workers and fast are for environments"):
+            SMALL.evaluate(still, envs, workers=2)
+        other = dataclasses.replace(SMALL, name="other", max_episode_steps=6)
+        with pytest.raises(ValueError, match=r"with max_episode_steps=6; got 5"):
+            other.evaluate(still, envs)
+    with (
+        closing(gymnasium.make_vec("mtwrappers/PointGoal-v0")) as envs,
+        pytest.raises(ValueError, match="small needs environments of its make_vec, with id="),
+    ):
+        SMALL.evaluate(still, envs)
+
+
+def test_a_few_shot_protocol_adapts_and_names_itself():
+    class Learner:
+        adapted = 0
+
+        def __call__(self, observations):
+            return still(observations)
+
+        def adapt(self, paths):
+            self.adapted += 1
+
+    one = {"benchmark": "ML1", "benchmarks": ("ML1",), "meta_batch_size": 4, "trials": 2}
+    short = {"max_episode_steps": 2, "num_goals": 8, "adaptation_episodes": 1}
+    few = dataclasses.replace(ML, name="few", **one, **short)
+    policy = Learner()
+    result = few.evaluate(policy)
+    assert policy.adapted == 2
+    assert len(result.evaluation.episodes) == 4 * 2 * 3
+    assert len(result.adaptation.episodes) == 4 * 2
+    assert result.evaluation.protocol == few.to_dict()
+    assert set(result.evaluation.headline) == {"tasks"}
+
+
+# The number.
+
+EASY, HARD = ("a", "b", "c"), ("d",)
+
+
+def rates(found):
+    return {name: estimate.value for name, estimate in found.items()}
+
+
+def test_means_over_tasks_and_over_groups_are_different_numbers():
+    np.testing.assert_array_equal(weights("abcd", "tasks", ()), [0.25] * 4)
+    groups = (("easy", EASY), ("hard", HARD))
+    np.testing.assert_allclose(weights("abcd", "groups", groups), [1 / 6, 1 / 6, 1 / 6, 1 / 2])
+    np.testing.assert_allclose(weights("abcd", "easy", groups), [1 / 3, 1 / 3, 1 / 3, 0])
+    with pytest.raises(ValueError, match=r"no group has the tasks \['e'\]"):
+        weights("abcde", "groups", groups)
+    with pytest.raises(ValueError, match="needs tasks of 'hard'"):
+        weights("abc", "groups", groups)
+
+
+def test_the_published_68_of_smolvla_is_a_mean_of_groups_and_over_tasks_it_is_75():
+    sizes = {"easy": 28, "medium": 11, "hard": 6, "very_hard": 5}
+    groups = protocols["rlinf"].groups
+    assert {name: len(tasks) for name, tasks in groups} == sizes
+    of = {task: name for name, tasks in groups for task in tasks}
+    rate = {"easy": 87.1, "medium": 51.8, "hard": 70.0, "very_hard": 64.0}
+    values = np.array([rate[of[task]] for task in of])
+    assert round(float(values @ weights(list(of), "groups", groups)), 1) == 68.2
+    assert round(float(values @ weights(list(of), "tasks", groups)), 1) == 75.0
+
+
+@pytest.mark.parametrize(
+    ("success", "held_for", "expected"),
+    [("any", 0, True), ("last", 0, False), ("held", 3, True), ("held", 4, False)],
+)
+def test_success_is_at_any_step_at_the_last_or_held(success, held_for, expected):
+    episode = Episode("a", 0, 1.0, 9, True, False, steps_to_success=2, longest_success=3)
+    rules = dataclasses.replace(SMALL, name="other", success=success, held_for=held_for)
+    assert succeeded(episode, rules) is expected
+
+
+def test_an_episode_says_how_long_success_lasted_at_most():
+    class Flickers(ScriptedEnv):
+        """Succeeds in some steps."""
+
+        def _info(self):
+            return {"success": float(self.steps in (1, 3, 4, 5, 7, 8))}
+
+    envs = MetaIterativeEnvExecutor([partial(Flickers, (9, 4))] * 2, 2)
+    result = evaluate(ones, envs, 4)
+    assert {(e.length, e.longest_success) for e in result.episodes} == {(9, 3), (4, 2)}
+    silent = evaluate(ones, scripted([{"key": None}]), 1)
+    assert silent.episodes[0].longest_success is None
+
+
+def test_a_result_has_the_number_once_all_episodes_are_there():
+    result = SMALL.evaluate(still)
+    assert rates(result.headline) == {"tasks": 0.0}
+    assert "protocol small on MT1" in str(result)
+    assert "mean over tasks   0.000  0.000-0.65" in str(result)
+    saved = json.loads(json.dumps(result.to_dict()))
+    assert saved["headline"]["tasks"]["value"] == 0.0
+    part = dataclasses.replace(result, episodes=result.episodes[:1])
+    assert part.headline is None
+    assert "no score: 1 of 2 episodes" in str(part)
+    assert EvaluationResult(result.episodes).headline is None
