@@ -66,11 +66,11 @@ def show() -> int:
     for row in rows:
         cells = zip(row, widths, strict=True)
         print("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
-    print("\nhorizon: in actions of the policy; success at any step, the last, or held for some")
+    print("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
     print("list: Meta-World's goals, each once; continuous: a new goal in every episode")
     print("the policies of LeRobot and RLinf see frames, for which states stand in here\n")
     for name, protocol in protocols.items():
+        print(f"{name}:")
         for source in protocol.source:
-            indent = " " * 18
-            print(textwrap.fill(f"{name:<18}{source}", _WIDTH, subsequent_indent=indent))
+            print(textwrap.fill(source, _WIDTH, initial_indent="  ", subsequent_indent="    "))
     return 0
