@@ -35,7 +35,7 @@ class Steps:
             infos = [{} if path.get(key) is None else path[key] for path in paths]
             if not isinstance(infos[0], dict):
                 raise ValueError(f"{key} of path 0 of {what} must be a dict, got {infos[0]!r}")
-            self.data[key] = join(infos, key, _each(what), self.lengths)
+            self.data[key] = join(infos, key, lambda i: f"path {i} of {what}", self.lengths)
 
 
 def steps_of_tasks(paths: Any) -> list[Steps]:
@@ -87,15 +87,10 @@ def join_steps(
                 f"{key} of {what} must be arrays, got {type(values[0]).__name__}s of them; "
                 "gymnasium.wrappers.FlattenObservation makes one array of an observation"
             )
-        joined.append(join(values, key, _each(what), lengths))
+        joined.append(join(values, key, lambda i: f"path {i} of {what}", lengths))
         name = {"rewards": "reward", "observations": "observation", "actions": "action"}.get(key)
         check_finite(joined[-1], lengths, name or repr(key), what)
     return lengths, joined
-
-
-def _each(what: str) -> str:
-    """What messages call path ``{}``, for `join`; a task's name may have braces."""
-    return "path {} of " + what.replace("{", "{{").replace("}", "}}")
 
 
 def check_finite(values: NDArray[Any], lengths: Sequence[int], name: str, what: str) -> None:

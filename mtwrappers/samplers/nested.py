@@ -24,14 +24,18 @@ def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
 
 
 def join(
-    trees: Sequence[Any], name: str, each: str, lengths: Sequence[int] | None = None, axis: int = 0
+    trees: Sequence[Any],
+    name: str,
+    each: Callable[[int], str],
+    lengths: Sequence[int] | None = None,
+    axis: int = 0,
 ) -> Any:
     """Several arrays, or dicts or tuples of them, as one: stacked, or with ``lengths`` joined.
 
     ``lengths`` are how many rows each has. `ValueError` names the first that is not of the form of
-    the others: ``name`` is what they are called, ``each`` to what one belongs (``"step {}"``).
+    the others: ``name`` is what they are called, ``each(i)`` to what one belongs.
 
-    >>> join([{"a": 1}, {"a": 2}], "infos", "step {}")
+    >>> join([{"a": 1}, {"a": 2}], "infos", "step {}".format)
     {'a': array([1, 2])}
     """
     first = trees[0]
@@ -40,8 +44,8 @@ def join(
             if not isinstance(tree, dict) or tree.keys() != first.keys():
                 got = sorted(tree) if isinstance(tree, dict) else repr(tree)
                 raise ValueError(
-                    f"{name} of {each.format(i)} must be a dict with the keys {sorted(first)} as "
-                    f"that of {each.format(0)}, got {got}"
+                    f"{name} of {each(i)} must be a dict with the keys {sorted(first)} as that of "
+                    f"{each(0)}, got {got}"
                 )
         return {
             key: join([tree[key] for tree in trees], f"{name}[{key!r}]", each, lengths, axis)
@@ -59,6 +63,6 @@ def join(
         expected = shape if lengths is None else (lengths[i], *shape[1:])
         if np.shape(tree) != expected:
             raise ValueError(
-                f"{name} of {each.format(i)} must have shape {expected}, got {np.shape(tree)}"
+                f"{name} of {each(i)} must have shape {expected}, got {np.shape(tree)}"
             )
     return merge(trees)  # with NumPy's word for what else is wrong

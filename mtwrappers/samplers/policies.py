@@ -96,6 +96,8 @@ class PolicyCaller:
     def __call__(self, observations: Any) -> tuple[NDArray[Any], dict[str, Any]]:
         """Actions ``(n, A)`` and agent infos ``(n, ...)`` for observations ``(n, O)``.
 
+        All are new arrays: a policy may use its arrays again.
+
         Raises:
             TypeError: If ``get_actions`` returns no pair, or agent infos are of another form.
             ValueError: If the policy returns another number of actions or agent infos.
@@ -111,12 +113,13 @@ class PolicyCaller:
             )
         actions, infos = answer
         if isinstance(infos, (list, tuple)):
-            each = "environment {}"
-            per_task = [
-                join(info, "agent_infos", each) if isinstance(info, (list, tuple)) else info
+            infos = [
+                join(info, "agent_infos", "environment {}".format)
+                if isinstance(info, (list, tuple))
+                else info
                 for info in infos
             ]
-            infos = join(per_task, "agent_infos", "task {}") if per_task else {}
+            infos = join(infos, "agent_infos", "task {}".format) if infos else {}
         if not isinstance(infos, (dict, type(None))):
             raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(answer[1])}")
         return self._joined(actions, "actions"), self._joined(infos or {}, "agent_infos")
@@ -126,7 +129,7 @@ class PolicyCaller:
         if isinstance(values, dict):
             return {k: self._joined(value, f"{name}[{k!r}]") for k, value in values.items()}
         try:
-            array = np.asarray(values)
+            array = np.array(values)
         except ValueError:
             raise ValueError(
                 f"{name} must be an array with rows of one shape, got {_short(values)}"

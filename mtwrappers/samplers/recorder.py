@@ -14,7 +14,6 @@ from mtwrappers.samplers.rollout import Step
 
 # Beside these, keys with an underscore say which environments reported the key without it.
 _NOT_OF_A_STEP = frozenset({"final_obs", "final_info", "episode"})
-_COPIED = ("observations", "actions", "agent_infos")
 _COLUMNS = ("observations", "actions", "rewards", "terminated", "truncated", "agent_infos")
 
 
@@ -34,21 +33,20 @@ class Recorder:
 
     def __call__(self, step: Step) -> None:
         """Adds a step of every environment."""
-        form = map_arrays(lambda array: f"{array.shape[1:]} and {array.dtype}", step.observations)
+        form = map_arrays(lambda array: (array.shape[1:], array.dtype), step.observations)
         self._form = self._form or form
         if form != self._form:
             raise ValueError(
-                f"observations must keep the shape {self._form} of the first step, got {form} in "
-                f"step {len(self._steps)}"
+                f"observations must keep the shape and dtype {self._form} of the first step, got "
+                f"{form} in step {len(self._steps)}"
             )
-        # Copies: a policy or wrapper may use its arrays again.
-        copies = {field: map_arrays(np.array, getattr(step, field)) for field in _COPIED}
-        self._steps.append(step._replace(next_observations=None, **copies))
+        copied = map_arrays(np.array, step.observations)  # a wrapper may use its arrays again
+        self._steps.append(step._replace(observations=copied, next_observations=None))
 
     def paths(self) -> list[list[Path]]:
         """The paths of each environment, in the order in which they ended."""
         columns = {
-            field: join([getattr(step, field) for step in self._steps], field, "step {}", axis=1)
+            field: join([getattr(s, field) for s in self._steps], field, "step {}".format, axis=1)
             for field in _COLUMNS
         }
         infos = self._infos()

@@ -124,7 +124,7 @@ def test_observations_that_change_their_form_are_refused():
             obs, *rest = self.env.step_wait()
             return np.float32(obs), *rest
 
-    message = r"shape \(3,\) and float64 .* got \(3,\) and float32 in step 1"
+    message = r"\(\(3,\), dtype\('float64'\)\) .* got \(\(3,\), dtype\('float32'\)\) in step 1"
     with pytest.raises(ValueError, match=message):
         few_shot_evaluate(Learner(2), Changes(goal_envs()), 1)
 

@@ -163,7 +163,7 @@ def test_nested_observations_are_recorded_as_nested_arrays(executor):
     alone = NestedEnv(4)
     for i, path in enumerate(path for own in paths.values() for path in own):
         *seen, last = [alone.reset(seed=i)[0], *(alone.step(np.zeros(2))[0] for _ in range(4))]
-        assert equal(path["observations"], join(seen, "observations", "step {}"))
+        assert equal(path["observations"], join(seen, "observations", "step {}".format))
         assert equal(path["next_observation"], map_arrays(np.array, last))
 
 
