@@ -58,41 +58,31 @@ class Settings(NamedTuple):
     observation_mode: ObservationMode = "same"
     unify: Unify = None
 
-    @classmethod
-    def check(
-        cls,
-        meta_batch_size: int,
-        envs_per_task: int,
-        max_path_length: int | None,
-        autoreset_mode: str | AutoresetMode,
-        journal: bool,
-        journal_warn_bytes: float,
-        observation_mode: ObservationMode,
-        unify: Unify,
-    ) -> Settings:
-        """The settings that a caller asks for, or a ``ValueError`` or ``TypeError``."""
-        limit = None if max_path_length is None else positive(max_path_length, "max_path_length")
-        return cls(
-            positive(meta_batch_size, "meta_batch_size"),
-            positive(envs_per_task, "envs_per_task"),
-            limit,
-            check_autoreset_mode(autoreset_mode),
-            check_flag(journal, "journal"),
-            above_zero(journal_warn_bytes, "journal_warn_bytes"),
-            _check_observation_mode(observation_mode),
-            check_unify(unify),
+    def checked(self) -> Settings:
+        """These, if a caller may ask for them, or a ``ValueError`` or ``TypeError``."""
+        limit = self.max_path_length
+        return Settings(
+            positive(self.meta_batch_size, "meta_batch_size"),
+            positive(self.envs_per_task, "envs_per_task"),
+            None if limit is None else positive(limit, "max_path_length"),
+            self.autoreset_mode,
+            check_flag(self.journal, "journal"),
+            above_zero(self.journal_warn_bytes, "journal_warn_bytes"),
+            _check_observation_mode(self.observation_mode),
+            check_unify(self.unify),
         )
 
 
 def check_recovery(
     settings: Settings, on_worker_failure: str, max_recoveries: int, timeout: float | None
 ) -> tuple[Settings, int, float | None]:
-    """Checks what an executor with workers is to do when one of them is lost.
+    """Checks the settings of an executor with workers, and what it does when one of them is lost.
 
     Returns:
         The settings, with a journal if workers are to be replaced; how often in a row that may
         happen in one call; and after how many seconds a silent worker counts as hung.
     """
+    settings = settings.checked()
     recover = check_choice(on_worker_failure, ("raise", "recover"), "on_worker_failure")
     most = positive(max_recoveries, "max_recoveries")
     if timeout is not None:

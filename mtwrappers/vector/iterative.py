@@ -15,6 +15,7 @@ from mtwrappers.vector.arguments import (
     Maker,
     ObservationMode,
     Settings,
+    check_autoreset_mode,
     resolve_makers,
 )
 from mtwrappers.vector.base import MetaVectorEnv
@@ -76,16 +77,16 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         journal: bool = False,
         journal_warn_bytes: float = JOURNAL_WARN_BYTES,
     ) -> None:
-        settings = Settings.check(
+        settings = Settings(
             meta_batch_size,
             envs_per_task,
             max_path_length,
-            autoreset_mode,
+            check_autoreset_mode(autoreset_mode),
             journal,
             journal_warn_bytes,
             observation_mode,
             unify,
-        )
+        ).checked()
         makers, seeds = resolve_makers(env, settings.meta_batch_size, settings.envs_per_task)
         self._local = LocalBlocks(functools.partial(EnvBlock, lambda: makers, 0, settings))
         super().__init__(self._local, settings, seeds)

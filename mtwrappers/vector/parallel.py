@@ -17,17 +17,18 @@ from mtwrappers.vector.arguments import (
     Maker,
     ObservationMode,
     Settings,
+    check_autoreset_mode,
     check_recovery,
     resolve_makers,
 )
-from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.pool import blocks_of
 from mtwrappers.vector.process import ProcessPool, check_process, cores
+from mtwrappers.vector.workers import WorkersVectorEnv
 
 TIMEOUT = 300.0  # seconds
 
 
-class MetaParallelEnvExecutor(MetaVectorEnv):
+class MetaParallelEnvExecutor(WorkersVectorEnv):
     """``M * K`` environments in worker processes.
 
     Each worker builds a contiguous block of the environments from their constructors, all workers
@@ -70,6 +71,8 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
         Exception: Whatever a constructor raises, with the environment named.
     """
 
+    _pool: ProcessPool
+
     def __init__(
         self,
         env: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
@@ -90,11 +93,11 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
     ) -> None:
         check_process()
         settings, recoveries, timeout = check_recovery(
-            Settings.check(
+            Settings(
                 meta_batch_size,
                 envs_per_task,
                 max_path_length,
-                autoreset_mode,
+                check_autoreset_mode(autoreset_mode),
                 journal,
                 journal_warn_bytes,
                 observation_mode,
@@ -115,16 +118,6 @@ class MetaParallelEnvExecutor(MetaVectorEnv):
             start,
         )
         super().__init__(self._pool, settings, seeds)
-
-    @property
-    def num_workers(self) -> int:
-        """How many worker processes there are."""
-        return len(self._pool.workers)
-
-    @property
-    def recoveries(self) -> int:
-        """How many workers were lost and recovered so far."""
-        return self._pool.recoveries
 
     @property
     def worker_pids(self) -> list[int]:

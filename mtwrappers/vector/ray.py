@@ -23,10 +23,10 @@ from mtwrappers.vector.arguments import (
     Maker,
     ObservationMode,
     Settings,
+    check_autoreset_mode,
     check_recovery,
     resolve_makers,
 )
-from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.block import Answer
 from mtwrappers.vector.blocks import Function
 from mtwrappers.vector.buffers import Buffers, ObsLayout
@@ -42,12 +42,13 @@ from mtwrappers.vector.pool import (
     pickled_function,
 )
 from mtwrappers.vector.worker import BlockServer
+from mtwrappers.vector.workers import WorkersVectorEnv
 
 START_TIMEOUT = 25.0  # seconds until an actor must be there
 _SIGNS = "signs"  # the concurrency group that answers while a command goes on
 
 
-class MetaRayEnvExecutor(MetaVectorEnv):
+class MetaRayEnvExecutor(WorkersVectorEnv):
     """``M * K`` environments on the actors of a Ray cluster.
 
     The results are those of `MetaIterativeEnvExecutor`, whatever the number of actors and wherever
@@ -99,11 +100,11 @@ class MetaRayEnvExecutor(MetaVectorEnv):
         ray_options: Mapping[str, Any] | None = None,
     ) -> None:
         settings, recoveries, timeout = check_recovery(
-            Settings.check(
+            Settings(
                 meta_batch_size,
                 envs_per_task,
                 max_path_length,
-                autoreset_mode,
+                check_autoreset_mode(autoreset_mode),
                 journal,
                 journal_warn_bytes,
                 observation_mode,
@@ -136,16 +137,6 @@ class MetaRayEnvExecutor(MetaVectorEnv):
             cluster.leave()
             raise
         super().__init__(self._pool, settings, seeds)
-
-    @property
-    def num_workers(self) -> int:
-        """How many actors there are."""
-        return len(self._pool.workers)
-
-    @property
-    def recoveries(self) -> int:
-        """How many actors were lost and recovered so far."""
-        return self._pool.recoveries
 
 
 class _ActorPool(WorkerPool):
