@@ -34,7 +34,7 @@ class WorkerDiedError(RuntimeError):
 
 
 class NotDeterministicError(RuntimeError):
-    """An environment that was told the same again did not show the same again."""
+    """An environment that was used in the same way again did not show the same again."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised itself)

@@ -112,7 +112,7 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
 
     def _pad(self, obs: Any) -> NDArray[Any]:
         out: NDArray[Any] = self._zeros.copy()
-        # Nearly all observations are arrays of the space, and are told fastest so.
+        # Nearly all observations are arrays of the space, which this finds fastest.
         known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
         out[: self._size] = obs if known else as_row(obs, self._box)
         return out

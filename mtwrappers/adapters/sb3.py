@@ -62,9 +62,9 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
 
 @functools.cache
 def _vec_env_class(base: type) -> type:
-    """The adapter's class: SB3 recognises subclasses of its own, and is imported on use."""
-    own = {"__doc__": _ExecutorVecEnv.__doc__, "__module__": __name__}
-    return type("ExecutorVecEnv", (_ExecutorVecEnv, base), own)
+    """The adapter's class, a subclass of SB3's `VecEnv`, as SB3, imported on use, expects."""
+    namespace = {"__doc__": _ExecutorVecEnv.__doc__, "__module__": __name__}
+    return type("ExecutorVecEnv", (_ExecutorVecEnv, base), namespace)
 
 
 class _ExecutorVecEnv:
@@ -229,7 +229,7 @@ _counts_episodes.read_only = True  # type: ignore[attr-defined]
 def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
     """What each of ``n`` environments has reported: the way back from batched infos.
 
-    The ``n`` new dicts hold Python's own numbers, and rows of arrays.
+    The ``n`` new dicts hold Python numbers, and rows of arrays.
 
     >>> mask = np.array([True, False])
     >>> split_infos({"steps": np.array([7, 0]), "_steps": mask}, 2)

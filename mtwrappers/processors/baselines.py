@@ -237,8 +237,8 @@ def fit_predict(
         values = baseline.fit_steps(steps.observations, targets, steps.lengths)
         check_finite(values, steps.lengths, "prediction", steps.what)
         return values, np.zeros(len(steps.lengths))
-    own = np.split(targets, steps.starts[1:])
-    paths = [{**path, key: part} for path, part in zip(steps.paths, own, strict=True)]
+    parts = np.split(targets, steps.starts[1:])
+    paths = [{**path, key: part} for path, part in zip(steps.paths, parts, strict=True)]
     if bootstrap is None:
         baseline.fit(paths, target_key=key)
         ends: list[Any] = [None] * len(paths)

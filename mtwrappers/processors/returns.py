@@ -22,7 +22,7 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     result equals that of a loop over the steps bit for bit, on every machine.
 
     Args:
-        values: ``x`` of all paths, ``(S,)``. Infinities and NaN stay in their own path.
+        values: ``x`` of all paths, ``(S,)``. Infinities and NaN stay in their path.
         discount: In [0, 1].
         lengths: Steps of each path, ``(P,)``, 1 or more.
 
@@ -44,12 +44,12 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     octaves = np.frexp(lengths)[1]
     of_step = np.repeat(octaves, lengths)
     for octave in np.unique(octaves):
-        own, chosen = of_step == octave, lengths[octaves == octave]
+        here, chosen = of_step == octave, lengths[octaves == octave]
         longest = chosen.max()
         real = np.arange(longest) >= longest - chosen[:, None]
         rows = np.zeros(real.shape)
-        rows[real] = values[own]
-        sums[own] = lfilter([1.0], [1.0, -discount], rows[:, ::-1])[:, ::-1][real]
+        rows[real] = values[here]
+        sums[here] = lfilter([1.0], [1.0, -discount], rows[:, ::-1])[:, ::-1][real]
     return sums
 
 

@@ -55,7 +55,7 @@ def steps_of_tasks(paths: Any) -> list[Steps]:
             "expected a dict of the paths of each task, or a list with those of each, got a "
             "list of paths: SampleProcessor and DiceSampleProcessor take those of one task"
         )
-    found = [Steps(own, f"paths of task {task!r}") for task, own in tasks.items()]
+    found = [Steps(its, f"paths of task {task!r}") for task, its in tasks.items()]
     rewards = np.concatenate([steps.rewards for steps in found])
     mean, std = np.mean(rewards), np.std(rewards)
     for steps in found:

@@ -1,7 +1,7 @@
 """Task samplers: batches of environment updates, drawn from a distribution of tasks.
 
-The classes are garage's (https://github.com/rlworkgroup/garage). All take ``seed=``, draw from a
-stream of their own, and give the same tasks for the same seed.
+The classes are garage's (https://github.com/rlworkgroup/garage). Each draws from a
+random stream that its ``seed=`` begins, so one seed always gives the same tasks.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class TaskSampler(abc.ABC):
 
 
 class ConstructEnvsSampler(TaskSampler):
-    """Each task has a constructor of its own.
+    """Each task has its constructor.
 
     Args:
         env_constructors: A constructor per task; no task repeats before all have come.

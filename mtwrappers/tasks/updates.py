@@ -97,7 +97,7 @@ class SetTaskUpdate(EnvUpdate):
                 )
                 old_env.close()
             base = check_env(self.env_type(), "what env_type makes", "set_task(task)")
-            # What tells the next update that this environment is of its own kind.
+            # By which the next update knows that this environment is of its kind.
             base.made_by = self.env_type
             base.get_wrapper_attr("set_task")(self.task)
             return self._wrap(base)

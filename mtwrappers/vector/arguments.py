@@ -43,7 +43,7 @@ class Settings(NamedTuple):
         envs_per_task: ``K``, how many environments per task.
         max_path_length: Truncate episodes after this many steps; None leaves them alone.
         autoreset_mode: How an episode begins after another ends.
-        journal: Whether to keep what the environments were told since their last resets.
+        journal: Whether to keep what was done with the environments since their last resets.
         journal_warn_bytes: How large that may grow before a warning says so.
         observation_mode: What the batch of observations is, as in Gymnasium's `SyncVectorEnv`.
         unify: How environments with spaces of other lengths are padded.
@@ -99,7 +99,7 @@ def resolve_makers(
 ) -> tuple[list[Maker], list[int] | None]:
     """One constructor per environment, and, for copies of one, a seed for the first reset of each.
 
-    Copies share its random state, so without seeds of their own they would all play the same. The
+    Copies share its random state, so without different seeds they would all play the same. The
     seeds follow from the environment's generator, or from entropy if it has none yet.
     """
     n = meta_batch_size * envs_per_task

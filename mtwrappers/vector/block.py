@@ -1,6 +1,6 @@
 """A block of environments that are stepped one after another, with autoreset.
 
-All executors step blocks: a single one in their own process, or one in each worker.
+All executors step blocks: a single one in this process, or one in each worker.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class _Rows:
                 if (other := made.setdefault(id(env), i)) != i:
                     raise ValueError(
                         f"the constructors of environments {other} and {i} return the same "
-                        "environment: each must make one of its own"
+                        "environment: each must make a new one"
                     )
                 self.envs.append(env)
             undo.pop_all()
@@ -299,9 +299,9 @@ class EnvBlock:
         try:
             for i, env in enumerate(self.envs):
                 self._reached = i + 1
-                if (told := each[i]) is not None:
+                if (given := each[i]) is not None:
                     # What is replayed has copies, so that environments share nothing.
-                    args, kwargs = _copied(list(told)) if self.logged else told
+                    args, kwargs = _copied(list(given)) if self.logged else given
                     do, changes = find_call(env, name, args, kwargs)
                     self._looked = self._looked and not changes
                     results[i] = do()
@@ -344,7 +344,7 @@ class EnvBlock:
         return Answer(objects=self._objects())
 
     def _replay_one(self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog) -> int:
-        """Tells a new environment all that another one was told; returns what it has shown."""
+        """Does with a new environment what was done with another; returns what it has shown."""
         rows, digest = self._rows, 0
         ended = False
         if log.state is not None:
@@ -353,14 +353,14 @@ class EnvBlock:
             set_state(env, log.state)
         for entry in log.steps():
             self.beat()
-            what, *told = entry
+            what, *given = entry
             if what == "reset":
-                rows.obs[i], info = env.reset(seed=told[0], options=told[1])
+                rows.obs[i], info = env.reset(seed=given[0], options=given[1])
                 digest, ended = fingerprint(0, rows.obs[i], info), False
                 rows.elapsed[i], rows.names[i] = 0, info.get("task_name")
                 rows.infos[i] = info
             elif what == "step":
-                rows.obs[i], reward, terminated, truncated, info = env.step(told[0])
+                rows.obs[i], reward, terminated, truncated, info = env.step(given[0])
                 rows.elapsed[i] += 1
                 rows.infos[i] = info
                 flags = bool(terminated), bool(truncated) or rows.elapsed[i] >= self._limit

@@ -1,4 +1,4 @@
-"""How an executor reaches its blocks: what it tells them, and those that are in its own process."""
+"""How an executor reaches its blocks: the commands, and the block that is in this process."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from mtwrappers.vector.replay import Entry, Journal, StepEntries
 
 
 class Command(NamedTuple):
-    """What all blocks are told together.
+    """What all blocks are to do.
 
     Attributes:
         name: A method of `EnvBlock`.
@@ -67,7 +67,7 @@ class Blocks(abc.ABC):
         """Tells every block a command, and returns what `end` does."""
 
     def keep_journal(self, journal: Journal, digests: NDArray[np.uint64]) -> None:
-        """Lets a journal know of all that environments are told from now on.
+        """Lets a journal note what is done with environments from now on.
 
         Args:
             journal: Of all environments.
@@ -76,17 +76,17 @@ class Blocks(abc.ABC):
         self.journal, self._digests = journal, digests
 
     def note(self, command: Command, rows: slice, answer: Answer) -> None:
-        """Lets the journal know what environments were told, as soon as their block answers."""
+        """Lets the journal note what was done with environments, as soon as their block answers."""
         journal, entries = self.journal, command.entries
         if journal is None or entries is None:
             return
         if command.name == "call":
             if not answer.looked:
                 reached = slice(rows.start, rows.start + answer.reached)
-                told = [*entries[reached]]
-                if answer.failure is not None and told and (last := told[-1]) is not None:
-                    told[-1] = ("tried", *last[1:])
-                journal.note(reached, told, {}, self._digests[reached], False)
+                noted = [*entries[reached]]
+                if answer.failure is not None and noted and (last := noted[-1]) is not None:
+                    noted[-1] = ("tried", *last[1:])
+                journal.note(reached, noted, {}, self._digests[reached], False)
         elif answer.failure is not None:
             journal.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
         elif command.name == "run":

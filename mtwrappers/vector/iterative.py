@@ -32,7 +32,7 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
     Args:
         env: A constructor; a list of constructors, one per task or one per environment; or an
             environment that pickles, of which every environment is a copy. Copies are seeded at
-            their first reset, each with its own branch of the environment's generator (or of
+            their first reset, each with another branch of the environment's generator (or of
             entropy, if it was never seeded), unless `reset` is given seeds.
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
@@ -45,8 +45,8 @@ class MetaIterativeEnvExecutor(MetaVectorEnv):
         unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
             longest; a dict has arguments for it, such as
             ``{"observation_size": 128, "action_size": 16, "rescale": True}``.
-        journal: Whether to keep what the environments were told since their last resets, so that
-            `get_state` works in mid-episode.
+        journal: Whether to keep what was done with the environments since their last resets, so
+            that `get_state` works in mid-episode.
         journal_warn_bytes: How large the journal may grow, in bytes, before a warning says so. It
             takes the bytes of every action, and some 200 for every call.
 

@@ -142,7 +142,7 @@ def _env_runner_frame() -> FrameType | None:
     while frame is not None:
         module = frame.f_globals.get("__name__", "")
         if module.startswith("ray.rllib."):
-            # A callback, which makes environments of its own, is called from elsewhere.
+            # A callback that makes environments is called from elsewhere.
             if not module.startswith("ray.rllib.env."):
                 return None
             if frame.f_code.co_name == "make_env" and "self" in frame.f_locals:

@@ -1,4 +1,4 @@
-"""Blocks with workers, which are told together, and replaced where they are lost meanwhile."""
+"""Blocks with workers, which get commands together, and are replaced where they are lost."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Worker(abc.ABC):
 
     def __init__(self, index: int, rows: slice, block: bytes, timeout: float | None) -> None:
         self.index, self.rows, self.block, self.timeout = index, rows, block, timeout
-        self.command: Command | None = None  # what it was told and has not answered
+        self.command: Command | None = None  # what it has not answered yet
         self.answer: Answer | None = None  # the last, until it is used
         self.awaiting_answer = False
         self.started = False
@@ -284,12 +284,12 @@ class WorkerPool(Blocks):
                 ) from exc
 
     def _start_workers(self, workers: Sequence[Worker]) -> list[Worker]:
-        """Starts workers, brings their environments to where they belong, and tells them again.
+        """Starts workers, brings their environments to where they belong, and repeats commands.
 
         Returns:
             Those that were lost meanwhile.
         """
-        told = {worker.index: worker.command for worker in workers}
+        commands_of = {worker.index: worker.command for worker in workers}
         for worker in workers:
             worker.kill()
             worker.command, worker.started, worker.hung = None, False, False
@@ -313,7 +313,7 @@ class WorkerPool(Blocks):
                     worker.answer = None
         asked = []
         for worker in workers:
-            worker.command = told[worker.index]
+            worker.command = commands_of[worker.index]
             if worker in lost:
                 continue
             worker.ready = True

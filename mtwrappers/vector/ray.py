@@ -274,7 +274,7 @@ class _ActorWorker(Worker):
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Calls the actor."""
-        told: Any = arguments if name == "run" else bytes(cloudpickle.dumps(arguments))
+        data: Any = arguments if name == "run" else bytes(cloudpickle.dumps(arguments))
         buffers = None if name in ("build", "connect") else self.buffers
         flags = b""
         if buffers is not None:
@@ -282,7 +282,7 @@ class _ActorWorker(Worker):
         self.awaiting_answer = True
         try:
             self._require_ray()
-            self._reply = self._actor.handle.remote(name, told, flags)
+            self._reply = self._actor.handle.remote(name, data, flags)
         except WorkerLost:
             self._reply = None
 

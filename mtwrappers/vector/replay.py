@@ -1,4 +1,4 @@
-"""What environments were told since their last resets, from which all that they are follows."""
+"""What was done with environments since their last resets, from which their state follows."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class ReplayLog:
     Attributes:
         calls: What it was called with before its last reset, in order.
         state: What it was just before that reset (see `mtwrappers.state`); None before the first.
-        entries: That reset, and all that it was told since: entries, and runs of actions.
+        entries: That reset, and what was done since: entries, and runs of actions.
         digest: Of all that it has shown since that reset; see `fingerprint`.
         nbytes: About how much memory the entries take.
     """
@@ -115,7 +115,7 @@ class ReplayLog:
         self.nbytes = _ENTRY_BYTES * len(self.calls)
 
     def add(self, entry: Entry) -> None:
-        """Notes what the environment was told."""
+        """Notes what was done with the environment."""
         entries = self.entries
         if entry[0] == "step" and isinstance(action := entry[1], (np.ndarray, np.generic)):
             last = entries[-1] if entries else None
@@ -143,13 +143,13 @@ class ReplayLog:
         entries.append(entry)
 
     def steps(self) -> Iterable[Entry]:
-        """What it was told since its last reset, one by one."""
+        """What was done since its last reset, one by one."""
         for entry in self.entries:
             if isinstance(entry, ActionRun):
                 for action in entry.array():
                     yield ("step", action)
             else:
-                # What an environment is told it may keep, and change.
+                # An environment may keep what it is given, and change it.
                 yield copy.deepcopy(entry)
 
     def to_state(self, of: str) -> dict[str, Any]:
@@ -184,12 +184,12 @@ class ReplayLog:
             if any(call[0] not in ("call", "tried") for call in calls):
                 raise ValueError(f"{of}: expected calls before a reset, got {calls!r}")
             log.calls = [tuple(copy.deepcopy(call)) for call in calls]
-            for what, *told in entries:
+            for what, *given in entries:
                 if what == "steps":
-                    for action in told[0]:
+                    for action in given[0]:
                         log.add(("step", action))
                 else:
-                    log.entries.append((what, *copy.deepcopy(told)))
+                    log.entries.append((what, *copy.deepcopy(given)))
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
             raise ValueError(f"expected the log of {of}, got another thing: {exc}") from exc
         return log
@@ -238,11 +238,11 @@ class Journal:
         digests: NDArray[np.uint64],
         autoreset: bool,
     ) -> None:
-        """Notes what the environments ``rows`` were told, and have done.
+        """Notes what was done with the environments ``rows``, and what they have shown.
 
         Args:
             rows: Which of all environments.
-            entries: What each of them was told.
+            entries: What was done with each of them.
             states: What those that were reset were just before, by their place in ``rows``.
             digests: Of what each has shown.
             autoreset: Whether environments that were reset did so by themselves.
@@ -331,8 +331,8 @@ def call_entry(
     if not isinstance(name, str) and not _is_importable(name):
         raise TypeError(
             f"an executor that keeps a journal must be able to make a call again, and {name!r} "
-            "cannot be told from other functions: pass the name of a method, or a function that "
-            "can be imported, or mark one that changes nothing with mtwrappers.read_only"
+            "cannot be distinguished from other functions: pass the name of a method, or a function "
+            "that can be imported, or mark one that changes nothing with mtwrappers.read_only"
         )
     try:
         return "call", name, copy.deepcopy(args), copy.deepcopy(kwargs)
@@ -377,8 +377,8 @@ def require_same(log: ReplayLog, digest: int) -> None:
     if digest != log.digest:
         steps = sum(1 for entry in log.steps() if entry[0] == "step")
         raise NotDeterministicError(
-            "this environment is not deterministic: from the state of its last reset and told the "
-            f"same again ({steps} steps), it does not show the same observations, rewards, ends "
+            "this environment is not deterministic: from the state of its last reset, and used in "
+            f"the same way ({steps} steps), it does not show the same observations, rewards, ends "
             "and infos; all that it draws must come from np_random, and all else that it keeps "
             "from one episode to the next must be in its get_state() and set_state()"
         )
@@ -404,9 +404,9 @@ def _is_importable(function: Any) -> bool:
 
 def _check_saved(entry: Sequence[Any], of: str) -> None:
     """Refuses an entry that a file may not hold, by name."""
-    what, *told = entry
+    what, *given = entry
     if what in ("call", "tried"):
-        name, args, kwargs = told
+        name, args, kwargs = given
         known = isinstance(name, str) and name in SAVED_CALLS
         if not known:
             raise TypeError(
@@ -414,15 +414,15 @@ def _check_saved(entry: Sequence[Any], of: str) -> None:
                 f"{', '.join(sorted(SAVED_CALLS))}; keep what others change in get_state()"
             )
         if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
-            raise TypeError(f"{of}: expected arguments of {name!r}, got {told!r}")
+            raise TypeError(f"{of}: expected arguments of {name!r}, got {given!r}")
     elif what == "reset":
-        seed, options = told
+        seed, options = given
         if not (seed is None or isinstance(seed, (int, np.integer))):
             raise TypeError(f"{of}: expected a seed, got {seed!r}")
         if not (options is None or isinstance(options, dict)):
             raise TypeError(f"{of}: expected options of a reset, got {options!r}")
     elif what == "steps":
-        (actions,) = told
+        (actions,) = given
         if not isinstance(actions, np.ndarray) or not actions.ndim:
             raise TypeError(f"{of}: expected an array of actions, got {actions!r}")
     elif what != "step":

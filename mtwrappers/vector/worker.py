@@ -111,13 +111,14 @@ class BlockServer:
         failed = self.block.failed(name, exc)
         return failed._replace(reached=0, failure=(picklable(exc), _text(exc)))
 
-    def unsendable(self, name: str, told: Any, answer: Answer, exc: Exception) -> Answer:
+    def unsendable(self, name: str, arguments: Any, answer: Answer, exc: Exception) -> Answer:
         """The answer in place of one that does not pickle: whose part that is."""
         assert self.block is not None
         parts = [("the info", i, info) for i, info in enumerate(answer.infos or ())]
         parts += [("the info", i, info) for i, _, info in answer.finals]
         if name == "call":
-            parts += [(f"{told[0]!r}", i, result) for i, result in enumerate(answer.result or ())]
+            results = enumerate(answer.result or ())
+            parts += [(f"{arguments[0]!r}", i, result) for i, result in results]
         for what, i, part in parts:
             try:
                 cloudpickle.dumps(part)
@@ -155,20 +156,20 @@ def main(conn: Connection, memory: Connection, results: Connection, life: Connec
         for message in _messages(channel):
             if message[:1] == PICKLED:
                 try:
-                    name, told = pickle.loads(message)
+                    name, arguments = pickle.loads(message)
                 except Exception as exc:
                     channel.send(encode_answer(server.unreadable("run", exc)))
                     continue
             else:
                 assert server.block is not None
                 # A copy: environments may keep their actions.
-                name, told = "step", (server.block.buffers.actions(message.decode()).copy(),)
-            answer = server.handle(name, told)
+                name, arguments = "step", (server.block.buffers.actions(message.decode()).copy(),)
+            answer = server.handle(name, arguments)
             try:
                 run = name == "run" and answer.failure is None
                 data = file_answer(answer, results.fileno()) if run else encode_answer(answer)
             except Exception as exc:  # an info of any class may refuse to be pickled in any way
-                data = encode_answer(server.unsendable(name, told, answer, exc))
+                data = encode_answer(server.unsendable(name, arguments, answer, exc))
             channel.send(data)
             if name == "close":
                 break

@@ -70,7 +70,7 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         if not self._shows_task and self._embedding is None:
             return row
         flat: NDArray[Any] = self._zeros.copy()
-        # Nearly all observations are arrays of the space, and are told fastest so.
+        # Nearly all observations are arrays of the space, which this finds fastest.
         known = type(row) is np.ndarray and row.shape == self._shape and row.dtype is self._dtype
         flat[: self._size] = row if known else as_row(row, self._env_obs)
         if self._embedding is not None:

@@ -33,9 +33,9 @@ class MultiEnvWrapper(TaskListMTEnv):
     """One environment that moves between the environments of a list.
 
     The task state is the index of the active environment. Only the initial one is built at once,
-    every other one on first use, and each keeps its own random stream, so results do not depend
+    every other one on first use, and each keeps its random stream, so results do not depend
     on when it was built. ``info`` carries ``task_id`` (int), and ``task_name`` when names were
-    given. The wrapper is an environment of its own: ``unwrapped is self``.
+    given. It counts as the innermost environment: ``unwrapped is self``.
 
     Args:
         funcs_to_make_envs: A constructor for each task.

@@ -75,7 +75,7 @@ class TaskOnehotWrapper(
 
     def _append(self, obs: Any) -> NDArray[Any]:
         out = self._template.copy()
-        # Nearly all observations are arrays of the space, and are told fastest so.
+        # Nearly all observations are arrays of the space, which this finds fastest.
         known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
         out[: self._size] = obs if known else as_row(obs, self.env_observation_space)
         return out
