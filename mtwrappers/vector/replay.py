@@ -331,8 +331,8 @@ def call_entry(
     if not isinstance(name, str) and not _is_importable(name):
         raise TypeError(
             f"an executor that keeps a journal must be able to make a call again, and {name!r} "
-            "cannot be distinguished from others: pass the name of a method, or a function that can "
-            "be imported, or mark one that changes nothing with mtwrappers.read_only"
+            "cannot be distinguished from others: pass the name of a method, or a function that "
+            "can be imported, or mark one that changes nothing with mtwrappers.read_only"
         )
     try:
         return "call", name, copy.deepcopy(args), copy.deepcopy(kwargs)
