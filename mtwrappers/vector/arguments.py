@@ -294,7 +294,7 @@ class ActionCheck:
             )
         if array.dtype.kind not in "biuf" or array.itemsize > 8:
             raise ValueError(f"actions must be numbers of at most 8 bytes, got {array.dtype}")
-        if self._may_be_nan and np.isnan(array).any():
+        if self._may_be_nan and np.count_nonzero(np.isnan(array)):
             bad = np.isnan(array).reshape(n, -1).any(axis=1)
             raise ValueError(
                 f"actions of environments {np.flatnonzero(bad).tolist()} are NaN; nothing was "

@@ -141,8 +141,7 @@ class Buffers:
 
     def actions(self, dtype: Any) -> NDArray[Any]:
         """The actions of these environments, ``(n, ...)``, as ``dtype``."""
-        actions = self._actions
-        return np.frombuffer(actions.data, dtype, actions.size).reshape(actions.shape)
+        return np.ndarray(self._actions.shape, dtype, self._actions.data)
 
 
 def anonymous_file() -> int:

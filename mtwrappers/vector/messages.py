@@ -62,7 +62,7 @@ class Channel:
 
     def feed(self) -> bytes | None:
         """Reads what has arrived; returns a message once it is whole, else ``None``."""
-        if (message := self._take()) is not None:
+        if self._data and (message := self._take()) is not None:
             return message  # it came together with the one before
         try:
             chunk = os.read(self.fd, _CHUNK)
