@@ -23,7 +23,7 @@ _NAMES = {
     "mtwrappers.core": ("MTEnv",),
     "mtwrappers.envs.point_goal": ("PointGoalEnv",),
     "mtwrappers.errors": ("SeedNotSetError", "WorkerDiedError"),
-    "mtwrappers.evaluation": ("evaluate", "few_shot_evaluate"),
+    "mtwrappers.evaluation": ("continual_evaluate", "evaluate", "few_shot_evaluate"),
     "mtwrappers.evaluation.published": ("protocols",),
     "mtwrappers.metaworld.set_task_env": ("MetaWorldSetTaskEnv",),
     "mtwrappers.pad_spaces": ("PadSpaces",),

@@ -10,6 +10,7 @@ from mtwrappers.core import MTEnv as MTEnv
 from mtwrappers.envs.point_goal import PointGoalEnv as PointGoalEnv
 from mtwrappers.errors import SeedNotSetError as SeedNotSetError
 from mtwrappers.errors import WorkerDiedError as WorkerDiedError
+from mtwrappers.evaluation import continual_evaluate as continual_evaluate
 from mtwrappers.evaluation import evaluate as evaluate
 from mtwrappers.evaluation import few_shot_evaluate as few_shot_evaluate
 from mtwrappers.evaluation.published import protocols as protocols

@@ -1,6 +1,12 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.claim import VerificationError
+from mtwrappers.evaluation.continual import (
+    PhaseEvaluator,
+    continual_evaluate,
+    single_task_baselines,
+)
+from mtwrappers.evaluation.continual_result import ContinualResult
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
@@ -12,17 +18,21 @@ from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
+    "ContinualResult",
     "Episode",
     "EvaluationResult",
     "EvidenceError",
     "FewShotResult",
     "Observer",
+    "PhaseEvaluator",
     "PlannedEpisode",
     "Protocol",
     "Provenance",
     "Verification",
     "VerificationError",
+    "continual_evaluate",
     "evaluate",
     "few_shot_evaluate",
+    "single_task_baselines",
     "verify",
 ]

@@ -88,6 +88,42 @@ def draw_curves(
     figure.savefig(path)
 
 
+def draw_stream(
+    path: Path,
+    points: Sequence[int],
+    ends: Sequence[int],
+    mean: Sequence[Estimate | None],
+    each: Mapping[str, Sequence[Estimate | None]],
+    title: str,
+    footer: str,
+) -> None:
+    """Draws the mean of all phases by agent steps, and below it each phase, one above the other."""
+    module = import_extra("matplotlib.figure", "cli")
+    n = len(each)
+    figure = module.Figure(figsize=(8, 2.6 + 0.62 * n), layout="constrained", dpi=120)
+    ratios = [2.4] + [1.0] * n
+    rows = figure.subplots(n + 1, 1, sharex=True, sharey=True, height_ratios=ratios)
+    begins = (0, *ends)
+    for i, (axes, curve) in enumerate(zip(rows, (mean, *each.values()), strict=True)):
+        color = INK if i == 0 else DARK
+        axes.spines[["top", "right"]].set_visible(False)
+        for end in ends:
+            axes.axvline(end, color=INK, linewidth=0.5, alpha=0.4)
+        if i > 0:
+            axes.axvspan(begins[i - 1], begins[i], color=LIGHT, alpha=0.6, linewidth=0)
+        axes.fill_between(
+            points, _values(curve, "low"), _values(curve, "high"), color=color, alpha=0.25, lw=0
+        )
+        axes.plot(points, _values(curve), color=color, linewidth=1.6, marker=".", markersize=3)
+        name = "mean of all" if i == 0 else list(each)[i - 1]
+        axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
+        axes.tick_params(labelsize=8)
+    rows[0].set_title(title, fontsize=10, loc="left")
+    rows[-1].set_xlabel(f"agent steps; shaded: the phase is trained\n{footer}", fontsize=9)
+    rows[0].set_xlim(0, max(points[-1], ends[-1]))
+    figure.savefig(path)
+
+
 def _figure(height: float) -> tuple[Any, Any]:
     module = import_extra("matplotlib.figure", "cli")
     figure = module.Figure(figsize=(8, height), layout="constrained", dpi=120)

@@ -168,6 +168,12 @@ class TaskStream(_Stream, MTEnv):
         super().__init__(env.action_space, space["env_obs"], shown)
         self.metadata, self.render_mode = env.metadata, env.render_mode
 
+    @property
+    def phase_names(self) -> tuple[str, ...]:
+        """The names of each phase's tasks, such as ``"push-v3"`` or ``"push-v3, reach-v3"``."""
+        each = ([self._name(state) for state in phase.tasks] for phase in self.phases)
+        return tuple(", ".join(dict.fromkeys(names)) for names in each)
+
     # The task.
 
     @property
@@ -342,6 +348,14 @@ class TaskStream(_Stream, MTEnv):
         self.stream_steps, self.held_phase = state["stream_steps"], state["held_phase"]
         self._task_is_set = state["task_is_set"]
         self._last_step = -1
+
+    def _name(self, task_state: Any) -> str:
+        known = getattr(self._mt_env, "_task_set", None)
+        if not isinstance(known, TaskList):
+            return str(task_state)
+        place = task_state[0] if isinstance(task_state, tuple) else task_state
+        task_id = known.task_ids[place]
+        return f"task {task_id}" if known.task_names is None else known.task_names[task_id]
 
     def _identity(self) -> list[Any]:
         """What tells this stream from others, ready for JSON."""

@@ -1,0 +1,274 @@
+"""How a policy does at all tasks of a stream while it is trained on one after another."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack, closing
+from typing import Any, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorWrapper
+
+from mtwrappers.checks import check_callable, check_choice, check_mapping, not_negative, positive
+from mtwrappers.evaluation.continual_result import ContinualResult, Scores
+from mtwrappers.evaluation.episodes import METRICS
+from mtwrappers.evaluation.evaluate import evaluate
+from mtwrappers.seeding import check_seed
+from mtwrappers.vector.make import make_executor
+from mtwrappers.wrappers.task_name import TaskNameWrapper
+from mtwrappers.wrappers.task_stream import TaskStream, VectorTaskStream
+
+# Trains for so many steps more, and returns the policy.
+Learn: TypeAlias = Callable[[int], Any]
+MakeEnv: TypeAlias = Callable[[], Any]
+
+
+class _Player:
+    """Plays some phases of a stream, in environments of its own."""
+
+    def __init__(
+        self,
+        make: MakeEnv,
+        which: Sequence[int] | None,
+        episodes_per_phase: int = 10,
+        *,
+        envs_per_phase: int = 1,
+        metric: str = "success_once",
+        seed: int = 0,
+        max_episode_steps: int | None = None,
+        **executor: Any,
+    ) -> None:
+        with closing(check_callable(make, "make")()) as env:
+            stream = _single(env)
+            self.phases, self.budgets = stream.phase_names, _budgets(stream)
+        self.metric = check_choice(metric, METRICS, "metric")
+        self._settings: dict[str, Any] = {
+            "episodes_per_task": positive(episodes_per_phase, "episodes_per_phase"),
+            "seed": check_seed(seed),
+            "max_episode_steps": max_episode_steps,
+        }
+        each = positive(envs_per_phase, "envs_per_phase")
+        chosen = range(len(self.phases)) if which is None else which
+        self._labels = [f"{i} {self.phases[i]}" for i in chosen]
+        makers = [
+            functools.partial(_make_held, make, i, label)
+            for i, label in zip(chosen, self._labels, strict=True)
+            for _ in range(each)
+        ]
+        self._envs = make_executor(makers, len(self._labels), each, **executor)
+
+    def play(self, policy: Any) -> Scores:
+        """The scores of a policy at each phase."""
+        result = evaluate(policy, self._envs, **self._settings)
+        found = [
+            [episode.metric(self.metric) for episode in result.of_task(label)]
+            for label in self._labels
+        ]
+        if any(None in values for values in found):
+            raise ValueError(
+                f"episodes have no {self.metric}, because infos do not say whether they succeed: "
+                "pass metric='return'"
+            )
+        scores: Scores = np.array(found, dtype=np.float64).mean(axis=1)
+        return scores
+
+    def close(self) -> None:
+        """Closes the environments."""
+        self._envs.close()
+
+
+class PhaseEvaluator(_Player):
+    """Scores policies at every phase of a stream, in environments that are made for it.
+
+    Whoever trains in a stream calls it as often as the curves are to have points. The environments
+    that are trained in are not touched. Every call plays the same episodes, so that only the policy
+    makes a difference.
+
+    Args:
+        make: Makes an environment with a `TaskStream`, such as
+            ``functools.partial(gymnasium.make, "mtwrappers/CW10-v0")``, like the one that is
+            trained in: what it shows at a phase is what the policy is given.
+        episodes_per_phase: How many episodes a score is of.
+        envs_per_phase: How many environments share them.
+        metric: The score: ``"success_once"``, ``"success_final"``, ``"return"`` or ``"length"``.
+            Forward transfer is for success rates.
+        seed: Determines the episodes.
+        max_episode_steps: Cut episodes after this many steps, for environments that never end.
+        **executor: The arguments of `mtwrappers.vector.make.make_executor`, such as ``workers``.
+
+    Attributes:
+        phases: The name of each phase.
+        points: After how many agent steps the scores were taken.
+        scores: A list of ``(N,)``, the scores of the ``N`` phases at each point.
+
+    Raises:
+        TypeError: If ``make`` makes no environment with a `TaskStream`, or there is no such
+            argument.
+        ValueError: If an argument is none of those.
+    """
+
+    def __init__(self, make: MakeEnv, episodes_per_phase: int = 10, **settings: Any) -> None:
+        super().__init__(make, None, episodes_per_phase, **settings)
+        self.points: list[int] = []
+        self.scores: list[Scores] = []
+
+    def __call__(self, policy: Any, step: int) -> Scores:
+        """Scores a policy that was trained for ``step`` agent steps.
+
+        Args:
+            policy: As `evaluate` takes it; observations are ``(N * envs_per_phase, O)``.
+            step: Greater than that of the call before.
+
+        Returns:
+            Its scores, ``(N,)``, which are kept too.
+
+        Raises:
+            ValueError: If ``step`` is not greater, or episodes do not have the metric.
+        """
+        step = not_negative(step, "step")
+        if self.points and step <= self.points[-1]:
+            raise ValueError(f"expected a step after {self.points[-1]}, got {step}")
+        scores = self.play(policy)
+        self.points.append(step)
+        self.scores.append(scores)
+        return scores.copy()
+
+    def result(
+        self, baselines: Mapping[str, ContinualResult] | None = None, last: int = 1
+    ) -> ContinualResult:
+        """What was found so far, as one run; see `ContinualResult`.
+
+        Raises:
+            ValueError: If nothing was evaluated.
+        """
+        if not self.points:
+            raise ValueError("nothing was evaluated yet")
+        ends, scores = np.cumsum(self.budgets).tolist(), np.array([self.scores])
+        return ContinualResult(self.phases, ends, self.points, scores, self.metric, baselines, last)
+
+    def get_state(self) -> dict[str, Any]:
+        """What was found so far, for `save_checkpoint`."""
+        return {"points": list(self.points), "scores": [row.tolist() for row in self.scores]}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned."""
+        state = check_mapping(state, "a state")
+        self.points = list(state["points"])
+        self.scores = [np.array(row, dtype=np.float64) for row in state["scores"]]
+
+
+def continual_evaluate(
+    make_learner: Callable[[Any], Learn],
+    make: MakeEnv,
+    evaluations_per_phase: int = 10,
+    *,
+    train_in: MakeEnv | None = None,
+    **settings: Any,
+) -> ContinualResult:
+    """Trains along a stream and evaluates at all of its phases, before and all along the way.
+
+    Args:
+        make_learner: ``make_learner(env)`` returns a function ``learn(steps)``, which trains in
+            ``env`` for so many agent steps more and returns the policy, as `evaluate` takes it.
+            One that takes a few steps more than it is asked for is asked for less the next time.
+        make: Makes an environment with the `TaskStream`; see `PhaseEvaluator`.
+        evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end.
+        train_in: Makes the environment to train in, such as a `VectorTaskStream`; by default it is
+            ``make``.
+        **settings: Those of `PhaseEvaluator`.
+
+    Returns:
+        One run; `ContinualResult.pool` takes several of them together.
+
+    Raises:
+        TypeError, ValueError: As `PhaseEvaluator`, or if ``make_learner`` is not callable.
+    """
+    per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
+    with ExitStack() as stack:
+        evaluator = stack.enter_context(closing(PhaseEvaluator(make, **settings)))
+        env = stack.enter_context(closing((train_in or make)()))
+        stream, begin = _stream(env), 0
+        learn = check_callable(make_learner, "make_learner")(env)
+        evaluator(learn(0), 0)
+        for budget in _budgets(stream):
+            for point in _points(budget, per_phase):
+                policy = learn(max(0, begin + point - stream.stream_steps))
+                evaluator(policy, begin + point)
+            begin += budget
+        return evaluator.result()
+
+
+def single_task_baselines(
+    make_learner: Callable[[Any], Learn],
+    make: MakeEnv,
+    evaluations_per_phase: int = 10,
+    *,
+    train_in: MakeEnv | None = None,
+    **settings: Any,
+) -> dict[str, ContinualResult]:
+    """What learning each task of a stream alone comes to, which forward transfer is measured by.
+
+    For every task a new learner is made, and trained for the budget of the phase in which the task
+    comes first. The other arguments are those of `continual_evaluate`.
+
+    Returns:
+        By the phase's name, a result of one phase and one run.
+    """
+    per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
+    with closing(check_callable(make, "make")()) as env:
+        names, budgets = _single(env).phase_names, _budgets(_single(env))
+    found: dict[str, ContinualResult] = {}
+    for i, (name, budget) in enumerate(zip(names, budgets, strict=True)):
+        if name in found:
+            continue
+        with ExitStack() as stack:
+            player = stack.enter_context(closing(_Player(make, [i], **settings)))
+            env = stack.enter_context(closing((train_in or make)()))
+            _hold(env, i)
+            learn = check_callable(make_learner, "make_learner")(env)
+            points = [0, *_points(budget, per_phase)]
+            rows = [player.play(learn(steps)) for steps in np.diff(points, prepend=0).tolist()]
+        found[name] = ContinualResult([name], [budget], points, [rows], player.metric)
+    return found
+
+
+def _points(budget: int, n: int) -> list[int]:
+    """``n`` steps of a phase, evenly spaced, the last at its end; fewer if it has fewer."""
+    return sorted({round(budget * k / n) for k in range(1, n + 1)} - {0})
+
+
+def _budgets(stream: Any) -> list[int]:
+    return [phase.steps for phase in stream.phases]
+
+
+def _single(env: Any) -> TaskStream:
+    """The `TaskStream` inside an environment."""
+    stream = env.unwrapped if isinstance(env, gymnasium.Env) else env
+    if not isinstance(stream, TaskStream):
+        raise TypeError(f"expected an environment with a TaskStream inside, got {env}")
+    return stream
+
+
+def _stream(env: Any) -> TaskStream | VectorTaskStream:
+    """Where the place in the stream is that a learner trains in."""
+    while isinstance(env, VectorWrapper):
+        if isinstance(env, VectorTaskStream):
+            return env
+        env = env.env
+    return _single(env)
+
+
+def _hold(env: Any, phase: int) -> None:
+    """Lets an environment play this phase alone, from the next reset on."""
+    if isinstance(env, gymnasium.Env):
+        _single(env).held_phase = phase
+    else:
+        env.unwrapped.set_attr("held_phase", phase)
+
+
+def _make_held(make: MakeEnv, phase: int, label: str) -> gymnasium.Env[Any, Any]:
+    env = make()
+    _hold(env, phase)
+    return TaskNameWrapper(env, task_name=label)

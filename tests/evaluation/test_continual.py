@@ -1,0 +1,324 @@
+"""What was learnt and forgotten along a stream: the metrics, and the play that they come from."""
+
+import json
+from functools import partial
+
+import numpy as np
+import pytest
+
+from mtwrappers import (
+    FlattenMTEnv,
+    MetaIterativeEnvExecutor,
+    MultiEnvWrapper,
+    TaskStream,
+    VectorTaskStream,
+    continual_evaluate,
+    load_checkpoint,
+    save_checkpoint,
+)
+from mtwrappers.evaluation import ContinualResult, PhaseEvaluator, single_task_baselines
+from tests.fakes import CountingEnv, counting_makers, equal
+from tests.vector.fakes import exact
+
+# Metrics, computed by hand.
+
+POINTS = [0, 5, 10, 15, 20, 25, 30]
+# Two runs of three phases of ten steps: at each point, the score of each phase.
+RUNS = [
+    [
+        [0.0, 0.0, 0.2],
+        [0.4, 0.0, 0.2],
+        [0.8, 0.0, 0.2],  # the end of phase 0
+        [0.6, 0.5, 0.2],
+        [0.4, 1.0, 0.2],  # the end of phase 1
+        [0.2, 0.6, 0.6],
+        [0.2, 0.4, 0.9],  # the end of phase 2
+    ],
+    [
+        [0.0, 0.0, 0.0],
+        [0.0, 0.0, 0.0],
+        [0.6, 0.0, 0.0],
+        [0.6, 0.1, 0.0],
+        [0.6, 0.2, 0.0],
+        [0.6, 0.2, 0.0],
+        [0.4, 0.4, 0.1],
+    ],
+]
+# AUC^b is 0.5, 0.25 and 0.6.
+ALONE = {"a": [0.0, 0.4, 0.6], "b": [0.9, 0.0, 0.5], "c": [0.0, 0.4, 0.8]}
+
+
+def baselines():
+    return {
+        name: ContinualResult([name], [10], [0, 5, 10], np.reshape(curve, (1, 3, 1)))
+        for name, curve in ALONE.items()
+    }
+
+
+def result(runs=RUNS, **kwargs):
+    return ContinualResult(["a", "b", "c"], [10, 20, 30], POINTS, np.array(runs), **kwargs)
+
+
+def test_the_metrics_of_a_run_are_those_computed_by_hand():
+    one = result(RUNS[:1], baselines=baselines())
+    assert one.R.shape == (7, 3)
+    assert one.score_after_phase.tolist() == [[0.8, 1.0, 0.9]]
+    assert one.score_at_end.tolist() == [[0.2, 0.4, 0.9]]
+    assert np.allclose(one.area, [[0.6, 0.75, 0.75]])
+    expected = {
+        "average_performance": (0.2 + 0.4 + 0.9) / 3,
+        "forgetting": (0.6 + 0.6 + 0.0) / 3,
+        "backward_transfer": -(0.6 + 0.6) / 2,
+        "forward_transfer": (0.1 / 0.5 + 0.5 / 0.75 + 0.15 / 0.4) / 3,
+    }
+    for name, value in expected.items():
+        found = getattr(one, name)
+        assert found.value == pytest.approx(value, abs=1e-12), name
+        assert (found.low, found.high) == (None, None)
+    assert [row["forgetting"] for row in one.per_phase] == pytest.approx([0.6, 0.6, 0.0])
+    transfer = [row["forward_transfer"] for row in one.per_phase]
+    assert transfer == pytest.approx([0.2, 2 / 3, 0.375])
+
+
+def test_the_metrics_of_runs_are_their_means_with_intervals_between_them():
+    both = ContinualResult.pool([result(RUNS[:1]), result(RUNS[1:])])
+    assert equal(both.scores, result().scores)
+    values = {"average_performance": (0.5, 0.3), "forgetting": (0.4, (0.2 - 0.2 + 0.0) / 3)}
+    values["backward_transfer"] = (-0.6, 0.0)
+    for name, (first, second) in values.items():
+        found = getattr(both, name)
+        assert found.value == pytest.approx((first + second) / 2)
+        low, high = sorted((first, second))
+        assert (found.low, found.high) == pytest.approx((low, high))
+    assert both.with_baselines(baselines()).forward_transfer.value == pytest.approx(
+        np.mean([[0.2, 2 / 3, 0.375], [-0.4, -0.1 / 0.75, -0.55 / 0.4]])
+    )
+
+
+def test_scores_at_an_end_may_be_means_of_several_evaluations():
+    """The code of Continual World takes five."""
+    one = result(RUNS[:1], last=2)
+    assert np.allclose(one.score_after_phase, [[0.6, 0.75, 0.75]])
+    assert np.allclose(one.score_at_end, [[0.2, 0.5, 0.75]])
+    assert np.allclose(result(RUNS[:1], last=9).score_after_phase, one.area)
+
+
+def test_what_cannot_be_known_is_none():
+    one = ContinualResult(["a", "b"], [10, 20], [20], [[[0.5, 1.0]]])
+    assert (one.average_performance.value, one.forgetting, one.backward_transfer) == (
+        0.75,
+        None,
+        None,
+    )
+    assert one.forward_transfer is None
+    assert one.per_phase[0]["score_after_phase"] is None
+    assert "-" in str(one).splitlines()[1]
+    single = ContinualResult(["a"], [10], [5, 10], [[[0.5], [1.0]]])
+    assert single.backward_transfer is None
+    perfect = {"a": ContinualResult(["a"], [10], [10], [[[1.0]]])}
+    assert single.with_baselines(perfect).forward_transfer is None
+
+
+def test_a_result_is_the_same_after_a_file(tmp_path):
+    before = result(baselines=baselines(), last=2, seed=3, confidence=0.9, resamples=100)
+    before.save(tmp_path / "r.json")
+    after = ContinualResult.load(tmp_path / "r.json")
+    assert after.to_dict() == before.to_dict()
+    assert str(after) == str(before)
+    data = json.loads((tmp_path / "r.json").read_text())
+    assert data["metrics"]["average_performance"]["value"] == before.average_performance.value
+    with pytest.raises(ValueError, match=r"expected an evaluation with 'ends'"):
+        ContinualResult.from_dict({key: data[key] for key in data if key != "ends"})
+
+
+def test_the_table_says_what_it_is_of():
+    assert str(result(RUNS, baselines=baselines(), resamples=50)).splitlines() == [
+        "phase  ends at  after phase  at the end  forgetting  forward transfer",
+        "0 a         10         0.70        0.30        0.40             -0.10",
+        "1 b         20         0.60        0.40        0.20              0.27",
+        "2 c         30         0.50        0.50        0.00             -0.50",
+        "-" * 69,
+        "average performance   0.40  0.30 to 0.50",
+        "forgetting            0.20  0.00 to 0.40",
+        "backward transfer    -0.30  -0.60 to 0.00",
+        "forward transfer     -0.11  -0.64 to 0.41",
+        "success_once of 2 runs, 95% intervals over runs (bootstrap, 50 resamples)",
+    ]
+
+
+def test_the_picture_has_a_curve_for_each_phase(tmp_path):
+    pytest.importorskip("matplotlib")
+    result().plot(tmp_path / "r.svg", "a title", "a note")
+    drawn = (tmp_path / "r.svg").read_text()
+    for text in ("a title", "a note", "mean of all", "0 a", "2 c", "success_once of 2 runs"):
+        assert f"<!-- {text}" in drawn
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"points": [0, 5, 5, 15, 20, 25, 30]}, "points must be ascending steps, got (0, 5, 5"),
+        ({"ends": [10, 20]}, "expected an end of each of ('a', 'b', 'c'), got (10, 20)"),
+        ({"scores": RUNS[0]}, "scores must be of shape (runs, 7 points, 3 phases), got (7, 3)"),
+        ({"scores": np.full((1, 7, 3), np.nan)}, "scores must be finite"),
+        (
+            {"baselines": {"a": 3}},
+            "baselines must have a ContinualResult of one phase for 'a', got",
+        ),
+        (
+            {"metric": "return", "baselines": baselines()},
+            "baselines must be of return, got success",
+        ),
+        ({"last": 0}, "last must be a positive integer, got 0"),
+    ],
+)
+def test_what_is_no_result_is_refused(change, message):
+    given = {"phases": "abc", "ends": [10, 20, 30], "points": POINTS, "scores": RUNS}
+    with pytest.raises(ValueError, match=exact(message)):
+        ContinualResult(**{**given, **change})
+
+
+def test_only_results_of_one_stream_are_pooled():
+    other = ContinualResult(["a", "b", "d"], [10, 20, 30], POINTS, RUNS)
+    with pytest.raises(ValueError, match="results must have the same phases"):
+        ContinualResult.pool([result(), other])
+    with pytest.raises(ValueError, match="at least one result"):
+        ContinualResult.pool([])
+
+
+# Play.
+
+
+class ChoiceEnv(CountingEnv):
+    """Succeeds if the action is the task's."""
+
+    def __init__(self, right):
+        super().__init__(length=4)
+        self.right, self.success = right, False
+
+    def reset(self, *, seed=None, options=None):
+        self.success = False
+        return super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        self.success = action == self.right
+        return super().step(action)
+
+    def _info(self):
+        return {"success": self.success}
+
+
+PHASES = [("left", 20), ("right", 30), ("left", 20)]
+
+
+def make(phases=PHASES, **kwargs):
+    tasks = MultiEnvWrapper([partial(ChoiceEnv, i) for i in (0, 1)], task_names=["left", "right"])
+    return FlattenMTEnv(TaskStream(tasks, phases, **kwargs))
+
+
+def make_several():
+    return VectorTaskStream(MetaIterativeEnvExecutor([make] * 2, 2))
+
+
+class Habit:
+    """Does what was right in most of the last ten steps; at first that is 1."""
+
+    def __init__(self, env, asked):
+        self.env, self.asked, self.right = env, asked, [1]
+        self.several = isinstance(env, VectorTaskStream)
+        env.reset(seed=0)
+
+    def __call__(self, steps):
+        self.asked.append(steps)
+        n = 2 if self.several else 1
+        for _ in range(-(-steps // n)):
+            _, _, terminated, truncated, info = self.env.step([0, 0] if self.several else 0)
+            successes = np.ravel(info.get("final_info", info)["success"])
+            self.right += [int(not success) for success in successes]
+            if not self.several and (terminated or truncated):
+                self.env.reset()
+        action = round(np.mean(self.right[-10:]))
+        return lambda obs: np.full(len(obs), action)
+
+
+@pytest.mark.parametrize("train_in", [None, make_several])
+def test_all_phases_are_evaluated_before_and_along_the_stream(train_in):
+    asked = []
+    found = continual_evaluate(
+        lambda env: Habit(env, asked), make, 2, train_in=train_in, episodes_per_phase=2
+    )
+    assert found.phases == ("left", "right", "left")
+    assert found.points == (0, 10, 20, 35, 50, 60, 70)
+    assert (found.ends, found.metric) == ((20, 50, 70), "success_once")
+    # It is "right" before it was trained, forgets what it did in the phase before, and is then
+    # as good at the task that comes again as at its first visit.
+    left, right = [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]
+    assert found.R.tolist() == [right, left, left, right, right, left, left]
+    # Two environments side by side take 16 steps for 15.
+    assert asked == (
+        [0, 10, 10, 15, 15, 10, 10] if train_in is None else [0, 10, 10, 15, 14, 10, 10]
+    )
+    assert found.forgetting.value == pytest.approx(1 / 3)
+    assert found.backward_transfer.value == pytest.approx(-0.5)
+
+
+def test_baselines_are_of_each_task_alone_and_once():
+    asked = []
+    found = single_task_baselines(lambda env: Habit(env, asked), make, 2, episodes_per_phase=1)
+    assert list(found) == ["left", "right"]
+    assert [one.points for one in found.values()] == [(0, 10, 20), (0, 15, 30)]
+    assert [one.R.ravel().tolist() for one in found.values()] == [[0, 1, 1], [1, 1, 1]]
+    assert asked == [0, 10, 10, 0, 15, 15]
+    alone = single_task_baselines(
+        lambda env: Habit(env, []), make, 2, train_in=make_several, episodes_per_phase=1
+    )
+    assert {n: one.to_dict() for n, one in alone.items()} == {
+        n: one.to_dict() for n, one in found.items()
+    }
+
+
+def test_an_evaluation_shows_each_phase_as_the_stream_does_and_leaves_the_stream_alone():
+    stream = make(task_obs="phase")
+    stream.reset(seed=0)
+    stream.step(0)
+    before = stream.unwrapped.get_state()
+    seen = []
+    evaluator = PhaseEvaluator(partial(make, task_obs="phase"), 1, envs_per_phase=2)
+    evaluator(lambda obs: seen.append(obs[:, 2:]) or np.zeros(6, int), 1)
+    assert equal(seen[0], np.eye(3).repeat(2, axis=0))
+    assert equal(stream.unwrapped.get_state(), before)
+    evaluator.close()
+
+
+def test_an_evaluator_goes_on_from_a_checkpoint(tmp_path):
+    first, second = (PhaseEvaluator(make, 1) for _ in range(2))
+    first(lambda obs: np.zeros(3, int), 0)
+    save_checkpoint(tmp_path / "e", evaluator=first)
+    load_checkpoint(tmp_path / "e", evaluator=second)
+    for one in (first, second):
+        one(lambda obs: np.ones(3, int), 10)
+        one.close()
+    assert first.result().to_dict() == second.result().to_dict()
+
+
+def test_what_cannot_be_evaluated_is_refused():
+    with pytest.raises(TypeError, match="expected an environment with a TaskStream inside"):
+        PhaseEvaluator(CountingEnv)
+    evaluator = PhaseEvaluator(make, 1)
+    with pytest.raises(ValueError, match="nothing was evaluated yet"):
+        evaluator.result()
+    evaluator(lambda obs: np.zeros(3, int), 10)
+    with pytest.raises(ValueError, match="expected a step after 10, got 10"):
+        evaluator(lambda obs: np.zeros(3, int), 10)
+    evaluator.close()
+
+    def silent():
+        return FlattenMTEnv(TaskStream(MultiEnvWrapper(counting_makers(2)), [(0, 9)]))
+
+    evaluator = PhaseEvaluator(silent, 1)
+    with pytest.raises(ValueError, match="no success_once, because infos do not say"):
+        evaluator(lambda obs: np.zeros(1, int), 0)
+    evaluator.close()
+    evaluator = PhaseEvaluator(silent, 1, metric="return")
+    assert evaluator(lambda obs: np.zeros(1, int), 0).tolist() == [6.0]
+    evaluator.close()
