@@ -33,6 +33,10 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
         f"mtwrappers/{name}-v0": ("mtwrappers.metaworld.registered", kwargs, EPISODE_STEPS)
         for name, kwargs in _META_WORLD.items()
     },
+    **{
+        f"mtwrappers/{name}-v0": ("mtwrappers.metaworld.continual_world", {"sequence": name}, 200)
+        for name in ("CW10", "CW20")
+    },
     "mtwrappers/MultiEnv-v0": ("mtwrappers.envs.multi_env", {}, None),
     "mtwrappers/PointGoal-v0": ("mtwrappers.envs.point_goal", {}, 100),
     "mtwrappers/Ledger-v0": ("mtwrappers.testing.ledger", {}, None),

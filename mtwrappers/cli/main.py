@@ -224,7 +224,7 @@ def _list() -> int:
             _space(env.observation_space),
             _space(env.action_space),
             encoding if num_classes else "none",
-            num_classes or 1,
+            1 if env.has_wrapper_attr("phases") else num_classes or 1,
         )
         rows.append(row)
         env.close()

@@ -41,13 +41,13 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
         TypeError: If there is no such argument; the message names what comes close.
         ValueError: If an argument is none of those.
     """
-    known = _names(MetaWorldMTEnv) | KEYWORDS
-    only_vector = {*_names(make_vec_env), *EXECUTOR_OPTIONS} - known
+    known = parameters_of(MetaWorldMTEnv) | KEYWORDS
+    only_vector = {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS} - known
     hint = "it is for make_vec, without vectorization_mode"
     check_keywords(kwargs, known, f"make of {benchmark}", dict.fromkeys(only_vector, hint))
     inputs, kwargs = take_inputs(benchmark, kwargs)
     kwargs.pop("execution", None)
-    env = _mt_env(benchmark, **kwargs)
+    env = make_mt_env(benchmark, **kwargs)
     if kwargs.get("seed") is not None:
         env.action_space.seed(check_seed(kwargs["seed"]))
     return inputs.apply(env)
@@ -106,7 +106,7 @@ def make_vec_env(
         ValueError: If sizes do not fit (the message names some that do), or an argument is none of
             those.
     """
-    known = {*_names(make_vec_env), *EXECUTOR_OPTIONS, *KEYWORDS}
+    known = {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS, *KEYWORDS}
     check_keywords(rest, known, f"make_vec of {benchmark}")
     seed = None if seed is None else check_seed(seed)
     inputs, rest = take_inputs(benchmark, rest)
@@ -183,10 +183,10 @@ def make_slot(
 ) -> TaskControl:
     """One environment of a vector: that of `make_env` on one class, and Meta-World's calls."""
     control = RecordingTaskControl if record_episode_statistics else TaskControl
-    return control(inputs.apply(_mt_env(benchmark, **kwargs)), checkpoint_id)
+    return control(inputs.apply(make_mt_env(benchmark, **kwargs)), checkpoint_id)
 
 
-def _mt_env(
+def make_mt_env(
     benchmark: Any, *, action_repeat: int = 1, max_episode_steps: int | None = None, **kwargs: Any
 ) -> Env:
     """A `MetaWorldMTEnv`; ``max_episode_steps`` counts the agent's steps, each of some repeats."""
@@ -250,7 +250,7 @@ class RecordingTaskControl(TaskControl, RecordEpisodeStatistics):
     """`TaskControl` and Gymnasium's ``RecordEpisodeStatistics`` in one layer."""
 
 
-def _names(function: Any) -> set[str]:
+def parameters_of(function: Any) -> set[str]:
     """The names of the parameters of ``function`` that can be given by name."""
     parameters = inspect.signature(function).parameters.values()
     return {one.name for one in parameters if one.kind is not one.VAR_KEYWORD}

@@ -18,6 +18,7 @@ NUM_CLASSES = dict.fromkeys(("CustomMT", "CustomML-train", "MultiEnv"), 2)
 NUM_CLASSES |= dict.fromkeys(("ML10-test", "ML25-test", "ML45-test"), 5)
 NUM_CLASSES |= {"CustomML-test": 1, "PointGoal": 1, "Ledger": 1}
 WITHOUT_TASKS = ("PointGoal", "Ledger")
+NUM_CLASSES |= dict.fromkeys(("CW10", "CW20"), 1)  # environments, which play one class at a time
 NUM_CLASSES |= {name: int(name[2:].partition("-")[0]) for name in IDS if name not in NUM_CLASSES}
 SEEN_BY_OTHER_LIBRARIES = ("compute_reward", "num_envs", "__len__")
 
@@ -36,6 +37,7 @@ def test_one_environment_of_each_id(name):
     env = make(name)
     if name not in ("MultiEnv", *WITHOUT_TASKS):
         onehot = NUM_CLASSES[name] if name.startswith(("MT", "CustomMT")) and name != "MT1" else 0
+        onehot = {"CW10": 10, "CW20": 20}.get(name, onehot)
         assert env.observation_space.shape == (39 + onehot,)
     for checked in (env, env.unwrapped):
         assert check_env_warnings(checked, skip_render_check=True) == []

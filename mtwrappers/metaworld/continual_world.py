@@ -1,0 +1,147 @@
+"""What `gymnasium.make` and `gymnasium.make_vec` call for Continual World's streams.
+
+The tasks, their order, the budgets and the horizon are those of Continual World (Wolczyk et al.
+2021, arXiv:2105.10919, and its repository awarelab/continual_world), with the third version of
+Meta-World's classes instead of the first.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any, Literal
+
+from gymnasium.wrappers import RecordEpisodeStatistics
+
+from mtwrappers.checks import check_flag, check_keywords, positive
+from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
+from mtwrappers.metaworld.class_env import METADATA
+from mtwrappers.metaworld.continuous import Goals
+from mtwrappers.metaworld.registered import SETTINGS, Env, make_mt_env, parameters_of
+from mtwrappers.seeding import check_seed
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, make_executor
+from mtwrappers.wrappers.task_stream import Boundary, TaskObs, TaskStream, VectorTaskStream
+
+CW10 = (
+    "hammer-v3",
+    "push-wall-v3",
+    "faucet-close-v3",
+    "push-back-v3",
+    "stick-pull-v3",
+    "handle-press-side-v3",
+    "push-v3",
+    "shelf-place-v3",
+    "window-close-v3",
+    "peg-unplug-side-v3",
+)
+SEQUENCES = {"CW10": CW10, "CW20": CW10 * 2}
+# What both take beside the arguments in the signature of `make_stream`.
+_PASSED = {"action_repeat", "num_goals", "terminate_on_success", *SETTINGS, *INPUTS}
+
+
+def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
+    """One environment that plays a sequence of tasks, each for a budget of steps.
+
+    Args:
+        sequence: The sequence's name.
+        **kwargs: ``seed``, the arguments of `make_stream`, and how classes are built and shown, as
+            for the other ids of Meta-World.
+
+    Raises:
+        TypeError: If there is no such argument; the message names what comes close.
+        ValueError: If an argument is none of those.
+    """
+    known = {"seed", *parameters_of(make_stream), *_PASSED}
+    only_vector = {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS} - known
+    hint = "it is for make_vec, without vectorization_mode"
+    check_keywords(kwargs, known, f"make of {sequence}", dict.fromkeys(only_vector, hint))
+    inputs, kwargs = take_inputs("CustomMT", kwargs)
+    env = make_stream(sequence, inputs, **kwargs)
+    if kwargs.get("seed") is not None:
+        env.action_space.seed(check_seed(kwargs["seed"]))
+    return env
+
+
+# What `gymnasium.make` looks for on what it calls.
+make_env.metadata = METADATA  # type: ignore[attr-defined]
+
+
+def make_vec_env(
+    sequence: Literal["CW10", "CW20"],
+    num_envs: int = 1,
+    *,
+    seed: int | None = None,
+    max_episode_steps: int | None = 200,
+    record_episode_statistics: bool = True,
+    **rest: Any,
+) -> VectorTaskStream:
+    """Environments that play one sequence together: a budget counts the steps of all of them.
+
+    Args:
+        sequence: The sequence's name.
+        num_envs: How many environments; all of them are on the same task.
+        seed: Determines the goals, the action space's samples, and the first reset that is given no
+            seed; ``None`` takes entropy.
+        max_episode_steps: When to truncate, ``None`` for never.
+        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
+        **rest: Those of `make_env` and of `mtwrappers.vector.make.make_executor`.
+
+    Raises:
+        TypeError: If there is no such argument; the message names what comes close.
+        ValueError: If an argument is none of those, or a budget has no step for each environment.
+    """
+    known = {*parameters_of(make_vec_env), *parameters_of(make_stream), *_PASSED, *EXECUTOR_OPTIONS}
+    check_keywords(rest, known, f"make_vec of {sequence}")
+    seed = None if seed is None else check_seed(seed)
+    num_envs = positive(num_envs, "num_envs")
+    inputs, rest = take_inputs("CustomMT", rest)
+    check_flag(record_episode_statistics, "record_episode_statistics")
+    executor = {name: rest.pop(name) for name in EXECUTOR_OPTIONS if name in rest}
+    makers = [
+        functools.partial(
+            _make_slot,
+            sequence,
+            inputs,
+            record_episode_statistics,
+            seed=None if seed is None else seed + i,
+            max_episode_steps=max_episode_steps,
+            **rest,
+        )
+        for i in range(num_envs)
+    ]
+    renders = rest.get("render_mode") is not None
+    envs = VectorTaskStream(make_executor(makers, 1, num_envs, renders=renders, **executor))
+    if seed is not None:
+        envs.action_space.seed(seed)
+    return envs
+
+
+def make_stream(
+    sequence: Literal["CW10", "CW20"],
+    inputs: AgentView,
+    *,
+    steps_per_task: int = 1_000_000,
+    boundary: Boundary = "truncate",
+    task_obs: TaskObs = "phase",
+    goals: Goals = "continuous",
+    **settings: Any,
+) -> Env:
+    """The stream of a sequence, as the agent sees it.
+
+    Args:
+        sequence: The sequence's name.
+        inputs: How observations and rewards reach the learner.
+        steps_per_task: The budget of each phase.
+        boundary: What happens to the episode at a phase's end, see `TaskStream`.
+        task_obs: What the one-hot (or ``task_obs``) shows: the ``"phase"``, as in Continual World,
+            or the ``"task"``; it is the same for CW10.
+        goals: ``"continuous"``, as in Continual World, or ``"list"``: one of the class's 50.
+        **settings: The arguments of `MetaWorldMTEnv`, and ``action_repeat``.
+    """
+    env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, **settings)
+    phases = [(name, steps_per_task) for name in SEQUENCES[sequence]]
+    return inputs.apply(TaskStream(env, phases, boundary=boundary, task_obs=task_obs))
+
+
+def _make_slot(sequence: Any, inputs: AgentView, record: bool, **settings: Any) -> Env:
+    env = make_stream(sequence, inputs, **settings)
+    return RecordEpisodeStatistics(env) if record else env

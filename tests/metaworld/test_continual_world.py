@@ -1,0 +1,104 @@
+"""The streams of Continual World on Meta-World's classes."""
+
+import numpy as np
+import pytest
+
+from mtwrappers import load_checkpoint, save_checkpoint
+from tests.fakes import equal
+from tests.metaworld.fakes import make, make_vec
+from tests.vector.faults import kill
+
+
+@pytest.mark.parametrize(("name", "visits"), [("CW10", 1), ("CW20", 2)])
+def test_tasks_budgets_and_horizon_are_those_of_continual_world(name, visits):
+    env = make(name)
+    stream = env.unwrapped
+    assert stream.phase_names == visits * (
+        *("hammer-v3", "push-wall-v3", "faucet-close-v3", "push-back-v3", "stick-pull-v3"),
+        *("handle-press-side-v3", "push-v3", "shelf-place-v3", "window-close-v3"),
+        "peg-unplug-side-v3",
+    )
+    assert {phase.steps for phase in stream.phases} == {1_000_000}
+    assert env.spec.max_episode_steps == 200
+    assert env.observation_space.shape == (39 + 10 * visits,)
+
+
+def test_budget_and_horizon_are_arguments():
+    env = make("CW10", steps_per_task=3, max_episode_steps=2)
+    seen = []
+    obs, info = env.reset(seed=0)
+    for _ in range(6):
+        obs, *_, truncated, info = env.step(np.zeros(4))
+        seen.append((int(obs[39:].argmax()), info["phase"], info["task_name"], truncated))
+        if truncated:
+            env.reset()
+    assert seen == [
+        (0, 0, "hammer-v3", False),
+        (0, 0, "hammer-v3", True),  # the horizon
+        (0, 0, "hammer-v3", True),  # the budget
+        (1, 1, "push-wall-v3", False),
+        (1, 1, "push-wall-v3", True),
+        (1, 1, "push-wall-v3", True),
+    ]
+
+
+@pytest.mark.parametrize(("task_obs", "size", "shown"), [("phase", 20, 10), ("task", 10, 0)])
+def test_a_second_visit_has_another_id_unless_it_is_of_the_task(task_obs, size, shown):
+    env = make("CW20", task_obs=task_obs)
+    env.unwrapped.stream_steps = 10_000_000
+    obs, info = env.reset()
+    assert (info["phase"], info["task_name"]) == (10, "hammer-v3")
+    assert obs[39:].tolist() == np.eye(size)[shown].tolist()
+
+
+def test_goals_are_new_in_every_episode_or_those_of_the_list():
+    def goals(**kwargs):
+        env = make("CW10", **kwargs)
+        return [tuple(env.reset(seed=3 if i == 0 else None)[0][:39]) for i in range(12)]
+
+    assert len(set(goals())) == 12
+    assert goals() == goals()
+    assert len(set(goals(goals="list", num_goals=2))) == 2
+
+
+def test_arguments_of_the_other_form_and_none_are_refused():
+    with pytest.raises(TypeError, match=r"make of CW10 takes no 'workers'.*it is for make_vec"):
+        make("CW10", workers=2)
+    with pytest.raises(
+        TypeError, match=r"make_vec of CW20 takes no 'steps_per_tsk'.*steps_per_task"
+    ):
+        make_vec("CW20", steps_per_tsk=2)
+    with pytest.raises(ValueError, match="a step for each of 3 environments at least, got 2"):
+        make_vec("CW10", 3, steps_per_task=2)
+
+
+def two_workers(**kwargs):
+    return make_vec("CW10", 2, steps_per_task=10, max_episode_steps=4, seed=5, **kwargs)
+
+
+def play(envs, actions):
+    return [envs.step(action)[:4] for action in actions]
+
+
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+def test_a_kill_at_a_boundary_and_a_checkpoint_in_mid_phase_change_nothing(tmp_path):
+    with (
+        two_workers(journal=True) as envs,
+        two_workers(workers=2, on_worker_failure="recover") as others,
+        two_workers(workers=2, on_worker_failure="recover") as restored,
+    ):
+        actions = [envs.action_space.sample() for _ in range(14)]
+        assert equal(envs.reset()[0], others.reset()[0])
+        expected = play(envs, actions[:7])
+        assert [truncated.tolist() for *_, truncated in expected][3:5] == [[True, True]] * 2
+        seen = []
+        for step, action in enumerate(actions[:7]):
+            if step == 4:  # whose step is the last of the first phase
+                kill(others.unwrapped, 1)
+            seen += play(others, [action])
+        assert equal(seen, expected)
+        assert others.unwrapped.recoveries == 1
+        save_checkpoint(tmp_path / "cw", envs=envs)
+        load_checkpoint(tmp_path / "cw", envs=restored)
+        assert equal(play(restored, actions[7:]), play(envs, actions[7:]))
+        assert restored.stream_steps == 28
