@@ -27,6 +27,19 @@ def test_the_script_of_curricula_learns_more_with_one(tmp_path):
     assert float(frontier) > 1.5 * float(uniform) > 0.5
 
 
+@pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
+def test_the_script_of_continual_world_leaves_a_result_and_a_picture(tmp_path, capsys):
+    pytest.importorskip("torch")
+    main = load_example("continual_world.py").main
+    sizes = ["--seeds", "2", "--steps-per-task", "4", "--horizon", "2", "--episodes", "1"]
+    result = main([*sizes, "--evaluations-per-phase", "1", "--out", str(tmp_path / "cw.json")])
+    assert result.scores.shape == (2, 11, 10)
+    assert result.forward_transfer is not None
+    assert type(result).load(tmp_path / "cw.json").to_dict() == result.to_dict()
+    assert (tmp_path / "cw.png").stat().st_size > 10_000
+    assert str(result) in capsys.readouterr().out
+
+
 # A PPO loop in one file, in the style of CleanRL.
 
 
