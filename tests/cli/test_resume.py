@@ -255,7 +255,17 @@ ODD = [None, True, -1, 0.5, 2**63, float("nan"), 1e308, "", "\0", "x" * 99, [], 
 
 
 FREE = {"benchmark", "task", "seed", "seconds", "success_once", "success_final", "task_state"}
-FREE |= {"trial", "steps_to_success", "episode_return", "no_fast", "length", "number", "policy", 0}
+FREE |= {
+    "trial",
+    "longest_success",
+    "steps_to_success",
+    "episode_return",
+    "no_fast",
+    "length",
+    "number",
+    "policy",
+    0,
+}
 
 
 def test_any_value_in_any_place_of_progress_is_refused_in_a_line_or_is_progress(unfinished):
