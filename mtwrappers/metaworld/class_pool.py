@@ -155,6 +155,8 @@ class ClassPool:
         bare = SawyerClassEnv(
             name, layout.classes[name], layout.box, self._settings, self.max_episode_steps
         )
+        if self.goals is not None:
+            bare.sawyer.max_snapshots = 4  # goals seldom come again, but for those that stay
         bare.terminate_on_success = self._terminate_on_success
         env: Env = bare
         if layout.onehot:

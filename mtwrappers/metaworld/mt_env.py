@@ -36,7 +36,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     ``task_state`` of `reset` take to play exactly this goal again. After ``reset(seed=s)`` the
     first goal is the one that a class of Meta-World draws in its reset after ``seed(s)``, where
     ``seeded_rand_vec`` is set; those after it come from the same stream. It does not depend on
-    which classes were played.
+    which classes were played. A reset to a goal that was not played before simulates the hand's
+    way to its start (5 ms), which goals of a list do once.
 
     Args:
         benchmark: The name of a benchmark, or a `metaworld.Benchmark`.
@@ -134,8 +135,12 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @functools.cached_property
     def goals_digest(self) -> str:
-        """What tells the goals of the benchmark from others, whichever of them are played here."""
-        return digest(self.pool.tasks)
+        """What tells the goals of the benchmark from others, whichever of them are played here.
+
+        Continuous goals follow from their class and the seeds of resets, so this tells classes.
+        """
+        classes = digest(self.pool.tasks)
+        return classes if self._continuous is None else f"continuous {classes}"
 
     @property
     def goal(self) -> NDArray[np.float64]:

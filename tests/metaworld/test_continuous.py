@@ -109,6 +109,12 @@ def test_classes_of_a_user_are_reset_to_draw_goals(monkeypatch):
     assert vectors(env, 1, options={"task_state": drawn[0]}) == drawn[:1]
 
 
+def test_few_resets_are_kept_where_goals_seldom_come_again():
+    env = MetaWorldMTEnv("MT1", goals="continuous")
+    vectors(env, 10, seed=0)
+    assert len(env._env.sawyer._snapshots._kept) <= 4
+
+
 # To play one again.
 
 

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.metaworld.fast.helpers import clip, fast_globals, norm, tolerance
 from mtwrappers.metaworld.fast.memory import compiled_model
-from mtwrappers.metaworld.fast.snapshots import Snapshots
+from mtwrappers.metaworld.fast.snapshots import MAX_SNAPSHOTS, Snapshots
 from mtwrappers.metaworld.upstream import names_of, with_globals
 
 _QUAT = np.array([1.0, 0.0, 1.0, 0.0])
@@ -49,6 +49,7 @@ class Views:
 class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable types
     """`SawyerXYZEnv` with the same bits in less time."""
 
+    max_snapshots = MAX_SNAPSHOTS
     _snapshots: Snapshots | None = None
     _settles_hand = True
 

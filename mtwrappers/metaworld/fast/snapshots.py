@@ -112,7 +112,7 @@ class Snapshots:
         key = env._last_rand_vec.tobytes(), env._partially_observable
         snapshot = self._kept.get(key)
         if snapshot is None:
-            if len(self._kept) == MAX_SNAPSHOTS:
+            if len(self._kept) >= env.max_snapshots:
                 self._kept.clear()
             snapshot = self._kept[key] = self._record(env, run)
         else:
