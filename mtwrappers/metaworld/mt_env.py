@@ -179,6 +179,12 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         goals = self._continuous
         return state if goals is None else goals.complete(state, goal_generator(check_seed(seed)))
 
+    def set_task_state(self, task_state: Any) -> None:
+        """Makes ``task_state`` the present task, from the next `reset` on."""
+        if self._continuous is not None:
+            self._seed_itself()  # a goal may have to be drawn
+        super().set_task_state(task_state)
+
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and the goals that are drawn; the selection starts over."""
         seeds = super().seed_task(seed)
@@ -228,8 +234,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         return state
 
     def _turn_to(self, task_state: Any) -> None:
-        if self._continuous is not None and not isinstance(task_state, tuple):
-            self._seed_itself()
+        if self._continuous is not None:
             task_state = self._continuous.complete(task_state)
         super()._turn_to(task_state)
 
