@@ -41,6 +41,7 @@ CALLS = {
         unify="None {}",
         max_episode_steps="None",
         task_embedding="None",
+        action_repeat="None",
         **A_LIST,
     ),
     "EnvToMTEnv": call(
@@ -130,6 +131,7 @@ CALLS = {
         task_names="None",
         task_encoding="",
         task_embedding="None",
+        action_repeat="None",
         unify="None {}",
         select="",
         env_kwargs="None {}",
@@ -141,6 +143,7 @@ CALLS = {
         task_names="None",
         task_encoding="",
         task_embedding="None",
+        action_repeat="None",
         unify="None {}",
         env_kwargs="None {}",
         record_episode_statistics="True",

@@ -38,6 +38,7 @@ def make_env(
     task_names: Sequence[str] | None = None,
     task_encoding: Encoding = "onehot",
     task_embedding: ArrayLike | None = None,
+    action_repeat: int | Sequence[int | None] | None = None,
     unify: Unify = None,
     select: SelectName = "uniform",
     render_mode: str | None = None,
@@ -51,6 +52,8 @@ def make_env(
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
         task_embedding: What else to show of each task, ``(num_tasks, E)`` numbers, appended to the
             observation, before a one-hot.
+        action_repeat: How many steps of the environment each action is played: a number, or a list
+            of one for each environment.
         unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length;
             see `MultiEnvWrapper`.
         select: How the next task is drawn; see `mtwrappers.selection`.
@@ -62,7 +65,7 @@ def make_env(
         ValueError: If an argument is none of those, or the environments do not fit together.
     """
     given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
-    given |= {"select": select, "task_embedding": task_embedding}
+    given |= {"action_repeat": action_repeat, "task_embedding": task_embedding, "select": select}
     return _make(task_encoding, {**given, "sample_tasks_on_reset": True})
 
 
@@ -73,6 +76,7 @@ def make_vec_env(
     task_names: Sequence[str] | None = None,
     task_encoding: Encoding = "onehot",
     task_embedding: ArrayLike | None = None,
+    action_repeat: int | Sequence[int | None] | None = None,
     unify: Unify = None,
     render_mode: str | None = None,
     env_kwargs: EnvKwargs | None = None,
@@ -96,7 +100,7 @@ def make_vec_env(
     per_id = fit_sizes(num_envs, envs_per_task, num_ids, "MultiEnv")
     if given["unify"] is not None:
         given["unify"] = _padding(_arguments(env_ids, task_names, unify, None, env_kwargs))
-    given["task_embedding"] = task_embedding
+    given |= {"action_repeat": action_repeat, "task_embedding": task_embedding}
     makers = [
         functools.partial(
             _make, task_encoding, {**given, "initial_task_state": i}, record_episode_statistics

@@ -27,6 +27,7 @@ from mtwrappers.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.spaces import difference, fits
 from mtwrappers.task_list import TaskListMTEnv
+from mtwrappers.wrappers.action_repeat import ActionRepeat
 
 
 class MultiEnvWrapper(TaskListMTEnv):
@@ -56,6 +57,8 @@ class MultiEnvWrapper(TaskListMTEnv):
         max_episode_steps: Truncates episodes after this many of the environment's steps: a number,
             or a list of one (or ``None``) for each task. By default as the environment does itself,
             whose episodes it cannot lengthen.
+        action_repeat: How many of the environment's steps each action is played: a number, or a
+            list of one for each task; see `ActionRepeat`.
         task_embedding: What else to show of each task, ``(num_tasks, E)`` numbers. Observations
             then have a third key, ``task_embedding``, ``(E,)``.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
@@ -86,6 +89,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         env_observation_space: Space[Any] | None = None,
         unify: Unify | Padding = None,
         max_episode_steps: int | Sequence[int | None] | None = None,
+        action_repeat: int | Sequence[int | None] | None = None,
         task_embedding: ArrayLike | None = None,
         sample_tasks_on_reset: bool = False,
     ) -> None:
@@ -98,6 +102,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         self.padding = unify if isinstance(unify, Padding) else None
         unify = None if isinstance(unify, Padding) else check_unify(unify)
         self._limits = check_each(max_episode_steps, n, "max_episode_steps", positive)
+        self._repeats = check_each(action_repeat, n, "action_repeat", positive)
         self._embeddings = _embeddings(task_embedding, n)
         self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
 
@@ -192,17 +197,20 @@ class MultiEnvWrapper(TaskListMTEnv):
 
     def _construct(self, index: int) -> gymnasium.Env[Any, Any]:
         env: gymnasium.Env[Any, Any] = construct_env(self._makers[index], self._name(index))
-        if (limit := self._limits[index]) is None:
-            return env
-        if env.has_wrapper_attr("_max_episode_steps"):
-            has = env.get_wrapper_attr("_max_episode_steps")
+        if (limit := self._limits[index]) is not None:
+            has = None
+            if env.has_wrapper_attr("_max_episode_steps"):
+                has = env.get_wrapper_attr("_max_episode_steps")
             if has is not None and has < limit:
                 env.close()
                 raise ValueError(
                     f"{self._name(index)} ends its episodes after {has} steps, which "
                     f"max_episode_steps={limit} cannot lengthen: pass it to gymnasium.make"
                 )
-        return TimeLimit(env, limit)
+            env = TimeLimit(env, limit)
+        if (repeat := self._repeats[index]) is not None:
+            env = ActionRepeat(env, repeat)
+        return env
 
     def _pad_all(self, initial: int, unify: Unify, space: Space[Any] | None) -> Padding:
         """What environments are padded to; builds all of them if they have to say it."""

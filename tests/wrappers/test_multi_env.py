@@ -346,6 +346,17 @@ def test_each_task_has_a_horizon_of_its_own(limits, lengths):
         assert ends == [(False, False)] * (length - 1) + [(length == 5, length < 5)]
 
 
+def test_each_task_repeats_its_actions():
+    env = MultiEnvWrapper(
+        counting_makers(3, length=9), max_episode_steps=5, action_repeat=[2, None, 3]
+    )
+    for task, rewards in enumerate(([3, 7, 5], [1, 2, 3, 4, 5], [6, 9])):
+        _, *steps = play(env, [0] * len(rewards), options={"task_state": task})
+        assert [step[1] for step in steps] == rewards
+        assert [step[3] for step in steps] == [False] * (len(rewards) - 1) + [True]
+        assert env._max_episode_steps == len(rewards)
+
+
 def test_a_horizon_cannot_lengthen_that_of_an_environment():
     make = partial(gymnasium.make, "Pendulum-v1")
     assert MultiEnvWrapper([make], max_episode_steps=200)._max_episode_steps == 200
