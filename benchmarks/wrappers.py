@@ -24,6 +24,7 @@ from mtwrappers import (
     MultiEnvWrapper,
     NormalizeObservationPerTask,
     NormalizeRewardPerTask,
+    PadSpaces,
     RL2Observation,
     TerminateOnSuccess,
     VectorNormalizeObservationPerTask,
@@ -113,12 +114,21 @@ def added(
     }
 
 
+class PadRescaled(PadSpaces):
+    """`PadSpaces` to MMBench's sizes, of actions with other bounds."""
+
+    def __init__(self, env: Any) -> None:
+        env.action_space = Box(-2.0, 2.0, (4,), np.float32)
+        super().__init__(env, 128, 16, rescale=True)
+
+
 def main() -> None:
     single = added(
         [NormalizeRewardPerTask, NormalizeObservationPerTask, RL2Observation, TerminateOnSuccess],
         NullEnv,
         np.zeros(4, np.float32),
     )
+    single |= added([PadRescaled], NullEnv, np.zeros(16, np.float32))
     rows = [limit_row(name, us, SINGLE_LIMIT, " us a step") for name, us in single.items()]
     results: dict[str, Any] = {"single_us_a_step": single}
     for tasks, each in SIZES:

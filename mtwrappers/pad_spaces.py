@@ -89,12 +89,16 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         ones = np.ones(size - n)
         self.action_space = append_box(box, -ones, ones)
         self._action_shape, self._action_dtype = (size,), box.dtype
-        self._scale: tuple[NDArray[Any], NDArray[Any]] | None = None
+        self._casts = False
+        # None where they would change nothing.
+        self._gradient: NDArray[Any] | None = None
+        self._intercept: NDArray[Any] | None = None
         if rescale:
             self.action_space = Box(-1.0, 1.0, (size,), box.dtype.type)
-            scale = _scale(box)
-            if (scale[0] != 1).any() or (scale[1] != 0).any():
-                self._scale = scale
+            gradient, intercept = _scale(box)
+            self._intercept = intercept if (intercept != 0).any() else None
+            if self._intercept is not None or (gradient != 1).any():
+                self._gradient = gradient
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
@@ -123,17 +127,17 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
             if action.shape != self._action_shape:
                 raise ValueError(f"expected an action of shape {self._action_shape}, got {given!r}")
         cut = action[: self._num_actions]
-        if self._scale is not None:
-            gradient, intercept = self._scale
-            cut = (cut - intercept) / gradient
-        if cut.dtype is not self._action_dtype and self.action_space.dtype != self._action_dtype:
-            cut = cut.astype(self._action_dtype)
+        if self._gradient is not None:
+            cut = (cut if self._intercept is None else cut - self._intercept) / self._gradient
+        if self._casts:
+            cut = cut.astype(self._action_dtype, copy=False)
         return cut
 
     def _take(self, padding: Padding) -> PadSpaces:
         """Takes the spaces of a family, which hold those that this environment alone would have."""
         self.observation_space, self.action_space = padding[:2]
         self._zeros = np.zeros(self.observation_mask.shape, padding.observation_space.dtype)
+        self._casts = self._changes_actions and padding.action_space.dtype != self._action_dtype
         return self
 
 

@@ -35,6 +35,10 @@ ObservationMode: TypeAlias = Literal["same", "different"] | tuple[Space[Any], Sp
 JOURNAL_WARN_BYTES = 1e9
 
 
+class DifferentSpacesError(ValueError, RuntimeError):
+    """Environments whose spaces differ; to Gymnasium's vector environments a ``RuntimeError``."""
+
+
 class Settings(NamedTuple):
     """What is common to an executor and its blocks.
 
@@ -255,7 +259,7 @@ def _refuse(space: Space[Any], expected: Space[Any], i: int, what: str, hint: st
     shapes = [each.shape for each in (space, expected) if isinstance(each, Box)]
     if len(shapes) == 2 and {*map(len, shapes)} == {1} and shapes[0] != shapes[1]:
         hint = "; unify='pad' pads environments to one length"
-    raise ValueError(
+    raise DifferentSpacesError(
         f"environment {i} has {what} space {space}, expected {expected} as in environment 0"
         f"{difference(space, expected)}{hint}"
     )

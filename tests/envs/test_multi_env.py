@@ -3,6 +3,7 @@
 import gymnasium
 import numpy as np
 import pytest
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode
 
@@ -85,6 +86,36 @@ def test_the_sub_environments_are_laid_out_task_by_task_and_stay_with_their_task
     recorded = ["episode" in infos.get("final_info", infos) for *_, infos in returned[1:]]
     assert any(recorded) is kwargs.get("record_episode_statistics", True)
     assert len(set(envs.get_attr("np_random_seed"))) == len(ids)
+
+
+def test_environments_have_names_and_arguments_of_their_own_and_specs_go_through_json():
+    given = {
+        "env_ids": [SHORT, SHORT],
+        "task_names": ["two", "four"],
+        "env_kwargs": [{"obs_size": 4, "length": 3}, {"max_episode_steps": 4, "length": 9}],
+        "action_repeat": [1, 2],
+        "task_embedding": np.array([[0.0, 1], [2, 3]]),
+        "unify": {"observation_size": 5},
+    }
+    env = gymnasium.make(ID, **given, select="round_robin")
+    again = gymnasium.make(EnvSpec.from_json(env.spec.to_json()))
+    for each in (env, again):
+        lengths = []
+        for seed in (0, None):
+            obs, _ = each.reset(seed=seed)
+            assert obs.shape == (5 + 2 + 2,)
+            over, length = False, 0
+            while not over:
+                *_, terminated, truncated, info = each.step(0)
+                over, length = terminated or truncated, length + 1
+            lengths.append((info["task_name"], length))
+        assert sorted(lengths) == [("four", 2), ("two", 3)]
+    envs = gymnasium.make_vec(ID, **given)
+    obs, infos = envs.reset(seed=0)
+    assert obs[:, 5:].tolist() == [[0, 1, 1, 0], [2, 3, 0, 1]]
+    assert infos["task_name"].tolist() == ["two", "four"]
+    assert infos["observation_mask"].sum(axis=1).tolist() == [4, 2]
+    assert envs.step([0, 0])[0][:, 0].tolist() == [1, 2]
 
 
 def test_a_sub_environment_builds_no_other_and_what_showed_the_padded_space_is_closed(monkeypatch):
