@@ -103,6 +103,25 @@ def test_scores_at_an_end_may_be_means_of_several_evaluations():
     assert np.allclose(result(RUNS[:1], last=9).score_after_phase, one.area)
 
 
+def test_the_metrics_are_those_of_continual_worlds_code():
+    """Its `results_processing/tables.py` gives these numbers for logs with these scores."""
+    rng = np.random.default_rng(0)
+    points = [1000 * (k + 1) // 7 + 1000 * i for i in range(3) for k in range(7)]
+    scores, alone = rng.random((2, 21, 3)).round(1), rng.random((2, 7, 3)).round(1) * 0.9
+    each = {
+        name: ContinualResult([name], [1000], points[:7], alone[:, :, [i]])
+        for i, name in enumerate("abc")
+    }
+    one = ContinualResult("abc", [1000, 2000, 3000], points, scores, baselines=each, last=5)
+    expected = {
+        "average_performance": 0.413333333333,
+        "forgetting": 0.136666666667,
+        "forward_transfer": 0.117725016529,
+    }
+    for name, value in expected.items():
+        assert getattr(one, name).value == pytest.approx(value, abs=1e-12)
+
+
 def test_what_cannot_be_known_is_none():
     one = ContinualResult(["a", "b"], [10, 20], [20], [[[0.5, 1.0]]])
     assert (one.average_performance.value, one.forgetting, one.backward_transfer) == (

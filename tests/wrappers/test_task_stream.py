@@ -562,10 +562,11 @@ def test_a_checkpoint_in_phase_7_goes_on_as_the_unbroken_run(executor, mode, tmp
     local = executor is MetaIterativeEnvExecutor
     with closing(make()) as envs, closing(make()) as others:
         envs.reset(seed=3)
-        while envs.env.stream_steps < 44:
-            play(envs, [[0, 0]])
+        while envs.env.stream_steps < 43 or (envs.env._next_step and envs.env._due is None):
+            play(envs, [[0, 0]])  # in NEXT_STEP, until one of them is to be reset
         assert envs.env.phase == 7
         save_checkpoint(tmp_path / "stream", envs=envs)
         load_checkpoint(tmp_path / "stream", envs=others)
         steps = (60 - envs.env.stream_steps) // 2
         assert equal(play(others, [[0, 0]] * steps), play(envs, [[0, 0]] * steps))
+        assert others.env.stream_steps == envs.env.stream_steps > 50
