@@ -10,7 +10,6 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,6 @@ _UNFINISHED = ".unfinished-"
 # The locks that this process holds, as descriptors of directories.
 _locks: set[int] = set()
 
-VERSIONS = ("gymnasium", "metaworld", "mujoco", "numpy")
 CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
 
 
@@ -69,34 +67,11 @@ os.register_at_fork(after_in_child=_drop_locks)
 
 
 def results_of(settings: Mapping[str, Any], result: EvaluationResult) -> dict[str, Any]:
-    """What ``results.json`` holds: settings, ``seconds`` among them, and what came of it."""
-    described = result.to_dict()
+    """What ``results.json`` holds: what `EvaluationResult.load` reads, and how it was played."""
     steps = sum(episode.length for episode in result.episodes)
-    rows = []
-    for task in result.tasks:
-        own = result.of_task(task)
-        found = {key: estimate for key, estimate in result.per_task[task].items() if estimate}
-        row = {
-            "task": task,
-            "episodes": len(own),
-            "success_once": found["success_once"].value,
-            "success_final": found["success_final"].value,
-            "mean_return": found["return"].value,
-            "intervals": {key: [estimate.low, estimate.high] for key, estimate in found.items()},
-            "returns": [e.episode_return for e in own],
-            "successes_once": [e.success_once for e in own],
-            "successes_final": [e.success_final for e in own],
-            "task_states": [e.task_state for e in own],
-        }
-        rows.append(row)
-    return {
-        **settings,
-        "steps": steps,
-        "steps_per_second": steps / settings["seconds"],
-        "tasks": rows,
-        **{key: described[key] for key in ("overall", "confidence", "resamples")},
-        "versions": {name: version(name) for name in VERSIONS},
-    }
+    rate = steps / settings["seconds"]
+    played = {**settings, "steps": steps, "steps_per_second": rate}
+    return {**result.to_dict(), "rollout": played}
 
 
 def write_files(
@@ -115,9 +90,12 @@ def write_files(
         place = Path(beside)
         (place / RESULTS).write_text(json.dumps(results, indent=2) + "\n")
         with (place / "results.csv").open("w", newline="") as file:
-            writer = csv.DictWriter(file, CSV_COLUMNS, extrasaction="ignore")
-            writer.writeheader()
-            writer.writerows(results["tasks"])
+            writer = csv.writer(file)
+            writer.writerow(CSV_COLUMNS)
+            for task, found in result.per_task.items():
+                known = (found["success_once"], found["success_final"], found["return"])
+                values = [estimate and estimate.value for estimate in known]
+                writer.writerow([task, len(result.of_task(task)), *values])
         result.plot(place / "success.png", *texts)
         if videos is not None:
             videos.write(place)

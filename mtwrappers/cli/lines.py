@@ -25,6 +25,9 @@ DEFAULTS: dict[str, Any] = {
     "episodes": 5,
     "seed": 0,
     "no_fast": False,
+    "protocol": None,
+    "name": None,
+    "evidence": False,
 }
 _IS_SETTING: dict[str, Callable[[Any], bool]] = {
     "benchmark": lambda value: type(value) is str and len(value) < 100,
@@ -33,6 +36,9 @@ _IS_SETTING: dict[str, Callable[[Any], bool]] = {
     "episodes": lambda value: type(value) is int and 1 <= value <= MAX_COUNT,
     "seed": lambda value: type(value) is int and 0 <= value <= MAX_SEED,
     "no_fast": lambda value: type(value) is bool,
+    "protocol": lambda value: value is None or type(value) is str,
+    "name": lambda value: value is None or type(value) is str,
+    "evidence": lambda value: type(value) is bool,
 }
 
 

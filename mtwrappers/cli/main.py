@@ -1,4 +1,4 @@
-"""The command line: ``mtwrappers list``, ``rollout``, ``protocols`` and ``verify-fast``."""
+"""The command line: ``mtwrappers rollout``, ``verify``, ``compare`` and so on."""
 
 from __future__ import annotations
 
@@ -60,6 +60,13 @@ EXAMPLES = {
   mtwrappers rollout --resume ml10""",
     "protocols": """
   mtwrappers protocols""",
+    "verify": """
+  mtwrappers rollout MT10 --policy my_policy.py:act --evidence results/results.npz
+  mtwrappers verify results/results.json
+  mtwrappers verify results/results.json --sample 0.1 --workers 4""",
+    "compare": """
+  mtwrappers compare mine/results.json theirs/results.json
+  mtwrappers compare mine-*/results.json theirs-*/results.json --plot compared.png""",
     "verify-fast": """
   mtwrappers verify-fast
   mtwrappers verify-fast --full --workers 2""",
@@ -70,9 +77,14 @@ HELP = {
     "--task": "play only this class; can be repeated",
     "--policy": "expert (default): Meta-World's scripted expert of each class; random: random "
     "actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to actions "
-    "(N, 4) in [-1, 1]",
-    "--episodes": "episodes per class (default: 5)",
-    "--seed": "determines goals, their order and random actions (default: 0)",
+    "(N, 4) in [-1, 1], or a function without arguments that makes it",
+    "--name": "what tables call the policy (default: what --policy says)",
+    "--protocol": "play by the rules of a published score; `mtwrappers protocols` shows them",
+    "--evidence": "an .npz file with the actions of all episodes: rollout writes it, and verify "
+    "replays them (by default those beside the result)",
+    "--episodes": "episodes per class (default: 5, or as many as the protocol has)",
+    "--seed": "determines goals, their order and random actions (default: 0); a protocol has its "
+    "own goals",
     "--workers": "worker processes (default: all cores)",
     "--execution": "where the workers are: processes here (default), or actors of a Ray cluster",
     "--out": "where to write (default: results); files of an earlier rollout are replaced",
@@ -81,6 +93,11 @@ HELP = {
     "--resume": "continue the interrupted or killed rollout in DIR with its settings; only "
     "--workers and --execution may differ. The results are those of a rollout that was never "
     "stopped",
+    "result": "what a rollout or EvaluationResult.save has written",
+    "results": "results of rollouts or of EvaluationResult.save, two or more",
+    "--sample": "replay only this share of each task's episodes, drawn anew each time (default: 1)",
+    "--plot": "also draw the comparison",
+    "--force": "compare results of different protocols, settings or goals all the same",
     "--full": "play whole episodes of several tasks per class",
 }
 
@@ -110,9 +127,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Returns 0, or 1 where classes differ, 2 where input or files are bad, 130 after Ctrl-C.
+    """Returns 0, 1 where classes differ or a result is not true, 2 where input or files are bad.
 
-    It is 141 where nobody reads the output any more, as in ``mtwrappers list | head -c 10``.
+    After Ctrl-C it is 130, and 141 where nobody reads the output any more, as in
+    ``mtwrappers list | head -c 10``.
     """
     try:
         try:
@@ -130,7 +148,7 @@ def _main(argv: Sequence[str] | None) -> int:
     parser = _Parser("mtwrappers", description=about)
     parser.add_argument("--version", action="version", version=f"mtwrappers {__version__}")
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="{list,rollout,protocols,verify-fast}"
+        dest="command", required=True, metavar="{list,rollout,verify,compare,protocols,verify-fast}"
     )
 
     def command(name: str, does: str) -> _Parser:
@@ -144,6 +162,9 @@ def _main(argv: Sequence[str] | None) -> int:
     rollout.add("benchmark", nargs="?")
     rollout.add("--task", action="append", metavar="CLASS")
     rollout.add("--policy", type=_policy, metavar="POLICY")
+    rollout.add("--name", type=_name)
+    rollout.add("--protocol", metavar="NAME")
+    rollout.add("--evidence", type=Path, metavar="FILE")
     rollout.add("--episodes", type=_positive)
     rollout.add("--seed", type=_seed)
     rollout.add("--workers", type=_positive)
@@ -153,22 +174,40 @@ def _main(argv: Sequence[str] | None) -> int:
     rollout.add("--no-fast", action="store_true", default=None)
     rollout.add("--resume", type=Path, metavar="DIR")
     command("protocols", "show how scores of the literature are measured, side by side")
-    verify = command(
+    verified = command("verify", "replay the actions of a result, and compare every number")
+    verified.add("result", type=Path)
+    verified.add("--evidence", type=Path, metavar="FILE")
+    verified.add("--sample", type=_share, metavar="SHARE")
+    verified.add("--workers", type=_positive)
+    verified.add("--no-fast", action="store_true")
+    compared = command("compare", "compare the success of policies, task by task and over all")
+    compared.add("results", type=Path, nargs="+")
+    compared.add("--plot", type=Path, metavar="FILE")
+    compared.add("--force", action="store_true")
+    fast = command(
         "verify-fast", "compare the fast classes with Meta-World's own on this machine, bit for bit"
     )
-    verify.add("--full", action="store_true")
-    verify.add("--workers", type=_positive)
+    fast.add("--full", action="store_true")
+    fast.add("--workers", type=_positive)
     args = parser.parse_args(argv)
     try:
         if args.command == "rollout":
             from mtwrappers.cli.rollout import run  # which imports Meta-World
 
             return run(args)
+        if args.command == "verify":
+            from mtwrappers.cli import verify
+
+            return verify.run(args)
+        if args.command == "compare":
+            from mtwrappers.cli import compare
+
+            return compare.run(args)
         if args.command == "protocols":
             from mtwrappers.cli.protocols import show
 
             return show()
-        return _list() if args.command == "list" else _verify(args)
+        return _list() if args.command == "list" else _verify_fast(args)
     except (UsageError, DependencyNotInstalled) as exc:
         parser.refuse(full_message(exc))
     except KeyboardInterrupt:
@@ -193,6 +232,22 @@ def _policy(text: str) -> str:
             f"invalid choice: {text!r} (choose from {known}, FILE.py:NAME, package.module:NAME)"
         )
     return text
+
+
+def _name(text: str) -> str:
+    if not 1 <= len(text.strip()) <= 100 or not text.isprintable():
+        raise argparse.ArgumentTypeError(f"must be 1 to 100 characters, got {text!r}")
+    return text
+
+
+def _share(text: str) -> float:
+    try:
+        share = float(text)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share <= 1:
+        raise argparse.ArgumentTypeError(f"must be in [0, 1], got {text}")
+    return share
 
 
 def _seed(text: str) -> int:
@@ -240,7 +295,7 @@ def _space(space: Any) -> str:
     return f"{space}" if not space.shape else f"{space.dtype}{list(space.shape)}"
 
 
-def _verify(args: argparse.Namespace) -> int:
+def _verify_fast(args: argparse.Namespace) -> int:
     from mtwrappers.metaworld.upstream import all_classes
     from mtwrappers.metaworld.verify import FULL, QUICK, verify
     from mtwrappers.vector.process import cores

@@ -5,10 +5,11 @@ from __future__ import annotations
 import contextlib
 import importlib
 import importlib.util
+import inspect
 import os
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
@@ -26,7 +27,9 @@ class Own(NamedTuple):
 
 
 def load_policy(given: str) -> Own:
-    """Imports ``FILE.py:NAME`` or ``package.module:NAME``.
+    """Imports ``FILE.py:NAME`` or ``package.module:NAME``: a policy, or what makes one.
+
+    What makes one is a function or class that needs no argument.
 
     Raises:
         UsageError: If there is no such policy, or its import fails.
@@ -45,13 +48,28 @@ def load_policy(given: str) -> Own:
     except (Exception, SystemExit) as exc:  # the import runs whatever the user has written
         raise UsageError(f"--policy {given}: the import failed: {_said(exc, file)}") from None
     policy = getattr(module, name, None)
+    made = ""
+    if callable(policy) and _needs_nothing(policy):
+        try:
+            policy, made = policy(), f"what {name}() returns"
+        except (Exception, SystemExit) as exc:
+            raise UsageError(f"--policy {given}: {name}() failed: {_said(exc, file)}") from None
     if isinstance(policy, type) or not (callable(policy) or hasattr(policy, "get_actions")):
-        got = "which it has not" if policy is None else f"got {policy!r}"
+        got = "which it has not" if policy is None and not made else f"got {policy!r}"
         raise UsageError(
-            f"--policy {given}: {name!r} of {source} must be a function from observations (N, O) "
-            f"to actions (N, 4), or an object with get_actions, {got}"
+            f"--policy {given}: {made or f'{name!r} of {source}'} must be a function from "
+            f"observations (N, O) to actions (N, 4), or an object with get_actions, {got}"
         )
     return Own(given, file, policy)
+
+
+def _needs_nothing(function: Callable[..., Any]) -> bool:
+    """Whether it can be called without arguments: then it makes a policy, and is none."""
+    try:
+        inspect.signature(function).bind()
+    except (TypeError, ValueError):  # or has no signature
+        return False
+    return True
 
 
 @contextlib.contextmanager

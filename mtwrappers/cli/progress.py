@@ -9,7 +9,7 @@ import json
 import reprlib
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -17,9 +17,10 @@ from typing import Any, BinaryIO
 from mtwrappers.cli.common import POLICIES, RESULTS, UsageError
 from mtwrappers.cli.lines import DEFAULTS, MAX_SIZE, check_line, of_header, whole_lines
 from mtwrappers.evaluation.episodes import Episode, Observer
+from mtwrappers.evaluation.evidence import name_of
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.provenance import versions
-from mtwrappers.files import opened
+from mtwrappers.files import opened, write_atomically
 
 NAME = "progress.jsonl"
 FORMAT = "mtwrappers.rollout/2"
@@ -47,7 +48,7 @@ class Progress(Observer):
         self.planned = 0
         self.bar: Any = None  # a progress bar to be kept up to date, if there is one
         self._file: BinaryIO
-        self._size = size  # how many bytes of the file are to be kept
+        self._lines, self._size = list(lines), size  # how many bytes of the file are to be kept
         self._before, self._began = lines[-1]["seconds"] if lines else 0.0, 0.0
 
     @classmethod
@@ -74,7 +75,7 @@ class Progress(Observer):
             raise UsageError(
                 f"line {checked} of {path} is none that a rollout has written: {exc}; {START}"
             ) from None
-        now = versions()
+        now = {name: text for name, text in versions().items() if name != "python"}
         if changed := [f"{n} {then.get(n)}, not {now[n]}" for n in now if then.get(n) != now[n]]:
             raise UsageError(
                 f"the rollout into {directory} was begun with {', '.join(changed)}; install what "
@@ -101,6 +102,17 @@ class Progress(Observer):
     def __exit__(self, *exc: object) -> None:
         with contextlib.suppress(OSError):  # a full disk, which was told of
             self._file.close()
+
+    def forget_without(self, actions: Collection[str]) -> int:
+        """Leaves out finished episodes whose actions are not there; returns how many."""
+        kept = [line for line in self._lines if name_of(Episode(**line["episode"])) in actions]
+        lost = len(self._lines) - len(kept)
+        if lost:
+            header = {"format": FORMAT, "settings": self.settings, "versions": versions()}
+            data = b"".join(_line(each) for each in (header, *kept))
+            write_atomically(self.directory / NAME, data)
+            self.__init__(self.directory, self.settings, kept, len(data))  # type: ignore[misc]
+        return lost
 
     @property
     def seconds(self) -> float:
@@ -135,8 +147,12 @@ class Progress(Observer):
         (self.directory / NAME).unlink(missing_ok=True)
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(json.dumps(line).encode() + b"\n")
+        self._file.write(_line(line))
         self._file.flush()
+
+
+def _line(data: Mapping[str, Any]) -> bytes:
+    return json.dumps(data).encode() + b"\n"
 
 
 def begun(args: argparse.Namespace) -> Progress:
@@ -146,9 +162,16 @@ def begun(args: argparse.Namespace) -> Progress:
             "the following arguments are required: benchmark, or --resume DIR; such as: mtwrappers "
             "rollout MT10"
         )
-    given = {name: getattr(args, name) for name in DEFAULTS}
+    given = _given(args)
     settings = {name: DEFAULTS[name] if given[name] is None else given[name] for name in DEFAULTS}
     return Progress(args.out or Path("results"), settings)
+
+
+def _given(args: argparse.Namespace) -> dict[str, Any]:
+    """The settings that the command says, ``None`` where it says nothing."""
+    given = {name: getattr(args, name) for name in DEFAULTS}
+    # A file that says what to resume is not to say where to write.
+    return {**given, "evidence": None if args.evidence is None else True}
 
 
 def resumed(args: argparse.Namespace) -> Progress | None:
@@ -165,13 +188,18 @@ def resumed(args: argparse.Namespace) -> Progress | None:
         )
     complete = None if (directory / NAME).exists() else _settings_of_results(directory)
     progress = None if complete else Progress.load(directory)
+    said = _given(args)
     for name, value in (progress.settings if progress else complete or {}).items():
-        given = getattr(args, name)
+        given = said[name]
         if given is not None and given != value:
             raise UsageError(
                 f"the rollout into {directory} was begun with {name} {reprlib.repr(value)}, got "
                 f"{given!r}; leave it out, or start a rollout of its own with another --out"
             )
+    if progress and progress.settings["evidence"] and args.evidence is None:
+        raise UsageError(
+            f"the rollout into {directory} was begun with evidence: give --evidence FILE again"
+        )
     if progress and progress.settings["policy"] not in (*POLICIES, args.policy):
         # A file that says what to resume is not to say what code to run.
         raise UsageError(
@@ -180,10 +208,11 @@ def resumed(args: argparse.Namespace) -> Progress | None:
     return progress
 
 
-def how_to_resume(directory: Path, policy: str) -> str:
+def how_to_resume(directory: Path, policy: str, evidence: Path | None = None) -> str:
     """What to type to go on."""
     own = "" if policy in POLICIES else f" --policy {shlex.quote(policy)}"
-    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}{own}"
+    kept = "" if evidence is None else f" --evidence {shlex.quote(str(evidence))}"
+    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}{own}{kept}"
 
 
 def cannot_begin(directory: Path, exc: OSError) -> UsageError:
@@ -198,11 +227,13 @@ def foreign(directory: Path, exc: Exception) -> UsageError:
     return UsageError(f"{directory / NAME} is none that a rollout has written: {exc}; {START}")
 
 
-def cannot_write(directory: Path, policy: str, exc: OSError) -> UsageError:
+def cannot_write(
+    directory: Path, policy: str, exc: OSError, evidence: Path | None = None
+) -> UsageError:
     """What to say of a full disk, once there are episodes that are kept."""
     return UsageError(
         f"cannot write to {directory}: {exc.strerror or exc}; the episodes that were finished are "
-        f"kept: go on with {how_to_resume(directory, policy)}"
+        f"kept: go on with {how_to_resume(directory, policy, evidence)}"
     )
 
 
@@ -210,7 +241,7 @@ def _settings_of_results(directory: Path) -> dict[str, Any] | None:
     """What the results of a complete rollout say of its settings; ``None`` if there are none."""
     try:
         with opened(directory / RESULTS, MAX_SIZE) as file:
-            results = json.load(file)
+            results = json.load(file)["rollout"]
         if results["interrupted"]:
             return None
         return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}

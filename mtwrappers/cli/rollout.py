@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import copy
 import functools
 import os
+import shlex
+from collections.abc import Collection
 from multiprocessing import forkserver
 from typing import Any
 
@@ -34,19 +37,30 @@ from mtwrappers.cli.progress import (
     how_to_resume,
     resumed,
 )
-from mtwrappers.evaluation import EvaluationResult, Observer, evaluate
+from mtwrappers.evaluation import EvaluationResult, EvidenceError, Observer, Provenance, evaluate
 from mtwrappers.evaluation.episodes import ForeignEpisodeError
+from mtwrappers.evaluation.evidence import read_evidence
+from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.published import protocols
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.registration import EPISODE_STEPS
 from mtwrappers.vector.make import Execution, make_executor
 from mtwrappers.vector.process import cores
 
+# The settings that the results name.
+SHOWN = ("benchmark", "policy", "episodes", "seed", "protocol")
+
 
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     with contextlib.ExitStack() as stack:
         if args.resume is None:
+            if args.protocol is not None:
+                protocol = _protocol(args.protocol)
+                split = "-test" if protocol.kind == "test" else ""
+                args.benchmark = args.benchmark or protocol.benchmark + split
+                args.episodes = args.episodes or protocol.episodes_per_task
             kept = begun(args)
             made = _environments(args, kept)
             try:
@@ -72,6 +86,7 @@ def _play(
     env_id: str,
     kwargs: dict[str, Any],
     own: Own | None,
+    protocol: Protocol | None,
 ) -> int:
     """Plays what is not finished, and writes what came of it."""
     console = import_extra("rich.console", "cli").Console()
@@ -82,7 +97,11 @@ def _play(
         kwargs.update(render_mode="rgb_array", camera_name="corner3")
     quiet_experts()
     privileged = args.benchmark.startswith("ML") and args.policy == "expert"
-    interrupted, videos = False, None
+    interrupted, videos, played = False, None, None
+    if args.evidence is not None and kept.episodes:
+        _forget_lost(args, kept, console)
+    name = args.name or args.policy
+    alone = bool(args.task) and protocol is None
     _start.catch()  # from here on there is something to keep
     with kept:
         if privileged:
@@ -97,7 +116,7 @@ def _play(
         try:
             with (
                 progress(console) as shown,
-                contextlib.closing(_make(env_id, bool(args.task), **kwargs)) as envs,
+                contextlib.closing(_make(env_id, alone, **kwargs)) as envs,
                 Interruption() as interruption,
                 own_errors(own),
             ):
@@ -111,19 +130,33 @@ def _play(
                 if policy is None:
                     policy = ScriptedPolicy(args.policy == "expert", envs, args.seed)
                     observers.insert(0, policy)
-                evaluate(
+                tasks = args.task or None
+                whence = {
+                    "tasks": tasks,
+                    "policy": name,
+                    "protocol": protocol and protocol.to_dict(),
+                }
+                provenance = Provenance.of(envs, args.episodes, **whence)
+                measure: Any = evaluate if protocol is None else protocol.evaluate
+                played = measure(
                     policy,
                     envs,
-                    args.episodes,
-                    tasks=args.task or None,
+                    episodes_per_task=args.episodes,
+                    tasks=tasks,
                     seed=args.seed,
                     observers=observers,
                     finished=tuple(kept.episodes),
+                    evidence=args.evidence,
+                    policy_name=name,
                 )
         except KeyboardInterrupt:
             interrupted = True
         except ForeignEpisodeError as exc:
             raise foreign(kept.directory, exc) from None
+        except OSError as exc:
+            if exc.filename is None or args.evidence is None:
+                raise
+            raise cannot_write(args.out, args.policy, exc, args.evidence) from None
         except UsageError:
             if not kept.episodes:
                 kept.remove()
@@ -136,9 +169,10 @@ def _play(
             "command again to start anew."
         )
         return 130
-    result = EvaluationResult(kept.in_order(), args.seed)
+    result = played or EvaluationResult(kept.in_order(), args.seed, provenance=provenance)
     settings = {
-        **{key: getattr(args, key) for key in ("benchmark", "policy", "episodes", "seed")},
+        **{key: getattr(args, key) for key in SHOWN},
+        "name": name,
         "privileged_goal": privileged,
         "interrupted": interrupted,
         "seconds": kept.seconds,
@@ -146,34 +180,57 @@ def _play(
     results = results_of(settings, result)
     # Whole lines, so that pipes and files get the table as it is.
     console.print(str(result), soft_wrap=True, markup=False)
-    rate = f"{results['steps_per_second']:,.0f} steps/s"
-    console.print(f"{results['steps']:,} steps in {results['seconds']:.1f} s: {rate}")
+    steps, rate = results["rollout"]["steps"], results["rollout"]["steps_per_second"]
+    console.print(f"{steps:,} steps in {kept.seconds:.1f} s: {rate:,.0f} steps/s")
     title = f"{args.benchmark}, {args.policy} policy, seed {args.seed}, "
     title += f"{args.episodes} episodes per task"
     note = f"interrupted: {len(result.episodes)} of {kept.planned} episodes" * interrupted
     try:
         paths = write_files(args.out, results, result, (title, note), videos)
     except OSError as exc:
-        raise cannot_write(args.out, args.policy, exc) from None
+        raise cannot_write(args.out, args.policy, exc, args.evidence) from None
+    if args.evidence is not None:
+        paths.append(args.evidence)
     for path in paths:
         console.print(f"wrote {path}", highlight=False)
     if interrupted:
         console.print("Interrupted: these are the episodes that were finished. Go on with:")
-        console.print(how_to_resume(args.out, args.policy), **plain)
+        console.print(how_to_resume(args.out, args.policy, args.evidence), **plain)
         return 130
     kept.remove()
+    if args.evidence is not None:
+        results_file, evidence = (
+            shlex.quote(str(one)) for one in (args.out / RESULTS, args.evidence)
+        )
+        console.print("Anyone who has both files can check the numbers:")
+        console.print(f"mtwrappers verify {results_file} --evidence {evidence}", **plain)
     return 0
+
+
+def _forget_lost(args: argparse.Namespace, kept: Progress, console: Any) -> None:
+    """Plays those finished episodes again whose actions went with a kill."""
+    try:
+        actions: Collection[str] = read_evidence(args.evidence)
+    except OSError:
+        actions = ()
+    except EvidenceError as exc:
+        raise UsageError(f"--evidence {args.evidence}: {exc}") from None
+    if lost := kept.forget_without(actions):
+        console.print(
+            f"{lost} finished episodes have no actions in {args.evidence}: playing them again."
+        )
 
 
 def _environments(
     args: argparse.Namespace, kept: Progress
-) -> tuple[str, dict[str, Any], Own | None]:
-    """The arguments of `gymnasium.make_vec`, and a policy of one's own if that is to play.
+) -> tuple[str, dict[str, Any], Own | None, Protocol | None]:
+    """The arguments of `gymnasium.make_vec`, a policy of one's own if that is to play, and so on.
 
     Settings of the progress go to ``args``.
     """
-    vars(args).update(kept.settings, out=kept.directory)
+    vars(args).update(kept.settings, out=kept.directory, evidence=args.evidence)
     full = args.benchmark if args.benchmark in BENCHMARKS else f"{args.benchmark}-train"
+    protocol = None if args.protocol is None else _protocol(args.protocol)
     if full not in BENCHMARKS:
         raise UsageError(
             f"unknown benchmark {args.benchmark!r} (choose from {', '.join(BENCHMARKS)})"
@@ -201,6 +258,14 @@ def _environments(
             )
     if args.task and name in ("MT1", "ML1"):
         kwargs["env_name"] = args.task[0]
+    if protocol is not None:
+        try:
+            protocol = protocol.on(args.benchmark, kwargs.get("env_name"))
+            if args.episodes != (due := protocol.episodes_per_task):
+                raise ValueError(f"it plays {due} episodes of each task, got {args.episodes}")
+        except ValueError as exc:
+            raise UsageError(f"--protocol {args.protocol}: {exc}") from None
+        kwargs.update(protocol.settings)
     if args.execution == "ray":
         import_extra("ray", "ray")
         kwargs["execution"] = "ray"
@@ -209,7 +274,19 @@ def _environments(
     each = min(args.episodes, -(-workers // num_classes))
     kwargs.update(envs_per_task=each, workers=min(workers, each * num_classes))
     own = None if args.policy in POLICIES else load_policy(args.policy)
-    return f"mtwrappers/{full}-v0", kwargs, own
+    return f"mtwrappers/{full}-v0", kwargs, own, protocol
+
+
+def _protocol(name: str) -> Protocol:
+    if name not in protocols:
+        raise UsageError(f"unknown protocol {name!r} (choose from {', '.join(protocols)})")
+    protocol = protocols[name]
+    if protocol.few_shot:
+        raise UsageError(
+            f"--protocol {name} lets policies adapt, which takes more than a function: measure "
+            "them in Python, with mtwrappers.protocols[...].evaluate(policy)"
+        )
+    return protocol
 
 
 def _make(
@@ -232,7 +309,11 @@ def _make(
     )
     renders = "render_mode" in kwargs
     many = [make] * workers
-    return make_executor(many, workers, workers=workers, execution=execution, renders=renders)
+    envs = make_executor(many, workers, workers=workers, execution=execution, renders=renders)
+    # They give the episodes of the benchmark's own environments, which are easier to make again.
+    envs.spec = copy.deepcopy(gymnasium.spec(env_id))
+    envs.spec.kwargs.update(kwargs)
+    return envs
 
 
 def _prepare_video(console: Any) -> bool:

@@ -1,6 +1,8 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.claim import VerificationError
+from mtwrappers.evaluation.compare import IncomparableError, compare
+from mtwrappers.evaluation.comparison import Comparison, Difference
 from mtwrappers.evaluation.continual import (
     PhaseEvaluator,
     continual_evaluate,
@@ -18,11 +20,14 @@ from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
+    "Comparison",
     "ContinualResult",
+    "Difference",
     "Episode",
     "EvaluationResult",
     "EvidenceError",
     "FewShotResult",
+    "IncomparableError",
     "Observer",
     "PhaseEvaluator",
     "PlannedEpisode",
@@ -30,6 +35,7 @@ __all__ = [
     "Provenance",
     "Verification",
     "VerificationError",
+    "compare",
     "continual_evaluate",
     "evaluate",
     "few_shot_evaluate",

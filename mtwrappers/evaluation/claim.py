@@ -107,7 +107,9 @@ def difference(claimed: Episode, replayed: Episode) -> str:
 def said(one: Episode | PlannedEpisode) -> str:
     """An episode in words."""
     trial = "" if one.trial is None else f"trial {one.trial}, "
-    return f"{one.task}, {trial}episode {one.number}"
+    # What a file says may be meant for the terminal.
+    task = one.task if one.task.isprintable() else ascii(one.task)
+    return f"{task}, {trial}episode {one.number}"
 
 
 def _place(one: Episode | PlannedEpisode) -> tuple[Any, ...]:

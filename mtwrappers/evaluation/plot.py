@@ -124,6 +124,33 @@ def draw_stream(
     figure.savefig(path)
 
 
+def draw_differences(
+    path: Path,
+    tasks: Mapping[str, Estimate],
+    overall: Mapping[str, Estimate],
+    title: str,
+    footer: str,
+) -> None:
+    """Draws a point per task with its interval, and the aggregates below a line."""
+    figure, axes = _figure(1.8 + 0.28 * (len(tasks) + len(overall)))
+    n, found = len(tasks), [*tasks.values(), *overall.values()]
+    y = np.arange(len(found)) + 0.5 * (np.arange(len(found)) >= n)
+    for where, one in zip(y, found, strict=True):
+        clear = one.low is not None and one.low * (one.high or 0.0) > 0
+        color = DARK if clear else LIGHT
+        if one.low is not None:
+            axes.plot([one.low, one.high], [where, where], color=color, linewidth=2)
+        axes.plot([one.value], [where], "o" if where < n else "D", color=color, markersize=6)
+    axes.axvline(0, color=INK, linewidth=0.8)
+    axes.axhline(n - 0.25, color=INK, linewidth=0.8)
+    axes.set_yticks(y, [*tasks, *overall])
+    axes.invert_yaxis()
+    axes.set_xlim(-1.05, 1.05)
+    axes.set_xlabel(f"difference of success rates\n{footer}; dark: without zero", fontsize=9)
+    axes.set_title(title, fontsize=10, loc="left")
+    figure.savefig(path)
+
+
 def _figure(height: float) -> tuple[Any, Any]:
     module = import_extra("matplotlib.figure", "cli")
     figure = module.Figure(figsize=(8, height), layout="constrained", dpi=120)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import gymnasium
@@ -19,8 +19,25 @@ from mtwrappers.vector.make import EXECUTOR_OPTIONS
 _CHOSEN_HERE = {*EXECUTOR_OPTIONS, "execution", "vector_strategy", "vectorization_mode"}
 _CHOSEN_HERE |= {"fast", "render_mode"}
 _GROUPS = ("num_envs", "meta_batch_size")
+# How many environments play a class changes no episode.
+_OF_EACH = ("num_envs", "envs_per_task")
 _SIZES = (*_GROUPS, "envs_per_task", "num_goals")
 _MAX_SIZE = 10_000
+
+
+def determining(spec: Mapping[str, Any]) -> dict[str, Any]:
+    """What of a spec determines episodes: the id, and the arguments that no user may choose."""
+    given = spec.get("kwargs")
+    kwargs = given if isinstance(given, dict) else {}
+    chosen = {name: value for name, value in kwargs.items() if name not in _CHOSEN_HERE}
+    if "benchmark" in kwargs and not _shares_goals(kwargs):
+        chosen = {name: value for name, value in chosen.items() if name not in _OF_EACH}
+    return {"id": spec.get("id"), **chosen}
+
+
+def _shares_goals(kwargs: Mapping[str, Any]) -> bool:
+    """Whether groups of environments may have shared a class's goals out among themselves."""
+    return kwargs["benchmark"] in META_LEARNING and any(name in kwargs for name in _GROUPS)
 
 
 def remake(
@@ -54,7 +71,9 @@ def remake(
             raise VerificationError(
                 f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"
             )
-    kwargs = {name: value for name, value in given.items() if name not in (*_CHOSEN_HERE, *of_id)}
+    kwargs = {
+        name: value for name, value in determining(spec).items() if name not in ("id", *of_id)
+    }
     kwargs.update({name: given[name] for name in of_id if name.endswith("_classes")})
     for name in _SIZES:
         if isinstance(size := kwargs.get(name), int) and size > _MAX_SIZE:
@@ -66,12 +85,7 @@ def remake(
         probe: Any = make(execution="iterative", **kwargs)
         with contextlib.closing(probe):
             groups, each = probe.meta_batch_size, probe.envs_per_task
-        shared = of_id["benchmark"] in META_LEARNING and kwargs.keys() & set(_GROUPS)
-        if groups * each < workers and not shared:
-            # How many environments play a class changes no episode, unless groups of them have
-            # shared its goals out among themselves.
-            each = -(-workers // groups)
-            kwargs.pop("num_envs", None)
-            kwargs["envs_per_task"] = each
+        if not _shares_goals(given):
+            each = kwargs["envs_per_task"] = -(-workers // groups)
         workers = min(workers, groups * each)
     return make(workers=workers, **kwargs)

@@ -33,8 +33,11 @@ from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import MAX_BYTES, Actions, digest, name_of, read_evidence
 from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.provenance import goals_of
+from mtwrappers.evaluation.published import protocols  # noqa: F401 (their names are then theirs)
 from mtwrappers.evaluation.remake import remake
+from mtwrappers.evaluation.result import EvaluationResult
 
 
 @dataclass(frozen=True)
@@ -105,20 +108,27 @@ def verify(
     actions = read_evidence(path)
     check_actions(claim.episodes, actions)
     with _refusals(), contextlib.ExitStack() as stack:
+        fields = provenance.protocol
+        protocol = None if fields is None else Protocol.from_dict(fields)
         if envs is None:
-            envs = remake(provenance, 1 if workers is None else workers, fast)
+            made_by = None if protocol is None else protocol.make_vec
+            envs = remake(provenance, 1 if workers is None else workers, fast, made_by)
             stack.enter_context(contextlib.closing(envs))
         if goals_of(envs) != provenance.goals:
             raise VerificationError("its goals are not those of its environments")
         replay = _Replay(claim.episodes, actions, envs.num_envs)
         chosen = _chosen(claim.episodes, sample)
-        again = evaluate(
+        limit = provenance.max_episode_steps
+        if limit is None and protocol is None:  # other actions than these may come to no end
+            limit = replay.longest + 1
+        measure: Any = evaluate if protocol is None else protocol.evaluate
+        again: EvaluationResult = measure(
             replay,
             envs,
-            provenance.episodes_per_task,
+            episodes_per_task=provenance.episodes_per_task,
             tasks=provenance.tasks,
             seed=claim.seed,
-            max_episode_steps=provenance.max_episode_steps or replay.longest + 1,
+            max_episode_steps=limit,
             observers=[replay],
             finished=[one for one in claim.episodes if one not in chosen],
             progress=progress,

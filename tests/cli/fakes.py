@@ -6,6 +6,8 @@ import signal
 import pytest
 
 from mtwrappers.cli import main, rollout
+from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.evaluation.remake import determining
 
 TIMING = ("seconds", "steps_per_second")
 FILES = ["results.csv", "results.json", "success.png"]
@@ -15,7 +17,33 @@ def play(out, *arguments, workers=1):
     """Runs a rollout in this process and returns its results."""
     code = main(["rollout", *arguments, "--workers", str(workers), "--out", str(out)])
     assert code == 0
-    return json.loads((out / "results.json").read_text())
+    return read(out)
+
+
+def read(out):
+    """The settings of a rollout's results, and a row per task."""
+    data = json.loads((out / "results.json").read_text())
+    result, rows = EvaluationResult.from_dict(data), []
+    for row in data["tasks"]:
+        known = {key: found for key, found in row.items() if isinstance(found, dict)}
+        episodes = result.of_task(row["task"])
+        rows.append(
+            {
+                **{key: found["value"] for key, found in known.items()},
+                "task": row["task"],
+                "episodes": row["episodes"],
+                "mean_return": row["return"]["value"],
+                "intervals": {key: [own["low"], own["high"]] for key, own in known.items()},
+                "returns": [one.episode_return for one in episodes],
+                "successes_once": [one.success_once for one in episodes],
+                "successes_final": [one.success_final for one in episodes],
+                "task_states": [one.task_state for one in episodes],
+            }
+        )
+    found = {"tasks": rows, "overall": data["overall"]}
+    found["versions"] = data["provenance"]["versions"]
+    found["spec"] = determining(data["provenance"]["spec"])
+    return {**data["rollout"], **found}
 
 
 def stable(results):
@@ -49,4 +77,4 @@ def resume(out, *arguments, workers=1):
         patch.setattr(rollout, "ScriptedPolicy", Policy)
         command = ["rollout", "--resume", str(out), "--workers", str(workers), *arguments]
         assert main(command) == 0
-    return json.loads((out / "results.json").read_text()), len(played)
+    return read(out), len(played)

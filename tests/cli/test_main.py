@@ -106,7 +106,7 @@ def test_what_is_refused_is_one_line_that_says_what_to_do(capsys, tmp_path):
     cannot = f"cannot write to {file}: File exists; choose another directory with --out DIR"
     required = "the following arguments are required: command; see mtwrappers --help"
     for arguments, message in (
-        ([], required.replace("command", "{list,rollout,protocols,verify-fast}")),
+        ([], required.replace("command", "{list,rollout,verify,compare,protocols,verify-fast}")),
         (["rollout", "--seed"], "argument --seed: expected one argument; see mtwrappers rollout -"),
         (["rollout", "MT1", "--out", str(file)], cannot),
     ):

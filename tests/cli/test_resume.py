@@ -18,7 +18,7 @@ from mtwrappers.cli.common import UsageError
 from mtwrappers.cli.progress import DEFAULTS, Progress
 from mtwrappers.evaluation import Episode
 from tests import forks
-from tests.cli.fakes import FILES, Interrupting, play, resume, stable
+from tests.cli.fakes import FILES, Interrupting, play, read, resume, stable
 
 
 def finished(out):
@@ -70,7 +70,7 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
     said = capsys.readouterr().out
     assert "Interrupted: these are the episodes that were finished. Go on with:" in said
     assert said.endswith(f"\nmtwrappers rollout --resume '{out}'\n")
-    interrupted = json.loads((out / "results.json").read_text())
+    interrupted = read(out)
     assert (interrupted["interrupted"], interrupted["steps"]) == (True, 3 * 40)
     assert [row["episodes"] for row in interrupted["tasks"]] == [3]
     monkeypatch.undo()
@@ -256,8 +256,11 @@ ODD = [None, True, -1, 0.5, 2**63, float("nan"), 1e308, "", "\0", "x" * 99, [], 
 
 FREE = {"benchmark", "task", "seed", "seconds", "success_once", "success_final", "task_state"}
 FREE |= {
-    "trial",
+    "protocol",
+    "name",
+    "evidence",
     "longest_success",
+    "trial",
     "steps_to_success",
     "episode_return",
     "no_fast",
@@ -304,7 +307,7 @@ def require_refused(out, message, capsys, arguments=()):
 
 def test_a_complete_rollout_of_other_settings_is_one_line(tmp_path, capsys):
     of_before = {"benchmark": "MT1", "policy": "random", "episodes": 5, "seed": 0}
-    text = json.dumps({**of_before, "interrupted": False})
+    text = json.dumps({"rollout": {**of_before, "interrupted": False}})
     (tmp_path / "results.json").write_text(text)
     require_refused(tmp_path, "was begun with seed 0, got 1", capsys, ["--seed", "1"])
     (tmp_path / "results.json").write_text("{}")

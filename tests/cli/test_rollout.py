@@ -1,7 +1,6 @@
 """`mtwrappers rollout`: what is played, the files it leaves, and videos."""
 
 import csv
-import json
 import re
 import signal
 import subprocess
@@ -21,7 +20,7 @@ from mtwrappers.cli import main, rollout
 from mtwrappers.cli.policies import Own, own_errors
 from mtwrappers.errors import with_place
 from mtwrappers.metaworld import make_benchmark, opengl
-from tests.cli.fakes import FILES, Interrupting, play, stable
+from tests.cli.fakes import FILES, Interrupting, play, read, stable
 
 
 def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
@@ -92,7 +91,9 @@ def test_results_hold_all_classes_in_order_and_their_aggregates(tmp_path, capsys
     assert overall["interquartile_mean"]["return"]["value"] == pytest.approx(np.mean(middle))
     assert overall["mean"]["length"] == {"value": 40.0, "low": 40.0, "high": 40.0}
     # A chosen class is played as among all.
-    (row,) = play(tmp_path, *arguments, "--task", "sweep-into-v3")["tasks"]
+    alone = play(tmp_path, *arguments, "--task", "sweep-into-v3")
+    assert alone["spec"] == results["spec"]  # from which `verify` makes the environments
+    (row,) = alone["tasks"]
     assert row == results["tasks"][classes.index("sweep-into-v3")]
 
 
@@ -139,6 +140,17 @@ class Policy:
             *observations.shape[:2], 4
         ), {}
 
+class Wants:
+    def __init__(self, path): ...
+
+def make(scale=1):
+    return act
+
+def nothing(): ...
+
+def fails():
+    raise ValueError("of mine")
+
 policy = Policy()
 number = 3
 """
@@ -160,12 +172,12 @@ def own(tmp_path, monkeypatch):
 def test_a_policy_of_ones_own_is_played_from_a_file_or_a_module(own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = []
-    for policy in (f"{own}:act", f"{own}:policy", "own:act"):
+    for policy in (f"{own}:act", f"{own}:policy", "own:act", "own:make", "own:Policy"):
         arguments = ["MT1", "--task", "push-v3", "--episodes", "2", "--policy", policy]
         results = play(tmp_path / "out", *arguments)
-        assert results.pop("policy") == policy
+        assert results.pop("policy") == results.pop("name") == policy
         found.append(stable(results))
-    assert found[0] == found[1] == found[2]
+    assert all(one == found[0] for one in found)
     envs = gymnasium.make_vec("mtwrappers/MT1-v0", env_name="push-v3", seed=0, max_episode_steps=40)
     expected = evaluate(lambda obs: obs[:, :4] * -0.5, envs, 2)
     [row] = found[0]["tasks"]
@@ -189,7 +201,7 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
         main(["rollout", "--resume", str(out)])
     assert "was begun with a policy of your own: give --policy again" in capsys.readouterr().err
     assert main(["rollout", "--resume", str(out), *given]) == 0
-    assert stable(json.loads((out / "results.json").read_text())) == stable(expected)
+    assert stable(read(out)) == stable(expected)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +211,9 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
         ("nothing.there:act", "nothing.there:act: ModuleNotFoundError: No module named 'nothing'"),
         ("own.py:none", "'none' of own.py must be a function from observations (N, O) to actions"),
         ("own.py:number", "or an object with get_actions, got 3"),
-        ("own.py:Policy", "or an object with get_actions, got <class "),
+        ("own.py:Wants", "or an object with get_actions, got <class "),
+        ("own.py:nothing", "what nothing() returns must be a function from observations (N, O) "),
+        ("own.py:fails", "own.py:fails: fails() failed: ValueError: of mine (own.py, line 28)"),
         ("own.py:expert", "own.py:expert: ZeroDivisionError: of mine (own.py, line 8)"),
         ("own.py:short", "own.py:short: ValueError: expected actions of shape (1, 4)"),
         ("broken.py:act", "the import failed: ZeroDivisionError: division by zero (broken.py, li"),

@@ -1,0 +1,52 @@
+"""``mtwrappers compare``: the success of several policies, side by side."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from mtwrappers._extras import import_extra
+from mtwrappers.cli.common import UsageError
+from mtwrappers.evaluation import EvaluationResult, IncomparableError, VerificationError, compare
+from mtwrappers.evaluation.claim import read_claim
+
+
+def run(args: argparse.Namespace) -> int:
+    """Runs the command; returns its exit code."""
+    console = import_extra("rich.console", "cli").Console()
+    policies: dict[str, list[EvaluationResult]] = {}
+    for path in args.results:
+        result = _read(path)
+        policies.setdefault(_name(path, result), []).append(result)
+    try:
+        found = compare(policies, force=args.force)
+    except IncomparableError as exc:
+        raise UsageError(f"{exc}; --force compares them all the same") from None
+    except ValueError as exc:
+        raise UsageError(str(exc)) from None
+    for i, each in enumerate(found):
+        console.print(f"{chr(10) * (i > 0)}{each}", soft_wrap=True, markup=False, highlight=False)
+        if args.plot is not None:
+            numbered = f"{args.plot.stem}-{i + 1}{args.plot.suffix}"
+            path = args.plot if len(found) == 1 else args.plot.with_name(numbered)
+            try:
+                each.plot(path)
+            except (OSError, ValueError) as exc:  # a suffix that is no image
+                raise UsageError(f"cannot write {path}: {exc}") from None
+            console.print(f"wrote {path}", highlight=False)
+    return 0
+
+
+def _read(path: Path) -> EvaluationResult:
+    try:
+        return read_claim(path)
+    except VerificationError as exc:
+        raise UsageError(f"{path}: {exc}") from None
+    except OSError as exc:
+        raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
+
+
+def _name(path: Path, result: EvaluationResult) -> str:
+    """What the result calls its policy; without that, its file."""
+    name = result.provenance and result.provenance.policy
+    return ascii(name)[1:-1] if name else str(path)

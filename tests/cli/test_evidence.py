@@ -1,0 +1,164 @@
+"""From a rollout with evidence to a verified result and a comparison, on the command line."""
+
+import dataclasses
+import json
+import os
+import signal
+from functools import partial
+
+import pytest
+
+from mtwrappers.cli import main, rollout
+from mtwrappers.evaluation.evidence import read_evidence
+from tests.cli.fakes import Interrupting, read, stable
+
+ROLLOUT = ["rollout", "MT1", "--policy", "random", "--episodes", "3", "--workers", "1"]
+
+
+@pytest.fixture
+def played(tmp_path, short_episodes, capsys):
+    """A rollout with evidence, and what it said."""
+    evidence = ["--evidence", str(tmp_path / "results.npz"), "--out", str(tmp_path)]
+    assert main([*ROLLOUT, *evidence, "--name", "mine"]) == 0
+    return tmp_path, capsys.readouterr().out
+
+
+def test_a_rollout_with_evidence_is_verified(played, capsys):
+    where, said = played
+    command = f"mtwrappers verify {where / 'results.json'} --evidence {where / 'results.npz'}"
+    assert said.endswith(f"check the numbers:\n{command}\n")
+    assert main([*command.split()[1:], "--workers", "2", "--no-fast"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert 'policy        "mine"' in lines
+    assert "reach-v3     3 of    3 the same" in lines
+    assert lines[-2:-1] == ["verified: 3 of 3 episodes gave the same numbers"]
+    assert max(map(len, lines)) <= 80
+    assert main(["verify", str(where / "results.json"), "--sample", "0.3"]) == 0
+    assert "verified: 1 of 1 episodes (of 3) gave" in capsys.readouterr().out
+
+
+def test_what_is_not_true_is_told_with_exit_code_1(played, capsys):
+    where, _ = played
+    path, data = where / "results.json", json.loads((where / "results.json").read_text())
+    data["episodes"][1]["steps_to_success"] = 3
+    path.write_text(json.dumps(data))
+    assert main(["verify", str(path), "--workers", "1"]) == 1
+    lines = capsys.readouterr().out.splitlines()
+    expected = "false: reach-v3, episode 1: steps_to_success is None in the replay, 3 in the result"
+    assert lines[-3] == expected
+    assert lines[-2].startswith("not verified: 2 of 3 episodes")
+    data["episodes"][1]["task"] = "\33[2J"
+    path.write_text(json.dumps(data))
+    assert main(["verify", str(path)]) == 1
+    said = capsys.readouterr().out
+    assert said.startswith("refused: ")
+    assert "\33" not in said
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["verify", "none.json"], "cannot read none.json: No such file or directory"),
+        (["verify", "none.json", "--sample", "2"], "must be in [0, 1], got 2"),
+        (["compare", "none.json"], "cannot read none.json: No such file or directory"),
+        (["compare", "results.json"], "two policies or more to compare, got ['mine']"),
+        (["compare", "broken.json", "results.json"], "broken.json: broken.json is no result"),
+        (["rollout", "MT10", "--name", "a\nb"], "must be 1 to 100 characters, got 'a\\nb'"),
+        (["rollout", "--protocol", "none"], "unknown protocol 'none' (choose from metaworld-3.1"),
+        (["rollout", "--protocol", "metaworld-3.1-ml"], "lets policies adapt, which takes more"),
+        (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
+        (
+            ["rollout", "--protocol", "metaworld-3.1", "--episodes", "2"],
+            "it plays 50 episodes of each task, got 2",
+        ),
+    ],
+)
+def test_what_is_refused_is_one_line(arguments, message, played, capsys, monkeypatch):
+    monkeypatch.chdir(played[0])
+    (played[0] / "broken.json").write_text("{")
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(arguments)
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") == 1
+
+
+def test_policies_are_compared_by_name(played, tmp_path, capsys):
+    where, _ = played
+    assert main([*ROLLOUT, "--out", str(tmp_path / "other")]) == 0
+    capsys.readouterr()
+    files = [str(where / "results.json"), str(tmp_path / "other" / "results.json")]
+    picture = tmp_path / "compared.png"
+    assert main(["compare", *files, files[1], "--plot", str(picture)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[:2] == ["A: mine (1 run)", "B: random (2 runs)"]
+    assert lines[-1] == f"wrote {picture}"
+    assert picture.stat().st_size > 5000
+    longer = json.loads((where / "results.json").read_text())
+    longer["provenance"]["spec"]["kwargs"]["max_episode_steps"] = 500
+    (where / "results.json").write_text(json.dumps(longer))
+    with pytest.raises(SystemExit):
+        main(["compare", *files])
+    said = capsys.readouterr().err
+    assert "do not compare: max_episode_steps 500 and 40; --force compares them all the sa" in said
+    assert main(["compare", *files, "--force"]) == 0
+    assert capsys.readouterr().out.startswith("FORCED, these results do not compare: max_epis")
+
+
+@pytest.mark.parametrize("killed", [False, True])
+def test_a_rollout_goes_on_with_the_evidence_that_is_left(killed, played, capsys, monkeypatch):
+    where, _ = played
+    out, path = where / "out", where / "again.npz"
+    begun = [*ROLLOUT, "--name", "mine", "--out", str(out), "--evidence", str(path)]
+    with monkeypatch.context() as patch:
+        patch.setattr(rollout, "Interruption", partial(Interrupting, 2))
+        assert main(begun) == 130
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    again = f"mtwrappers rollout --resume {out} --evidence {path}"
+    assert capsys.readouterr().out.endswith(f"{again}\n")
+    assert len(read_evidence(path)) == 2
+    with pytest.raises(SystemExit):
+        main(["rollout", "--resume", str(out)])
+    assert "begun with evidence: give --evidence FILE again" in capsys.readouterr().err
+    if killed:  # which leaves no file
+        os.unlink(path)
+    assert main(again.split()[1:]) == 0
+    lost = "2 finished episodes have no actions in" in " ".join(capsys.readouterr().out.split())
+    assert lost is killed
+    assert stable(read(out)) == stable(read(where))
+    assert main(["verify", str(out / "results.json"), "--evidence", str(path)]) == 0
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatch):
+    published = dataclasses.replace(
+        rollout.protocols["metaworld-3.1"], name="short", episodes_per_task=2, max_episode_steps=9
+    )
+    monkeypatch.setattr(rollout, "protocols", {"short": published})
+    evidence = ["--evidence", str(tmp_path / "results.npz"), "--out", str(tmp_path)]
+    of_task = ["MT1", "--task", "push-v3", "--policy", "random"]
+    assert main(["rollout", "--protocol", "short", *of_task, *evidence]) == 0
+    results = json.loads((tmp_path / "results.json").read_text())
+    assert [one["length"] for one in results["episodes"]] == [9, 9]
+    assert results["provenance"]["protocol"]["name"] == "short"
+    assert "protocol short on MT1" in capsys.readouterr().out
+    path = tmp_path / "results.json"
+    assert main(["verify", str(path)]) == 0
+    assert 'protocol      "short"' in capsys.readouterr().out
+    for change, said in (
+        ({"terminate_on_success": False}, "the digest of short is "),
+        ({"name": "metaworld-3.1"}, "metaworld-3.1 has max_episode_steps=500, got 9"),
+    ):
+        changed = json.loads(path.read_text())
+        changed["provenance"]["protocol"].update(change)
+        (tmp_path / "changed.json").write_text(json.dumps(changed))
+        arguments = ["verify", str(tmp_path / "changed.json"), "--evidence", evidence[1]]
+        assert main(arguments) == 1
+        assert said in capsys.readouterr().out
+    changed = json.loads(path.read_text())
+    changed["provenance"]["spec"]["kwargs"]["max_episode_steps"] = 10
+    (tmp_path / "changed.json").write_text(json.dumps(changed))
+    assert main(["verify", str(tmp_path / "changed.json"), "--evidence", evidence[1]]) == 1
+    assert (
+        "it cannot be replayed: short fixes max_episode_steps=9, got 10" in capsys.readouterr().out
+    )
