@@ -6,9 +6,11 @@
 So that a phase needs 4,000 steps instead of a million, the network does not learn from rewards: it
 imitates Meta-World's scripted expert of the present task, in states that both of them visit
 (DAgger, Ross et al. 2011). As in Continual World, nothing of earlier tasks is kept but the network.
-Writes `continual_world.json`, and a picture beside it. A seed takes some three minutes.
+Writes `continual_world.json`, and a picture beside it. A seed takes some six minutes on one core.
 
-What to expect: most tasks are mastered within their phase, and are lost within the next one or two.
+What to expect of three seeds: the success rate at the end of a phase is 0.64 on average, from 1.0
+(faucet-close, handle-press-side, window-close) to 0.1 (peg-unplug-side), and most of it is lost
+within the next phase or two. Forgetting is 0.59, and the average performance at the end 0.05.
 """
 
 import argparse

@@ -298,7 +298,10 @@ class ContinualResult(StoredResult):
             how = (
                 f"{self.confidence:.0%} intervals over runs (bootstrap, {self.resamples} resamples)"
             )
-        missing = "" if self.baselines is not None else "; forward transfer needs baselines"
+        missing = "; forward transfer needs baselines"
+        if self.baselines is not None:
+            perfect = "; forward transfer is unknown where a baseline is perfect or was not scored"
+            missing = "" if self.forward_transfer is not None else perfect
         lines.append(f"{self.metric} of {runs} run{'s' * (runs > 1)}, {how}{missing}")
         return "\n".join(lines)
 

@@ -118,6 +118,7 @@ def draw_stream(
         name = "mean of all" if i == 0 else list(each)[i - 1]
         axes.set_ylabel(name, rotation=0, ha="right", va="center", fontsize=9)
         axes.tick_params(labelsize=8)
+        axes.locator_params(axis="y", nbins=2)
     rows[0].set_title(title, fontsize=10, loc="left")
     rows[-1].set_xlabel(f"agent steps; shaded: the phase is trained\n{footer}", fontsize=9)
     rows[0].set_xlim(0, max(points[-1], ends[-1]))

@@ -136,6 +136,9 @@ def test_what_cannot_be_known_is_none():
     assert single.backward_transfer is None
     perfect = {"a": ContinualResult(["a"], [10], [10], [[[1.0]]])}
     assert single.with_baselines(perfect).forward_transfer is None
+    assert "forward transfer is unknown where a baseline is perfect" in str(
+        single.with_baselines(perfect)
+    )
 
 
 def test_a_result_is_the_same_after_a_file(tmp_path):
