@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import functools
 import importlib
+import itertools
 import marshal
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 import gymnasium
 import numpy as np
@@ -79,9 +80,9 @@ class ActionRun:
         self.dtype, self.shape = dtype, shape
         self._data = bytearray()
 
-    def append(self, action: NDArray[Any] | np.generic) -> None:
-        """Adds an action."""
-        self._data += action.tobytes()
+    def extend(self, actions: NDArray[Any]) -> None:
+        """Adds actions ``(T, ...)``."""
+        self._data += actions.tobytes()
 
     def array(self) -> NDArray[Any]:
         """All of them, ``(T, ...)``."""
@@ -116,21 +117,21 @@ class ReplayLog:
 
     def add(self, entry: Entry) -> None:
         """Notes what was done with the environment."""
-        entries = self.entries
         if entry[0] == "step" and isinstance(action := entry[1], (np.ndarray, np.generic)):
-            last = entries[-1] if entries else None
-            if not (
-                isinstance(last, ActionRun)
-                and last.dtype == action.dtype
-                and last.shape == action.shape
-            ):
-                last = ActionRun(action.dtype, action.shape)
-                entries.append(last)
-            last.append(action)
-            self.nbytes += action.nbytes
+            self.add_steps(np.asarray(action)[None])
             return
         self.nbytes += _ENTRY_BYTES
-        self._add_call(entries, entry)
+        self._add_call(self.entries, entry)
+
+    def add_steps(self, actions: NDArray[Any]) -> None:
+        """Notes steps with these actions, ``(T, ...)``."""
+        run = self.entries[-1] if self.entries else None
+        kind = actions.dtype, actions.shape[1:]
+        if not isinstance(run, ActionRun) or (run.dtype, run.shape) != kind:
+            run = ActionRun(*kind)
+            self.entries.append(run)
+        run.extend(actions)
+        self.nbytes += actions.nbytes
 
     def _add_call(self, entries: list[Any], entry: Entry) -> None:
         """Adds an entry, in the place of a neighbour that it undoes.
@@ -186,8 +187,7 @@ class ReplayLog:
             log.calls = [tuple(copy.deepcopy(call)) for call in calls]
             for what, *given in entries:
                 if what == "steps":
-                    for action in given[0]:
-                        log.add(("step", action))
+                    log.add_steps(given[0])
                 else:
                     log.entries.append((what, *copy.deepcopy(given)))
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
@@ -208,6 +208,27 @@ class StepEntries:
         for action, rests in zip(self._actions, self._resting, strict=True):
             yield None if rests else ("step", action)
 
+    def array(self) -> NDArray[Any] | None:
+        """The actions ``(N, ...)``, if they are an array and no environment rests."""
+        if isinstance(self._actions, np.ndarray) and not any(self._resting):
+            return self._actions
+        return None
+
+
+class _Note(NamedTuple):
+    """What a journal is given by `Journal.note`."""
+
+    rows: slice
+    entries: Sequence[Entry | None] | StepEntries
+    states: Mapping[int, Any]
+    digests: list[int]
+    autoreset: bool
+
+    def steps(self) -> NDArray[Any] | None:
+        """The actions of a step, ``(n, ...)``, if it was one of all environments and no reset."""
+        entries = self.entries
+        return entries.array() if isinstance(entries, StepEntries) and not self.states else None
+
 
 class Journal:
     """The `ReplayLog` of each environment of an executor.
@@ -221,7 +242,7 @@ class Journal:
         self._logs = [*logs]
         self._warn_bytes = warn_bytes
         # Notes that are not in the logs yet: to add many together takes less than one at a time.
-        self._notes: list[tuple[Any, ...]] = []
+        self._notes: list[_Note] = []
         self._interrupts = HeldInterrupts()
 
     @property
@@ -247,7 +268,7 @@ class Journal:
             digests: Of what each has shown.
             autoreset: Whether environments that were reset did so by themselves.
         """
-        self._notes.append((rows, entries, states, digests.tolist(), autoreset))
+        self._notes.append(_Note(rows, entries, states, digests.tolist(), autoreset))
         if len(self._notes) == _NOTES:
             self._settle()
 
@@ -265,16 +286,14 @@ class Journal:
         if not self._notes:
             return
         with self._interrupts:
-            for rows, entries, states, digests, autoreset in self._notes:
-                of_each = zip(self._logs[rows], entries, digests, strict=True)
-                for i, (log, entry, digest) in enumerate(of_each):
-                    if i in states:
-                        log.begin(states[i])
-                        if autoreset:
-                            entry = ("reset", None, None)
-                    if entry is not None:
-                        log.add(entry)
-                    log.digest = digest
+            # Notes of different environments do not depend on their order.
+            self._notes.sort(key=lambda note: note.rows.start)
+            for (_, kind), notes in itertools.groupby(self._notes, key=_place_and_kind):
+                if kind is None:
+                    for note in notes:
+                        self._settle_one(note)
+                else:
+                    self._settle_steps([*notes])
             self._notes.clear()
         size = sum(log.nbytes for log in self._logs)
         if size > self._warn_bytes:
@@ -284,6 +303,33 @@ class Journal:
                 "because their episodes are long or many calls were made: it is kept until they "
                 "are reset (journal_warn_bytes= sets when this is said)"
             )
+
+    def _settle_one(self, note: _Note) -> None:
+        of_each = zip(self._logs[note.rows], note.entries, note.digests, strict=True)
+        for i, (log, entry, digest) in enumerate(of_each):
+            if i in note.states:
+                log.begin(note.states[i])
+                if note.autoreset:
+                    entry = ("reset", None, None)
+            if entry is not None:
+                log.add(entry)
+            log.digest = digest
+
+    def _settle_steps(self, notes: Sequence[_Note]) -> None:
+        """Adds steps of the same environments, all at once."""
+        actions = np.stack(
+            [array for note in notes if (array := note.steps()) is not None], axis=1
+        )  # (n, T, ...)
+        logs = self._logs[notes[0].rows]
+        for log, of_one, digest in zip(logs, actions, notes[-1].digests, strict=True):
+            log.add_steps(of_one)
+            log.digest = digest
+
+
+def _place_and_kind(note: _Note) -> tuple[int, str | None]:
+    """The first environment of a note, and the dtype of actions that can be added at once."""
+    actions = note.steps()
+    return note.rows.start, None if actions is None else actions.dtype.str
 
 
 def fingerprint(before: int, *shown: Any) -> int:
