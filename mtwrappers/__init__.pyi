@@ -2,6 +2,8 @@
 
 from mtwrappers import testing as testing
 from mtwrappers.adapters.sb3 import as_sb3_vec_env as as_sb3_vec_env
+from mtwrappers.adapters.skrl import as_skrl_env as as_skrl_env
+from mtwrappers.adapters.tianshou import as_tianshou_env as as_tianshou_env
 from mtwrappers.adapters.torchrl import as_torchrl_env as as_torchrl_env
 from mtwrappers.checkpoint import CheckpointError as CheckpointError
 from mtwrappers.checkpoint import load_checkpoint as load_checkpoint

@@ -1,0 +1,160 @@
+"""skrl over our vector environments."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium
+import pytest
+from gymnasium.error import ClosedEnvironmentError
+
+from mtwrappers import as_skrl_env
+from mtwrappers.testing import check_transitions
+from tests.integrations.examples import load_example
+from tests.integrations.ledgers import (
+    ENVS,
+    STEPS,
+    check_on_policy,
+    check_whole,
+    known_value,
+    make_ledgers,
+)
+
+pytest.importorskip("skrl")
+
+import torch
+from skrl.agents.torch.ppo import PPO, PPO_CFG
+from skrl.agents.torch.sac import SAC, SAC_CFG
+from skrl.envs.wrappers.torch import wrap_env
+from skrl.memories.torch import RandomMemory
+from skrl.models.torch import DeterministicMixin, GaussianMixin, Model
+from skrl.trainers.torch import SequentialTrainer, StepTrainer
+
+
+class Policy(GaussianMixin, Model):
+    def __init__(self, env):
+        Model.__init__(self, observation_space=env.observation_space, action_space=env.action_space)
+        GaussianMixin.__init__(self)
+        self.layer = torch.nn.Linear(self.num_observations, self.num_actions)
+
+    def compute(self, inputs, role):
+        mean = self.layer(inputs["observations"].float() / 256)
+        return mean, {"log_std": torch.zeros(self.num_actions)}
+
+
+class Known(DeterministicMixin, Model):
+    """The value that a test knows."""
+
+    def __init__(self, env):
+        Model.__init__(self, observation_space=env.observation_space, action_space=env.action_space)
+        DeterministicMixin.__init__(self)
+        self.unused = torch.nn.Parameter(torch.zeros(1))
+
+    def compute(self, inputs, role):
+        return known_value(inputs["observations"])[:, None], {}
+
+
+def train(env, make_agent, trainer=SequentialTrainer):
+    """The memory of an agent that learns nothing."""
+    memory = RandomMemory(memory_size=STEPS, num_envs=env.num_envs, device="cpu")
+    agent = make_agent(env, memory)
+    agent.update = lambda **_: None
+    settings = {"timesteps": STEPS, "headless": True, "disable_progressbar": True}
+    loop = trainer(env=env, agents=agent, cfg={**settings, "close_environment_at_exit": False})
+    if trainer is StepTrainer:
+        for timestep in range(STEPS):
+            loop.train(timestep=timestep, timesteps=STEPS)
+    else:
+        loop.train()
+    env.close()
+    return {name: tensor.numpy() for name, tensor in memory.tensors.items()}
+
+
+def ppo(env, memory):
+    cfg = PPO_CFG(rollouts=STEPS, discount_factor=1.0, time_limit_bootstrap=True)
+    return make(PPO, cfg, env, memory, {"policy": Policy(env), "value": Known(env)})
+
+
+def sac(env, memory):
+    roles = ("critic_1", "critic_2", "target_critic_1", "target_critic_2")
+    models = {"policy": Policy(env), **{role: Known(env) for role in roles}}
+    return make(SAC, SAC_CFG(learning_starts=STEPS), env, memory, models)
+
+
+def make(agent, cfg, env, memory, models):
+    cfg.experiment.write_interval = cfg.experiment.checkpoint_interval = 0
+    spaces = {"observation_space": env.observation_space, "action_space": env.action_space}
+    return agent(models=models, memory=memory, cfg=cfg, device="cpu", **spaces)
+
+
+def check_ppo(stored, **kwargs):
+    """The last row is left out: what follows it is not stored."""
+    names = ("observations", "actions", "rewards")
+    columns = [stored[name][:-1] for name in names]
+    columns[2] = columns[2][..., 0]
+    dones = (stored["terminated"] | stored["truncated"])[:-1, :, 0]
+    return check_on_policy(*columns, stored["observations"][1:], dones, **kwargs)
+
+
+def check_sac(stored, **kwargs):
+    names = ("observations", "actions", "rewards", "next_observations", "terminated")
+    return check_transitions(*(stored[name] for name in names), stored.get("truncated"), **kwargs)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_ppo_bootstraps_from_the_true_last_observation(workers):
+    env = as_skrl_env(
+        make_ledgers(autoreset_mode="Disabled", workers=workers, context="forkserver")
+    )
+    check_whole(check_ppo(train(env, ppo)), least=9)
+
+
+@pytest.mark.parametrize("observation", ["vector", "image", "dict"])
+@pytest.mark.parametrize("trainer", [SequentialTrainer, StepTrainer])
+def test_sac_stores_what_was_made(observation, trainer):
+    env = as_skrl_env(make_ledgers(autoreset_mode="Disabled", observation=observation))
+    assert (env.num_envs, env.num_envs > 0, env.num_envs == ENVS) == (ENVS, True, True)
+    check_whole(check_sac(train(env, sac, trainer)), least=9)
+
+
+def test_a_single_environment_needs_no_adapter():
+    env = wrap_env(gymnasium.make("mtwrappers/Ledger-v0"), verbose=False)
+    check_whole(check_sac(train(env, sac)), least=3)
+
+
+def test_what_skrl_stores_without_the_adapter_is_wrong_in_each_mode():
+    def stored(mode, make_agent):
+        return train(
+            wrap_env(make_ledgers(autoreset_mode=mode), "gymnasium", verbose=False), make_agent
+        )
+
+    report = check_sac(stored("NextStep", sac), strict=False)
+    assert report.phantom.sum() == (~report.real).sum() >= 15
+    for check, make_agent in ((check_sac, sac), (check_ppo, ppo)):
+        report = check(stored("SameStep", make_agent), strict=False)
+        assert report.truncations.sum() >= 9
+        assert report.bootstraps.sum() == 0
+    with pytest.raises(gymnasium.error.ResetNeeded, match="are over"):
+        stored("Disabled", sac)
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+def test_other_modes_and_environments_are_refused(mode):
+    envs = make_ledgers(autoreset_mode=mode)
+    with pytest.raises(ValueError, match=f"skrl needs autoreset_mode='Disabled', got '{mode}'"):
+        as_skrl_env(envs)
+    envs.close()
+    with pytest.raises(ClosedEnvironmentError, match="expected an open vector environment"):
+        as_skrl_env(envs)
+    with pytest.raises(TypeError, match=r"expected a MetaVectorEnv, .* got list"):
+        as_skrl_env([])
+
+
+def test_the_example_prints_what_it_learnt(capsys):
+    load_example("skrl_ppo.py").main(steps=2400, episodes_per_task=1)
+    printed = capsys.readouterr().out
+    for name in ("drawer-close-v3", "reach-v3"):
+        found = re.search(
+            rf"^{name}: return (\d+) before, (\d+) after, success ", printed, re.MULTILINE
+        )
+        assert found[1] != found[2]

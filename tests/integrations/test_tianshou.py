@@ -1,0 +1,141 @@
+"""Tianshou over our vector environments."""
+
+from __future__ import annotations
+
+import re
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.error import ClosedEnvironmentError
+
+from mtwrappers import as_tianshou_env
+from mtwrappers.testing import Ledger, check_transitions
+from tests.integrations.examples import load_example
+from tests.integrations.ledgers import ENVS, STEPS, check_whole, make_ledgers, steps_of
+
+pytest.importorskip("tianshou")
+
+from tianshou.algorithm.algorithm_base import RandomActionPolicy
+from tianshou.data import Collector, VectorReplayBuffer
+from tianshou.env import DummyVectorEnv
+
+# Of its own modules.
+pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::UserWarning")
+
+
+def collect(env, times=1, **amount):
+    """The collector's buffer, after it has collected by random actions."""
+    buffer = VectorReplayBuffer(len(env) * 4 * STEPS, len(env))
+    policy = RandomActionPolicy(env.action_space[0])
+    collector = Collector(policy, env, buffer)
+    collector.reset()
+    for _ in range(times):
+        collector.collect(**amount)
+    return buffer
+
+
+def check(buffer, **kwargs):
+    rows = buffer[buffer.sample_indices(0)]  # all of them
+    names = ("obs", "act", "rew", "obs_next", "terminated", "truncated")
+    columns = [rows[name] for name in names]
+    obs, _, _, obs_next, *_ = columns
+    if not isinstance(obs, np.ndarray):  # a batch of dicts
+        columns[0], columns[3] = dict(obs.items()), dict(obs_next.items())
+    return check_transitions(*columns, **kwargs)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("observation", ["vector", "image", "dict"])
+def test_it_stores_what_was_made(observation, workers):
+    envs = make_ledgers(
+        autoreset_mode="Disabled", observation=observation, workers=workers, context="forkserver"
+    )
+    env = as_tianshou_env(envs)
+    report = check(collect(env, times=2, n_step=STEPS * ENVS))
+    assert report.real.size == 2 * STEPS * ENVS
+    check_whole(report, least=9)
+    env.close()
+    assert envs.closed
+
+
+def test_environments_that_are_not_needed_rest():
+    env = as_tianshou_env(make_ledgers(autoreset_mode="Disabled"))
+    # Of the first three episodes, of 5, 2 and 3 steps, none is played further.
+    check_whole(report := check(collect(env, n_episode=3)))
+    assert report.real.size == steps_of(0, 0, 1) + steps_of(1, 0, 1) + steps_of(2, 0, 1)
+    # Five episodes begin again with the next ones after the reset of them all.
+    report = check(collect(env, times=2, n_episode=5))
+    assert report.ok
+    assert report.truncations.sum() == report.bootstraps.sum() >= 2
+    env.close()
+
+
+def test_its_own_vector_environments_store_the_same():
+    ours = as_tianshou_env(make_ledgers(autoreset_mode="Disabled"))
+    theirs = DummyVectorEnv([lambda i=i: Ledger(i) for i in range(ENVS)])
+    found = []
+    for env in (ours, theirs):
+        rows = collect(env, n_episode=8)
+        rows = rows[rows.sample_indices(0)]
+        found.append([rows[key] for key in ("obs", "obs_next", "terminated", "truncated", "done")])
+        found[-1] += [np.abs(rows.rew), rows.info["env_id"]]
+        env.close()
+    for a, b in zip(*found, strict=True):
+        np.testing.assert_array_equal(a, b)
+
+
+def test_attributes_are_those_of_chosen_environments():
+    env = as_tianshou_env(make_ledgers(autoreset_mode="Disabled"))
+    assert len(env) == ENVS
+    assert env.get_env_attr("environment") == [0, 1, 2]
+    env.set_env_attr("environment", 7, [1])
+    assert env.get_env_attr("environment", [2, 1]) == [2, 7]
+    assert env.action_space == [Ledger().action_space] * ENVS
+    env.close()
+
+
+def test_it_collects_from_meta_world():
+    envs = gymnasium.make_vec(
+        "mtwrappers/CustomMT-v0", num_goals=2, max_episode_steps=5, autoreset_mode="Disabled"
+    )
+    env = as_tianshou_env(envs)
+    firsts = []
+    for seed, seeds in ((3, [3, 4]), ([3, 4], [3, 4]), (5, [5, 6])):
+        assert env.seed(seed) == seeds
+        firsts.append(env.reset()[0].tolist())
+    assert firsts[0] == firsts[1] != firsts[2] == env.reset(seed=5)[0].tolist()
+    buffer = collect(env, n_step=40)
+    assert buffer.done[:20].sum() == 4
+    assert set(buffer.info.task_name[:20]) == {"reach-v3"}
+    envs.close()
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+def test_other_modes_and_environments_are_refused(mode, monkeypatch):
+    envs = make_ledgers(autoreset_mode=mode)
+    with pytest.raises(ValueError, match=f"Tianshou needs autoreset_mode='Disabled', got '{mode}'"):
+        as_tianshou_env(envs)
+    # What it would store.
+    monkeypatch.setattr("mtwrappers.adapters.tianshou.check_vec_env", lambda *_: None)
+    report = check(collect(as_tianshou_env(envs), n_step=STEPS * ENVS), strict=False)
+    if mode == "SameStep":
+        assert report.bootstraps.sum() == 0 < report.truncations.sum()
+    else:  # its resets come before those of the next step
+        assert report.ok
+    envs.close()
+    monkeypatch.undo()
+    with pytest.raises(ClosedEnvironmentError, match="expected an open vector environment"):
+        as_tianshou_env(envs)
+    with pytest.raises(TypeError, match=r"expected a MetaVectorEnv, .* got list"):
+        as_tianshou_env([])
+
+
+def test_the_example_prints_what_it_learnt(capsys):
+    load_example("tianshou_ppo.py").main(steps=2400, episodes_per_task=1)
+    printed = capsys.readouterr().out
+    for name in ("drawer-close-v3", "reach-v3"):
+        found = re.search(
+            rf"^{name}: return (\d+) before, (\d+) after, success ", printed, re.MULTILINE
+        )
+        assert found[1] != found[2]
