@@ -163,6 +163,7 @@ class TaskStream(_Stream, MTEnv):
         self.held_phase: int | None = None
         # Of the present episode: its phase, what a step counts, and at which step it is truncated.
         self._episode_phase, self._counted, self._last_step = 0, 1, -1
+        self._phase_obs = np.int64(0)
         self._task_is_set = False
         shown = Discrete(len(self.phases)) if self._shows_phase else space["task_obs"]
         super().__init__(env.action_space, space["env_obs"], shown)
@@ -195,7 +196,7 @@ class TaskStream(_Stream, MTEnv):
     def get_task_obs(self) -> Any:
         """What the agent may know of the present task, or the phase of the present episode."""
         if self._shows_phase:
-            return np.int64(self._episode_phase)
+            return self._phase_obs
         return self._mt_env.get_task_obs()
 
     def get_task_state(self) -> Any:
@@ -268,6 +269,7 @@ class TaskStream(_Stream, MTEnv):
         obs, info = self.env.reset(seed=seed, options={**others, **asked} or None)
         self._task_is_set = False
         self._episode_phase = phase = self._next_phase()
+        self._phase_obs = np.int64(phase)
         self._counted, self._last_step = 1, self.total_steps
         if self.held_phase is not None:
             self._counted, self._last_step = 0, sys.maxsize
@@ -291,7 +293,7 @@ class TaskStream(_Stream, MTEnv):
         if self.stream_steps == self._last_step:
             truncated = True
         if self._shows_phase:
-            obs = self.observe(obs["env_obs"])
+            obs = {"env_obs": obs["env_obs"], "task_obs": self._phase_obs}
         return obs, reward, terminated, truncated, {**info, "phase": self._episode_phase}
 
     def render(self) -> Any:
