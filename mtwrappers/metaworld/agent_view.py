@@ -13,6 +13,12 @@ import gymnasium
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_choice, check_flag, check_fraction
 from mtwrappers.metaworld.benchmarks import META_LEARNING
+from mtwrappers.metaworld.pixels import (
+    OBSERVATIONS,
+    ObservationName,
+    PixelObservation,
+    ask_for_frames,
+)
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
@@ -20,6 +26,11 @@ from mtwrappers.wrappers.rl2 import RL2Observation
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 TaskEncoding: TypeAlias = Literal["onehot", "none", "dict"]
+_NOT_WITH_PIXELS = (
+    ("task_encoding", "dict"),
+    ("recurrent_info_in_obs", True),
+    ("normalize_observations", True),
+)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -36,6 +47,9 @@ class AgentView:
         reward_alpha: The rate of ``"exponential"``, in [0, 1].
         normalize_observations: Whether to apply `NormalizeObservationPerTask`, which leaves the
             one-hot as it is.
+        observation: ``"state"``, or what `PixelObservation` shows: ``"pixels"``,
+            ``"pixels_agent_pos"`` or ``"pixels_state"``. The render mode is then ``"rgb_array"``,
+            and the camera by default ``"corner4"``.
 
     Raises:
         TypeError: If a flag is no bool.
@@ -48,6 +62,7 @@ class AgentView:
     reward_normalization_method: Literal["gymnasium", "exponential"] | None = None
     reward_alpha: float = 0.001
     normalize_observations: bool = False
+    observation: ObservationName = "state"
 
     def __post_init__(self) -> None:
         check_choice(self.task_encoding, ("onehot", "none", "dict"), "task_encoding")
@@ -66,9 +81,19 @@ class AgentView:
                 "recurrent_info_in_obs and normalize_observations need flat observations, got "
                 "task_encoding='dict'"
             )
+        check_choice(self.observation, OBSERVATIONS, "observation")
+        if self.observation != "state" and (changes or self.task_encoding == "dict"):
+            refused = (
+                f"{name}={value!r}"
+                for name, value in dataclasses.asdict(self).items()
+                if (name, value) in _NOT_WITH_PIXELS
+            )
+            raise ValueError(
+                f"observation={self.observation!r} goes without {' and '.join(refused)}"
+            )
 
     def apply(self, mt_env: Env) -> Env:
-        """Wraps an `MTEnv`, in the order in which Meta-World does."""
+        """Wraps an `MTEnv`, in the order in which Meta-World does, and then shows frames."""
         env = mt_env
         if self.task_encoding != "dict":
             env = FlattenMTEnv(mt_env, self.task_encoding)
@@ -82,6 +107,8 @@ class AgentView:
             env = wrappers.NormalizeRewardsExponential(self.reward_alpha, env)
         if self.normalize_observations:
             env = NormalizeObservationPerTask(env)
+        if self.observation != "state":
+            env = PixelObservation(env, self.observation)
         return env
 
 
@@ -103,7 +130,10 @@ def default_task_encoding(benchmark: str) -> TaskEncoding:
 
 
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
-    """The `AgentView` that an id's keyword arguments ask for, and the others, by our names."""
+    """The `AgentView` that an id's keyword arguments ask for, and the others, by our names.
+
+    The others have what the view needs: a render mode and a camera, where it shows frames.
+    """
     rest = dict(kwargs)
     for name, (ours, values) in UPSTREAM.items():
         if name not in kwargs:
@@ -118,4 +148,5 @@ def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict
     own = {name: rest.pop(name) for name in INPUTS if name in rest}
     if own.get("task_encoding") is None:
         own["task_encoding"] = default_task_encoding(benchmark)
-    return AgentView(**own), rest
+    view = AgentView(**own)
+    return view, ask_for_frames(view.observation, rest)

@@ -41,6 +41,7 @@ class ClassPool:
         goals: Where the goals of ``tasks`` come from; ``None`` where they are those of the list.
         layout: What the observation space depends on.
         observation_space: That of every environment here.
+        settings: How every environment here is built.
         render_mode: That of every environment here.
         max_episode_steps: When they truncate, ``None`` for never.
     """
@@ -65,11 +66,11 @@ class ClassPool:
         goals_seed = 0 if seed is None else seed
         # With continuous goals nothing depends on those of the benchmark, so they are always equal.
         benchmark = take_benchmark(benchmark, 0 if continuous else goals_seed, options)
-        self._settings = SawyerSettings(**options)
+        self.settings = SawyerSettings(**options)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
         self._terminate_on_success = False
-        self.render_mode = self._settings.render_mode
+        self.render_mode = self.settings.render_mode
         self.max_episode_steps = max_episode_steps
         self.name = "its first"
         self.tasks: list[Any] = []
@@ -94,7 +95,7 @@ class ClassPool:
             # Of others than Meta-World's own, the cameras are known when they are built.
             from mtwrappers.metaworld.camera import find_camera
 
-            find_camera(self._settings)
+            find_camera(self.settings)
         self.observation_space: gymnasium.Space[Any] = self.layout.space
         if self.tasks and wrapper is not None:
             _, env = self._environment(self.tasks[0], self.layout)
@@ -153,7 +154,7 @@ class ClassPool:
         if name in self._built:
             return self._built[name]
         bare = SawyerClassEnv(
-            name, layout.classes[name], layout.box, self._settings, self.max_episode_steps
+            name, layout.classes[name], layout.box, self.settings, self.max_episode_steps
         )
         if self.goals is not None:
             bare.sawyer.max_snapshots = 4  # goals seldom come again, but for those that stay

@@ -20,6 +20,7 @@ INPUTS |= {
     "reward_normalization_method": "None",
     "reward_alpha": "",
     "normalize_observations": "True",
+    "observation": "",
 }
 FLAGS = {"terminate_on_success": "True", "record_episode_statistics": "True"}
 UPSTREAM = {"task_select": "", "use_one_hot": "True", "vector_strategy": ""}

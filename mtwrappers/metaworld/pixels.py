@@ -1,0 +1,86 @@
+"""Frames as observations, for policies that see."""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypeAlias
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict
+from gymnasium.utils import RecordConstructorArgs
+
+from mtwrappers.checks import check_choice
+from mtwrappers.metaworld.class_env import OBS_SIZE
+
+ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pixels_state"]
+OBSERVATIONS = ("state", "pixels", "pixels_agent_pos", "pixels_state")
+# It shows what vision-language-action projects see, who move corner2 to its place.
+CAMERA = "corner4"
+
+# How many leading numbers of a state are shown beside the frame, under which key.
+_SHOWN: dict[str, dict[str, int]] = {
+    "pixels": {},
+    "pixels_agent_pos": {"agent_pos": 4},
+    "pixels_state": {"environment_state": OBS_SIZE},
+}
+
+
+def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `SawyerSettings` that frames as observations need, by default `CAMERA`.
+
+    Raises:
+        ValueError: If another render mode is asked for.
+    """
+    if observation == "state":
+        return settings
+    mode = settings.get("render_mode")
+    if mode not in ("rgb_array", None):
+        raise ValueError(f"{observation=} needs render_mode='rgb_array', got {mode!r}")
+    settings = {**settings, "render_mode": "rgb_array"}
+    if settings.get("camera_name") is None and settings.get("camera_id") is None:
+        settings["camera_name"] = CAMERA
+    return settings
+
+
+class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
+    """Shows what the camera of a Meta-World environment sees, and a part of the state beside it.
+
+    An observation is a dict. ``pixels`` is the frame that `render` returns, ``(height, width, 3)``
+    uint8, upright; ``agent_pos`` the hand's position in metres and the gripper's opening, ``(4,)``;
+    ``environment_state`` the whole state, ``(39,)``; and ``task_onehot`` the one-hot, where the
+    observations of ``env`` end with one. Numbers keep their dtype, float64. A frame without
+    anything beside it is the observation itself.
+
+    Args:
+        env: A `MetaWorldMTEnv` with ``render_mode="rgb_array"``, in wrappers whose observations are
+            states, with or without a one-hot at the end.
+        observation: ``"pixels"`` shows the frame, ``"pixels_agent_pos"`` adds ``agent_pos``, and
+            ``"pixels_state"`` adds ``environment_state``.
+
+    Raises:
+        ValueError: If there is no such observation.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any], observation: ObservationName) -> None:
+        RecordConstructorArgs.__init__(self, observation=observation)
+        super().__init__(env)
+        shown = _SHOWN[check_choice(observation, list(_SHOWN), "observation")]
+        state: Any = env.observation_space
+        self._parts = {key: slice(size) for key, size in shown.items()}
+        if state.shape[0] > OBS_SIZE:
+            self._parts["task_onehot"] = slice(OBS_SIZE, None)
+        bottom: Any = env.unwrapped
+        while hasattr(bottom, "env"):  # a TaskStream, which is an environment of its own
+            bottom = bottom.env.unwrapped
+        look = bottom.pool.settings
+        frame = Box(0, 255, (look.height, look.width, 3), np.uint8)
+        low_high = {key: (state.low[part], state.high[part]) for key, part in self._parts.items()}
+        boxes = {key: Box(*bounds, dtype=state.dtype) for key, bounds in low_high.items()}
+        self.observation_space = Dict({"pixels": frame, **boxes}) if boxes else frame
+
+    def observation(self, obs: Any) -> Any:
+        """The present frame, and the parts of the state ``obs`` that are shown."""
+        frame = self.env.render()
+        if not self._parts:
+            return frame
+        return {"pixels": frame, **{key: obs[part] for key, part in self._parts.items()}}
