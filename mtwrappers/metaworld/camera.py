@@ -36,7 +36,7 @@ def find_camera(settings: Any, cameras: Sequence[str] = CAMERAS) -> int:
 
 
 class Camera:
-    """The camera of one model that `SawyerSettings` ask for; for the free camera see `aim`."""
+    """The camera of one model that `SawyerSettings` ask for; for the free camera see `begin`."""
 
     def __init__(self, model: Any, settings: Any) -> None:
         found = find_camera(settings, [model.camera(i).name for i in range(model.ncam)])
@@ -54,21 +54,30 @@ class Camera:
         self._options = mujoco.MjvOption()
         self._scene = mujoco.MjvScene(model, 1000)  # as many geoms as Gymnasium allows
         self._data = mujoco.MjData(model)
+        if not settings.shadows:
+            flags = mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION
+            self._scene.flags[[int(flag) for flag in flags]] = False
         self._state = np.empty(mujoco.mj_stateSize(model, _STATE))
+        # What was drawn last, and of what.
+        self._drawn: tuple[str, bytes] | None = None
+        self._images: list[Any] = []
         self._drawing: Drawing | None = None
 
-    def aim(self, data: Any) -> None:
-        """Turns the free camera to the median of the geoms' positions; others stay.
+    def begin(self, data: Any) -> None:
+        """Begins an episode: turns the free camera to the median of the geoms' positions.
 
         Gymnasium does so once, at the first frame. Here it is done when an episode begins, so that
         a frame depends on its episode alone.
         """
+        self._drawn = None  # resets move what belongs to the model, such as the goal's mark
         if self._is_free:
             self._take(data)
             self._view.lookat[:] = np.median(self._data.geom_xpos, axis=0)
 
     def frame(self, data: Any, mode: Literal["rgb_array", "depth_array", "rgbd_tuple"]) -> Any:
         """Draws the present state of a `mujoco.MjData`, which is not changed.
+
+        A state is drawn once: while it is the same, each call returns a copy of that frame.
 
         Returns:
             For ``"rgb_array"``, colours, ``(height, width, 3)`` uint8; for ``"depth_array"``, the
@@ -80,6 +89,22 @@ class Camera:
             RuntimeError: If this process was forked from one that had drawn frames.
         """
         thread = drawing_thread()
+        mujoco.mj_getState(self._model, data, self._state, _STATE)
+        present = mode, self._state.tobytes()
+        if present != self._drawn:
+            self._drawn = None
+            self._images = self._draw_upright(thread, data, mode)
+            self._drawn = present
+        images = [image.copy() for image in self._images]
+        return tuple(images) if mode == "rgbd_tuple" else images[0]
+
+    def close(self) -> None:
+        """Frees what OpenGL holds for this camera, and nothing else. A next frame begins anew."""
+        if self._drawing is not None:
+            self._drop()
+            self._drawing = None
+
+    def _draw_upright(self, thread: DrawingThread, data: Any, mode: str) -> list[Any]:
         self._take(data)
         mujoco.mjv_updateScene(
             self._model,
@@ -92,17 +117,7 @@ class Camera:
         )
         images = thread.run(functools.partial(self._draw, thread, mode))
         # OpenGL's first row is the lowest.
-        turned = [
-            np.ascontiguousarray(image[:, ::-1] if self._turned else image[::-1])
-            for image in images
-        ]
-        return tuple(turned) if mode == "rgbd_tuple" else turned[0]
-
-    def close(self) -> None:
-        """Frees what OpenGL holds for this camera, and nothing else. A next frame begins anew."""
-        if self._drawing is not None:
-            self._drop()
-            self._drawing = None
+        return [image[:, ::-1] if self._turned else image[::-1] for image in images]
 
     def _draw(self, thread: DrawingThread, mode: str) -> list[Any]:
         if self._drawing is None:

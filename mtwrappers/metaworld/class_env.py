@@ -41,6 +41,7 @@ _KNOWN: dict[str, tuple[Any, ...]] = {
     "reward_function_version": ("v1", "v2"),
     "render_mode": (*RENDER_MODES, None),
     "upright": (True, False),
+    "shadows": (True, False),
     "fast": ("auto", True, False),
 }
 
@@ -58,6 +59,8 @@ class SawyerSettings:
         width: Width of a frame in pixels.
         height: Height of a frame in pixels.
         upright: Whether to turn the frames of Meta-World's corner cameras, which hang upside down.
+        shadows: Whether frames have shadows and reflections, which take most of the time in which
+            they are drawn without a graphics card.
         fast: ``"auto"`` takes the fast classes where they are verified; ``True`` and ``False``
             decide.
         idle_steps: How many zero actions follow each reset, so that objects come to rest. The
@@ -75,6 +78,7 @@ class SawyerSettings:
     width: int = 480
     height: int = 480
     upright: bool = True
+    shadows: bool = True
     fast: Fast = "auto"
     idle_steps: int = 0
 
@@ -173,7 +177,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         if self._idle_steps:
             obs = self._idle()
         if self._camera is not None:
-            self._camera.aim(self.sawyer.data)
+            self._camera.begin(self.sawyer.data)
         return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
 
     def step(

@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_flag, check_index, check_list
+from mtwrappers.checks import check_choice, check_flag, check_index, check_list
 from mtwrappers.core import Observation
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
 from mtwrappers.metaworld.class_pool import ClassPool
 from mtwrappers.metaworld.continuous import ContinuousTasks, Exact, Goals
+from mtwrappers.metaworld.descriptions import DESCRIPTIONS, Descriptions
 from mtwrappers.metaworld.plain_task import decode, digest, with_vector
 from mtwrappers.seeding import check_seed, goal_generator
 from mtwrappers.selection import SelectName, Strategy
@@ -53,6 +54,9 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
         terminate_on_success: Whether a success ends the episode.
         max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
+        descriptions: Whose sentences `task_description` has, ``"metaworld"`` or ``"lerobot"``; see
+            `mtwrappers.metaworld.descriptions`. ``None`` takes Meta-World's where goals are
+            visible; where they are hidden, there are none, because a sentence tells the class.
         **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
             `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
             the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
@@ -85,6 +89,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         sample_tasks_on_reset: bool = True,
         terminate_on_success: bool = False,
         max_episode_steps: int | None = None,
+        descriptions: Descriptions | None = None,
         **options: Any,
     ) -> None:
         if benchmark is None:
@@ -121,6 +126,10 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             first_seed=seed,
         )
         self.render_mode = self.pool.render_mode
+        check_choice(descriptions, (*DESCRIPTIONS, None), "descriptions")
+        if descriptions is None and self.pool.layout.goals_visible:
+            descriptions = "metaworld"
+        self._sentences = None if descriptions is None else DESCRIPTIONS[descriptions]
         self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
 
     @property
@@ -132,6 +141,33 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def _max_episode_steps(self) -> int | None:
         """When episodes are truncated, under the name that it has in Gymnasium's ``TimeLimit``."""
         return self.pool.max_episode_steps
+
+    @property
+    def task(self) -> str:
+        """The name of the present class, such as ``"reach-v3"``, where there are descriptions."""
+        self._require_sentences()
+        return list(self.pool.layout.classes)[self.get_task_obs()]
+
+    @property
+    def task_description(self) -> str:
+        """What is to be done in the present class, as a sentence.
+
+        Raises:
+            AttributeError: If tasks are hidden and ``descriptions`` was not given, or if there is
+                no sentence for this class.
+        """
+        sentences = self._require_sentences()
+        if self.task not in sentences:
+            raise AttributeError(f"there is no task_description of {self.task!r}")
+        return sentences[self.task]
+
+    def _require_sentences(self) -> dict[str, str]:
+        if self._sentences is None:
+            raise AttributeError(
+                "task and task_description would tell which class is played, which is hidden here; "
+                "to have them, pass descriptions='metaworld' or 'lerobot'"
+            )
+        return self._sentences
 
     @functools.cached_property
     def goals_digest(self) -> str:

@@ -26,7 +26,7 @@ Env: TypeAlias = gymnasium.Env[Any, Any]
 Checkpoint: TypeAlias = tuple[str, dict[str, Any]]
 SETTINGS = [field.name for field in dataclasses.fields(SawyerSettings)]
 # The keywords that `make` and `make_vec` both take beside those in their own signatures.
-KEYWORDS = {"action_repeat", "select", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
+KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INPUTS, *UPSTREAM}
 
 
 def make_env(benchmark: str, **kwargs: Any) -> Env:
@@ -98,8 +98,9 @@ def make_vec_env(
         max_episode_steps: When to truncate, ``None`` for never.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
         **rest: ``env_name``, ``train_classes`` and ``test_classes`` of `make_benchmark`, ``select``
-            of `MetaWorldMTEnv`, ``action_repeat``, and the arguments of `AgentView`, of
-            `SawyerSettings` and of `make_executor`, or Meta-World's own names for them.
+            and ``descriptions`` of `MetaWorldMTEnv`, ``action_repeat``, and the arguments of
+            `AgentView`, of `SawyerSettings` and of `make_executor`, or Meta-World's own names for
+            them.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
@@ -139,7 +140,7 @@ def make_vec_env(
     if sample_tasks_on_reset is None:
         sample_tasks_on_reset = benchmark not in META_LEARNING
     check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
-    passed = (*SETTINGS, "select", "action_repeat")
+    passed = (*SETTINGS, "select", "descriptions", "action_repeat")
     settings = {name: rest.pop(name) for name in passed if name in rest}
     # The class of each group, as evenly as it goes.
     owners = sorted(group % len(classes) for group in range(num_groups))

@@ -132,6 +132,53 @@ def test_without_a_render_mode_there_is_nothing_to_see(drawn):
         assert env.render() is None
 
 
+def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(drawn, monkeypatch):
+    drawings = []
+    colours = opengl.Drawing.colours
+    monkeypatch.setattr(
+        opengl.Drawing, "colours", lambda *args: drawings.append(1) or colours(*args)
+    )
+    env = drawn("door-lock-v3")
+    first = env.render()
+    kept = first.copy()
+    first[:] = 0
+    assert np.array_equal(env.render(), kept)
+    assert len(drawings) == 1
+    env.step(actions(1)[0])
+    assert not np.array_equal(env.render(), kept)
+    env.reset()
+    assert np.array_equal(env.render(), kept)
+    assert len(drawings) == 3
+    data = env.sawyer.data
+    before = data.qpos[9]
+    data.qpos[9] += 0.1  # as whoever restores a state does
+    assert not np.array_equal(env.render(), kept)
+    data.qpos[9] = before
+    assert np.array_equal(env.render(), kept)
+
+
+def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves():
+    made = {"env_name": "reach-v3", "num_goals": 2, "camera_name": "corner2", "width": 64}
+    env = gymnasium.make("mtwrappers/MT1-v0", render_mode="rgb_array", height=48, **made)
+    frames = []
+    for task_state in (0, 1, 0):
+        env.reset(seed=0, options={"task_state": task_state})
+        frames.append(env.render())
+    env.close()
+    assert np.array_equal(frames[0], frames[2])
+    assert not np.array_equal(frames[0], frames[1])
+
+
+def test_without_shadows_only_colours_differ(drawn):
+    (frame, depth), (plain, same) = (
+        drawn(shadows=on, render_mode="rgbd_tuple").render() for on in (True, False)
+    )
+    assert np.array_equal(depth, same)
+    differ = (frame != plain).any(axis=2)
+    assert differ.any()
+    assert not differ.all()
+
+
 # With other tools.
 
 
