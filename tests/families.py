@@ -1,4 +1,4 @@
-"""Families of environments whose spaces differ: small ones of arms, and real ones."""
+"""A family of environments whose spaces differ: arms of several joints."""
 
 from __future__ import annotations
 
@@ -53,13 +53,4 @@ ARMS = [
     partial(ArmEnv, 2, 3, length=4),
     partial(ArmEnv, 1, 5, bound=2.0, dtype=np.float64, length=2),
     partial(ArmEnv, 4, 2, bound=0.4, length=7),
-]
-# Constructors of what Gymnasium comes with, for whoever has MuJoCo.
-REAL = [
-    partial(gymnasium.make, name, max_episode_steps=steps)
-    for name, steps in (
-        ("Pendulum-v1", 9),
-        ("MountainCarContinuous-v0", 30),
-        ("Hopper-v5", 50),
-    )
 ]

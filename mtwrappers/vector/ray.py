@@ -41,7 +41,7 @@ from mtwrappers.vector.pool import (
     blocks_of,
     pickled_function,
 )
-from mtwrappers.vector.worker import BlockServer
+from mtwrappers.vector.worker import BEFORE_BUFFERS, BlockServer
 from mtwrappers.vector.workers import WorkersVectorEnv
 
 START_TIMEOUT = 25.0  # seconds until an actor must be there
@@ -275,7 +275,7 @@ class _ActorWorker(Worker):
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Calls the actor."""
         data: Any = arguments if name == "run" else bytes(cloudpickle.dumps(arguments))
-        buffers = None if name in ("build", "connect") else self.buffers
+        buffers = None if name in BEFORE_BUFFERS else self.buffers
         flags = b""
         if buffers is not None:
             flags = buffers.resting.tobytes() + buffers.by_hand.tobytes()

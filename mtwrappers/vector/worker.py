@@ -31,6 +31,8 @@ from mtwrappers.vector.messages import (
     file_answer,
 )
 
+# Commands with which a block comes to have buffers.
+BEFORE_BUFFERS = ("build", "wrap", "connect")
 # Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
 # wake than the time between two steps. Where somebody else wants the core, which shows in a yield
 # that takes longer than an idle core needs, it sleeps at once for some steps instead.
@@ -66,7 +68,7 @@ class BlockServer:
             if name == "connect":
                 arguments = self._buffers(*arguments)
             answer = self.block.handle(name, arguments)
-            if self._memory < 0 and name not in ("wrap", "connect"):
+            if self._memory < 0 and name not in BEFORE_BUFFERS:
                 schema = self.block.columns.schema if self.block.columns else ()
                 answer = answer._replace(written=self.block.buffers.pack(schema))
         if answer.failure is not None:

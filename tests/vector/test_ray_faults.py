@@ -15,8 +15,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
+from mtwrappers import MetaIterativeEnvExecutor, MetaRayEnvExecutor, WorkerDiedError
 from tests.fakes import equal, run_with_python
+from tests.families import ARMS
 from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
 from tests.vector.fakes import KINDS, TallyEnv, kinds_and_modes
 from tests.vector.faults import (
@@ -55,6 +56,21 @@ def test_a_kill_between_steps_changes_nothing(kind, mode):
         pids = pids_of(envs)
         found = play(envs, actions, lambda t: t == 17 and os.kill(pids[3], signal.SIGKILL))
         assert equal(found, play(oracle, actions))
+
+
+def test_a_kill_in_a_family_of_other_spaces_changes_nothing():
+    given = {"unify": {"rescale": True}}
+    actions = np.random.default_rng(0).uniform(-1, 1, (9, 3, 4)).astype(np.float32)
+    make = partial(MetaRayEnvExecutor, workers=2, on_worker_failure="recover")
+    with (
+        closing(make(ARMS, 3, **given)) as envs,
+        closing(MetaIterativeEnvExecutor(ARMS, 3, **given)) as oracle,
+    ):
+        both(envs, oracle, "reset", seed=3)
+        pids = pids_of(envs)
+        found = play(envs, actions, lambda t: t == 5 and os.kill(pids[2], signal.SIGKILL))
+        assert equal(found, play(oracle, actions))
+        assert envs.recoveries == 1
 
 
 def test_a_kill_after_a_function_of_blocks_changes_nothing():
