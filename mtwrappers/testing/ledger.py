@@ -23,8 +23,8 @@ Actions: TypeAlias = Literal["continuous", "discrete"]
 
 # What a pixel can count, and so what an entry can hold.
 SIZE = 256
-# Large enough for the convolutions of common networks.
-IMAGE_SHAPE = (36, 36, 3)
+# A size for which the libraries have convolutions.
+IMAGE_SHAPE = (42, 42, 3)
 LENGTHS = np.array([5, 2, 3, 1, 4])
 
 
@@ -60,7 +60,7 @@ class Ledger(gymnasium.Env[Any, Any]):
 
     Args:
         environment: The number of this environment, 0 to 255.
-        observation: ``"vector"``, the entry, ``(3,)`` float32; ``"image"``, ``(36, 36, 3)`` uint8,
+        observation: ``"vector"``, the entry, ``(3,)`` float32; ``"image"``, ``(42, 42, 3)`` uint8,
             in which every pixel is the entry; ``"dict"``, both, as ``image`` and ``vector``.
         actions: ``"continuous"``, ``Box(-1, 1, (1,))``, or ``"discrete"``, ``Discrete(2)``.
 

@@ -12,7 +12,9 @@ import gymnasium
 import numpy as np
 import pytest
 
+from mtwrappers.testing import check_transitions
 from tests.integrations.examples import run_example
+from tests.integrations.ledgers import ENVS, STEPS, check_whole
 from tests.vector.processes import all_gone, children, needs_proc
 
 ray = pytest.importorskip("ray")
@@ -21,6 +23,7 @@ Runner = pytest.importorskip("ray.rllib.env.single_agent_env_runner").SingleAgen
 
 MT10 = "mtwrappers:mtwrappers/MT10-v0"
 POINT = "mtwrappers:mtwrappers/PointGoal-v0"
+LEDGER = "mtwrappers:mtwrappers/Ledger-v0"
 VECTOR = "vector_entry_point"
 
 
@@ -92,6 +95,41 @@ def test_one_environment_where_the_id_has_ten_is_refused_with_what_to_pass(runne
     message = r"expects 1 environments .* has 10: pass .env_runners\(num_envs_per_env_runner=10\)"
     with pytest.raises(ValueError, match=message):
         runner(MT10, 1, VECTOR, autoreset_mode="NextStep")
+
+
+def transitions(episodes):
+    """The columns of what runners have sampled; pieces of episodes count as episodes do."""
+    rows = []
+    for episode in episodes:
+        obs, n = np.array(episode.get_observations()), len(episode)
+        last = np.arange(n) == n - 1
+        flags = last & bool(episode.is_terminated), last & bool(episode.is_truncated)
+        rows.append((obs[:-1], episode.get_actions(), episode.get_rewards(), obs[1:], *flags))
+    return [np.concatenate(column) for column in zip(*rows, strict=True)]
+
+
+@pytest.mark.parametrize("env_config", [{}, {"workers": 2}, {"observation": "image"}], ids=str)
+def test_a_runner_stores_what_was_made(runner, env_config):
+    one = runner(LEDGER, ENVS, VECTOR, autoreset_mode="NextStep", **env_config)
+    sampled = [one.sample(num_timesteps=STEPS * ENVS, random_actions=True) for _ in range(2)]
+    report = check_transitions(*transitions(sampled[0] + sampled[1]))
+    assert report.real.size >= 2 * STEPS * ENVS
+    check_whole(report, least=9)
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
+def test_what_a_runner_would_store_in_another_mode_is_wrong(runner, mode, monkeypatch):
+    monkeypatch.setattr("mtwrappers.vector.make._check_rllib", lambda *_: None)
+    one = runner(LEDGER, ENVS, VECTOR, autoreset_mode=mode)
+    if mode == "Disabled":
+        with pytest.raises(RuntimeError) as raised:
+            one.sample(num_timesteps=STEPS * ENVS, random_actions=True)
+        assert isinstance(raised.value.__cause__, gymnasium.error.ResetNeeded)
+        return
+    sampled = one.sample(num_timesteps=STEPS * ENVS, random_actions=True)
+    report = check_transitions(*transitions(sampled), strict=False)
+    assert report.bootstraps.sum() == 0 < report.truncations.sum()
+    assert report.missing
 
 
 def test_what_a_callback_makes_is_its_own(runner):
@@ -238,3 +276,21 @@ def test_training_goes_on_after_an_env_runner_is_killed(
     ]
     assert len(pids) == (2 + restart) * (1 + env_config.get("workers", 0))
     assert all_gone(pids, 20)
+
+
+def test_remote_runners_store_what_was_made(cluster):
+    config = (
+        PPOConfig()
+        .environment(LEDGER, env_config={"autoreset_mode": "NextStep"})
+        .env_runners(num_env_runners=2, num_envs_per_env_runner=ENVS, gym_env_vectorize_mode=VECTOR)
+        .debugging(seed=0, log_level="ERROR")
+    )
+    algorithm = config.build_algo()
+    sampled = algorithm.env_runner_group.foreach_env_runner(
+        lambda runner: runner.sample(num_timesteps=72, random_actions=True),
+        local_env_runner=False,
+    )
+    algorithm.stop()
+    assert len(sampled) == 2
+    for episodes in sampled:
+        check_whole(check_transitions(*transitions(episodes)), least=9)
