@@ -146,7 +146,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def task(self) -> str:
         """The name of the present class, such as ``"reach-v3"``, where there are descriptions."""
         self._require_sentences()
-        return list(self.pool.layout.classes)[self.get_task_obs()]
+        name: str = list(self.pool.layout.classes)[self.get_task_obs()]
+        return name
 
     @property
     def task_description(self) -> str:

@@ -144,8 +144,9 @@ def drawing_thread() -> DrawingThread:
     if _thread.process != os.getpid():
         raise RuntimeError(
             "cannot draw frames in a process that was forked from one that had drawn some: OpenGL "
-            "does not survive a fork. Start it with 'forkserver' or 'spawn', for example "
-            "vector_kwargs={'context': 'forkserver'} in gymnasium.make_vec"
+            "does not survive a fork. Start it with 'forkserver' or 'spawn': pass "
+            "context='forkserver' to gymnasium.make_vec, or, with vectorization_mode='async', "
+            "vector_kwargs={'context': 'forkserver'}"
         )
     return _thread
 

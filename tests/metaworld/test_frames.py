@@ -187,6 +187,7 @@ def test_frames_are_upstreams_whatever_else_is_drawn_or_closed_or_forked(gl, ups
     saved = run(gl, NOTE + OURS, tmp_path)
     error = str(saved.pop("error"))
     assert "forked from one that had drawn some" in error
+    assert "pass context='forkserver' to gymnasium.make_vec, or, with vectorization" in error
     assert "vector_kwargs={'context': 'forkserver'}" in error
     assert len(saved) == 17
     check(saved, upstreams)
