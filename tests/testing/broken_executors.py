@@ -26,7 +26,7 @@ def says(**attributes):
 
 def infos(change):
     """One whose steps change their infos in place."""
-    return returns(step_wait=lambda s, *returned: (change(returned[4]), returned)[1])
+    return returns(step=lambda s, *returned: (change(returned[4]), returned)[1])
 
 
 def asks(change):
@@ -124,14 +124,14 @@ BROKEN = {
         returns(reset=lambda s, obs, infos: (obs.astype(np.float32), infos)),
         "observations of reset in mode NextStep must be",
     ),
-    "a reward": (returns(step_wait=alter_a_reward), STEP.format("rewards", 2, "NextStep")),
+    "a reward": (returns(step=alter_a_reward), STEP.format("rewards", 2, "NextStep")),
     "flags swapped": (
-        returns(step_wait=lambda s, o, r, end, cut, i: (o, r, cut, end, i)),
+        returns(step=lambda s, o, r, end, cut, i: (o, r, cut, end, i)),
         STEP.format("terminated", 1, "NextStep"),
     ),
     "drops a mask": (infos(lambda i: i.pop("_draw")), STEP.format("infos", 0, "NextStep")),
     "other final infos": (infos(alter_final_infos), STEP.format("infos", 1, "SameStep")),
-    "the same info": (returns(step_wait=keep_an_info), REUSED),
+    "the same info": (returns(step=keep_an_info), REUSED),
     # What it does with seeds, options and actions.
     "seeds all alike": (seeds(lambda seed: [seed] * 4 if isinstance(seed, int) else seed), INFOS),
     "the first of the seeds": (seeds(lambda s: s[0] if isinstance(s, list) else s), INFOS),
@@ -145,11 +145,11 @@ BROKEN = {
         "reset with reset_mask after step 1 in mode Disabled must be those of SyncVectorEnv",
     ),
     "changes actions": (
-        breaks(step_async=lambda s, a: (Base.step_async(s, a), np.copyto(a, 0))[0]),
+        breaks(step=lambda s, a: (Base.step(s, a), np.copyto(a, 0))[0]),
         "step 0 changed the caller's actions",
     ),
     "global np.random": (
-        returns(step_wait=draw_np),
+        returns(step=draw_np),
         "the environment used the global state of np.random",
     ),
     # What it refuses.
