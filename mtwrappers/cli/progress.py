@@ -231,8 +231,9 @@ def cannot_write(
     directory: Path, policy: str, exc: OSError, evidence: Path | None = None
 ) -> UsageError:
     """What to say of a full disk, once there are episodes that are kept."""
+    where = directory if evidence is None else f"{directory} or {evidence}"
     return UsageError(
-        f"cannot write to {directory}: {exc.strerror or exc}; the episodes that were finished are "
+        f"cannot write to {where}: {exc.strerror or exc}; the episodes that were finished are "
         f"kept: go on with {how_to_resume(directory, policy, evidence)}"
     )
 

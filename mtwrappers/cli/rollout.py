@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
+import errno
 import functools
 import os
 import shlex
@@ -48,6 +49,8 @@ from mtwrappers.registration import EPISODE_STEPS
 from mtwrappers.vector.make import Execution, make_executor
 from mtwrappers.vector.process import cores
 
+# What writing fails with on a disk that is full or broken.
+_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS)
 # The settings that the results name.
 SHOWN = ("benchmark", "policy", "episodes", "seed", "protocol")
 
@@ -92,6 +95,8 @@ def _play(
     console = import_extra("rich.console", "cli").Console()
     import_extra("matplotlib.figure", "cli")
     plain = {"soft_wrap": True, "markup": False, "highlight": False}
+    if args.evidence is not None and not args.evidence.parent.is_dir():
+        raise UsageError(f"--evidence {args.evidence}: there is no such directory")
     films = args.video and _prepare_video(console)
     if films:
         kwargs.update(render_mode="rgb_array", camera_name="corner3")
@@ -154,7 +159,7 @@ def _play(
         except ForeignEpisodeError as exc:
             raise foreign(kept.directory, exc) from None
         except OSError as exc:
-            if exc.filename is None or args.evidence is None:
+            if args.evidence is None or exc.errno not in _FULL:
                 raise
             raise cannot_write(args.out, args.policy, exc, args.evidence) from None
         except UsageError:

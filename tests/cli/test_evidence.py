@@ -63,6 +63,7 @@ def test_what_is_not_true_is_told_with_exit_code_1(played, capsys):
         (["compare", "none.json"], "cannot read none.json: No such file or directory"),
         (["compare", "results.json"], "two policies or more to compare, got ['mine']"),
         (["compare", "broken.json", "results.json"], "broken.json: broken.json is no result"),
+        (["rollout", "MT1", "--evidence", "no/r.npz"], "no/r.npz: there is no such directory"),
         (["rollout", "MT10", "--name", "a\nb"], "must be 1 to 100 characters, got 'a\\nb'"),
         (["rollout", "--protocol", "none"], "unknown protocol 'none' (choose from metaworld-3.1"),
         (["rollout", "--protocol", "metaworld-3.1-ml"], "lets policies adapt, which takes more"),
