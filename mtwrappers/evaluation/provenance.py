@@ -15,6 +15,7 @@ from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 
 from mtwrappers.checks import check_mapping, check_string
 from mtwrappers.evaluation.rules import Rules
+from mtwrappers.metaworld.arithmetic import arithmetic
 from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
@@ -47,6 +48,7 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "spec": lambda value: value is None or isinstance(value, dict),
     "goals": lambda value: value is None or isinstance(value, str),
     "versions": _is_table,
+    "arithmetic": lambda value: value in ("plain", "fused", "other"),
     "protocol": lambda value: value is None or isinstance(value, dict),
     "policy": lambda value: value is None or isinstance(value, str),
     "evidence": lambda value: value is None or isinstance(value, str),
@@ -59,6 +61,8 @@ class Provenance:
 
     Args:
         episodes_per_task: As `evaluate` was given it, like ``tasks`` and ``max_episode_steps``.
+        arithmetic: How NumPy adds up squares there, on which the last bits of Meta-World's rewards
+            depend: ``"plain"``, ``"fused"`` (processors with AVX-512) or ``"other"``.
         versions: Of Python and of all packages that take part, by name.
         tasks: Names of tasks, or ``None`` for all.
         max_episode_steps: When episodes were cut, or ``None``.
@@ -73,6 +77,7 @@ class Provenance:
 
     episodes_per_task: int
     versions: Mapping[str, str]
+    arithmetic: str
     tasks: Sequence[str] | None = None
     max_episode_steps: int | None = None
     spec: Mapping[str, Any] | None = None
@@ -104,6 +109,7 @@ class Provenance:
         return cls(
             episodes_per_task,
             versions(),
+            arithmetic(),
             spec=_spec(envs),
             goals=goals_of(envs),
             policy=None if policy is None else check_string(policy, "policy_name"),

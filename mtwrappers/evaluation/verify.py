@@ -38,6 +38,8 @@ from mtwrappers.evaluation.provenance import goals_of
 from mtwrappers.evaluation.published import protocols  # noqa: F401 (their names are then theirs)
 from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.metaworld.arithmetic import SUMS, arithmetic
+from mtwrappers.metaworld.known_good import take_arithmetic
 
 
 @dataclass(frozen=True)
@@ -116,6 +118,7 @@ def verify(
             stack.enter_context(contextlib.closing(envs))
         if goals_of(envs) != provenance.goals:
             raise VerificationError("its goals are not those of its environments")
+        stack.enter_context(_as_elsewhere(envs, provenance.arithmetic))
         replay = _Replay(claim.episodes, actions, envs.num_envs)
         chosen = _chosen(claim.episodes, sample)
         limit = provenance.max_episode_steps
@@ -185,6 +188,26 @@ class _Replay(Observer):
         actions: NDArray[Any] = self._rows[self._all, self._times]
         np.minimum(self._times + 1, self.longest, out=self._times)
         return actions
+
+
+@contextlib.contextmanager
+def _as_elsewhere(envs: Any, there: str) -> Iterator[None]:
+    """Lets environments give rewards as on the machine where a result was played."""
+    here = arithmetic()
+    if there == here:
+        yield
+        return
+    call = envs.unwrapped.call
+    try:
+        if there not in SUMS or not all(call(take_arithmetic, there)):
+            raise VerificationError(
+                f"it was played on a processor on which NumPy adds up squares otherwise ({there}, "
+                f"here: {here}), which only the fast classes can repeat"
+            )
+        yield
+    finally:
+        with contextlib.suppress(Exception):  # environments that were interrupted
+            call(take_arithmetic, None)
 
 
 @contextlib.contextmanager

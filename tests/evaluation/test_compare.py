@@ -17,7 +17,7 @@ from mtwrappers.evaluation.differences import (
 )
 from mtwrappers.evaluation.episodes import Episode
 
-LIST = Provenance(3, {"mujoco": "3.3.0"}, goals="ab", spec={"id": "x", "kwargs": {}})
+LIST = Provenance(3, {"mujoco": "3.3.0"}, "plain", goals="ab", spec={"id": "x", "kwargs": {}})
 
 
 def result(seed=0, provenance=LIST, goals=None, **successes):

@@ -12,6 +12,9 @@ import pytest
 from mtwrappers import evaluate
 from mtwrappers.evaluation import EvaluationResult, VerificationError, provenance, verify
 from mtwrappers.evaluation.evidence import read_evidence
+from mtwrappers.metaworld import arithmetic
+from mtwrappers.metaworld.fast import helpers
+from mtwrappers.metaworld.known_good import take_arithmetic
 from tests.evaluation.fakes import drawn, scripted
 
 ID = "mtwrappers/CustomMT-v0"
@@ -91,6 +94,33 @@ def test_environments_that_were_made_by_hand_are_given(tmp_path):
     found = verify(tmp_path / "r.json", envs=longer)
     assert found.same == {"a": 0}
     assert found.difference.startswith("a, episode 0: ")
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_rewards_are_replayed_with_the_last_bits_of_another_processor(
+    workers, tmp_path, monkeypatch
+):
+    other = {"plain": "fused", "fused": "plain"}[arithmetic.arithmetic()]
+    envs = gymnasium.make_vec(ID, **SETTINGS)
+    here = evaluate(act, envs, 2)
+    with monkeypatch.context() as patch:
+        assert all(envs.call(take_arithmetic, other))
+        patch.setattr(provenance, "arithmetic", lambda: other)
+        there = evaluate(act, envs, 2, evidence=tmp_path / "r.npz")
+        envs.call(take_arithmetic, None)
+    assert here == evaluate(act, envs, 2)
+    envs.close()
+    assert here != there
+    there.save(tmp_path / "r.json")
+    assert verify(tmp_path / "r.json", workers=workers).ok
+    assert helpers._sum is None
+    with pytest.raises(VerificationError, match=f"adds up squares otherwise .{other}, here: "):
+        verify(tmp_path / "r.json", fast=False)
+    # Whoever claims another processor gets other bits.
+    claim = json.loads((tmp_path / "r.json").read_text())
+    claim["provenance"]["arithmetic"] = arithmetic.arithmetic()
+    (tmp_path / "r.json").write_text(json.dumps(claim))
+    assert "episode_return" in verify(tmp_path / "r.json").difference
 
 
 # Falsifications whose file still agrees with itself.
