@@ -27,6 +27,8 @@ ID, PAIR, LOOK = "mtwrappers/CustomMT-v0", {PAIR!r}, {LOOK!r}
 MADE = dict(train_classes=PAIR, num_goals=1, **LOOK)
 multiprocessing.set_forkserver_preload(["metaworld", "gymnasium.vector"])
 saved = {{}}
+from mtwrappers.metaworld.camera import Camera
+Camera._drawn = property(lambda self: None, lambda self, drawn: None)  # each call draws anew
 def make(state=0, **look):
     env = gymnasium.make(ID, **{{**MADE, **look}})
     begin(env, state)
