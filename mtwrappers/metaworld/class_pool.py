@@ -18,7 +18,6 @@ from mtwrappers.metaworld.continuous import (
     check_goals,
     first_of_each_class,
 )
-from mtwrappers.metaworld.known_good import Fast
 from mtwrappers.metaworld.plain_task import decode
 from mtwrappers.metaworld.set_task_dict import Layout
 from mtwrappers.metaworld.upstream import all_classes
@@ -106,11 +105,6 @@ class ClassPool:
     def envs_built(self) -> int:
         """How many classes have been built so far."""
         return len(self._built)
-
-    @property
-    def fast(self) -> Fast:
-        """Which classes of Meta-World's are built: the fast or the stock ones."""
-        return self._settings.fast
 
     @property
     def env_observation_space(self) -> Any:

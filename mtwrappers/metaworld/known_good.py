@@ -102,4 +102,4 @@ def take_arithmetic(env: Any, name: Arithmetic | None) -> bool:
 
     reason = why_not_verified()  # which compares the helpers as they are
     helpers.set_sum(None if name is None else SUMS.get(name))
-    return pool.fast is True or (pool.fast == "auto" and reason is None)
+    return pool.settings.fast is True or (pool.settings.fast == "auto" and reason is None)
