@@ -11,7 +11,7 @@ import pytest
 
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, evaluate, protocols
-from mtwrappers.evaluation import Episode, EvaluationResult
+from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
 from mtwrappers.evaluation.headline import succeeded, weights
 from mtwrappers.evaluation.protocol import Protocol
 from tests.evaluation.fakes import ScriptedEnv, ones, scripted
@@ -192,10 +192,6 @@ def test_a_few_shot_protocol_adapts_and_names_itself():
 EASY, HARD = ("a", "b", "c"), ("d",)
 
 
-def rates(found):
-    return {name: estimate.value for name, estimate in found.items()}
-
-
 def test_means_over_tasks_and_over_groups_are_different_numbers():
     np.testing.assert_array_equal(weights("abcd", "tasks", ()), [0.25] * 4)
     groups = (("easy", EASY), ("hard", HARD))
@@ -242,9 +238,29 @@ def test_an_episode_says_how_long_success_lasted_at_most():
     assert silent.episodes[0].longest_success is None
 
 
+def test_the_headline_of_a_result_is_the_first_of_its_means():
+    groups = (("easy", tuple("abcdefghi")), ("hard", ("j",)))
+    fields = {"means": ("groups", "tasks"), "groups": groups, "episodes_per_task": 2}
+    rules = dataclasses.replace(protocols["metaworld-3.1"], name="grouped", **fields)
+    episodes = [Episode(t, n, 0.0, 1, t == "j", False) for t in "abcdefghij" for n in range(2)]
+    provenance = Provenance(2, {}, protocol=rules.to_dict())
+    result = EvaluationResult(episodes, provenance=provenance)
+    expected = {"groups": 0.5, "tasks": 0.1, "easy": 0.0, "hard": 1.0}
+    found = {name: estimate.value for name, estimate in result.headline.items()}
+    assert found == pytest.approx(expected)
+    assert list(found) == list(expected)
+    plain, one = result.overall["mean"]["success_once"], result.per_task["j"]["success_once"]
+    assert dataclasses.astuple(result.headline["tasks"]) == pytest.approx(
+        dataclasses.astuple(plain)
+    )
+    assert result.headline["hard"] == one
+    # Each task's distance to its end counts with its weight (Zou & Donner 2008).
+    assert result.headline["groups"].low == pytest.approx(0.5 - (one.value - one.low) / 2)
+
+
 def test_a_result_has_the_number_once_all_episodes_are_there():
     result = SMALL.evaluate(still)
-    assert rates(result.headline) == {"tasks": 0.0}
+    assert result.headline["tasks"].value == 0.0
     assert "protocol small on MT1" in str(result)
     assert "mean over tasks   0.000  0.000-0.65" in str(result)
     saved = json.loads(json.dumps(result.to_dict()))
