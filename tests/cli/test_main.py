@@ -14,6 +14,7 @@ from mtwrappers.cli.protocols import ROWS
 from mtwrappers.errors import with_place
 from mtwrappers.evaluation import Protocol
 from mtwrappers.registration import TABLE
+from tests.fakes import ROOT
 
 # list
 
@@ -65,6 +66,7 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     # A row for each field but these, and two for the digest and the second mean.
     fields = {field.name for field in dataclasses.fields(Protocol)}
     assert len(ROWS) == len(fields - {"name", "source", "env_name"}) + 2
+    assert said[: said.index("\n\n")] in (ROOT / "docs" / "scores.md").read_text()
     for protocol in protocols.values():
         for source in protocol.source:
             assert source.split(":")[0] in said
