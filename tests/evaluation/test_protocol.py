@@ -243,7 +243,7 @@ def test_the_headline_of_a_result_is_the_first_of_its_means():
     fields = {"means": ("groups", "tasks"), "groups": groups, "episodes_per_task": 2}
     rules = dataclasses.replace(protocols["metaworld-3.1"], name="grouped", **fields)
     episodes = [Episode(t, n, 0.0, 1, t == "j", False) for t in "abcdefghij" for n in range(2)]
-    provenance = Provenance(2, {}, protocol=rules.to_dict())
+    provenance = Provenance(2, {}, "plain", protocol=rules.to_dict())
     result = EvaluationResult(episodes, provenance=provenance)
     expected = {"groups": 0.5, "tasks": 0.1, "easy": 0.0, "hard": 1.0}
     found = {name: estimate.value for name, estimate in result.headline.items()}

@@ -19,8 +19,8 @@ executor(gymnasium.Env, 2) -> TypeError: environment 0 must have an observation_
 executor([CountingEnv, 7], 2) -> TypeError: the constructor of environment 1 must be callable, got 7
 executor([CountingEnv, lambda: 3], 2) -> TypeError: the constructor of environment 1 must ...got 3
 executor(Odd(info={"lock": threading.Lock()}), 2) -> TypeError: an environment must pickle to be giv
-executor([CountingEnv, partial(CountingEnv, obs_size=3)], 2) -> ValueError: environment 1 has observ
-executor([CountingEnv, partial(CountingEnv, num_actions=5)], 2) -> ValueError: environment 1 has act
+executor([CountingEnv, partial(CountingEnv, obs_size=3)], 2) -> DifferentSpacesError: environ
+executor([CountingEnv, partial(CountingEnv, num_actions=5)], 2) -> DifferentSpacesError: environ
 executor(CountingEnv, 0) -> ValueError: meta_batch_size must be a positive integer, got 0
 executor(CountingEnv, 2, "2") -> ValueError: envs_per_task must be a positive integer, got '2'
 executor(CountingEnv, 2, 1, 0) -> ValueError: max_path_length must be a positive integer, got 0
