@@ -25,8 +25,8 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
     an action makes no difference. Actions of spaces other than Box are left as they are.
 
     ``observation_mask``, ``(O,)`` bool, and ``action_mask``, ``(A,)`` bool, are true where an entry
-    is the environment's; both are attributes, and in the ``info`` of `reset`. Where actions are not
-    of a Box, ``action_mask`` is ``None`` and not in ``info``.
+    is the environment's; both are attributes, and in every ``info``. Where actions are not of a
+    Box, ``action_mask`` is ``None`` and not in ``info``.
 
     Args:
         env: An environment with observations of a 1-D Box.
@@ -103,16 +103,19 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
-        """Resets the environment; the ``info`` has the masks."""
+        """Resets the environment."""
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._pad(obs), {**info, **{name: m.copy() for name, m in self._masks.items()}}
+        return self._pad(obs), self._with_masks(info)
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         """Steps the environment with the entries of an action that it has."""
         if self._changes_actions:
             action = self._cut(action)
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._pad(obs), reward, terminated, truncated, info
+        return self._pad(obs), reward, terminated, truncated, self._with_masks(info)
+
+    def _with_masks(self, info: dict[str, Any]) -> dict[str, Any]:
+        return {**info, **{name: mask.copy() for name, mask in self._masks.items()}}
 
     def _pad(self, obs: Any) -> NDArray[Any]:
         out: NDArray[Any] = self._zeros.copy()

@@ -29,12 +29,13 @@ def test_zeros_are_appended_to_observations_and_actions_are_cut():
     for expected in alone[1:]:
         obs, *rest = env.step(action)
         assert equal(obs, np.append(expected[0], np.float32([0, 0])))
-        assert equal(tuple(rest), expected[1:])
+        *rest, said = rest
+        assert equal((*rest, {"steps": said["steps"]}), expected[1:])
     assert equal(env.unwrapped.seen, action[:2])
     assert info["steps"] == 0
 
 
-def test_masks_are_attributes_and_in_the_info_of_a_reset():
+def test_masks_are_attributes_and_in_every_info():
     env = PadSpaces(ArmEnv(2, 3), 5, 4)
     _, info = env.reset()
     for masks in (info, {name: getattr(env, name) for name in info if name != "steps"}):
@@ -43,7 +44,8 @@ def test_masks_are_attributes_and_in_the_info_of_a_reset():
         assert masks["action_mask"].dtype == np.bool_
     info["action_mask"][:] = False  # which is the caller's own
     assert env.reset()[1]["action_mask"].tolist() == [True, True, False, False]
-    assert list(env.step(env.action_space.sample())[4]) == ["steps"]
+    info = env.step(env.action_space.sample())[4]
+    assert info["observation_mask"].tolist() == [True] * 3 + [False] * 2
 
 
 def test_without_sizes_nothing_changes_and_other_actions_stay_as_they_are():

@@ -82,8 +82,7 @@ def check_episode(env: gymnasium.Env[Any, Any], steps: int) -> None:
     require(options == {}, f"reset changed the caller's options to {options}")
     require_within(obs, env.observation_space, "reset")
     require(isinstance(info, dict), f"reset must return an info dict, got {info!r}")
-    # What an episode has from its beginning to its end is said once, so that steps stay fast.
-    keys = set(info) - {"observation_mask", "action_mask"}
+    keys = set(info)
     terminated = truncated = False
     for _ in range(steps):
         if terminated or truncated:

@@ -43,13 +43,16 @@ class Alone(gymnasium.Wrapper):
 
     def reset(self, **given):
         obs, info = self.env.reset(**given)
+        return self._padded(obs), self._with_masks(obs, info)
+
+    def _with_masks(self, obs, info):
         sizes = {"observation_mask": (5, len(obs)), "action_mask": (4, len(self._bounds))}
         masks = {key: np.array([i < n for i in range(size)]) for key, (size, n) in sizes.items()}
-        return self._padded(obs), {**info, **masks}
+        return {**info, **masks}
 
     def step(self, action):
-        obs, *rest = self.env.step(action[: len(self._bounds)])
-        return self._padded(obs), *rest
+        obs, *rest, info = self.env.step(action[: len(self._bounds)])
+        return self._padded(obs), *rest, self._with_masks(obs, info)
 
     @property
     def _bounds(self):
@@ -70,7 +73,7 @@ def test_a_family_plays_bit_for_bit_what_each_environment_plays_alone(executor):
 
 
 @executors
-def test_masks_come_with_the_infos_of_a_reset_and_can_be_read_at_any_time(executor):
+def test_masks_come_with_all_infos_and_are_attributes(executor):
     with closing(family(executor)) as envs:
         _, infos = envs.reset(seed=0)
         masks = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)
@@ -78,7 +81,7 @@ def test_masks_come_with_the_infos_of_a_reset_and_can_be_read_at_any_time(execut
         assert infos["action_mask"].sum(axis=1).tolist() == [2, 1, 4]
         assert equal(np.stack(envs.get_attr("observation_mask")), masks)
         *_, infos = envs.step(np.zeros((3, 4), np.float32))
-        assert "observation_mask" not in infos
+        assert equal(infos["observation_mask"], masks)
 
 
 @executors
