@@ -75,7 +75,6 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         self.observation_mask = np.arange(size) < self._size
         self.observation_space = pad_boxes([box], size)
         self._zeros = np.zeros_like(self.observation_space.low)
-        self._masks = {"observation_mask": self.observation_mask}
         self._changes_actions = isinstance(space, Box)
         if isinstance(space, Box):
             space = _box_of_actions(space, "the action space")
@@ -85,7 +84,6 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         """Computes what becomes of actions of a length."""
         self._num_actions = n = box.shape[0]
         self.action_mask = np.arange(size) < n
-        self._masks["action_mask"] = self.action_mask
         ones = np.ones(size - n)
         self.action_space = append_box(box, -ones, ones)
         self._action_shape, self._action_dtype = (size,), box.dtype
@@ -115,7 +113,10 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         return self._pad(obs), reward, terminated, truncated, self._with_masks(info)
 
     def _with_masks(self, info: dict[str, Any]) -> dict[str, Any]:
-        return {**info, **{name: mask.copy() for name, mask in self._masks.items()}}
+        shown = {**info, "observation_mask": self.observation_mask.copy()}
+        if self.action_mask is not None:
+            shown["action_mask"] = self.action_mask.copy()
+        return shown
 
     def _pad(self, obs: Any) -> NDArray[Any]:
         out: NDArray[Any] = self._zeros.copy()
