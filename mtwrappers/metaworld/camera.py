@@ -16,6 +16,7 @@ import mujoco
 import numpy as np
 
 from mtwrappers.checks import check_choice, check_index
+from mtwrappers.metaworld.fast.memory import Memory, parts
 from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
 
 # The cameras of Meta-World's own models.
@@ -58,9 +59,12 @@ class Camera:
             flags = mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION
             self._scene.flags[[int(flag) for flag in flags]] = False
         self._state = np.empty(mujoco.mj_stateSize(model, _STATE))
-        # What was drawn last, and of what.
-        self._drawn: tuple[str, bytes] | None = None
+        # All that a frame follows from beside the state: the model, but for meshes and textures,
+        # which OpenGL keeps as they were first.
+        self._memory = Memory(model, *parts(model))
+        # What was drawn last, and of what: the mode, the state, where the camera looks, the model.
         self._images: list[Any] = []
+        self._drawn: tuple[tuple[str, bytes, bytes], list[bytearray]] | None = None
         self._drawing: Drawing | None = None
 
     def begin(self, data: Any) -> None:
@@ -69,15 +73,15 @@ class Camera:
         Gymnasium does so once, at the first frame. Here it is done when an episode begins, so that
         a frame depends on its episode alone.
         """
-        self._drawn = None  # resets move what belongs to the model, such as the goal's mark
         if self._is_free:
-            self._take(data)
+            self._read(data)
+            self._take()
             self._view.lookat[:] = np.median(self._data.geom_xpos, axis=0)
 
     def frame(self, data: Any, mode: Literal["rgb_array", "depth_array", "rgbd_tuple"]) -> Any:
         """Draws the present state of a `mujoco.MjData`, which is not changed.
 
-        A state is drawn once: while it is the same, each call returns a copy of that frame.
+        A state is drawn once: while it and the model are the same, each call returns a copy.
 
         Returns:
             For ``"rgb_array"``, colours, ``(height, width, 3)`` uint8; for ``"depth_array"``, the
@@ -89,23 +93,25 @@ class Camera:
             RuntimeError: If this process was forked from one that had drawn frames.
         """
         thread = drawing_thread()
-        mujoco.mj_getState(self._model, data, self._state, _STATE)
-        present = mode, self._state.tobytes()
-        if present != self._drawn:
-            self._drawn = None
-            self._images = self._draw_upright(thread, data, mode)
-            self._drawn = present
+        self._read(data)
+        present = mode, self._state.tobytes(), self._view.lookat.tobytes()
+        drawn, self._drawn = self._drawn, None  # whatever fails
+        if drawn is None or drawn[0] != present or not self._memory.equals(drawn[1]):
+            drawn = present, self._memory.save()
+            self._images = self._draw_upright(thread, mode)
+        self._drawn = drawn
         images = [image.copy() for image in self._images]
         return tuple(images) if mode == "rgbd_tuple" else images[0]
 
     def close(self) -> None:
         """Frees what OpenGL holds for this camera, and nothing else. A next frame begins anew."""
+        self._images, self._drawn = [], None
         if self._drawing is not None:
             self._drop()
             self._drawing = None
 
-    def _draw_upright(self, thread: DrawingThread, data: Any, mode: str) -> list[Any]:
-        self._take(data)
+    def _draw_upright(self, thread: DrawingThread, mode: str) -> list[Any]:
+        self._take()
         mujoco.mjv_updateScene(
             self._model,
             self._data,
@@ -132,8 +138,10 @@ class Camera:
             images.append(self._drawing.depth(self._scene, self._rect))
         return images
 
-    def _take(self, data: Any) -> None:
-        """Copies the simulation's state, and computes what follows from it."""
+    def _read(self, data: Any) -> None:
         mujoco.mj_getState(self._model, data, self._state, _STATE)
+
+    def _take(self) -> None:
+        """Computes what follows from the state."""
         mujoco.mj_setState(self._model, self._data, self._state, _STATE)
         mujoco.mj_forward(self._model, self._data)

@@ -132,12 +132,16 @@ def test_without_a_render_mode_there_is_nothing_to_see(drawn):
         assert env.render() is None
 
 
-def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(drawn, monkeypatch):
-    drawings = []
+@pytest.fixture
+def drawings(monkeypatch):
+    """A list that grows by one whenever colours are drawn."""
+    found = []
     colours = opengl.Drawing.colours
-    monkeypatch.setattr(
-        opengl.Drawing, "colours", lambda *args: drawings.append(1) or colours(*args)
-    )
+    monkeypatch.setattr(opengl.Drawing, "colours", lambda *args: found.append(1) or colours(*args))
+    return found
+
+
+def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(drawn, drawings):
     env = drawn("door-lock-v3")
     first = env.render()
     kept = first.copy()
@@ -155,6 +159,42 @@ def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(dr
     assert not np.array_equal(env.render(), kept)
     data.qpos[9] = before
     assert np.array_equal(env.render(), kept)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda model: np.multiply(model.geom_rgba, 0.5, out=model.geom_rgba),
+        lambda model: np.add(model.site_pos, 0.1, out=model.site_pos),
+        lambda model: np.add(model.cam_pos, 0.1, out=model.cam_pos),
+        lambda model: setattr(model.vis.headlight, "ambient", [1, 0, 0]),
+        lambda model: setattr(model.stat, "extent", 0.1),
+    ],
+    ids=["colours", "goal", "camera", "light", "clipping"],
+)
+def test_an_edited_model_is_seen_though_its_state_is_the_same(drawn, drawings, change):
+    env = drawn(shadows=False)
+    frame = env.render()
+    change(env.sawyer.model)
+    edited = env.render()
+    assert not np.array_equal(edited, frame)
+    assert np.array_equal(env.render(), edited)
+    assert len(drawings) == 2
+
+
+def test_a_frame_is_of_its_mode_of_its_episode_and_of_what_opengl_holds(drawn):
+    env = drawn(camera_name=None)
+    camera, data, model = env._camera, env.sawyer.data, env.sawyer.model
+    frame = camera.frame(data, "rgb_array")
+    assert camera.frame(data, "depth_array").shape == frame.shape[:2]
+    data.qpos[:3] += 0.3  # from where the free camera would look elsewhere
+    moved = camera.frame(data, "rgb_array")
+    camera.begin(data)
+    assert not np.array_equal(camera.frame(data, "rgb_array"), moved)
+    model.tex_data[:] = 255 - model.tex_data
+    before = camera.frame(data, "rgb_array")
+    env.close()
+    assert not np.array_equal(camera.frame(data, "rgb_array"), before)
 
 
 def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves():
