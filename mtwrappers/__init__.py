@@ -46,6 +46,7 @@ _NAMES = {
         "TaskSampler",
     ),
     "mtwrappers.tasks.updates": ("EnvUpdate", "ExistingEnvUpdate", "NewEnvUpdate", "SetTaskUpdate"),
+    "mtwrappers.vector.as_vector": ("as_vector",),
     "mtwrappers.vector.base": ("MetaVectorEnv",),
     "mtwrappers.vector.iterative": ("MetaIterativeEnvExecutor",),
     "mtwrappers.vector.parallel": ("MetaParallelEnvExecutor",),

@@ -36,6 +36,7 @@ from mtwrappers.tasks.updates import EnvUpdate as EnvUpdate
 from mtwrappers.tasks.updates import ExistingEnvUpdate as ExistingEnvUpdate
 from mtwrappers.tasks.updates import NewEnvUpdate as NewEnvUpdate
 from mtwrappers.tasks.updates import SetTaskUpdate as SetTaskUpdate
+from mtwrappers.vector.as_vector import as_vector as as_vector
 from mtwrappers.vector.base import MetaVectorEnv as MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor as MetaParallelEnvExecutor
