@@ -83,13 +83,13 @@ def part_protocols(workers: int) -> list[dict[str, Any]]:
     rows = []
     for name in MULTI_TASK:
         start = time.perf_counter()
-        protocol = protocols[name].on("MT50")
+        protocol = protocols[name].on("MT50").with_states()
         result = play(protocol, workers)
         found = result.headline
         assert found is not None
         rows.append(
             {
-                "protocol": name,
+                "protocol": protocol.name,
                 "digest": protocol.digest,
                 "episodes": len(result.episodes),
                 "means": {over: dataclasses.asdict(mean) for over, mean in found.items()},

@@ -68,7 +68,7 @@ def show() -> int:
         print("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
     print("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
     print("list: Meta-World's goals, each once; continuous: a new goal in every episode")
-    print("the policies of LeRobot and RLinf see frames, for which states stand in here\n")
+    print("expert and random of mtwrappers rollout read states, in the place of frames too\n")
     for name, protocol in protocols.items():
         print(f"{name}:")
         for source in protocol.source:

@@ -99,7 +99,7 @@ def _play(
         raise UsageError(f"--evidence {args.evidence}: there is no such directory")
     films = args.video and _prepare_video(console)
     if films:
-        kwargs.update(render_mode="rgb_array", camera_name="corner3")
+        kwargs.update(render_mode="rgb_array", camera_name=kwargs.get("camera_name", "corner3"))
     quiet_experts()
     privileged = args.benchmark.startswith("ML") and args.policy == "expert"
     interrupted, videos, played = False, None, None
@@ -236,6 +236,8 @@ def _environments(
     vars(args).update(kept.settings, out=kept.directory, evidence=args.evidence)
     full = args.benchmark if args.benchmark in BENCHMARKS else f"{args.benchmark}-train"
     protocol = None if args.protocol is None else _protocol(args.protocol)
+    if protocol is not None and args.policy in POLICIES:
+        protocol = protocol.with_states()  # which these read
     if full not in BENCHMARKS:
         raise UsageError(
             f"unknown benchmark {args.benchmark!r} (choose from {', '.join(BENCHMARKS)})"

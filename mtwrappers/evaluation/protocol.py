@@ -14,6 +14,7 @@ from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.rules import LIST_OF_GOALS, Rules
+from mtwrappers.metaworld.pixels import without_frames
 from mtwrappers.vector.base import MetaVectorEnv
 
 
@@ -56,9 +57,23 @@ class Protocol(Rules):
             raise ValueError(f"{self.name} is for {known}, got {benchmark!r}")
         return dataclasses.replace(self, benchmark=name, env_name=env_name)
 
+    def with_states(self) -> Protocol:
+        """The same protocol with states in the place of frames, ``"-states"`` after its name.
+
+        For policies that read states: what they score does not compare with what others see. A
+        protocol without frames is returned as it is.
+        """
+        if self.observation == "state":
+            return self
+        name = f"{self.name}-states"
+        return dataclasses.replace(
+            self, name=name, observation="state", camera_name=None, image_size=None
+        )
+
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of `gymnasium.make_vec` that the protocol fixes."""
+        height, width = self.image_size or (None, None)
         found: dict[str, Any] = {
             "seed": self.goals_seed,
             "goals": self.goals,
@@ -72,14 +87,28 @@ class Protocol(Rules):
             "terminate_on_success": self.terminate_on_success,
             "reward_function_version": self.reward_function_version,
             "task_encoding": self.task_encoding,
+            "observation": None if self.observation == "state" else self.observation,
+            "camera_name": self.camera_name,
+            "height": height,
+            "width": width,
         }
         return {name: value for name, value in found.items() if value is not None}
 
-    def make_vec(self, *, workers: int | None = None, **options: Any) -> MetaVectorEnv:
+    @property
+    def _shown(self) -> dict[str, Any]:
+        """What the agent sees. Everybody's frames are upright and have shadows."""
+        drawn = {} if self.observation == "state" else {"upright": True, "shadows": True}
+        return {"observation": self.observation, **drawn}
+
+    def make_vec(
+        self, *, workers: int | None = None, frames: bool = True, **options: Any
+    ) -> MetaVectorEnv:
         """The environments to measure on.
 
         Args:
             workers: How many worker processes; ``None`` steps here.
+            frames: Whether to draw the frames that a protocol may show. Without, the environments
+                are those of `with_states`, which play the same episodes, in much less time.
             **options: More arguments of `gymnasium.make_vec` for `env_id`, such as
                 ``envs_per_task``, ``fast`` or ``recurrent_info_in_obs``. What the protocol fixes
                 may be repeated, not changed.
@@ -92,13 +121,15 @@ class Protocol(Rules):
             **dict.fromkeys(("num_goals", "total_tasks_per_cls", "env_name", "meta_batch_size")),
             **{"benchmark": self.benchmark, "kind": self.kind},
             **{"use_one_hot": self.task_encoding == "onehot", "train_classes": None},
-            **{"test_classes": None, **fixed},
+            **{"test_classes": None, **self._shown, **fixed},
         }
         if self.few_shot:
             closed["envs_per_task"] = 1  # how a trial is shared out would depend on it
         for name in closed.keys() & options.keys():
             self._agree(name, closed[name], options[name])
         rest = {name: value for name, value in options.items() if name not in closed}
+        if not frames:
+            fixed, rest = self.with_states().settings, without_frames(rest)
         envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **fixed, **rest)
         return envs  # type: ignore[no-any-return]
 
@@ -164,8 +195,9 @@ class Protocol(Rules):
     def _check_envs(self, envs: Any) -> None:
         """Refuses environments that this protocol did not make."""
         spec = getattr(getattr(envs, "unwrapped", envs), "spec", None)
-        made = {} if spec is None else {**spec.kwargs, "id": spec.id}
-        for name, expected in {"id": self.env_id, **self.settings}.items():
+        default = {"observation": "state", "upright": True, "shadows": True}
+        made = {} if spec is None else {**default, **spec.kwargs, "id": spec.id}
+        for name, expected in {"id": self.env_id, **self._shown, **self.settings}.items():
             if name not in made or made[name] != expected:
                 raise ValueError(
                     f"{self.name} needs environments of its make_vec, with {name}={expected!r}; "

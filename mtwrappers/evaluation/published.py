@@ -7,6 +7,7 @@ known, its repository's evaluation script stands for it.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.rules import Groups, publish
@@ -53,6 +54,11 @@ _METAWORLD = (
     "Farama-Foundation/Metaworld@7ea2b501 (v3.1.1): docs/evaluation/evaluation.md, "
     "metaworld/evaluation.py, metaworld/__init__.py"
 )
+_FRAMES: Any = {
+    "observation": "pixels_agent_pos",
+    "camera_name": "corner4",
+    "image_size": (480, 480),
+}
 
 
 class Protocols(Mapping[str, Protocol]):
@@ -109,7 +115,7 @@ protocols = Protocols(
             goal_visible=False,
         ),
         # The documentation recommends 10 episodes of each task; the configuration's default is 50.
-        # The environment sees frames and 4 numbers.
+        # The camera is corner2, moved to where corner4 is.
         Protocol(
             name="lerobot-0.6",
             version="0.6.1",
@@ -126,10 +132,11 @@ protocols = Protocols(
             episodes_per_task=10,
             means=("tasks", "groups"),
             groups=DIFFICULTY,
+            **_FRAMES,
         ),
         # Each of its environments draws from a list of 50 goals that nothing seeds: a goal is new
         # in every run. (Its training configurations evaluate by another loop: 100 steps, 160 for
-        # ML45, on tasks that are drawn at random.) The policy sees frames and 4 numbers.
+        # ML45, on tasks that are drawn at random.) The camera is moved as LeRobot's.
         Protocol(
             name="rlinf",
             version="a3816b59",
@@ -147,6 +154,7 @@ protocols = Protocols(
             episodes_per_task=10,
             means=("groups", "tasks"),
             groups=DIFFICULTY,
+            **_FRAMES,
         ),
         # On Meta-World's second version, with the same rewards. TD-MPC2's first observation of an
         # episode is from before the idle step; Newt's, from after it, is the one here.

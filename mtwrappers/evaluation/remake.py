@@ -12,6 +12,7 @@ import gymnasium
 from mtwrappers.evaluation.claim import VerificationError
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.metaworld.benchmarks import META_LEARNING
+from mtwrappers.metaworld.pixels import without_frames
 from mtwrappers.registration import TABLE
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
@@ -45,7 +46,8 @@ def remake(
 ) -> Any:
     """Makes the environments of a result: as many as ``workers`` can step at once, or more.
 
-    ``make`` takes the place of `gymnasium.make_vec` with the id.
+    They draw no frames: what is seen changes nothing where actions are given. ``make``, a
+    protocol's `make_vec`, takes the place of `gymnasium.make_vec` with the id.
 
     A file is not to decide what code runs. So the id must be one of this package's, and what it
     calls is what is registered here, not what the result says.
@@ -79,7 +81,12 @@ def remake(
         if isinstance(size := kwargs.get(name), int) and size > _MAX_SIZE:
             raise VerificationError(f"{name} must be at most {_MAX_SIZE:,}, got {size}")
     if make is None:
-        make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
+        make, kwargs = (
+            functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}"),
+            without_frames(kwargs),
+        )
+    else:  # which checks what is said of frames before it leaves them out
+        make = functools.partial(make, frames=False)
     if "benchmark" in of_id:
         kwargs["fast"] = fast
         probe: Any = make(execution="iterative", **kwargs)

@@ -13,6 +13,7 @@ from types import UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
 
 from mtwrappers.checks import check_choice
+from mtwrappers.metaworld.pixels import ObservationName
 
 Means: TypeAlias = Literal["tasks", "groups"]
 Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
@@ -64,11 +65,12 @@ class Rules:
         means: What successes are averaged over, the headline first: ``"tasks"`` (each task counts
             the same) and ``"groups"`` (each named group of tasks counts the same).
         groups: The named groups and their tasks.
-        observation: What the agent sees: ``"state"``, 39 numbers.
-        goal_visible: Whether the goal is among them.
+        observation: What the agent sees: ``"state"``, 39 numbers, or frames, as in
+            `mtwrappers.metaworld.pixels`.
+        goal_visible: Whether the goal is among the numbers.
         task_encoding: How it is shown the task: ``"onehot"`` or ``"none"``.
-        camera_name: The camera, once frames are observations.
-        image_size: Height and width in pixels, likewise.
+        camera_name: The camera of the frames; ``None`` without frames.
+        image_size: Their height and width in pixels, likewise.
 
     Raises:
         TypeError, ValueError: If a field is none of those, or they do not go together, or a
@@ -99,7 +101,7 @@ class Rules:
     adaptation_episodes: int = 0
     means: tuple[Means, ...] = ("tasks",)
     groups: Groups = ()
-    observation: Literal["state"] = "state"
+    observation: ObservationName = "state"
     goal_visible: bool = True
     task_encoding: Literal["onehot", "none"] = "none"
     camera_name: str | None = None
@@ -163,6 +165,12 @@ class Rules:
             refuse(f"{self.benchmark} {'hides' * self.goal_visible or 'shows'} its goals")
         if self.kind == "test" and self.benchmark.startswith("MT"):
             refuse(f"{self.benchmark} has no test tasks")
+        unseen = {"camera_name": self.camera_name, "image_size": self.image_size}
+        for name, value in unseen.items():
+            if (self.observation == "state") != (value is None):
+                refuse(f"observation={self.observation!r} and {name}={value!r} do not go together")
+        if self.image_size is not None and min(self.image_size) < 1:
+            refuse(f"image_size must be at least (1, 1), got {self.image_size}")
         if self.env_steps < 1:
             refuse(f"{self.idle_steps} idle steps leave nothing of {self.max_episode_steps}")
 

@@ -116,6 +116,7 @@ def verify(
             made_by = None if protocol is None else protocol.make_vec
             envs = remake(provenance, 1 if workers is None else workers, fast, made_by)
             stack.enter_context(contextlib.closing(envs))
+            protocol = protocol and protocol.with_states()
         if goals_of(envs) != provenance.goals:
             raise VerificationError("its goals are not those of its environments")
         stack.enter_context(_as_elsewhere(envs, provenance.arithmetic))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
@@ -16,6 +17,8 @@ ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pix
 OBSERVATIONS = ("state", "pixels", "pixels_agent_pos", "pixels_state")
 # It shows what vision-language-action projects see, who move corner2 to its place.
 CAMERA = "corner4"
+
+_OF_FRAMES = ("observation", "camera_name", "camera_id", "width", "height", "upright", "shadows")
 
 # How many leading numbers of a state are shown beside the frame, under which key.
 _SHOWN: dict[str, dict[str, int]] = {
@@ -40,6 +43,11 @@ def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> di
     if settings.get("camera_name") is None and settings.get("camera_id") is None:
         settings["camera_name"] = CAMERA
     return settings
+
+
+def without_frames(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of an id without those that only change what is seen."""
+    return {name: value for name, value in kwargs.items() if name not in _OF_FRAMES}
 
 
 class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):

@@ -12,8 +12,12 @@ import pytest
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, evaluate, protocols
 from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+from mtwrappers.evaluation.claim import VerificationError
 from mtwrappers.evaluation.headline import succeeded, weights
 from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.verify import verify
+from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld.camera import Camera
 from tests.evaluation.fakes import ScriptedEnv, ones, scripted
 
 NAMES = ["metaworld-3.1", "metaworld-3.1-ml", "lerobot-0.6", "rlinf", "tdmpc2"]
@@ -25,6 +29,11 @@ SMALL = dataclasses.replace(
     env_name="drawer-close-v3",
     episodes_per_task=2,
     max_episode_steps=5,
+)
+SEEN = dataclasses.replace(
+    SMALL,
+    **{"name": "seen", "observation": "pixels", "camera_name": "corner4", "image_size": (24, 32)},
+    **{"episodes_per_task": 1, "max_episode_steps": 2},
 )
 
 
@@ -61,10 +70,13 @@ def test_every_field_counts_in_the_digest():
         **{"num_goals": 3, "max_episode_steps": 6, "action_repeat": 2, "idle_steps": 1},
         **{"idle_steps_count": True, "terminate_on_success": False, "success": "last"},
         **{"episodes_per_task": 3, "groups": (("all", ("drawer-close-v3",)),)},
-        **{"task_encoding": "none", "camera_name": "corner", "image_size": (84, 84)},
+        "task_encoding": "none",
     }
     digests = {dataclasses.replace(SMALL, **{k: v}).digest for k, v in other.items()}
     assert len(digests | {SMALL.digest}) == len(other) + 1
+    shown = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
+    digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in shown.items()}
+    assert len(digests | {SEEN.digest}) == len(shown) + 1
 
 
 @pytest.mark.parametrize(
@@ -86,6 +98,12 @@ def test_every_field_counts_in_the_digest():
         ({"kind": "test"}, "MT1 has no test tasks"),
         ({"trials": 3}, r"few-shot evaluation needs all of .*, got \(0, 3, 0\)"),
         ({"idle_steps": 5, "idle_steps_count": True}, "5 idle steps leave nothing of 5"),
+        ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
+        ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
+        (
+            {"observation": "pixels", "camera_name": "corner", "image_size": [0, 9]},
+            r"image_size must be at least \(1, 1\), got \(0, 9\)",
+        ),
         ({"speed": 3}, "unexpected keyword argument 'speed'"),
         ({"name": "rlinf"}, "rlinf has version='a3816b59', got '3.1.1': give a variant another"),
         ({"digest": "0"}, "the digest of small is .*, got '0'"),
@@ -163,6 +181,50 @@ def test_evaluate_makes_environments_or_takes_those_that_fit():
         pytest.raises(ValueError, match="small needs environments of its make_vec, with id="),
     ):
         SMALL.evaluate(still, envs)
+
+
+@pytest.mark.parametrize(
+    ("argument", "expected"),
+    [
+        ({"camera_name": "corner2"}, "seen fixes camera_name='corner4', got 'corner2'"),
+        ({"width": 24}, "seen fixes width=32, got 24"),
+        ({"observation": "state"}, "seen fixes observation='pixels', got 'state'"),
+        ({"shadows": False}, "seen fixes shadows=True, got False"),
+    ],
+)
+def test_a_protocol_of_frames_fixes_how_they_look(argument, expected):
+    for frames in (True, False):
+        with pytest.raises(ValueError, match=expected):
+            SEEN.make_vec(frames=frames, **argument)
+    with pytest.raises(ValueError, match="small fixes observation='state', got 'pixels'"):
+        SMALL.make_vec(observation="pixels")
+
+
+def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monkeypatch):
+    name = opengl.choose_gl()
+    if name is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    monkeypatch.setenv("MUJOCO_GL", name)
+
+    def policy(observations):
+        assert observations["pixels"].shape == (1, 24, 32, 3)
+        return np.full((1, 4), observations["pixels"].mean() / 255, np.float32)
+
+    result = SEEN.evaluate(policy, evidence=tmp_path / "r.npz")
+    assert result.protocol == SEEN.to_dict()
+    result.save(tmp_path / "r.json")
+    without = SEEN.with_states()
+    assert (without.name, without.observation) == ("seen-states", "state")
+    assert without.with_states() is without
+    with closing(without.make_vec()) as envs, pytest.raises(ValueError, match="got 'state'"):
+        SEEN.evaluate(policy, envs)
+    monkeypatch.setattr(Camera, "__init__", lambda *_: pytest.fail("it draws"))
+    assert verify(tmp_path / "r.json").ok
+    file = json.loads((tmp_path / "r.json").read_text())
+    file["provenance"]["spec"]["kwargs"]["camera_name"] = "corner"
+    (tmp_path / "r.json").write_text(json.dumps(file))
+    with pytest.raises(VerificationError, match="fixes camera_name='corner4', got 'corner'"):
+        verify(tmp_path / "r.json")
 
 
 def test_a_few_shot_protocol_adapts_and_names_itself():

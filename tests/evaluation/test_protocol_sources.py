@@ -50,11 +50,12 @@ class Leaving:
 def of_one_class(name, env_name, episodes):
     """The protocol on one class, with few episodes and, if they are listed, as many goals."""
     rest = {"groups": (), "means": ("tasks",), "task_encoding": "none"}
-    if protocols[name].num_goals:
+    protocol = protocols[name].with_states()  # for experts
+    if protocol.num_goals:
         rest["num_goals"] = episodes
     one = {"benchmark": "MT1", "benchmarks": ("MT1",), "env_name": env_name}
     return dataclasses.replace(
-        protocols[name], name="one class", episodes_per_task=episodes, **one, **rest
+        protocol, name="one class", episodes_per_task=episodes, **one, **rest
     )
 
 
