@@ -60,9 +60,12 @@ def check_versions(there: Mapping[str, str]) -> None:
 def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
     """Raises `VerificationError` unless each episode has its actions, and nothing else has."""
     names = {name_of(one): one for one in episodes}
+    if missing := [one for name, one in names.items() if name not in actions]:
+        raise VerificationError(
+            f"the evidence has no actions of {said(missing[0])}: {len(missing)} of {len(names)} "
+            "episodes are missing in it"
+        )
     for name, one in names.items():
-        if name not in actions:
-            raise VerificationError(f"the evidence has no actions of {said(one)}")
         if len(actions[name]) != one.length:
             raise VerificationError(
                 f"{said(one)} has {one.length} steps, and the evidence {len(actions[name])} actions"

@@ -106,8 +106,8 @@ def evaluate(
         progress: Whether to show a progress bar. With ``policy_in="workers"`` it counts no
             episodes, since they come back all at once.
         evidence: Where to write the actions of every episode, an ``.npz`` file, with which `verify`
-            checks the result. It is there when the evaluation ends, and after an interruption with
-            the episodes that were finished. Those that are given as ``finished`` must be in it.
+            checks the result. It is written as episodes end: after an interruption or a kill it
+            holds those that were finished. Those that are given as ``finished`` must be in it.
         policy_name: What the result calls the policy; `compare` groups results by it.
         protocol: The fields of the protocol that this evaluation follows, for the result to name;
             see `Protocol.evaluate`.

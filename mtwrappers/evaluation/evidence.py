@@ -12,10 +12,13 @@ import io
 import math
 import os
 import re
+import struct
+import sys
 import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,7 +39,11 @@ _HEADER = re.compile(
     rb"'shape': \(((?:\d{1,9},? ?){1,9})\), \} *\n",
     re.DOTALL,
 )
+_NEVER = 2**62
 _DATE = (1980, 1, 1, 0, 0, 0)  # so that equal actions make equal files
+# What stands before each member of a zip file: how it is compressed, its CRC, its size compressed
+# and not, and how long its name and a further field are.
+_LOCAL = struct.Struct("<4x4xH4x3I2H")
 
 
 class EvidenceError(ValueError):
@@ -59,36 +66,47 @@ class ActionRecorder(Observer):
 
     def __init__(self, keep: Callable[[Episode, NDArray[Any]], object]) -> None:
         self._keep = keep
-        self._rows: NDArray[Any] | None = None  # (N, at least T, A)
+        self._log: NDArray[Any] | None = None  # (at least T, N, A), a row for each step
+        self._now = 0  # how many rows there are
 
     def step(self, step: Step) -> None:
         """Notes the actions of a step."""
-        if self._rows is None:
-            shape = step.actions.shape
-            self._rows = np.empty((shape[0], 512, *shape[1:]), step.actions.dtype)
-            self._lengths, self._all = np.zeros(shape[0], dtype=np.int64), np.arange(shape[0])
-        if step.actions.dtype != self._rows.dtype:
+        if self._log is None:
+            self._log = np.empty((512, *step.actions.shape), step.actions.dtype)
+            # At which row each environment's episode begins, in the future where it plays none.
+            self._begins = np.full(len(step.actions), _NEVER)
+        if step.actions.dtype != self._log.dtype:
             raise ValueError(
                 "actions that are kept as evidence must have one dtype throughout, got "
-                f"{self._rows.dtype} and then {step.actions.dtype}"
+                f"{self._log.dtype} and then {step.actions.dtype}"
             )
-        self._lengths[step.began] = 0
-        if self._lengths.max() == self._rows.shape[1]:
-            self._rows = np.concatenate([self._rows, np.empty_like(self._rows)], axis=1)
-        self._rows[self._all, self._lengths] = step.actions
-        self._lengths += step.counted
+        if self._now == len(self._log):
+            self._make_room(self._log)
+        self._begins[step.began] = self._now
+        self._log[self._now] = step.actions
+        self._now += 1
+
+    def _make_room(self, log: NDArray[Any]) -> None:
+        """Forgets the rows that no episode needs any more."""
+        first = min(self._begins.min(), self._now)
+        self._begins[self._begins < _NEVER] -= first
+        self._now -= first
+        self._log = np.empty((max(512, 2 * self._now), *log.shape[1:]), log.dtype)
+        self._log[: self._now] = log[first:]
 
     def end(self, i: int, episode: Episode) -> None:
         """Hands on the actions of an episode."""
-        assert self._rows is not None  # an episode has a step
-        self._keep(episode, self._rows[i, : self._lengths[i]].copy())
+        assert self._log is not None  # an episode has a step
+        self._keep(episode, self._log[self._begins[i] : self._now, i].copy())
+        self._begins[i] = _NEVER
 
 
 class EvidenceWriter:
     """Writes the actions of episodes into a file as they end, as a context manager.
 
-    The file gets its name when the block ends. After an exception, an interruption among them, it
-    holds the episodes that had ended; a kill leaves the file of before, if there was one.
+    The file takes the place of the one of before when the first episode ends. After an exception,
+    an interruption or a kill it holds the episodes that had ended. (On Windows, a kill leaves the
+    file of before.)
 
     Args:
         path: The file.
@@ -109,14 +127,20 @@ class EvidenceWriter:
                 "again"
             )
         self._codes: dict[str, bytes] = {}
-        self._unfinished = Unfinished(path)
-        self._zip = zipfile.ZipFile(self._unfinished.file, "w", zipfile.ZIP_DEFLATED)
+        self._unfinished, self._moved = Unfinished(path), False
+        # Numbers of a policy are hardly compressed better by more than the least effort.
+        self._zip = zipfile.ZipFile(
+            self._unfinished.file, "w", zipfile.ZIP_DEFLATED, compresslevel=1
+        )
         for name in sorted(before):
             self._write(name, kept[name])
 
     def add(self, episode: Episode, actions: NDArray[Any]) -> None:
         """Writes the actions ``(T, A)`` of an episode."""
         self._write(name_of(episode), actions)
+        self._unfinished.file.flush()  # a kill loses what this process holds back
+        if not self._moved and sys.platform != "win32":  # which moves no open file
+            self._move()
 
     @property
     def digest(self) -> str:
@@ -126,8 +150,13 @@ class EvidenceWriter:
     def _write(self, name: str, actions: NDArray[Any]) -> None:
         data = _to_npy(actions)
         member = zipfile.ZipInfo(f"{name}.npy", _DATE)
-        self._zip.writestr(member, data, zipfile.ZIP_DEFLATED)
+        self._zip.writestr(member, data, zipfile.ZIP_DEFLATED, compresslevel=1)
         self._codes[name] = _code(data)
+
+    def _move(self) -> None:
+        self._unfinished.complete()
+        self._unfinished.move()
+        self._moved = True
 
     def __enter__(self) -> EvidenceWriter:
         return self
@@ -138,16 +167,17 @@ class EvidenceWriter:
             written = self._zip.infolist()
             written[:] = [one for one in written if one.filename[:-4] in self._codes]
             self._zip.close()
-            if kind is None or self._codes:
+            if self._moved:
                 self._unfinished.complete()
-                self._unfinished.move()
+            elif kind is None or self._codes:
+                self._move()
 
 
 def read_evidence(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -> Actions:
     """The actions of each episode in a file, by `name_of` the episode.
 
-    Any file is safe to read: nothing in it is run, and sizes are checked before anything is
-    allocated.
+    A file that a kill has cut off gives the episodes that are whole. Any file is safe to read:
+    nothing in it is run, and sizes are checked before anything is allocated.
 
     Raises:
         EvidenceError: If it is no such file, or its arrays take more than ``max_bytes``.
@@ -155,13 +185,44 @@ def read_evidence(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -
     """
     with opened(path, MAX_FILE) as file:
         try:
-            with zipfile.ZipFile(file) as archive:
-                members = archive.infolist()
-                _check(members, max_bytes)
-                return {one.filename[:-4]: _of_npy(archive, one) for one in members}
+            return {name[:-4]: _of_npy(name, data) for name, data in _members(file, max_bytes)}
         except Exception as exc:  # whatever a file that is none of ours makes of its reader
             said = f"{os.fspath(path)} holds none: {full_message(exc)}"
             raise EvidenceError(f"expected the actions of episodes, {said}") from exc
+
+
+def _members(file: BinaryIO, max_bytes: int) -> Iterator[tuple[str, bytes]]:
+    """The names of a zip file's members, and what they hold."""
+    try:
+        archive = zipfile.ZipFile(file)
+    except zipfile.BadZipFile:
+        if whole := list(_cut_off(file, max_bytes)):
+            yield from whole
+            return
+        raise
+    with archive:
+        _check(archive.infolist(), max_bytes)
+        for one in archive.infolist():
+            with archive.open(one) as member:
+                yield one.filename, member.read(one.file_size + 1)
+
+
+def _cut_off(file: BinaryIO, max_bytes: int) -> Iterator[tuple[str, bytes]]:
+    """The whole members of a file without a directory, as a kill leaves it."""
+    found: list[tuple[zipfile.ZipInfo, bytes]] = []
+    file.seek(0)
+    while len(head := file.read(_LOCAL.size)) == _LOCAL.size and head[:4] == b"PK\3\4":
+        method, crc, compressed, size, of_name, further = _LOCAL.unpack(head)
+        one = zipfile.ZipInfo(file.read(of_name).decode())
+        one.compress_type, one.CRC, one.file_size = method, crc, size
+        file.seek(further, os.SEEK_CUR)
+        found.append((one, file.read(compressed)))
+    _check([one for one, _ in found], max_bytes)
+    for one, data in found:
+        if one.compress_type == zipfile.ZIP_DEFLATED:
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, one.file_size + 1)
+        if data and zlib.crc32(data) == one.CRC:
+            yield one.filename, data
 
 
 def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int) -> None:
@@ -183,20 +244,18 @@ def _to_npy(actions: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def _of_npy(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> NDArray[Any]:
+def _of_npy(name: str, data: bytes) -> NDArray[Any]:
     """An array as `_to_npy` writes it: plain numbers in C order, none of them NaN."""
-    with archive.open(member) as file:
-        data = file.read(member.file_size + 1)
     header = _HEADER.match(data)
     if header is None:
-        raise ValueError(f"{member.filename!r} must hold plain numbers, got {data[:80]!r}")
+        raise ValueError(f"{name!r} must hold plain numbers, got {data[:80]!r}")
     dtype = np.dtype(header[1].decode())
     shape = tuple(int(n) for n in header[2].split(b",") if n.strip())
     if len(data) - header.end() != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{member.filename!r} has another size than its shape {shape} says")
+        raise ValueError(f"{name!r} has another size than its shape {shape} says")
     actions: NDArray[Any] = np.frombuffer(data, dtype, offset=header.end()).reshape(shape)
     if dtype.kind == "f" and np.isnan(actions).any():
-        raise ValueError(f"{member.filename!r} has actions that are NaN")
+        raise ValueError(f"{name!r} has actions that are NaN")
     return actions
 
 

@@ -106,8 +106,8 @@ def test_policies_are_compared_by_name(played, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("FORCED, these results do not compare: max_epis")
 
 
-@pytest.mark.parametrize("killed", [False, True])
-def test_a_rollout_goes_on_with_the_evidence_that_is_left(killed, played, capsys, monkeypatch):
+@pytest.mark.parametrize("deleted", [False, True])
+def test_a_rollout_goes_on_with_the_evidence_that_is_left(deleted, played, capsys, monkeypatch):
     where, _ = played
     out, path = where / "out", where / "again.npz"
     begun = [*ROLLOUT, "--name", "mine", "--out", str(out), "--evidence", str(path)]
@@ -121,11 +121,11 @@ def test_a_rollout_goes_on_with_the_evidence_that_is_left(killed, played, capsys
     with pytest.raises(SystemExit):
         main(["rollout", "--resume", str(out)])
     assert "begun with evidence: give --evidence FILE again" in capsys.readouterr().err
-    if killed:  # which leaves no file
+    if deleted:
         os.unlink(path)
     assert main(again.split()[1:]) == 0
     lost = "2 finished episodes have no actions in" in " ".join(capsys.readouterr().out.split())
-    assert lost is killed
+    assert lost is deleted
     assert stable(read(out)) == stable(read(where))
     assert main(["verify", str(out / "results.json"), "--evidence", str(path)]) == 0
 

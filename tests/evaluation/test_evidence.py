@@ -13,7 +13,14 @@ import pytest
 from gymnasium.vector import VectorRewardWrapper
 
 from mtwrappers import VectorNormalizeObservationPerTask, evaluate, protocols
-from mtwrappers.evaluation import EvaluationResult, EvidenceError, Observer, evidence
+from mtwrappers.evaluation import (
+    EvaluationResult,
+    EvidenceError,
+    Observer,
+    VerificationError,
+    evidence,
+    verify,
+)
 from mtwrappers.evaluation.evidence import read_evidence
 from mtwrappers.evaluation.provenance import Provenance
 from tests.evaluation.fakes import drawn, scripted
@@ -98,26 +105,51 @@ def _only(path, task):
     return path.with_name("some.npz")
 
 
-def test_a_kill_leaves_the_file_of_before_and_nothing_after_the_next_one(tmp_path):
-    code = """
+KILLED = """
 import os, signal
 from mtwrappers import evaluate
 from mtwrappers.evaluation import Observer
-from tests.evaluation.fakes import ones, scripted
+from tests.evaluation.fakes import drawn, scripted
+from tests.evaluation.test_evidence import SHORT
 class Kills(Observer):
+    ended = 0
     def end(self, i, episode):
-        os.kill(os.getpid(), signal.SIGKILL)
-evaluate(ones, scripted([{}]), 2, observers=[Kills()], evidence="r.npz")
+        self.ended += 1
+    def step(self, step):
+        if self.ended == {after}:
+            os.kill(os.getpid(), signal.SIGKILL)
+evaluate(drawn, scripted(SHORT), 4, observers=[Kills()], evidence="r.npz")
 """
+
+
+def test_a_kill_leaves_the_actions_of_what_was_finished(tmp_path):
     path = tmp_path / "r.npz"
     path.write_bytes(b"before")
     env = {**os.environ, "PYTHONPATH": str(ROOT)}
-    ended = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, env=env, timeout=60)
-    assert ended.returncode == -signal.SIGKILL
-    assert path.read_bytes() == b"before"
-    assert len(os.listdir(tmp_path)) == 2
-    evaluate(drawn, scripted([{}]), 2, evidence=path)
-    assert os.listdir(tmp_path) == ["r.npz"]
+    for after in (0, 5):
+        code = [sys.executable, "-c", KILLED.format(after=after)]
+        ended = subprocess.run(code, cwd=tmp_path, env=env, timeout=60)
+        assert ended.returncode == -signal.SIGKILL
+        if not after:
+            assert path.read_bytes() == b"before"
+    assert os.listdir(tmp_path) == ["r.npz"]  # without what the first has left
+    whole = evaluate(drawn, scripted(SHORT), 4, evidence=tmp_path / "whole.npz")
+    known, found = read_evidence(tmp_path / "whole.npz"), read_evidence(path)
+    assert list(found) == ["a/0", "a/1", "a/2", "a/3", "b/0"]
+    assert all((found[name] == known[name]).all() for name in found)
+    whole.save(tmp_path / "r.json")
+    message = "no actions of b, episode 1: 3 of 8 episodes are missing in it"
+    with pytest.raises(VerificationError, match=message):
+        verify(tmp_path / "r.json", envs=scripted(SHORT))
+    # A kill in the middle of a write.
+    data = path.read_bytes()
+    path.write_bytes(data[:-20])
+    assert list(read_evidence(path)) == ["a/0", "a/1", "a/2", "a/3"]
+    path.write_bytes(data)
+    again = evaluate(drawn, scripted(SHORT), 4, finished=whole.episodes[:5], evidence=path)
+    assert again.provenance == whole.provenance
+    assert zipfile.is_zipfile(path)
+    assert len(read_evidence(path)) == 8
 
 
 def _zip(*members, method=zipfile.ZIP_DEFLATED):
@@ -135,13 +167,14 @@ def _npy(array, **kwargs):
 
 
 GOOD = _npy(np.zeros((3, 4), np.float32))
+BOMB = _zip(("a/0.npy", bytes(2**20)))
 
 
 @pytest.mark.parametrize(
     ("data", "message"),
     [
         (b"", "File is not a zip file"),
-        (_zip(("a/0.npy", GOOD))[:-30], "File is not a zip file"),
+        pytest.param(_zip(("a/0.npy", GOOD))[:40], "File is not a zip file", id="cut off"),
         (_zip(("a/0.txt", GOOD)), "'a/0.txt' is none of an episode"),
         (
             _zip(("a/0.npy", GOOD), ("a/1.npy", GOOD)).replace(b"a/1", b"a/0"),
@@ -152,7 +185,11 @@ GOOD = _npy(np.zeros((3, 4), np.float32))
         (_zip(("a/0.npy", GOOD.replace(b"(3, 4)", b"(9, 9)"))), "has another size than its"),
         (_zip(("a/0.npy", _npy(np.array([None]), allow_pickle=True))), "must hold plain numbers"),
         (_zip(("a/0.npy", _npy(np.full((1, 4), np.nan)))), "'a/0.npy' has actions that are NaN"),
-        (_zip(("a/0.npy", bytes(2**20))), "it takes 1,048,576 bytes of memory, and max_bytes is 1"),
+        (BOMB, "it takes 1,048,576 bytes of memory, and max_bytes is 1"),
+        (BOMB[:-22], "it takes 1,048,576 bytes of memory, and max_bytes is 1"),
+        # A size that is less than what there is.
+        (BOMB[:-22].replace((2**20).to_bytes(4, "little"), b"\1\0\0\0"), "File is not a zip"),
+        (_zip(("../a.npy", GOOD), ("a", GOOD)), "'a' is none of an episode"),
     ],
 )
 def test_a_file_from_anywhere_is_refused_before_much_is_read(data, message, tmp_path):
