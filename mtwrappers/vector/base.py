@@ -700,9 +700,12 @@ def _run(
     envs._objects = block.last_obs
     try:
         result = carried()(envs, rows)
+        return result, envs._due, envs._journal.logs if envs._journal else ()
+    except BaseException:
+        block.run_logs = envs._journal.logs if envs._journal else None
+        raise
     finally:
         block.columns = columns
-    return result, envs._due, envs._journal.logs if envs._journal else ()
 
 
 def _check_length(value: Any, n: int) -> Any:

@@ -51,9 +51,10 @@ class Answer(NamedTuple):
             has ended.
         states: What each environment that was reset was just before, by its place, if there is a
             journal.
-        reached: How many environments a call has reached.
+        reached: How many environments a call has reached; the last of them may have raised.
         looked: Whether a call is known to have changed nothing.
-        failure: What was raised instead, and its traceback. The states are then of all.
+        failure: What was raised instead, and its traceback. The states are then of all, and the
+            result of `run` is the logs of what was done until then.
         written: All that was written into buffers, where these are not shared.
     """
 
@@ -138,7 +139,8 @@ class EnvBlock:
         self._limit = settings.max_path_length or sys.maxsize
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
         self._states: dict[int, Any] = {}
-        self._reached, self._looked = 0, False  # of the last call
+        self.reached, self._looked = 0, False  # of the last call
+        self.run_logs: Sequence[ReplayLog] | None = None  # of a function that has raised
         self._spare: tuple[_Rows, bytes] | None = None
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
@@ -177,8 +179,9 @@ class EnvBlock:
         """The answer to a command that has raised."""
         states = self._all_states() if name in _RESET_AFTER else {}
         text = "".join(traceback.format_exception(exc))
+        logs, self.run_logs = self.run_logs, None
         return Answer(
-            states=states, reached=self._reached, looked=self._looked, failure=(exc, text)
+            logs, states=states, reached=self.reached, looked=self._looked, failure=(exc, text)
         )
 
     def _all_states(self) -> dict[int, Any]:
@@ -294,20 +297,20 @@ class EnvBlock:
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
         """What a call gives of each environment that is not left alone, of which it is None."""
         results: list[Any] = [None] * len(each)
-        self._reached, self._looked = 0, True
+        self.reached, self._looked = 0, True
         i = 0
         try:
             for i, env in enumerate(self.envs):
-                self._reached = i + 1
                 if (given := each[i]) is not None:
                     # What is replayed has copies, so that environments share nothing.
                     args, kwargs = _copied(list(given)) if self.logged else given
                     do, changes = find_call(env, name, args, kwargs)
                     self._looked = self._looked and not changes
+                    self.reached = i + 1
                     results[i] = do()
         except Exception as exc:
             self._fail(exc, i)
-        return Answer(results, reached=self._reached, looked=self._looked)
+        return Answer(results, reached=self.reached, looked=self._looked)
 
     def run(self, function: Callable[[EnvBlock], Any]) -> Answer:
         """What a function of this block returns."""

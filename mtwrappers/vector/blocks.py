@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from mtwrappers.vector.block import Answer, EnvBlock, Traits
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import InfoSchema
+from mtwrappers.vector.interrupts import HeldInterrupts
 from mtwrappers.vector.replay import Entry, Journal, StepEntries
 
 
@@ -88,6 +89,8 @@ class Blocks(abc.ABC):
                     noted[-1] = ("tried", *last[1:])
                 journal.note(reached, noted, {}, self._digests[reached], False)
         elif answer.failure is not None:
+            if answer.result is not None:  # what a function has called before it raised
+                journal.take(rows, answer.result)
             journal.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
         elif command.name == "run":
             *_, logs = answer.result
@@ -119,6 +122,7 @@ class LocalBlocks(Blocks):
     def __init__(self, make: Callable[[], EnvBlock]) -> None:
         self._make = make
         self._built: EnvBlock | None = None
+        self._interrupts = HeldInterrupts()
 
     @property
     def block(self) -> EnvBlock:
@@ -149,16 +153,29 @@ class LocalBlocks(Blocks):
     def tell(self, command: Command) -> list[Answer]:
         """Does a command."""
         [rows] = self.rows
-        try:
+        if self.journal is None:
             answer = self.block.handle(command.name, command.arguments(rows))
-        except BaseException as exc:  # an interrupt
-            self.note(command, rows, self.block.failed(command.name, exc))
-            raise
-        if self.journal is not None:
-            self.note(command, rows, answer)
+        else:
+            with self._interrupts:
+                answer = self._tell_and_note(command, rows)
         if answer.failure is not None:
             raise answer.failure[0]
         return [answer]
+
+    def _tell_and_note(self, command: Command, rows: slice) -> Answer:
+        """Does a command, which Ctrl-C may end, and notes it, before Ctrl-C is heard again."""
+        block, arguments = self.block, command.arguments(rows)
+        block.reached = 0
+        try:
+            self._interrupts.waiting = True
+            answer = block.handle(command.name, arguments)
+            self._interrupts.waiting = False
+        except BaseException as exc:  # an interrupt
+            self._interrupts.waiting = False
+            self.note(command, rows, block.failed(command.name, exc))
+            raise
+        self.note(command, rows, answer)
+        return answer
 
     def close(self) -> None:
         """Closes the environments."""

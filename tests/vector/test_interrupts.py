@@ -1,16 +1,18 @@
 """Ctrl-C at every place where Python can hear it in a call."""
 
+import itertools
 import os
 import signal
 import sys
 import time
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from functools import partial
 
 import numpy as np
 import pytest
 
 import mtwrappers.vector
+from mtwrappers import MetaIterativeEnvExecutor
 from tests.fakes import equal
 from tests.vector.faults import fragile_makers, kill, parallel
 from tests.vector.processes import needs_proc
@@ -105,3 +107,23 @@ def test_an_interrupt_anywhere_in_a_call_costs_nothing(use, given):
         assert envs.recoveries == 1
     finally:
         envs.close()
+
+
+@pytest.mark.parametrize("use", ["call", "step"])
+def test_an_interrupt_anywhere_in_this_process_leaves_the_journal_right(use):
+    """A state from after it is replayed, or refused, because the journal lacks what was done."""
+    make = partial(MetaIterativeEnvExecutor, fragile_makers(), 2, 2, journal=True)
+    with closing(make()) as envs, closing(make()) as other:
+        envs.reset(seed=1)
+        for k in itertools.count(1):
+            given = ("set_task", 100 + k) if use == "call" else (NO_ACTIONS,)
+            with interrupted(k) as interrupt:
+                getattr(envs, use)(*given)
+            if interrupt.place is None:
+                break
+            assert interrupt.heard, interrupt.place
+            envs.reset()
+            other.set_state(envs.get_state())
+            assert equal(other.reset(seed=2), envs.reset(seed=2)), interrupt.place
+            assert equal(other.call("first"), envs.call("first")), interrupt.place
+        assert k > 30

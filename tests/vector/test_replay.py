@@ -53,6 +53,23 @@ def test_a_reset_ends_the_rest_that_a_failed_function_began(executor):
         assert envs.step(NO_ACTIONS)[1].tolist() == [1, 1, 1, 1]
 
 
+def set_tasks_and_fail(envs, rows):
+    envs.call("set_task", 500)
+    raise KeyError("of the function")
+
+
+@pytest.mark.parametrize("make", [iterative, recovering], ids=["iterative", "parallel"])
+def test_what_a_failed_function_has_called_is_called_again(make):
+    with closing(make(fragile_makers())) as envs, closing(make(fragile_makers())) as other:
+        envs.reset(seed=0)
+        with pytest.raises(KeyError, match="of the function"):
+            envs.map_blocks(set_tasks_and_fail)
+        assert envs.reset()[0][:, 0].tolist() == [500] * 4
+        other.set_state(envs.get_state())
+        assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
+        assert other.call("first") == (500,) * 4
+
+
 # Calls.
 
 
