@@ -157,27 +157,30 @@ def draw_vector(cls: Any, rng: Generator) -> NDArray[np.float64]:
     return vector
 
 
-def check_vector(cls: Any, vector: NDArray[np.float64], what: str) -> None:
+def check_vector(cls: Any, vector: NDArray[np.float64], what: str, *, drawn: bool = True) -> None:
     """Raises `ValueError` unless Meta-World might draw this random vector for ``cls``.
 
+    If it need not be ``drawn``, it only has to be one with which Meta-World's reset ends.
     Of a class that is not Meta-World's own nothing is known.
     """
     if not is_upstream(cls):
         return
     env = _blueprint_class(cls)()
-    env.rng = _Given(vector, what)
+    env.rng = _Given(vector, what, drawn)
     env.reset_model()
 
 
 class _Given:
     """Takes the place of a generator that draws one vector, and never another."""
 
-    def __init__(self, vector: NDArray[np.float64], what: str) -> None:
+    def __init__(self, vector: NDArray[np.float64], what: str, bounded: bool) -> None:
         self._vector, self._what, self._turn = vector, what, itertools.count()
+        self._bounded = bounded
 
     def uniform(self, low: Any, high: Any, size: int) -> NDArray[np.float64]:
         vector = self._vector
-        if vector.shape != (size,) or not ((low <= vector) & (vector <= high)).all():
+        fits = vector.shape == (size,)
+        if not fits or (self._bounded and not ((low <= vector) & (vector <= high)).all()):
             raise ValueError(
                 f"{self._what} must be {size} numbers between {low.tolist()} and {high.tolist()}, "
                 f"got {vector.tolist()}"

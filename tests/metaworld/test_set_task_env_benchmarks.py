@@ -4,6 +4,7 @@ import pickle
 import re
 
 import metaworld
+import numpy as np
 import pytest
 
 from mtwrappers import MetaWorldSetTaskEnv
@@ -72,6 +73,20 @@ MALFORMED = [
         "goals_visible=False: it needs another observation space",
     ),
 ]
+
+
+def test_a_task_by_hand_may_have_any_goal_but_one_that_meta_world_would_look_for_for_ever():
+    env = MetaWorldSetTaskEnv("MT1", env_name="push-v3", num_goals=1)
+    [task] = env.sample_tasks(1)
+    vector = np.array([0.0, 0.6, 0.02, 0.3, 1.0, 0.02])  # farther than any of Meta-World's goals
+    env.set_task({**task, "inner": plain_task.with_vector(task["inner"], vector)})
+    env.reset(seed=0)
+    assert env.unwrapped.get_task()["inner"] == plain_task.with_vector(task["inner"], vector)
+    vector[3:5] = vector[:2]
+    with pytest.raises(ValueError, match="puts an object and the goal too close together"):
+        env.set_task({**task, "inner": plain_task.with_vector(task["inner"], vector)})
+    with pytest.raises(ValueError, match="the random vector of push-v3 must be 6 numbers"):
+        env.set_task({**task, "inner": plain_task.with_vector(task["inner"], vector[:3])})
 
 
 @pytest.mark.parametrize("benchmark", ["MT1", None])
