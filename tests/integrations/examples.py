@@ -2,8 +2,11 @@
 
 import importlib.util
 import os
+import re
 import sys
 from types import ModuleType
+
+import pytest
 
 from tests.fakes import ROOT, run_with_python
 
@@ -22,3 +25,13 @@ def load_example(name: str) -> ModuleType:
     sys.modules[module.__name__] = module  # so that its classes pickle
     spec.loader.exec_module(module)
     return module
+
+
+def check_learnt(script: ModuleType, capsys: pytest.CaptureFixture[str]) -> None:
+    """Runs a script that trains on two classes, a little; requires that it changed the policy."""
+    script.main(steps=2400, episodes_per_task=1)
+    printed = capsys.readouterr().out
+    for name in script.CLASSES:
+        line = rf"^{name}: return (\d+) before, (\d+) after, success "
+        before, after = re.search(line, printed, re.MULTILINE).groups()
+        assert before != after

@@ -2,17 +2,62 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
 import gymnasium
 import numpy as np
+import pytest
+from gymnasium.error import ClosedEnvironmentError
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import iterate
 
+from mtwrappers import MetaVectorWrapper
 from mtwrappers.testing import TransitionReport, check_transitions
-from mtwrappers.testing.ledger import SIZE, entry_reward, episode_length
+from mtwrappers.testing.ledger import IMAGE_SHAPE, SIZE, entry_reward, episode_length
 
 ENVS, STEPS = 3, 24
 make_ledgers = partial(gymnasium.make_vec, "mtwrappers/Ledger-v0", ENVS)
+
+
+class Misread(MetaVectorWrapper):
+    """What a library stores that takes each mode for SAME_STEP, and reads no ``final_obs``.
+
+    In the step that ends an episode, the observation that is returned stands for its last one.
+    """
+
+    autoreset_mode = AutoresetMode.SAME_STEP
+
+    def __init__(self, env):
+        super().__init__(env)
+        self.metadata = {**env.metadata, "autoreset_mode": AutoresetMode.SAME_STEP}
+
+    def step_wait(self):
+        obs, rewards, terminated, truncated, _ = super().step_wait()
+        infos = {}
+        if (ends := terminated | truncated).any():
+            last = np.full(self.num_envs, None)
+            for i, row in enumerate(iterate(self.observation_space, obs)):
+                last[i] = row if ends[i] else None
+            success = {"success": np.zeros(self.num_envs), "_success": ends}
+            infos = {"final_obs": last, "_final_obs": ends}
+            infos |= {"final_info": success, "_final_info": ends}
+        return obs, rewards, terminated, truncated, infos
+
+
+def vector_of(obs: Any) -> Any:
+    """The entries in observations of any kind; of images, channels may come first or last."""
+    if isinstance(obs, Mapping):
+        image, vector = (vector_of(obs[key]) for key in ("image", "vector"))
+        assert (image == vector).all()
+        return vector
+    if obs.shape[-3:] not in (IMAGE_SHAPE, IMAGE_SHAPE[::-1]):
+        return obs
+    first = obs.shape[-3] == 3
+    corner = obs[..., :1, :1] if first else obs[..., :1, :1, :]
+    assert (obs == corner).all()
+    return corner[..., 0, 0] if first else corner[..., 0, 0, :]
 
 
 def known_value(entries: Any) -> Any:
@@ -20,6 +65,7 @@ def known_value(entries: Any) -> Any:
 
     Rewards and values are exact in single precision, and so is the sum of two.
     """
+    entries = 1.0 * entries  # bytes would overflow
     return entry_reward(entries[..., 0], entries[..., 1], entries[..., 2])
 
 
@@ -43,11 +89,51 @@ def check_on_policy(
     return check_transitions(obs, actions, rewards, next_obs, ended, cut, **kwargs)
 
 
+def transitions(episodes: Any) -> Any:
+    """The columns of episodes, or pieces of them, which have an observation more than actions.
+
+    Each is ``(obs, actions, rewards, terminated, truncated)``.
+    """
+
+    def joined(parts, rows=slice(None)):
+        if isinstance(parts[0], Mapping):
+            return {key: joined([part[key] for part in parts], rows) for key in parts[0]}
+        return np.concatenate([part[rows] for part in parts])
+
+    obs, *columns = zip(*episodes, strict=True)
+    actions, rewards, *flags = map(joined, columns)
+    return joined(obs, slice(-1)), actions, rewards, joined(obs, slice(1, None)), *flags
+
+
 def check_whole(report: TransitionReport, least: int = 1) -> None:
     """Requires a report of an unbroken record, with some episodes that were cut."""
     assert report.ok, str(report)
     assert (report.missing, report.repeated) == ((), ()), str(report)
     assert report.truncations.sum() == report.bootstraps.sum() >= least
+
+
+def check_misread(report: TransitionReport, mode: str) -> None:
+    """Requires that a report names what is false in what `Misread` makes of a mode."""
+    if mode == "NextStep":
+        assert report.phantom.sum() >= 12
+        assert "phantom, no action is taken at the last observation" in str(report)
+    else:
+        assert report.phantom.sum() == 0
+        assert report.bootstraps.sum() == 0 < report.truncations.sum()
+        assert "the first observation of another episode" in str(report)
+
+
+def check_refused(adapt: Any, library: str, mode: str, needed: str) -> None:
+    """Requires that an adapter refuses a mode, closed environments, and what is none of ours."""
+    envs = make_ledgers(autoreset_mode=mode)
+    message = f"{library} needs autoreset_mode='{needed}', got '{mode}'"
+    with pytest.raises(ValueError, match=message):
+        adapt(envs)
+    envs.close()
+    with pytest.raises(ClosedEnvironmentError, match="expected an open vector environment"):
+        adapt(envs)
+    with pytest.raises(TypeError, match=r"expected a MetaVectorEnv, .* got list"):
+        adapt([])
 
 
 def steps_of(environment: int, episode: int, episodes: int) -> int:

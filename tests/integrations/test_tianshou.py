@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
-import re
-
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.error import ClosedEnvironmentError
 
 from mtwrappers import as_tianshou_env
 from mtwrappers.testing import Ledger, check_transitions
-from tests.integrations.examples import load_example
-from tests.integrations.ledgers import ENVS, STEPS, check_whole, make_ledgers, steps_of
+from tests.integrations.examples import check_learnt, load_example
+from tests.integrations.ledgers import (
+    ENVS,
+    STEPS,
+    check_misread,
+    check_refused,
+    check_whole,
+    make_ledgers,
+    steps_of,
+)
 
 pytest.importorskip("tianshou")
 
@@ -111,31 +116,21 @@ def test_it_collects_from_meta_world():
     envs.close()
 
 
-@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
-def test_other_modes_and_environments_are_refused(mode, monkeypatch):
-    envs = make_ledgers(autoreset_mode=mode)
-    with pytest.raises(ValueError, match=f"Tianshou needs autoreset_mode='Disabled', got '{mode}'"):
-        as_tianshou_env(envs)
-    # What it would store.
+def test_what_it_would_store_in_the_mode_same_step_is_named(monkeypatch):
+    def stored(mode):
+        env = as_tianshou_env(make_ledgers(autoreset_mode=mode))
+        return check(collect(env, n_step=STEPS * ENVS), strict=False)
+
     monkeypatch.setattr("mtwrappers.adapters.tianshou.check_vec_env", lambda *_: None)
-    report = check(collect(as_tianshou_env(envs), n_step=STEPS * ENVS), strict=False)
-    if mode == "SameStep":
-        assert report.bootstraps.sum() == 0 < report.truncations.sum()
-    else:  # its resets come before those of the next step
-        assert report.ok
-    envs.close()
-    monkeypatch.undo()
-    with pytest.raises(ClosedEnvironmentError, match="expected an open vector environment"):
-        as_tianshou_env(envs)
-    with pytest.raises(TypeError, match=r"expected a MetaVectorEnv, .* got list"):
-        as_tianshou_env([])
+    check_misread(stored("SameStep"), "SameStep")
+    # In NextStep its own resets come before those of the next step, and all is as it was.
+    check_whole(stored("NextStep"), least=9)
+
+
+@pytest.mark.parametrize("mode", ["SameStep", "NextStep"])
+def test_other_modes_and_environments_are_refused(mode):
+    check_refused(as_tianshou_env, "Tianshou", mode, needed="Disabled")
 
 
 def test_the_example_prints_what_it_learnt(capsys):
-    load_example("tianshou_ppo.py").main(steps=2400, episodes_per_task=1)
-    printed = capsys.readouterr().out
-    for name in ("drawer-close-v3", "reach-v3"):
-        found = re.search(
-            rf"^{name}: return (\d+) before, (\d+) after, success ", printed, re.MULTILINE
-        )
-        assert found[1] != found[2]
+    check_learnt(load_example("tianshou_ppo.py"), capsys)
