@@ -17,6 +17,7 @@ __version__ = "0.1.0"
 
 # The public names, by the module that defines them. Type checkers read them in `__init__.pyi`.
 _NAMES = {
+    "mtwrappers.adapters.pufferlib": ("as_pufferlib_env",),
     "mtwrappers.adapters.sb3": ("as_sb3_vec_env",),
     "mtwrappers.adapters.skrl": ("as_skrl_env",),
     "mtwrappers.adapters.tianshou": ("as_tianshou_env",),

@@ -1,6 +1,7 @@
 """The public names for type checkers; `__init__.py` loads them on first use."""
 
 from mtwrappers import testing as testing
+from mtwrappers.adapters.pufferlib import as_pufferlib_env as as_pufferlib_env
 from mtwrappers.adapters.sb3 import as_sb3_vec_env as as_sb3_vec_env
 from mtwrappers.adapters.skrl import as_skrl_env as as_skrl_env
 from mtwrappers.adapters.tianshou import as_tianshou_env as as_tianshou_env

@@ -1,0 +1,103 @@
+"""Our vector environments as PufferLib's environments."""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode, VectorEnv
+from numpy.typing import NDArray
+
+from mtwrappers._extras import import_extra
+from mtwrappers.adapters import check_vec_env
+from mtwrappers.adapters.sb3 import split_infos
+
+
+def as_pufferlib_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
+    """Makes a PufferLib ``PufferEnv`` of one of our vector environments.
+
+    The trainer ``PuffeRL`` takes it as its ``vecenv``; PufferLib's own vector environments are not
+    needed. It knows no truncation: its rewards and values would go on from a truncated episode
+    into the next one. So each end is shown as a termination, and a trainer that is given to the
+    environment gets the rest of a truncated episode, the discounted value of its true last
+    observation, added to the reward before::
+
+        env = as_pufferlib_env(gymnasium.make_vec("mtwrappers/MT10-v0"))
+        env.trainer = trainer = PuffeRL(config, env, policy)
+
+    The trainer cuts rewards to -1 and 1: those of Meta-World, 0 to 10, need a smaller scale, such
+    as that of `VectorNormalizeRewardPerTask`. It logs the infos of ends that are numbers.
+
+    Args:
+        vec_env: A `MetaVectorEnv`, such as `gymnasium.make_vec` returns for our ids, or one in
+            `MetaVectorWrapper`s, with ``autoreset_mode="SameStep"`` and observations in one array.
+
+    Raises:
+        DependencyNotInstalled: If PufferLib is not installed.
+        TypeError: If it is no such vector environment.
+        ClosedEnvironmentError: If it was closed.
+        ValueError: If it is in another autoreset mode. When an episode is truncated, if the policy
+            of ``env.trainer`` is recurrent: its state at the last observation is not known.
+    """
+    check_vec_env(vec_env, "PufferLib", AutoresetMode.SAME_STEP)
+    return _env_class(import_extra("pufferlib", "pufferlib").PufferEnv)(vec_env)
+
+
+@functools.cache  # imported on use
+def _env_class(base: Any) -> type:
+    class ExecutorPufferEnv(base):  # type: ignore[misc] # a class of PufferLib's
+        """A ``PufferEnv``, whose `send` and `recv` step all environments at once."""
+
+        trainer: Any = None
+
+        def __init__(self, vec_env: Any) -> None:
+            self.vec_env = vec_env
+            self.num_agents = self.agents_per_batch = vec_env.num_envs
+            self.single_observation_space = vec_env.single_observation_space
+            self.single_action_space = vec_env.single_action_space
+            super().__init__()
+
+        def reset(self, seed: Any = None) -> Any:
+            self._show(self.vec_env.reset(seed=seed)[0], 0, False, False)
+            self._row = 0
+            self._cut: NDArray[np.intp] = np.arange(0)
+            return self.observations, []
+
+        def step(self, actions: Any) -> Any:
+            if len(self._cut) and self.trainer is not None:
+                self._bootstrap()
+            obs, rewards, terminated, truncated, infos = self.vec_env.step(actions)
+            ends = terminated | truncated
+            self._show(obs, rewards, ends, truncated)
+            self._row += 1
+            self._cut = np.flatnonzero(truncated & ~terminated)
+            each: list[dict[str, Any]] = []
+            if ends.any():
+                self._last = [infos["final_obs"][i] for i in self._cut]
+                finals = split_infos(infos["final_info"], self.num_agents)
+                each = [info for info, end in zip(finals, ends, strict=True) if end]
+            return self.observations, self.rewards, self.terminals, self.truncations, each
+
+        def close(self) -> None:
+            self.vec_env.close()
+
+        def _show(self, obs: Any, rewards: Any, terminals: Any, truncations: Any) -> None:
+            self.observations[:], self.rewards[:] = obs, rewards
+            self.terminals[:], self.truncations[:] = terminals, truncations
+
+        def _bootstrap(self) -> None:
+            """Adds values to the rewards of the row that the trainer has stored just now."""
+            torch, trainer = import_extra("torch", "pufferlib"), self.trainer
+            if trainer.config["use_rnn"]:
+                raise ValueError("expected a trainer with use_rnn=False, got one with use_rnn=True")
+            with torch.no_grad():
+                last = torch.as_tensor(np.stack(self._last)).to(trainer.config["device"])
+                values = trainer.policy.forward_eval(last, {})[1].flatten()
+            # An evaluation fills rows of `horizon` steps, those of all environments in turns.
+            turn, step = divmod(self._row, trainer.config["bptt_horizon"])
+            turn %= trainer.segments // self.num_agents
+            rows = self._cut + turn * self.num_agents
+            trainer.rewards[rows, step] += trainer.config["gamma"] * values
+
+    return ExecutorPufferEnv
