@@ -10,7 +10,7 @@ import pytest
 import mtwrappers
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.agent_view import UPSTREAM
-from tests.fakes import ROOT
+from tests.fakes import ROOT, run_with_python
 from tests.snippets import snippets
 
 DOCS = ROOT / "docs"
@@ -29,13 +29,18 @@ def run():
 
 
 @pytest.mark.parametrize("page", sorted(name for name, code in SNIPPETS.items() if code))
-def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path):
+def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monkeypatch):
     """That of the evaluation also prints the table that it shows."""
     code = SNIPPETS[page]
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
     if "render_mode" in code and opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
+    if page == "guides/demonstrations.md":
+        monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+        (command,) = re.findall(r"^python (\S+ --benchmark .*)$", PAGES[page], re.MULTILINE)
+        run_with_python(*command.split(), cwd=ROOT)
+        code = f"import os; os.environ['MINARI_DATASETS_PATH'] = {str(tmp_path)!r}\n{code}"
     printed = run(code, tmp_path)
     if page == "guides/evaluation.md":
         shown = re.search(r"^```text\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)[1]

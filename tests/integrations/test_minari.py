@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import gymnasium
+import numpy as np
 import pytest
 
+from mtwrappers.metaworld import opengl
 from tests.fakes import play
 from tests.integrations.examples import load_example
 
 minari = pytest.importorskip("minari")
+h5py = pytest.importorskip("h5py")
 
 # Minari's own: its collector leaves its temporary folder to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
@@ -81,3 +87,79 @@ def test_the_example_prints_what_it_recorded(capsys):
         "episodes a class: {0: 2, 1: 2, 2: 2, 3: 2, 4: 2, 5: 2, 6: 2, 7: 2, 8: 2, 9: 2}",
         "recovered: mtwrappers/MT10-v0 {'benchmark': 'MT10', 'num_goals': 5}",
     ]
+
+
+# Experts. Minari warns where a data set has no author.
+REACH = "Reach a goal position"
+EXPERTS = ["--benchmark", "MT1", "--goals", "3", "--name", "tests/experts-v0"]
+
+
+@pytest.fixture
+def experts():
+    return load_example("record_experts.py")
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_experts_are_recorded_with_all_that_a_replay_takes(experts, capsys):
+    experts.main([*EXPERTS, "--episodes", "2"])
+    assert capsys.readouterr().out.splitlines()[0] == "reach-v3: 2 recorded and replayed, 0 failed"
+    dataset = minari.load_dataset("tests/experts-v0")
+    env = gymnasium.make("mtwrappers/MT1-v0", num_goals=3)
+    for task_state, episode in enumerate(dataset):
+        (about,) = dataset.storage.get_episode_metadata([episode.id])
+        assert (int(about["task_state"]), about["seed"]) == (task_state, task_state)
+        assert (about["task_name"], about["task_description"]) == ("reach-v3", REACH)
+        env.reset(options={"task_state": task_state})
+        assert about["rand_vec"].tolist() == env.get_wrapper_attr("rand_vec").tolist()
+        assert episode.actions.dtype == np.float32
+        assert np.abs(episode.actions).max() == 1  # clipped: experts ask for more
+        assert episode.terminations.tolist() == [False] * (len(episode) - 1) + [True]
+        assert not episode.truncations.any()
+        assert len(episode.observations) == len(episode) + 1
+    assert [line.split("==")[0] for line in dataset.requirements] == list(experts.PACKAGES)
+    experts.main(["--replay", dataset.id])
+    assert capsys.readouterr().out == "2 of 2 episodes replayed bit for bit\n"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.parametrize("part", ["observations", "actions", "rewards", "terminations"])
+def test_a_bit_that_is_not_as_it_was_is_named(experts, part):
+    experts.main([*EXPERTS, "--episodes", "1"])
+    (file,) = Path(os.environ["MINARI_DATASETS_PATH"]).rglob("*.hdf5")
+    with h5py.File(file, "a") as data:
+        stored = data[f"episode_0/{part}"]
+        array = stored[:]
+        array.view(np.uint8).flat[16] ^= 1
+        stored[:] = array
+    found = "observations" if part == "actions" else part
+    with pytest.raises(SystemExit, match=rf"episode 0, reach-v3: {found} differs"):
+        experts.main(["--replay", "tests/experts-v0"])
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+@pytest.mark.skipif(opengl.choose_gl() is None, reason="neither EGL nor OSMesa can render here")
+def test_frames_are_recorded_as_they_are(experts, capsys):
+    experts.main([*EXPERTS, "--episodes", "1", "--pixels", "16", "--max-episode-steps", "60"])
+    (episode,) = dataset = minari.load_dataset("tests/experts-v0")
+    frames = episode.observations["pixels"]
+    assert frames.shape == (len(episode) + 1, 16, 16, 3)
+    env = dataset.recover_environment()
+    assert (env.reset(seed=0, options={"task_state": 0})[0]["pixels"] == frames[0]).all()
+    assert len(np.unique(frames, axis=0)) > len(episode) / 2
+    assert capsys.readouterr().out.startswith("reach-v3: 1 recorded and replayed, 0 failed")
+    env.close()
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_goals_on_which_an_expert_fails_are_left_out(experts, capsys):
+    with pytest.raises(SystemExit, match="no expert succeeded"):
+        experts.main([*EXPERTS, "--episodes", "3", "--max-episode-steps", "5"])
+    assert capsys.readouterr().out == "reach-v3: 0 recorded and replayed, 3 failed\n"
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning")
+def test_a_data_set_that_does_not_replay_is_removed(experts, monkeypatch):
+    monkeypatch.setattr(experts, "difference", lambda env, episode: "rewards")
+    with pytest.raises(SystemExit, match="reach-v3: rewards differs when replayed"):
+        experts.main([*EXPERTS, "--episodes", "2"])
+    assert minari.list_local_datasets() == {}
