@@ -6,7 +6,8 @@
 What to expect of 40,000 steps: drawer-close-v3 is solved, and the hand moves towards the goals of
 reach-v3.
 
-Importing its trainer makes Ctrl-C end the process at once.
+The wheel of pufferlib-core trains only where it finds CUDA; PufferLib 3.0.0, built from its source,
+trains on any machine. Importing its trainer makes Ctrl-C end the process at once.
 """
 
 import tempfile

@@ -116,7 +116,9 @@ def test_experts_are_recorded_with_all_that_a_replay_takes(experts, capsys):
         assert episode.terminations.tolist() == [False] * (len(episode) - 1) + [True]
         assert not episode.truncations.any()
         assert len(episode.observations) == len(episode) + 1
-    assert [line.split("==")[0] for line in dataset.requirements] == list(experts.PACKAGES)
+    assert [line.split("==")[0] for line in dataset.storage.metadata["requirements"]] == list(
+        experts.PACKAGES
+    )
     experts.main(["--replay", dataset.id])
     assert capsys.readouterr().out == "2 of 2 episodes replayed bit for bit\n"
 
