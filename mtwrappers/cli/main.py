@@ -67,6 +67,10 @@ EXAMPLES = {
     "compare": """
   mtwrappers compare mine/results.json theirs/results.json
   mtwrappers compare mine-*/results.json theirs-*/results.json --plot compared.png""",
+    "check": """
+  mtwrappers check my_package.envs:make_env
+  mtwrappers check CartPole-v1
+  mtwrappers check mtwrappers/MT10-v0 --vector --json""",
     "verify-fast": """
   mtwrappers verify-fast
   mtwrappers verify-fast --full --workers 2""",
@@ -98,6 +102,13 @@ HELP = {
     "--sample": "replay only this share of each task's episodes, drawn anew each time (default: 1)",
     "--plot": "also draw the comparison",
     "--force": "compare results of different protocols, settings or goals all the same",
+    "environment": "package.module:NAME or FILE.py:NAME, a function without arguments that makes "
+    "an environment or a vector environment; or a registered id",
+    "--kwargs": "arguments for it, as JSON",
+    "--vector": "of an id: check what make_vec makes of it",
+    "--steps": "how many steps to play at most (default: 600)",
+    "--num-envs": "how many sub-environments (default: 3)",
+    "--json": "print the report as JSON",
     "--full": "play whole episodes of several tasks per class",
 }
 
@@ -148,7 +159,9 @@ def _main(argv: Sequence[str] | None) -> int:
     parser = _Parser("mtwrappers", description=about)
     parser.add_argument("--version", action="version", version=f"mtwrappers {__version__}")
     commands = parser.add_subparsers(
-        dest="command", required=True, metavar="{list,rollout,verify,compare,protocols,verify-fast}"
+        dest="command",
+        required=True,
+        metavar="{list,rollout,verify,compare,protocols,check,verify-fast}",
     )
 
     def command(name: str, does: str) -> _Parser:
@@ -184,6 +197,14 @@ def _main(argv: Sequence[str] | None) -> int:
     compared.add("results", type=Path, nargs="+")
     compared.add("--plot", type=Path, metavar="FILE")
     compared.add("--force", action="store_true")
+    checked = command("check", "check whether an environment can be trusted, step by step")
+    checked.add("environment")
+    checked.add("--kwargs", metavar="JSON")
+    checked.add("--vector", action="store_true")
+    checked.add_argument("--seed", type=_seed, help="the seed of all resets (default: 0)")
+    checked.add("--steps", type=_positive)
+    checked.add("--num-envs", type=_positive)
+    checked.add("--json", action="store_true")
     fast = command(
         "verify-fast", "compare the fast classes with Meta-World's own on this machine, bit for bit"
     )
@@ -203,6 +224,10 @@ def _main(argv: Sequence[str] | None) -> int:
             from mtwrappers.cli import compare
 
             return compare.run(args)
+        if args.command == "check":
+            from mtwrappers.cli import check
+
+            return check.run(args)
         if args.command == "protocols":
             from mtwrappers.cli.protocols import show
 

@@ -35,19 +35,7 @@ def load_policy(given: str) -> Own:
         UsageError: If there is no such policy, or its import fails.
     """
     source, _, name = given.rpartition(":")
-    file = source
-    try:
-        if source.endswith(".py"):
-            module = _module_of_file(Path(source))
-        else:
-            sys.path.append(os.getcwd())
-            module = importlib.import_module(source)
-            file = module.__file__ or source
-    except ModuleNotFoundError as exc:
-        raise UsageError(f"--policy {given}: {_said(exc, file)}") from None
-    except (Exception, SystemExit) as exc:  # the import runs whatever the user has written
-        raise UsageError(f"--policy {given}: the import failed: {_said(exc, file)}") from None
-    policy = getattr(module, name, None)
+    policy, file = own_object(given, f"--policy {given}")
     made = ""
     if callable(policy) and _needs_nothing(policy):
         try:
@@ -61,6 +49,28 @@ def load_policy(given: str) -> Own:
             f"observations (N, O) to actions (N, 4), or an object with get_actions, {got}"
         )
     return Own(given, file, policy)
+
+
+def own_object(given: str, what: str) -> tuple[Any, str]:
+    """What ``FILE.py:NAME`` or ``package.module:NAME`` is, None if it is not there, and its file.
+
+    Raises:
+        UsageError: If the import fails; the message begins with ``what``.
+    """
+    source, _, name = given.rpartition(":")
+    file = source
+    try:
+        if source.endswith(".py"):
+            module = _module_of_file(Path(source))
+        else:
+            sys.path.append(os.getcwd())
+            module = importlib.import_module(source)
+            file = module.__file__ or source
+    except ModuleNotFoundError as exc:
+        raise UsageError(f"{what}: {_said(exc, file)}") from None
+    except (Exception, SystemExit) as exc:  # the import runs whatever the user has written
+        raise UsageError(f"{what}: the import failed: {_said(exc, file)}") from None
+    return getattr(module, name, None), file
 
 
 def _needs_nothing(function: Callable[..., Any]) -> bool:

@@ -1,5 +1,7 @@
 """The contracts of this package as checks that anyone can run on an environment of their own."""
 
+from mtwrappers.testing.check.report import CheckReport
+from mtwrappers.testing.check.run import check_vector_env
 from mtwrappers.testing.ledger import Ledger
 from mtwrappers.testing.mtenv import check_mtenv
 from mtwrappers.testing.set_task_env import check_set_task_env
@@ -7,10 +9,12 @@ from mtwrappers.testing.transitions import TransitionReport, check_transitions
 from mtwrappers.testing.vector import check_meta_vector_env
 
 __all__ = [
+    "CheckReport",
     "Ledger",
     "TransitionReport",
     "check_meta_vector_env",
     "check_mtenv",
     "check_set_task_env",
     "check_transitions",
+    "check_vector_env",
 ]

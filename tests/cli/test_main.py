@@ -106,9 +106,15 @@ def test_what_is_refused_is_one_line_that_says_what_to_do(capsys, tmp_path):
     file = tmp_path / "file"
     file.write_text("")
     cannot = f"cannot write to {file}: File exists; choose another directory with --out DIR"
-    required = "the following arguments are required: command; see mtwrappers --help"
+    commands = "{list,rollout,verify,compare,protocols,check,verify-fast}"
+    required = f"the following arguments are required: {commands}; see mtwrappers --help"
     for arguments, message in (
-        ([], required.replace("command", "{list,rollout,verify,compare,protocols,verify-fast}")),
+        (
+            [],
+            required.replace(
+                "command", "{list,rollout,verify,compare,protocols,check,verify-fast}"
+            ),
+        ),
         (["rollout", "--seed"], "argument --seed: expected one argument; see mtwrappers rollout -"),
         (["rollout", "MT1", "--out", str(file)], cannot),
     ):

@@ -1,0 +1,1 @@
+"""The contract of this package, run on anyone's environment: ``mtwrappers check``."""

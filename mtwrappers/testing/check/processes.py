@@ -1,0 +1,87 @@
+"""Worker processes as the checks see them, and a process that cannot hang its caller."""
+
+from __future__ import annotations
+
+import contextlib
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+
+def children() -> set[int]:
+    """The processes that `multiprocessing` has started here and that are alive."""
+    return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
+
+
+def all_gone(pids: Iterable[int], seconds: float = 2.0) -> bool:
+    """Whether none of these processes is left within some seconds."""
+    deadline = time.monotonic() + seconds
+    while any(_is_there(pid) for pid in pids):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _is_there(pid: int) -> bool:
+    multiprocessing.active_children()  # takes the exit codes of those that have ended
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def guarded(function: Callable[[], Any], seconds: float) -> Any:
+    """What a function returns in a fork of this process, which is killed with all its children.
+
+    Raises:
+        TimeoutError: If it takes longer.
+        Exception: Whatever it raises, as a ``RuntimeError`` if it does not pickle.
+    """
+    read, write = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setsid()
+            os.close(read)
+            _answer(function, write)
+        finally:
+            os._exit(0)
+    os.close(write)
+    try:
+        with open(read, "rb") as answer:
+            if not select.select([answer], [], [], seconds)[0]:
+                raise TimeoutError(f"no answer within {seconds:.0f} s")
+            data = answer.read()
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(pid, signal.SIGKILL)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+        os.waitpid(pid, 0)
+    if not data:
+        raise RuntimeError("the process ended without an answer")
+    raised, value = pickle.loads(data)
+    if raised:
+        raise value
+    return value
+
+
+def _answer(function: Callable[[], Any], write: int) -> None:
+    try:
+        result: tuple[bool, Any] = False, function()
+    except BaseException as exc:
+        result = True, exc
+    try:
+        data = pickle.dumps(result)
+        pickle.loads(data)
+    except Exception:
+        data = pickle.dumps((True, RuntimeError(repr(result[1]))))
+    with contextlib.suppress(OSError):
+        os.write(write, data)

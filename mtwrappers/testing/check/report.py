@@ -1,0 +1,126 @@
+"""What the checks have found, as a table and as data."""
+
+from __future__ import annotations
+
+import textwrap
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, TypeAlias
+
+Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
+
+_WIDTH = 80
+_SHOWN = {"passed": "passed", "failed": "FAILED", "skipped": "skipped"}
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The first place at which two recordings differ.
+
+    Attributes:
+        env: Which sub-environment, or None if there is only one.
+        call: The call that returned it, such as ``"step 4"``; steps count from 0.
+        key: Which value, such as ``"observation[2]"`` or ``"info['goal'][0]"``.
+        expected: What was expected there.
+        actual: What came.
+    """
+
+    env: int | None
+    call: str
+    key: str
+    expected: str
+    actual: str
+
+    def __str__(self) -> str:
+        env = "" if self.env is None else f"environment {self.env}, "
+        return f"{env}{self.call}, {self.key}: expected {self.expected}, got {self.actual}"
+
+
+@dataclass(frozen=True)
+class CheckResult:
+    """What one check has found.
+
+    Attributes:
+        name: The check.
+        outcome: ``"passed"``, ``"failed"`` or ``"skipped"``.
+        says: What was seen, or what is wrong, or why the check was skipped.
+        difference: The first difference, if that is what is wrong.
+    """
+
+    name: str
+    outcome: Outcome
+    says: str
+    difference: Difference | None = None
+
+
+class Failed(Exception):  # noqa: N818 (an outcome)
+    """Raised by a check that has found a fault."""
+
+    def __init__(self, says: str, difference: Difference | None = None) -> None:
+        super().__init__(says)
+        self.difference = difference
+
+
+class Skipped(Exception):  # noqa: N818 (an outcome)
+    """Raised by a check that cannot be made here."""
+
+
+@dataclass(frozen=True)
+class CheckReport:
+    """What `check_vector_env` finds; ``str(report)`` is a table of 80 columns.
+
+    Attributes:
+        subject: What was checked.
+        kind: ``"environment"`` or ``"vector environment"``.
+        seed: The seed of all resets.
+        num_envs: How many sub-environments there were.
+        results: What each check has found.
+        seconds: How long the checks took.
+    """
+
+    subject: str
+    kind: str
+    seed: int
+    num_envs: int
+    results: tuple[CheckResult, ...]
+    seconds: float
+
+    @property
+    def ok(self) -> bool:
+        """Whether no check has failed."""
+        return not self.failed
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """The names of the checks that have failed."""
+        return self._names("failed")
+
+    def __getitem__(self, name: str) -> CheckResult:
+        """What the check of this name has found."""
+        for result in self.results:
+            if result.name == name:
+                return result
+        raise KeyError(f"expected one of {[r.name for r in self.results]}, got {name!r}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The report as plain data, for JSON."""
+        return {"ok": self.ok, **asdict(self), "results": [asdict(r) for r in self.results]}
+
+    def __str__(self) -> str:
+        width = max(len(result.name) for result in self.results)
+        lines = textwrap.wrap(f"{self.subject} ({self.kind})", _WIDTH, subsequent_indent="  ")
+        lines.append(f"seed {self.seed}, sub-environments: {self.num_envs}\n")
+        for result in self.results:
+            head = f"{_SHOWN[result.outcome]:<7}  {result.name:<{width}}  "
+            rows = _wrapped(result.says, _WIDTH - len(head))
+            if result.difference is not None:
+                rows += _wrapped(str(result.difference), _WIDTH - len(head))
+            lines += [head + rows[0], *(" " * len(head) + row for row in rows[1:])]
+        counts = ", ".join(f"{len(self._names(o))} {o}" for o in ("passed", "failed", "skipped"))
+        return "\n".join([*lines, f"\n{counts} ({self.seconds:.0f} s)"])
+
+    def _names(self, outcome: Outcome) -> tuple[str, ...]:
+        return tuple(result.name for result in self.results if result.outcome == outcome)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    return textwrap.wrap(text, width) or [""]

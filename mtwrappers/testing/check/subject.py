@@ -1,0 +1,175 @@
+"""What is checked: an environment or a vector environment, and how another one of it is made."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import inspect
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, field
+from typing import Any
+
+import cloudpickle
+import gymnasium
+from gymnasium.vector import VectorEnv
+
+from mtwrappers.testing.check.recording import Recording, compare, record
+from mtwrappers.testing.check.report import Failed, Skipped
+
+# The modules that register ids which have no module in front.
+_MODULES = {"Meta-World": "metaworld"}
+# After how many seconds the first recording of an environment stops, whatever its steps.
+_SECONDS = 2.5
+
+
+@dataclass
+class Subject:
+    """An environment or a vector environment under test.
+
+    Attributes:
+        make: Makes a new one; of a vector environment, with any of ``takes`` as arguments.
+        name: What reports call it.
+        is_vector: Whether it is a vector environment.
+        takes: Which arguments a constructor of vector environments knows.
+        seed: The seed of resets.
+        steps: How many steps a recording has at most.
+        num_envs: How many sub-environments are made of an environment.
+        kept: Recordings that several checks use.
+    """
+
+    make: Callable[..., Any]
+    name: str
+    is_vector: bool
+    takes: frozenset[str] = frozenset()
+    seed: int = 0
+    steps: int = 600
+    num_envs: int = 3
+    kept: dict[Any, Any] = field(default_factory=dict)
+
+    @functools.cached_property
+    def first(self) -> Recording:
+        """The first recording, to which others are compared."""
+        with closing(self.make()) as env:
+            return record(env, self.actions(env), self.seed, seconds=_SECONDS)
+
+    @functools.cached_property
+    def again(self) -> Recording:
+        """The same play of a new environment."""
+        with closing(self.make()) as env:
+            return record(env, self.actions(env, self.length), self.seed)
+
+    @property
+    def length(self) -> int:
+        """How many steps the first recording has."""
+        return sum("reward" in call.values for call in self.first.calls)
+
+    def actions(self, env: Any, steps: int | None = None) -> list[Any]:
+        """Random actions for an environment, always the same."""
+        space = copy.deepcopy(env.action_space)
+        space.seed(self.seed)
+        return [space.sample() for _ in range(self.steps if steps is None else steps)]
+
+    def require_repeatable(self) -> None:
+        """Raises `Skipped` if two plays with the same seed differ, so that no others can agree."""
+        if compare(self.first, self.again, self.is_vector):
+            raise Skipped("see 'seed repeats'")
+
+
+def subject_of(
+    given: Any, kwargs: Mapping[str, Any], vector: bool | None, num_envs: int | None
+) -> Subject:
+    """The subject for an id, a constructor or an environment.
+
+    Raises:
+        TypeError: If it is none of those.
+        Failed: If nothing can be made of it.
+    """
+    if isinstance(given, str):
+        make, name, takes = _of_id(given, kwargs, vector, num_envs)
+    elif isinstance(given, (gymnasium.Env, VectorEnv)):
+        make, name, takes = _of_instance(given), type(given).__name__, frozenset()
+    elif callable(given):
+        make = functools.partial(given, **kwargs) if kwargs else given
+        name, takes = getattr(given, "__name__", None) or repr(given), _parameters(given)
+    else:
+        raise TypeError(
+            "expected an id, an environment, a vector environment or a function without "
+            f"arguments that makes one, got {given!r}"
+        )
+    made: Any = _called(make)
+    try:
+        if not isinstance(made, (gymnasium.Env, VectorEnv)):
+            raise TypeError(f"{name} must make a gymnasium.Env or VectorEnv, got {made!r}")
+        is_vector = isinstance(made, VectorEnv)
+        if vector is not None and vector != is_vector:
+            kind = "a vector environment" if vector else "an environment"
+            raise TypeError(f"{name} must make {kind}, got {made!r}")
+        n: int = getattr(made, "num_envs", 1) if is_vector else (num_envs or 3)
+    finally:
+        with suppress(Exception):  # it is a check of its own
+            made.close()
+    return Subject(make, name, is_vector, takes if is_vector else frozenset(), num_envs=n)
+
+
+def _called(make: Callable[..., Any]) -> Any:
+    try:
+        return make()
+    except Exception as exc:
+        raise Failed(f"it cannot be made: {type(exc).__name__}: {exc or 'no message'}") from exc
+
+
+def _of_id(
+    env_id: str, kwargs: Mapping[str, Any], vector: bool | None, num_envs: int | None
+) -> tuple[Callable[..., Any], str, frozenset[str]]:
+    module, _, rest = env_id.rpartition(":")
+    module = module or _MODULES.get(rest.partition("/")[0], "")
+    if module:
+        importlib.import_module(module)
+    spec = gymnasium.spec(rest)
+    if vector is None:
+        vector = spec.entry_point is None
+    if not vector:
+        make: Callable[..., Any] = functools.partial(
+            gymnasium.make, rest, disable_env_checker=True, **kwargs
+        )
+        return make, rest, frozenset()
+    make = functools.partial(_make_vec, spec, dict(kwargs), num_envs=num_envs or 3)
+    if num_envs is None:
+        try:
+            make().close()
+        except Exception:  # of some there is no other number than their default
+            make = functools.partial(_make_vec, spec, dict(kwargs), num_envs=1)
+    return make, rest, frozenset({"num_envs", "autoreset_mode"})
+
+
+def _make_vec(
+    spec: Any, kwargs: dict[str, Any], *, num_envs: int, autoreset_mode: Any = None
+) -> Any:
+    if autoreset_mode is not None:
+        if spec.vector_entry_point is None:
+            kwargs = {**kwargs, "vector_kwargs": {"autoreset_mode": autoreset_mode}}
+        else:
+            kwargs = {**kwargs, "autoreset_mode": autoreset_mode}
+    return gymnasium.make_vec(spec.id, num_envs=num_envs, **kwargs)
+
+
+def _of_instance(env: Any) -> Callable[..., Any]:
+    try:
+        data = cloudpickle.dumps(env)
+        cloudpickle.loads(data).close()
+    except Exception as exc:
+        raise TypeError(
+            f"{env} cannot be copied ({type(exc).__name__}: {exc}): give the function that makes it"
+        ) from exc
+    return functools.partial(cloudpickle.loads, data)
+
+
+def _parameters(make: Callable[..., Any]) -> frozenset[str]:
+    """Which arguments that the checks may pass a constructor takes."""
+    try:
+        parameters = inspect.signature(make).parameters
+    except (TypeError, ValueError):  # it has no signature
+        return frozenset()
+    return frozenset({"num_envs", "autoreset_mode"} & parameters.keys())

@@ -1,0 +1,242 @@
+"""Checks of a vector environment, whoever wrote it."""
+
+from __future__ import annotations
+
+import copy
+from contextlib import closing
+from typing import Any
+
+import numpy as np
+from gymnasium.vector import AutoresetMode
+from gymnasium.vector.utils import iterate
+
+from mtwrappers.testing.check.executor_checks import batched, first_row
+from mtwrappers.testing.check.recording import (
+    Call,
+    Recording,
+    compare,
+    copied,
+    find,
+    mode_of,
+    record,
+    show,
+    steps_of,
+)
+from mtwrappers.testing.check.report import Difference, Failed, Skipped
+from mtwrappers.testing.check.subject import Subject
+
+
+def batched_types(subject: Subject) -> str:
+    """Rewards are floats, flags bools, each in an array of one number per environment."""
+    for call in subject.first.calls:
+        if not isinstance(call.values["info"], dict):
+            where = Difference(None, call.what, "info", "a dict", show(call.values["info"]))
+            raise Failed("infos must be a dict", where)
+    kinds = {"reward": np.floating, "terminated": np.bool_, "truncated": np.bool_}
+    shape = (subject.num_envs,)
+    for call in steps_of(subject.first):
+        for name, kind in kinds.items():
+            value = call.values[name]
+            fits = isinstance(value, np.ndarray) and np.issubdtype(value.dtype, kind)
+            if not fits or value.shape != shape:
+                expected = f"an array of {kind.__name__}, of shape {shape}"
+                actual = f"{type(value).__name__} {show(value)}"
+                raise Failed(
+                    "a value has the wrong type",
+                    Difference(None, call.what, name, expected, actual),
+                )
+        for i in np.flatnonzero(~np.isfinite(call.values["reward"])):
+            raise Failed("a reward is not finite", _at(i, call, "reward", "a number"))
+    return "rewards are finite floats, flags are bools, one per environment"
+
+
+def sub_seeds(subject: Subject) -> str:
+    """With one seed, sub-environments begin differently, as with a seed for each."""
+    seed, n = subject.seed, subject.num_envs
+    if n == 1:
+        raise Skipped("there is only one")
+    subject.require_repeatable()
+    each = [seed + i for i in range(n)]
+    with closing(subject.make()) as envs:
+        space = envs.observation_space
+        one = list(iterate(space, envs.reset(seed=seed)[0]))
+        other = list(iterate(space, envs.reset(seed=seed + 1000)[0]))
+        try:
+            listed = list(iterate(space, envs.reset(seed=each)[0]))
+        except Exception:  # a seed for each is not for every vector environment
+            listed = None
+    if all(find(a, b) is None for a, b in zip(one, other, strict=True)):
+        raise Skipped("seeds change nothing at a reset")
+    if all(find(one[0], row) is None for row in one[1:]):
+        raise Failed(
+            f"all {n} environments begin alike after reset(seed={seed}), and elsewhere with "
+            "another seed: all have the same seed"
+        )
+    if listed is not None and (found := find(listed, one, ("observation",))):
+        row = found[0][1]
+        raise Failed(
+            f"reset(seed={seed}) must seed environment i with {seed} + i, as a list of seeds does",
+            Difference(row, f"reset(seed={seed})", "observation", found[1], found[2]),
+        )
+    return f"environment i begins as with seed {seed} + i" if listed else "they begin differently"
+
+
+def sizes(subject: Subject) -> str:
+    """A sub-environment shows the same whatever the number of environments."""
+    if "num_envs" not in subject.takes:
+        raise Skipped("its constructor takes no num_envs")
+    subject.require_repeatable()
+    n = subject.num_envs
+    made: dict[int, Recording] = {}
+    shared = False
+    for size in (max(n, 2), 2 * max(n, 2)):
+        try:
+            envs = subject.make(num_envs=size)
+        except Exception as exc:
+            raise Skipped(f"there are no {size} of it ({type(exc).__name__})") from exc
+        with closing(envs):
+            if envs.num_envs != size:
+                raise Failed(f"num_envs={size} makes {envs.num_envs} environments")
+            actions = [_repeated(envs)] * 20
+            shared = hasattr(envs, "meta_batch_size")  # the tasks are shared out among them
+            made[size] = first_row(record(envs, actions, subject.seed), envs.observation_space)
+    small, large = made.values()
+    if found := compare(small, large, False):
+        first, second = made
+        if shared:
+            raise Skipped(
+                f"of {second} environments, environment 0 has other tasks than of {first}"
+            )
+        raise Failed(
+            f"environment 0 shows something else if there are {second} and not {first}", found
+        )
+    return "environment 0 shows the same in batches of {} and {}".format(*made)
+
+
+def _repeated(envs: Any) -> Any:
+    """The same action for all environments, always the same."""
+    single, n = copy.deepcopy(envs.single_action_space), envs.num_envs
+    single.seed(0)
+    return batched(single, [single.sample()] * n)
+
+
+def modes(subject: Subject) -> list[tuple[AutoresetMode | None, Recording]]:
+    """A recording in each autoreset mode that the vector environment has."""
+    if "modes" in subject.kept:
+        found: list[tuple[AutoresetMode | None, Recording]] = subject.kept["modes"]
+        return found
+    with closing(subject.make()) as envs:
+        found = [(mode_of(envs), subject.first)]
+    for other in AutoresetMode if "autoreset_mode" in subject.takes else ():
+        if other is found[0][0]:
+            continue
+        try:
+            envs = subject.make(autoreset_mode=other)
+        except Exception:  # it need not have every mode
+            continue
+        with closing(envs):
+            actions = subject.actions(envs, subject.length)
+            found.append((other, record(envs, actions, subject.seed)))
+    subject.kept["modes"] = found
+    return found
+
+
+def autoreset_declared(subject: Subject) -> str:
+    """Episodes end and begin as the autoreset mode in the metadata says."""
+    said, ended = [], 0
+    for mode, played in modes(subject):
+        if not isinstance(mode, AutoresetMode):
+            raise Failed(
+                "metadata['autoreset_mode'] must say when an environment is reset",
+                Difference(None, "the metadata", "autoreset_mode", "an AutoresetMode", show(mode)),
+            )
+        ended += _follows(mode, played)
+        said.append(mode.value)
+    if not ended:
+        raise Skipped(f"no episode ended within {subject.length} steps")
+    return f"{', '.join(said)}: {ended} ends of episodes as the mode says"
+
+
+def _follows(mode: AutoresetMode, played: Recording) -> int:
+    """How many episodes ended in a recording; raises `Failed` if one does not follow the mode."""
+    n_ended, alike, last = 0, 0, None
+    for call in steps_of(played):
+        values = call.values
+        over = values["terminated"] | values["truncated"]
+        n_ended += int(np.sum(over))
+        if mode is AutoresetMode.SAME_STEP:
+            for i in np.flatnonzero(over):
+                final = values["info"].get("final_obs")
+                if final is None or final[i] is None:
+                    where = Difference(
+                        int(i), call.what, "info['final_obs']", "an observation", "none"
+                    )
+                    raise Failed(
+                        "in mode SameStep the last observation of an episode must be in the infos",
+                        where,
+                    )
+                begins = values["observation"]
+                if isinstance(begins, np.ndarray) and find(final[i], begins[i], loose=True) is None:
+                    alike += 1
+        if mode is AutoresetMode.NEXT_STEP and last is not None:
+            for i in np.flatnonzero(last):
+                for name in ("reward", "terminated", "truncated"):
+                    if values[name][i] != 0:
+                        raise Failed(
+                            "in mode NextStep the step after an episode's end is its reset, "
+                            "without a reward or a flag",
+                            _at(i, call, name, "0 or False"),
+                        )
+        last = over
+    if alike and alike == n_ended and not _constant(played):
+        raise Failed(
+            "info['final_obs'] is the first observation of the next episode, in all "
+            f"{n_ended} episodes that ended: the last one is lost"
+        )
+    return n_ended
+
+
+def _at(i: Any, call: Call, name: str, expected: str) -> Difference:
+    return Difference(int(i), call.what, f"{name}[{i}]", expected, show(call.values[name][i]))
+
+
+def _constant(played: Recording) -> bool:
+    shown = [call.values["observation"] for call in played.calls]
+    return all(find(shown[0], obs) is None for obs in shown)
+
+
+def partial_reset(subject: Subject) -> str:
+    """In mode ``DISABLED`` a reset with a mask resets those alone, and leaves the caller's dict."""
+    mode = AutoresetMode.DISABLED
+    with closing(subject.make()) as envs:
+        declared = mode_of(envs)
+    if declared is not mode and "autoreset_mode" not in subject.takes:
+        raise Skipped(f"its mode is {getattr(declared, 'value', declared)}")
+    kwargs = {} if declared is mode else {"autoreset_mode": mode}
+    try:
+        envs = subject.make(**kwargs)
+    except Exception as exc:
+        raise Skipped(f"it has no mode Disabled ({type(exc).__name__})") from exc
+    with closing(envs):
+        n = envs.num_envs
+        if n == 1:
+            raise Skipped("there is only one environment")
+        envs.reset(seed=subject.seed)
+        obs = envs.step(subject.actions(envs, 1)[0])[0]
+        before = [copied(row) for row in iterate(envs.observation_space, obs)]
+        mask = np.arange(n) == 0
+        options = {"reset_mask": mask}
+        obs = envs.reset(options=options)[0]
+        after = list(iterate(envs.observation_space, obs))
+        for i in range(1, n):
+            if found := find(before[i], after[i], ("observation", i)):
+                raise Failed(
+                    "a reset with a mask changes environments that it should leave alone",
+                    Difference(i, "a reset of environment 0", "observation", found[1], found[2]),
+                )
+        if set(options) != {"reset_mask"}:
+            raise Failed(
+                "reset takes 'reset_mask' out of the caller's options: wrappers around it, such as "
+                "RecordEpisodeStatistics, then take a reset of some for a reset of all"
+            )
+    return "environment 0 is reset, the others and the options are left alone"

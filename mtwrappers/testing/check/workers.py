@@ -1,0 +1,128 @@
+"""Checks that nothing hangs and nothing stays behind, after `close` and after a kill."""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import time
+from contextlib import closing
+from typing import Any
+
+from gymnasium.vector import AutoresetMode, VectorWrapper
+
+from mtwrappers.errors import WorkerDiedError, full_message
+from mtwrappers.testing.check.executor_checks import STEPS, in_workers, makers, of_sync
+from mtwrappers.testing.check.processes import all_gone, children, guarded
+from mtwrappers.testing.check.recording import compare, record
+from mtwrappers.testing.check.report import Failed, Skipped
+from mtwrappers.testing.check.subject import Subject
+
+# Seconds after which a step with a killed worker counts as hanging.
+_HANGS = 20.0
+
+
+def closes(subject: Subject) -> str:
+    """``close()`` leaves no process behind, and can be called twice."""
+    before = children()
+    envs = subject.make()
+    envs.reset(seed=subject.seed)
+    started = children() - before
+    envs.close()
+    try:
+        envs.close()
+    except Exception as exc:
+        raise Failed(f"a second close() raises {type(exc).__name__}: {exc}") from exc
+    if not all_gone(started):
+        raise Failed(f"{len(started)} processes are left after close()")
+    return f"{len(started)} processes, none left" if started else "closed twice, nothing left"
+
+
+def killed(subject: Subject) -> str:
+    """A killed worker is noticed; nothing hangs, and nothing stays behind."""
+    with closing(subject.make()):
+        if not children():
+            raise Skipped("it has no worker processes")
+    try:
+        raised, seconds, left = guarded(lambda: _kill(subject), _HANGS)
+    except TimeoutError:
+        raise Failed(
+            f"after a worker was killed, step() or close() hangs (waited {_HANGS:.0f} s)"
+        ) from None
+    if left:
+        raise Failed(f"after a worker was killed, close() leaves {left} processes")
+    return f"{raised} after {seconds:.1f} s, nothing left"
+
+
+def _kill(subject: Subject) -> tuple[str, float, int]:
+    before = children()
+    envs = subject.make()
+    envs.reset(seed=subject.seed)
+    pids = children() - before
+    actions = subject.actions(envs, 3)
+    os.kill(min(pids), signal.SIGKILL)
+    start, raised = time.perf_counter(), "it went on"
+    try:
+        for action in actions:
+            envs.step(action)
+    except Exception as exc:
+        raised = f"step() raised {type(exc).__name__}"
+    seconds = time.perf_counter() - start
+    try:
+        envs.close()
+    except Exception as exc:
+        raised += f", close() {type(exc).__name__}"
+    return raised, seconds, 0 if all_gone(pids) else sum(map(_alive, pids))
+
+
+def _alive(pid: int) -> bool:
+    return not all_gone([pid], 0)
+
+
+def killed_worker(subject: Subject) -> str:
+    """A worker is killed: it is noticed at once, nothing stays behind, and recovery is exact."""
+    subject.require_repeatable()
+    mode = AutoresetMode.SAME_STEP
+    expected = of_sync(subject, mode)
+    make = functools.partial(in_workers, workers=2, autoreset_mode=mode)
+    with closing(make(makers(subject))) as envs:
+        pids = list(envs.worker_pids)
+        envs.reset(seed=subject.seed)
+        os.kill(pids[0], signal.SIGKILL)
+        start = time.perf_counter()
+        try:
+            envs.step(subject.actions(envs, 1)[0])
+        except WorkerDiedError:
+            seconds = time.perf_counter() - start
+        else:
+            raise Failed("step() returned although a worker had been killed")
+    if not all_gone(pids):
+        raise Failed("a worker process is left after close()")
+    with closing(make(makers(subject), on_worker_failure="recover")) as envs:
+        actions = subject.actions(envs, STEPS)
+        killer = _Killer(envs, {11, 25})
+        try:
+            got = record(killer, actions, subject.seed)
+        except Exception as exc:
+            raise Failed(
+                "a lost worker cannot be replaced: what an environment keeps between episodes is "
+                "neither in its np_random nor in get_state() and set_state() "
+                f"({type(exc).__name__}: {full_message(exc)})"
+            ) from exc
+    if found := compare(expected, got, True):
+        raise Failed("after a worker was killed and replaced, the environments differ", found)
+    return f"noticed in {seconds:.1f} s; 2 killed, replaced, and the same bits"
+
+
+class _Killer(VectorWrapper):
+    """A vector environment, one of whose workers is killed before some steps."""
+
+    def __init__(self, envs: Any, when: set[int]) -> None:
+        super().__init__(envs)
+        self.when, self.steps = when, 0
+
+    def step(self, actions: Any) -> Any:
+        if self.steps in self.when:
+            os.kill(self.env.worker_pids[0], signal.SIGKILL)  # type: ignore[attr-defined]
+        self.steps += 1
+        return self.env.step(actions)

@@ -1,0 +1,65 @@
+"""``mtwrappers check``: what it takes, what it prints, and its exit code."""
+
+import json
+import shutil
+import sys
+
+import pytest
+
+from mtwrappers.cli import main
+from tests.testing import faults
+
+
+@pytest.fixture(autouse=True)
+def _own_environments(tmp_path, monkeypatch):
+    shutil.copy(faults.__file__, tmp_path / "my_env.py")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    yield
+    sys.modules.pop("my_env", None)
+
+
+def check(*arguments):
+    return main(["check", *arguments, "--steps", "30"])
+
+
+@pytest.mark.parametrize("given", ["my_env:WalkEnv", "my_env.py:WalkEnv", "CartPole-v1"])
+def test_without_a_fault_the_exit_code_is_0(given, capsys):
+    assert check(given) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "FAILED" not in "".join(lines)
+    assert max(map(len, lines)) <= 80
+
+
+def test_a_fault_is_named_and_the_exit_code_is_1(capsys):
+    assert check("my_env:NumpyFlagEnv") == 1
+    assert "FAILED   types" in capsys.readouterr().out
+    assert check("my_env:LostFinalVectorEnv") == 1  # which needs an argument
+    assert "it cannot be made: TypeError" in capsys.readouterr().out
+
+
+def test_the_report_is_json_too(capsys):
+    assert check("CartPole-v1", "--vector", "--json", "--num-envs", "2") == 1
+    report = json.loads(capsys.readouterr().out)
+    assert (report["kind"], report["num_envs"]) == ("vector environment", 2)
+    [failed] = [r["name"] for r in report["results"] if r["outcome"] == "failed"]
+    assert failed == "batch size"  # all starts are drawn at once
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["my_env:nothing"], "my_env has no 'nothing'"),
+        (["no_such_module:make"], "No module named 'no_such_module'"),
+        (["CartPole"], "expected package.module:NAME, FILE.py:NAME or a registered id"),
+        (["NoSuch-v0"], "doesn't exist"),
+        (["my_env:ReusedBufferEnv", "--kwargs", "{"], "--kwargs must be JSON"),
+        (["my_env:np"], "expected an id, an environment"),
+    ],
+)
+def test_what_is_refused_is_one_line(arguments, says, capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        check(*arguments)
+    said = capsys.readouterr().err
+    assert says in said
+    assert said.count("\n") == 1
