@@ -7,7 +7,13 @@ from pathlib import Path
 
 from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import UsageError
-from mtwrappers.evaluation import EvaluationResult, IncomparableError, VerificationError, compare
+from mtwrappers.evaluation import (
+    EvaluationResult,
+    FewShotResult,
+    IncomparableError,
+    VerificationError,
+    compare,
+)
 from mtwrappers.evaluation.claim import read_claim
 
 
@@ -39,11 +45,12 @@ def run(args: argparse.Namespace) -> int:
 
 def _read(path: Path) -> EvaluationResult:
     try:
-        return read_claim(path)
+        claim = read_claim(path)
     except VerificationError as exc:
         raise UsageError(f"{path}: {exc}") from None
     except OSError as exc:
         raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
+    return claim.evaluation if isinstance(claim, FewShotResult) else claim
 
 
 def _name(path: Path, result: EvaluationResult) -> str:

@@ -290,8 +290,9 @@ def _protocol(name: str) -> Protocol:
     protocol = protocols[name]
     if protocol.few_shot:
         raise UsageError(
-            f"--protocol {name} lets policies adapt, which takes more than a function: measure "
-            "them in Python, with mtwrappers.protocols[...].evaluate(policy)"
+            f"--protocol {name} lets policies adapt, which takes more than a function. Measure one "
+            f"in Python: mtwrappers.protocols[{name!r}].evaluate(policy, workers=2, "
+            "evidence='r.npz').save('r.json'); verify and compare take the file"
         )
     return protocol
 

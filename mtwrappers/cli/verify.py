@@ -10,7 +10,7 @@ import time
 from mtwrappers import _start
 from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import UsageError
-from mtwrappers.evaluation import EvidenceError, VerificationError, verify
+from mtwrappers.evaluation import EvidenceError, FewShotResult, VerificationError, verify
 from mtwrappers.evaluation.claim import read_claim
 from mtwrappers.evaluation.remake import determining
 from mtwrappers.evaluation.result import EvaluationResult
@@ -57,16 +57,18 @@ def run(args: argparse.Namespace) -> int:
     return 0 if found.ok else 1
 
 
-def _about(claim: EvaluationResult) -> list[str]:
+def _about(claim: EvaluationResult | FewShotResult) -> list[str]:
     """What a result is of, in ASCII: a file is not to write to a terminal what it likes."""
+    n, in_trials = len(claim.episodes), isinstance(claim, FewShotResult)
+    if isinstance(claim, FewShotResult):
+        claim = claim.evaluation
     found = claim.provenance
-    made = determining((found and found.spec) or {})
+    made = determining((found and found.spec) or {}, in_trials)
     arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in made.items())
     lines = textwrap.wrap(f"environments  {ascii(arguments)[1:-1]}", 80, subsequent_indent=" " * 14)
     if claim.protocol is not None:
         name, digest = claim.protocol["name"], claim.protocol["digest"]
         lines.append(f"protocol      {json.dumps(name)} ({digest[:12]})")
     lines.append(f"policy        {json.dumps(found and found.policy)}")
-    n = len(claim.episodes)
     lines.append(f"episodes      {n} of {len(claim.tasks)} tasks, seed {claim.seed}")
     return lines

@@ -12,6 +12,7 @@ from typing import Any
 from mtwrappers.errors import full_message
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import MAX_FILE, Actions, name_of
+from mtwrappers.evaluation.few_shot import FewShotResult
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.provenance import versions
 from mtwrappers.evaluation.result import EvaluationResult
@@ -24,7 +25,7 @@ class VerificationError(ValueError):
     """A result cannot be what it says it is, or cannot be replayed here."""
 
 
-def read_claim(path: str | os.PathLike[str]) -> EvaluationResult:
+def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult:
     """A result from anywhere, if its numbers follow from its episodes.
 
     Raises:
@@ -34,17 +35,23 @@ def read_claim(path: str | os.PathLike[str]) -> EvaluationResult:
     with opened(path, MAX_FILE) as file:
         try:
             data = json.load(file)
-            claim = EvaluationResult.from_dict(data)
+            few_shot = isinstance(data, dict) and data.get("format") == FewShotResult.FORMAT
+            kind: Any = FewShotResult if few_shot else EvaluationResult
+            claim = kind.from_dict(data)
         except (ValueError, RecursionError) as exc:
             raise VerificationError(f"{os.fspath(path)} is no result: {full_message(exc)}") from exc
-    if claim.resamples > _MAX_RESAMPLES:
+    parts = [claim]
+    if isinstance(claim, FewShotResult):
+        parts = [claim.adaptation, claim.evaluation]
+    needed = max(part.resamples for part in parts)
+    if needed > _MAX_RESAMPLES:
         raise VerificationError(
-            f"at most {_MAX_RESAMPLES:,} resamples are drawn, its intervals need {claim.resamples}"
+            f"at most {_MAX_RESAMPLES:,} resamples are drawn, its intervals need {needed}"
         )
     for name, expected in claim.to_dict().items():
         if found := _contradiction(expected, data.get(name), name):
             raise VerificationError(f"its numbers do not follow from its episodes: {found}")
-    return claim
+    return claim  # type: ignore[no-any-return]
 
 
 def check_versions(there: Mapping[str, str]) -> None:
@@ -75,6 +82,27 @@ def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
     kinds = {(array.dtype, array.shape[1:]) for array in actions.values()}
     if len(kinds) > 1:
         raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
+
+
+def check_trials(claim: FewShotResult, m: int, k: int) -> None:
+    """Raises `VerificationError` unless few-shot episodes are all of their trials, in order.
+
+    ``m`` and ``k`` are the task groups, and the environments of each.
+    """
+    design, episodes = claim.trials, claim.episodes
+    if design is None:
+        raise VerificationError("it does not say how its trials were played")
+    if (due := design.length(m, k)) > 2 * len(episodes) + 1000:
+        raise VerificationError(f"it has {len(episodes)} of {due:,} episodes")
+    of_trial = {one.trial: one for one in episodes}
+    plan = []
+    for trial in range(design.trials):
+        for number, n in sorted(design.of_trial(trial, m, k)):
+            like = of_trial.get(number)
+            task, state = (like.task, like.task_state) if like else ("a task", None)
+            plan.append(PlannedEpisode(task, n, None, state, number))
+    plan.sort(key=lambda one: one.number >= design.adaptation_length)
+    check_plan(episodes, plan)
 
 
 def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import itertools
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,12 +17,14 @@ from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.checks import positive
 from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.episodes import Episode, Tally
+from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
 from mtwrappers.evaluation.evaluate import check_arguments
+from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.frozen import frozen
 from mtwrappers.evaluation.plan import PlannedEpisode, has_everywhere, stream_seed, task_names
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.result import EvaluationResult, StoredResult, table
+from mtwrappers.evaluation.trials import Trials, numbers
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
@@ -38,17 +42,24 @@ class FewShotResult(StoredResult):
         adaptation: The episodes of adaptation. A policy whose ``adapt`` is called once has not yet
             adapted in any of them.
         evaluation: The episodes after it.
+        trials: What has decided which episodes were played, if `few_shot_evaluate` did.
     """
 
-    FORMAT = "mtwrappers.FewShotResult/3"
+    FORMAT = "mtwrappers.FewShotResult/4"
 
     adaptation: EvaluationResult
     evaluation: EvaluationResult
+    trials: Trials | None = None
+
+    @property
+    def episodes(self) -> tuple[Episode, ...]:
+        """All episodes: those of adaptation, and then the others."""
+        return (*self.adaptation.episodes, *self.evaluation.episodes)
 
     @cached_property
     def by_episode(self) -> tuple[EvaluationResult, ...]:
         """A result for each place in a trial: the first is before any adaptation."""
-        both = (*self.adaptation.episodes, *self.evaluation.episodes)
+        both = self.episodes
         settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
         places = sorted({episode.number for episode in both})
         return tuple(
@@ -74,6 +85,7 @@ class FewShotResult(StoredResult):
         steps = [step.to_dict() for step in self.by_episode]
         return {
             "format": self.FORMAT,
+            "trials": self.trials and self.trials.to_dict(),
             "adaptation": self.adaptation.to_dict(),
             "evaluation": self.evaluation.to_dict(),
             "by_episode": [{key: step[key] for key in ("tasks", "overall")} for step in steps],
@@ -81,7 +93,11 @@ class FewShotResult(StoredResult):
 
     @classmethod
     def _of_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
-        return cls(*(EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")))
+        before, after = (
+            EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")
+        )
+        trials = data["trials"]
+        return cls(before, after, None if trials is None else Trials.from_dict(trials))
 
     def plot(self, path: str | File, title: str = "") -> None:
         """Draws success (or return) by episode of the trial, for each task and on average.
@@ -109,8 +125,10 @@ def few_shot_evaluate(
     adaptation_steps: int = 1,
     tasks: Sequence[Sequence[Any]] | None = None,
     seed: int = 0,
+    finished: Sequence[Episode] = (),
     confidence: float = 0.95,
     resamples: int = 2000,
+    evidence: str | os.PathLike[str] | None = None,
     policy_name: str | None = None,
     protocol: Mapping[str, Any] | None = None,
 ) -> FewShotResult:
@@ -146,8 +164,12 @@ def few_shot_evaluate(
         adaptation_steps: How often ``adapt`` is called, each time on new episodes.
         tasks: For each trial ``M`` tasks, for ``set_tasks``.
         seed: Zero or greater.
+        finished: Episodes of the same evaluation that count already. A trial that has all of its
+            own in them is not played again.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
+        evidence: Where to write the actions of every episode, those of adaptation among them, as in
+            `evaluate`. Tasks that are given must then be numbers, such as task states.
         policy_name: What the result calls the policy.
         protocol: The fields of the protocol that this evaluation follows, for the result to name;
             see `Protocol.evaluate`.
@@ -157,8 +179,8 @@ def few_shot_evaluate(
 
     Raises:
         TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
-            ``tasks`` have another shape, or the environments are in another autoreset mode or draw
-            tasks in every reset.
+            ``tasks`` have another shape, the environments are in another autoreset mode or draw
+            tasks in every reset, or a finished episode is none of those to be played.
 
     >>> import gymnasium, numpy as np
     >>> class Seeker:
@@ -199,42 +221,78 @@ def few_shot_evaluate(
                 f"tasks must be {trials} lists, one per trial, of {inner.meta_batch_size} tasks, "
                 f"got {tasks!r}"
             )
-    # How many episodes there are of each task (or environment) in each phase of a trial.
-    phases = [before] * adaptation_steps + [after] if adapts else [before + after]
-    share = inner.envs_per_task if adapts else 1  # environments that play a trial's episodes
-    episodes: list[Episode] = []
-    with frozen(envs) as (scale, raw):
+    design = Trials(trials, before, after, adaptation_steps, adapts, numbers(tasks))
+    if evidence is not None and tasks is not None and design.tasks is None:
+        raise TypeError(
+            "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
+            f"follow from the seed; got {tasks!r}"
+        )
+    sizes, phases = (inner.meta_batch_size, inner.envs_per_task), design.phases
+    known = _whole_trials(finished, design, sizes)
+    episodes = [episode for own in known.values() for episode in own]
+    observers: list[Observer] = []
+    writer = None
+    with contextlib.ExitStack() as stack:
+        scale, raw = stack.enter_context(frozen(envs))
+        if evidence is not None:
+            writer = stack.enter_context(EvidenceWriter(evidence, episodes))
+            observers.append(ActionRecorder(writer.add))
         for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
+            if trial in known:
+                continue
             if callable(begin_trial):
                 begin_trial()
-            for phase, count in enumerate(phases):
+            states = [task if type(task) is int else None for task in of_trial]
+            for phase in range(len(phases)):
                 getattr(envs, "set_tasks", inner.set_tasks)(of_trial)
                 seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
                 obs, infos = envs.reset(seed=seeds)
-                played, groups = sum(phases[:phase]), inner.num_envs // share
+                rows = zip(task_names(inner, infos), design.rows(trial, phase, *sizes), strict=True)
                 plan = [
                     [
-                        PlannedEpisode(name, played + n, trial=trial * groups + i // share)
-                        for n in range(i % share, count, share)
+                        PlannedEpisode(name, n, None, states[i // inner.envs_per_task], of)
+                        for of, n in row
                     ]
-                    for i, name in enumerate(task_names(inner, infos))
+                    for i, (name, row) in enumerate(rows)
                 ]
                 quotas = np.array([len(row) for row in plan], dtype=np.int64)
-                tally, recorder = Tally(plan, scale, raw), Recorder()
+                tally, recorder = Tally(plan, scale, raw, observers), Recorder()
                 adapting = phase < len(phases) - 1
                 observe = (tally, recorder) if adapting else (tally,)
                 rollout(envs, act, quotas, obs, observe=observe)
                 episodes += [episode for _, episode in tally.ended]
                 if adapting:
+                    share = inner.envs_per_task
                     policy.adapt(_by_task(recorder.paths(), share))
     episodes.sort(key=lambda e: (e.trial or 0, e.number))
     settings = (seed, confidence, resamples)
-    last = before * adaptation_steps
-    provenance = Provenance.of(envs, after, protocol=protocol, policy=policy_name)
+    last = design.adaptation_length
+    digest = None if writer is None else writer.digest
+    provenance = Provenance.of(envs, after, protocol=protocol, policy=policy_name, evidence=digest)
     return FewShotResult(
         EvaluationResult([e for e in episodes if e.number < last], *settings),
         EvaluationResult([e for e in episodes if e.number >= last], *settings, provenance),
+        design,
     )
+
+
+def _whole_trials(
+    finished: Sequence[Episode], design: Trials, sizes: tuple[int, int]
+) -> dict[int, list[Episode]]:
+    """Finished episodes of each trial that has all of its own."""
+    left = {(one.trial, one.number): one for one in finished}
+    if len(left) < len(finished):
+        raise ForeignEpisodeError("finished must be episodes of this evaluation, each once")
+    found = {}
+    for trial in range(design.trials) if left else ():
+        places = list(design.of_trial(trial, *sizes))
+        of_trial = [left.pop(place) for place in places if place in left]
+        if len(of_trial) == len(places):
+            found[trial] = of_trial
+    if left:
+        one = next(iter(left.values()))
+        raise ForeignEpisodeError(f"finished must be episodes of this evaluation, got {one}")
+    return found
 
 
 def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:

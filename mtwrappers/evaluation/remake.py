@@ -26,12 +26,15 @@ _SIZES = (*_GROUPS, "envs_per_task", "num_goals")
 _MAX_SIZE = 10_000
 
 
-def determining(spec: Mapping[str, Any]) -> dict[str, Any]:
-    """What of a spec determines episodes: the id, and the arguments that no user may choose."""
+def determining(spec: Mapping[str, Any], in_trials: bool = False) -> dict[str, Any]:
+    """What of a spec determines episodes: the id, and the arguments that no user may choose.
+
+    ``in_trials`` says that they are those of few-shot trials, which environments share.
+    """
     given = spec.get("kwargs")
     kwargs = given if isinstance(given, dict) else {}
     chosen = {name: value for name, value in kwargs.items() if name not in _CHOSEN_HERE}
-    if "benchmark" in kwargs and not _shares_goals(kwargs):
+    if "benchmark" in kwargs and not (in_trials or _shares_goals(kwargs)):
         chosen = {name: value for name, value in chosen.items() if name not in _OF_EACH}
     return {"id": spec.get("id"), **chosen}
 
@@ -42,10 +45,15 @@ def _shares_goals(kwargs: Mapping[str, Any]) -> bool:
 
 
 def remake(
-    provenance: Provenance, workers: int, fast: Any, make: Callable[..., Any] | None = None
+    provenance: Provenance,
+    workers: int,
+    fast: Any,
+    make: Callable[..., Any] | None = None,
+    in_trials: bool = False,
 ) -> Any:
     """Makes the environments of a result: as many as ``workers`` can step at once, or more.
 
+    Few-shot trials (``in_trials``) are played on as many as before.
     They draw no frames: what is seen changes nothing where actions are given. ``make``, a
     protocol's `make_vec`, takes the place of `gymnasium.make_vec` with the id.
 
@@ -74,7 +82,9 @@ def remake(
                 f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"
             )
     kwargs = {
-        name: value for name, value in determining(spec).items() if name not in ("id", *of_id)
+        name: value
+        for name, value in determining(spec, in_trials).items()
+        if name not in ("id", *of_id)
     }
     kwargs.update({name: given[name] for name in of_id if name.endswith("_classes")})
     for name in _SIZES:
@@ -92,7 +102,7 @@ def remake(
         probe: Any = make(execution="iterative", **kwargs)
         with contextlib.closing(probe):
             groups, each = probe.meta_batch_size, probe.envs_per_task
-        if not _shares_goals(given):
+        if not (in_trials or _shares_goals(given)):
             each = kwargs["envs_per_task"] = -(-workers // groups)
         workers = min(workers, groups * each)
     return make(workers=workers, **kwargs)

@@ -7,6 +7,7 @@ run: only environments of this package are made from it.
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import os
 from collections import Counter
@@ -25,6 +26,7 @@ from mtwrappers.evaluation.claim import (
     VerificationError,
     check_actions,
     check_plan,
+    check_trials,
     check_versions,
     difference,
     read_claim,
@@ -32,14 +34,16 @@ from mtwrappers.evaluation.claim import (
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import MAX_BYTES, Actions, digest, name_of, read_evidence
+from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.provenance import goals_of
+from mtwrappers.evaluation.provenance import Provenance, goals_of
 from mtwrappers.evaluation.published import protocols  # noqa: F401 (their names are then theirs)
 from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.metaworld.arithmetic import SUMS, arithmetic
 from mtwrappers.metaworld.known_good import take_arithmetic
+from mtwrappers.samplers.bar import Advance, ProgressBar
 
 
 @dataclass(frozen=True)
@@ -79,11 +83,12 @@ def verify(
     order, made with the versions that are installed here.
 
     Args:
-        result: What `EvaluationResult.save` wrote.
-        evidence: What ``evaluate(..., evidence=...)`` wrote; by default the ``.npz`` file of the
-            same name beside the result.
-        sample: Which share of each task's episodes to replay, in [0, 1]; at least one each. They
-            are drawn anew each time, so nobody can know beforehand which it will be.
+        result: What `EvaluationResult.save` or `FewShotResult.save` wrote.
+        evidence: What ``evaluate(..., evidence=...)`` or `few_shot_evaluate` wrote; by default the
+            ``.npz`` file of the same name beside the result.
+        sample: Which share of each task's episodes to replay, in [0, 1]; at least one each. (Of
+            few-shot results, which share of the trials of each task group.) They are drawn anew
+            each time, so nobody can know beforehand which it will be.
         envs: Vector environments to replay on; made from what the result says by default. Results
             of environments that are not this package's need them.
         workers: How many worker processes play; ``None`` plays in this process.
@@ -102,7 +107,8 @@ def verify(
     """
     sample = check_fraction(sample, "sample")
     claim = read_claim(result)
-    provenance = claim.provenance
+    in_trials = isinstance(claim, FewShotResult)
+    provenance = (claim.evaluation if isinstance(claim, FewShotResult) else claim).provenance
     if provenance is None or provenance.evidence is None:
         raise VerificationError("it was played without evidence, so there is nothing to replay")
     check_versions(provenance.versions)
@@ -114,36 +120,94 @@ def verify(
         protocol = None if fields is None else Protocol.from_dict(fields)
         if envs is None:
             made_by = None if protocol is None else protocol.make_vec
-            envs = remake(provenance, 1 if workers is None else workers, fast, made_by)
+            workers = 1 if workers is None else workers
+            envs = remake(provenance, workers, fast, made_by, in_trials)
             stack.enter_context(contextlib.closing(envs))
             protocol = protocol and protocol.with_states()
         if goals_of(envs) != provenance.goals:
             raise VerificationError("its goals are not those of its environments")
         stack.enter_context(_as_elsewhere(envs, provenance.arithmetic))
-        replay = _Replay(claim.episodes, actions, envs.num_envs)
-        chosen = _chosen(claim.episodes, sample)
-        limit = provenance.max_episode_steps
-        if limit is None and protocol is None:  # other actions than these may come to no end
-            limit = replay.longest + 1
-        measure: Any = evaluate if protocol is None else protocol.evaluate
-        again: EvaluationResult = measure(
-            replay,
-            envs,
-            episodes_per_task=provenance.episodes_per_task,
-            tasks=provenance.tasks,
-            seed=claim.seed,
-            max_episode_steps=limit,
-            observers=[replay],
-            finished=[one for one in claim.episodes if one not in chosen],
-            progress=progress,
-        )
-    pairs = [pair for pair in zip(claim.episodes, again.episodes, strict=True) if pair[0] in chosen]
+        settings = actions, envs, protocol, sample, progress
+        if isinstance(claim, FewShotResult):
+            chosen, again = _replay_trials(claim, *settings)
+        else:
+            chosen, again = _replay_tasks(claim, provenance, *settings)
+    pairs = [pair for pair in zip(claim.episodes, again, strict=True) if pair[0] in chosen]
     same = Counter(one.task for one, other in pairs if one == other)
     found = next((difference(*pair) for pair in pairs if pair[0] != pair[1]), None)
     if found is None and digest(actions) != provenance.evidence:
         found = f"the actions in {path} are not those that the result was saved with"
     replayed = Counter(one.task for one, _ in pairs)
     return Verification({task: same[task] for task in replayed}, replayed, found)
+
+
+def _replay_tasks(
+    claim: EvaluationResult,
+    provenance: Provenance,
+    actions: Actions,
+    envs: Any,
+    protocol: Protocol | None,
+    sample: float,
+    progress: bool,
+) -> tuple[set[Episode], Sequence[Episode]]:
+    """Which episodes of a result were replayed, and all of them as the replay gave them."""
+    replay = _Replay(claim.episodes, actions, envs.num_envs)
+    chosen = _chosen(claim.episodes, sample)
+    limit = provenance.max_episode_steps
+    if limit is None and protocol is None:  # other actions than these may come to no end
+        limit = replay.longest + 1
+    measure: Any = evaluate if protocol is None else protocol.evaluate
+    again: EvaluationResult = measure(
+        replay,
+        envs,
+        episodes_per_task=provenance.episodes_per_task,
+        tasks=provenance.tasks,
+        seed=claim.seed,
+        max_episode_steps=limit,
+        observers=[replay],
+        finished=[one for one in claim.episodes if one not in chosen],
+        progress=progress,
+    )
+    return chosen, again.episodes
+
+
+def _replay_trials(
+    claim: FewShotResult,
+    actions: Actions,
+    envs: Any,
+    protocol: Protocol | None,
+    sample: float,
+    progress: bool,
+) -> tuple[set[Episode], Sequence[Episode]]:
+    """As `_replay_tasks`, of whole trials."""
+    inner = envs.unwrapped
+    sizes = inner.meta_batch_size, inner.envs_per_task
+    check_trials(claim, *sizes)
+    design = claim.trials
+    assert design is not None  # as was checked
+    rng = Generator(PCG64(SeedSequence()))
+    trials = rng.permutation(design.trials)[: max(1, math.ceil(sample * design.trials))].tolist()
+    at = {(one.trial, one.number): one for one in claim.episodes}
+    chosen = {at[place] for trial in trials for place in design.of_trial(trial, *sizes)}
+    queues: list[list[Episode]] = [[] for _ in range(envs.num_envs)]
+    for trial, phase in itertools.product(sorted(trials), range(len(design.phases))):
+        for queue, row in zip(queues, design.rows(trial, phase, *sizes), strict=True):
+            queue += [at[place] for place in row]
+    measure: Any = few_shot_evaluate if protocol is None else protocol.evaluate
+    given = {} if design.tasks is None else {"tasks": design.tasks}
+    with ProgressBar(progress).of("episodes", len(chosen)) as advance:
+        again: FewShotResult = measure(
+            _TrialReplay(claim.episodes, actions, queues, design.adapts, advance),
+            envs,
+            trials=design.trials,
+            adaptation_episodes=design.adaptation_episodes,
+            evaluation_episodes=design.evaluation_episodes,
+            adaptation_steps=design.adaptation_steps,
+            seed=claim.evaluation.seed,
+            finished=[one for one in claim.episodes if one not in chosen],
+            **given,
+        )
+    return chosen, again.episodes
 
 
 def _chosen(episodes: Sequence[Episode], sample: float) -> set[Episode]:
@@ -177,7 +241,7 @@ class _Replay(Observer):
         """Checks that the result has the episodes that are to be played."""
         check_plan(self._episodes, episodes)
 
-    def begin(self, i: int, episode: PlannedEpisode) -> None:
+    def begin(self, i: int, episode: PlannedEpisode | Episode) -> None:
         """Takes out the actions of an episode."""
         actions = self._actions[name_of(episode)]
         self._rows[i, : len(actions)] = actions
@@ -189,6 +253,34 @@ class _Replay(Observer):
         actions: NDArray[Any] = self._rows[self._all, self._times]
         np.minimum(self._times + 1, self.longest, out=self._times)
         return actions
+
+
+class _TrialReplay(_Replay):
+    """A policy that takes the actions of few-shot trials, each environment from its queue."""
+
+    def __init__(
+        self,
+        episodes: Sequence[Episode],
+        actions: Actions,
+        queues: Sequence[Sequence[Episode]],
+        adapts: bool,
+        advance: Advance | None,
+    ) -> None:
+        super().__init__(episodes, actions, len(queues))
+        self._queues = [iter(queue) for queue in queues]
+        self._advance = advance
+        if adapts:
+            self.adapt = lambda paths: None
+
+    def begin_trial(self) -> None:
+        """Makes it a policy for few-shot evaluation."""
+
+    def reset(self, mask: NDArray[np.bool_]) -> None:
+        """Takes out the actions of the episodes that begin."""
+        for i in np.flatnonzero(mask).tolist():
+            self.begin(i, next(self._queues[i]))
+            if self._advance:
+                self._advance(1)
 
 
 @contextlib.contextmanager
