@@ -41,7 +41,8 @@ LIST = {
     "envs": ("{:>4}", 0),
 }
 LIST_NOTES = """
-goals: tasks per class; encoding: how make() shows the task
+goals: tasks per class, or a new one in every episode
+encoding: how make() shows the task
 envs: how many make_vec() makes by default"""
 EXAMPLES = {
     "mtwrappers": """
@@ -297,10 +298,13 @@ def _list() -> int:
         num_classes = len(env.get_wrapper_attr("task_names")) if named else 0
         is_metaworld = "benchmark" in kwargs
         encoding = default_task_encoding(kwargs["benchmark"]) if is_metaworld else "onehot"
+        goals: Any = "new" if "sequence" in kwargs else "-"
+        if is_metaworld:
+            goals = env.get_wrapper_attr("num_tasks") // num_classes
         row = (
             env_id,
             num_classes or "any",
-            env.get_wrapper_attr("num_tasks") // num_classes if is_metaworld else "-",
+            goals,
             _space(env.observation_space),
             _space(env.action_space),
             encoding if num_classes else "none",

@@ -107,8 +107,9 @@ class Camera:
         """Frees what OpenGL holds for this camera, and nothing else. A next frame begins anew."""
         self._images, self._drawn = [], None
         if self._drawing is not None:
-            self._drop()
             self._drawing = None
+            if (done := self._drop()) is not None:
+                done.exception()  # once it is done, the memory can go back to the system
 
     def _draw_upright(self, thread: DrawingThread, mode: str) -> list[Any]:
         self._take()

@@ -35,7 +35,7 @@ CW10 = (
 )
 SEQUENCES = {"CW10": CW10, "CW20": CW10 * 2}
 # What both take beside the arguments in the signature of `make_stream`.
-_PASSED = {"action_repeat", "num_goals", "terminate_on_success", *SETTINGS, *INPUTS}
+_PASSED = {"action_repeat", "descriptions", "num_goals", "terminate_on_success", *SETTINGS, *INPUTS}
 
 
 def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
@@ -139,7 +139,23 @@ def make_stream(
     """
     env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, **settings)
     phases = [(name, steps_per_task) for name in SEQUENCES[sequence]]
-    return inputs.apply(TaskStream(env, phases, boundary=boundary, task_obs=task_obs))
+    return inputs.apply(MetaWorldStream(env, phases, boundary=boundary, task_obs=task_obs))
+
+
+class MetaWorldStream(TaskStream):
+    """A `TaskStream` that says in words what is to be done, as `MetaWorldMTEnv` does."""
+
+    @property
+    def task(self) -> str:
+        """The name of the present class, such as ``"hammer-v3"``."""
+        name: str = self.env.get_wrapper_attr("task")
+        return name
+
+    @property
+    def task_description(self) -> str:
+        """What is to be done in the present class, as a sentence."""
+        sentence: str = self.env.get_wrapper_attr("task_description")
+        return sentence
 
 
 def _make_slot(sequence: Any, inputs: AgentView, record: bool, **settings: Any) -> Env:

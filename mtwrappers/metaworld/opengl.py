@@ -1,15 +1,16 @@
 """The thread that draws the frames of all models, in one OpenGL context.
 
 OpenGL's current context belongs to a thread, so no renderer elsewhere makes another one current or
-frees this one. The context holds the meshes and textures of each model (15 to 45 MB), and the
-shadow map and the frame buffer (75 MB) that all models share; MuJoCo would allocate these for each
-model.
+frees this one. The context holds the meshes and textures of each model (15 to 45 MB), and, while it
+holds any, the shadow map and the frame buffer (75 MB) that all models share; MuJoCo would allocate
+these for each model.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import functools
 import importlib
 import os
 import subprocess
@@ -71,7 +72,8 @@ class DrawingThread:
         self._drawings: set[Drawing] = set()
         self._buffers: dict[tuple[int, int], Any] = {}
         self.process: int | None = os.getpid()  # None once the thread has ended
-        threading.Thread(target=self._work, daemon=True).start()
+        self._thread = threading.Thread(target=self._work, daemon=True)
+        self._thread.start()
         try:
             self._context = self.run(_open_context)
         except DependencyNotInstalled:
@@ -92,10 +94,25 @@ class DrawingThread:
         self._drawings.add(drawing)
         return drawing
 
-    def drop(self, drawing: Drawing) -> None:
-        """Takes them back, soon; for any thread."""
+    def drop(self, drawing: Drawing) -> Future[None] | None:
+        """Takes them back, soon; for any thread.
+
+        Returns:
+            What says when that is done, for those who can wait: not the thread itself, where
+            whatever is forgotten may be found, nor a fork.
+        """
         self._drawings.discard(drawing)
-        self._jobs.put((Future(), drawing.free))
+        done: Future[None] = Future()
+        self._jobs.put((done, functools.partial(self._free, drawing)))
+        here = self.process == os.getpid() and threading.current_thread() is not self._thread
+        return done if here else None
+
+    def _free(self, drawing: Drawing) -> None:
+        drawing.free()
+        if not self._drawings:
+            for buffers in self._buffers.values():
+                buffers.free()
+            self._buffers.clear()
 
     def _work(self) -> None:
         while (given := self._jobs.get()) is not None:

@@ -30,6 +30,7 @@ def test_list_shows_every_id_whole_with_its_sizes_in_a_file_too(capsys, monkeypa
     assert rows["mtwrappers/MT50-v0"] == ["50", "50", "float64[89]", action, "onehot", "50"]
     assert rows["mtwrappers/ML1-test-v0"] == ["1", "50", "float64[39]", action, "none", "1"]
     assert rows["mtwrappers/ML10-test-v0"] == ["5", "50", "float64[39]", action, "none", "5"]
+    assert rows["mtwrappers/CW20-v0"] == ["10", "new", "float64[59]", action, "onehot", "1"]
     multi = ["2", "-", "float32[8]", "Discrete(3)", "onehot", "2"]
     assert rows["mtwrappers/MultiEnv-v0"] == multi
 
@@ -46,7 +47,7 @@ def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
     every = ["id", "tasks", "goals", "observation", "action", "encoding", "envs"]
     assert head.split() == [name for name in every if name not in left_out]
     assert max(map(len, [head, *lines])) <= columns
-    explained = {note.split(":")[0] for line in lines[-2:] for note in line.split("; ")}
+    explained = {note.split(":")[0] for line in lines[-3:] for note in line.split("; ")}
     assert explained == {"goals", "encoding", "envs"} <= set(head.split())
 
 

@@ -2,6 +2,7 @@
 
 import contextlib
 import copy
+import gc
 import pickle
 
 import gymnasium
@@ -195,6 +196,19 @@ def test_a_frame_is_of_its_mode_of_its_episode_and_of_what_opengl_holds(drawn):
     before = camera.frame(data, "rgb_array")
     env.close()
     assert not np.array_equal(camera.frame(data, "rgb_array"), before)
+
+
+def test_the_last_camera_that_closes_frees_what_all_share_and_a_next_one_draws(drawn):
+    gc.collect()  # cameras that other tests have forgotten
+    first, last = drawn(), drawn()
+    frame = first.render()
+    last.render()
+    thread = opengl.drawing_thread()
+    first.close()
+    assert len(thread._buffers) == 1
+    last.close()
+    assert (thread._drawings, thread._buffers) == (set(), {})
+    assert np.array_equal(first.render(), frame)
 
 
 def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves():

@@ -42,6 +42,20 @@ def test_budget_and_horizon_are_arguments():
     ]
 
 
+def test_a_stream_says_in_words_what_is_to_be_done():
+    env = make("CW10", descriptions="lerobot")
+    env.reset(seed=0)
+    assert env.get_wrapper_attr("task") == "hammer-v3"
+    env.unwrapped.stream_steps = 3_000_000
+    env.reset()
+    assert env.get_wrapper_attr("task") == "push-back-v3"
+    sentence = "Push the puck back toward the robot to the goal"
+    assert env.get_wrapper_attr("task_description") == sentence
+    with make_vec("CW10", 2) as envs:
+        envs.reset(seed=0)
+        assert envs.get_attr("task_description") == ("Hammer a screw on the wall",) * 2
+
+
 @pytest.mark.parametrize(("task_obs", "size", "shown"), [("phase", 20, 10), ("task", 10, 0)])
 def test_a_second_visit_has_another_id_unless_it_is_of_the_task(task_obs, size, shown):
     env = make("CW20", task_obs=task_obs)
