@@ -1,0 +1,145 @@
+"""Meta-World in LeRobot, as ``--env.type=mtwrappers``. Importing this module registers it.
+
+LeRobot imports it where the distribution ``lerobot_env_mtwrappers`` is installed.
+"""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass
+from typing import Any
+
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from mtwrappers._extras import import_extra
+from mtwrappers.adapters.lerobot_envs import classes_of, make_class_env
+from mtwrappers.checks import check_choice
+from mtwrappers.metaworld.class_env import METADATA, OBS_SIZE
+from mtwrappers.metaworld.pixels import CAMERA
+
+_types: Any = import_extra("lerobot.configs", "lerobot")
+_configs: Any = import_extra("lerobot.envs.configs", "lerobot")
+_utils: Any = import_extra("lerobot.envs.utils", "lerobot")
+_names: Any = import_extra("lerobot.utils.constants", "lerobot")
+
+# What each observation shows beside the frame: its key, its kind and its size.
+_BESIDE: dict[str, list[tuple[str, str, int]]] = {
+    "pixels": [],
+    "pixels_agent_pos": [("agent_pos", "STATE", 4)],
+    "pixels_state": [("environment_state", "ENV", OBS_SIZE)],
+}
+
+
+@_configs.EnvConfig.register_subclass("mtwrappers")
+@dataclass
+class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRobot's
+    """How LeRobot makes Meta-World's environments.
+
+    The seed of an episode determines its goal: the one that LeRobot's ``metaworld`` draws from it.
+    A success ends the episode.
+
+    Args:
+        task: Classes such as ``"reach-v3"``, LeRobot's groups ``"easy"``, ``"medium"``, ``"hard"``
+            and ``"very_hard"``, or ``"MT10"``, ``"MT25"`` and ``"MT50"``, with commas between.
+        fps: Steps per second of simulated time, which is fixed.
+        episode_length: When to truncate an episode, in steps.
+        obs_type: ``"pixels"``; ``"pixels_agent_pos"``, with where the hand is (metres) and how far
+            the gripper is open; or ``"pixels_state"``, with Meta-World's 39 numbers.
+        observation_height: Of a frame, in pixels.
+        observation_width: Of a frame, in pixels.
+        camera_name: The camera that draws the frames.
+        shadows: Whether frames have shadows and reflections.
+        idle_steps: How many zero actions follow each reset; they do not count as steps.
+        descriptions: Whose sentences policies read, ``"lerobot"`` or ``"metaworld"``.
+
+    Raises:
+        DependencyNotInstalled: On import, if LeRobot is not installed.
+        ValueError: If ``obs_type`` is none of those; other values are checked by `create_envs`.
+    """
+
+    task: str = "reach-v3"
+    fps: int = METADATA["render_fps"]
+    episode_length: int = 500
+    obs_type: str = "pixels_agent_pos"
+    observation_height: int = 480
+    observation_width: int = 480
+    camera_name: str = CAMERA
+    shadows: bool = True
+    idle_steps: int = 0
+    descriptions: str = "lerobot"
+
+    def __post_init__(self) -> None:
+        check_choice(self.obs_type, tuple(_BESIDE), "obs_type")
+        parts: list[tuple[str, str, tuple[int, ...]]] = [
+            ("action", "ACTION", (4,)),
+            ("pixels", "VISUAL", (self.observation_height, self.observation_width, 3)),
+            *((key, kind, (size,)) for key, kind, size in _BESIDE[self.obs_type]),
+        ]
+        self.features = {
+            key: _types.PolicyFeature(type=_types.FeatureType[kind], shape=shape)
+            for key, kind, shape in parts
+        }
+        self.features_map = {
+            "action": _names.ACTION,
+            "pixels": _names.OBS_IMAGE,
+            "agent_pos": _names.OBS_STATE,
+            "environment_state": _names.OBS_ENV_STATE,
+        }
+
+    @property
+    def gym_kwargs(self) -> dict[str, Any]:
+        """The arguments of `gymnasium.make` for ``mtwrappers/MT1-v0`` that this stands for."""
+        return {
+            "observation": self.obs_type,
+            "height": self.observation_height,
+            "width": self.observation_width,
+            "camera_name": self.camera_name,
+            "shadows": self.shadows,
+            "idle_steps": self.idle_steps,
+            "descriptions": self.descriptions,
+            "max_episode_steps": self.episode_length,
+            "disable_env_checker": self.disable_env_checker,
+        }
+
+    def create_envs(self, n_envs: int, use_async_envs: bool = False) -> dict[str, dict[int, Any]]:
+        """A vector of ``n_envs`` environments for each class, by the part of ``task`` and a number.
+
+        It is a `gymnasium.vector.SyncVectorEnv` or, with ``use_async_envs`` and ``n_envs`` above 1,
+        LeRobot's vector over worker processes. In both, an environment stays as its episode ended
+        until LeRobot begins the next rollout. Models are compiled at the first reset.
+
+        Raises:
+            ValueError: If a value is not one of those that it may have.
+        """
+        return {
+            part: {
+                i: _vector(
+                    [functools.partial(make_class_env, name, **self.gym_kwargs)] * n_envs,
+                    n_envs > 1 and use_async_envs,
+                )
+                for i, name in enumerate(names)
+            }
+            for part, names in classes_of(self.task).items()
+        }
+
+
+def _vector(makers: list[Any], use_async: bool) -> Any:
+    if use_async:
+        return _utils._LazyAsyncVectorEnv(makers)
+    return OneProcess([_utils.freeze_after_episode_end(make) for make in makers])
+
+
+class OneProcess(SyncVectorEnv):
+    """Gymnasium's vector in one process, which lets go of its frames when it is closed.
+
+    LeRobot closes a vector when its class is done, and keeps all of them until the last one is.
+    """
+
+    def __init__(self, makers: list[Any]) -> None:
+        super().__init__(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes the environments, and forgets them and what they showed."""
+        super().close_extras(**kwargs)
+        self.envs = []
+        self._env_obs, self._observations = [], None

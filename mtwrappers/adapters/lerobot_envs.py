@@ -1,0 +1,95 @@
+"""What LeRobot plays: Meta-World's classes by groups, and an environment of one class."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Dict
+from gymnasium.utils import RecordConstructorArgs
+
+from mtwrappers.checks import check_choice
+from mtwrappers.evaluation.published import DIFFICULTY
+from mtwrappers.metaworld.benchmarks import make_benchmark
+from mtwrappers.metaworld.upstream import all_classes
+
+_BENCHMARKS = ("MT10", "MT25", "MT50")
+
+
+def classes_of(task: str) -> dict[str, list[str]]:
+    """The classes of each part of LeRobot's ``task``, in order.
+
+    Args:
+        task: Parts with commas between: a class such as ``"reach-v3"``; LeRobot's groups
+            ``"easy"``, ``"medium"``, ``"hard"`` and ``"very_hard"``; ``"MT10"``, ``"MT25"`` or
+            ``"MT50"``.
+
+    Raises:
+        ValueError: If there is no such part, or a part stands there twice.
+
+    >>> classes_of("reach-v3, hard")["hard"][:2]
+    ['assembly-v3', 'hand-insert-v3']
+    """
+    groups = {name: list(names) for name, names in DIFFICULTY}
+    groups |= {name: [name] for name in all_classes()}
+    chosen: dict[str, list[str]] = {}
+    for part in (part.strip() for part in task.split(",")):
+        check_choice(part, (*groups, *_BENCHMARKS), "each part of task")
+        if part in chosen:
+            raise ValueError(f"the parts of task must differ, got {part!r} twice in {task!r}")
+        if part in _BENCHMARKS:
+            groups[part] = list(make_benchmark(part, num_goals=1).train_classes)
+        chosen[part] = groups[part]
+    return chosen
+
+
+class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
+    """Shows frames in a dict, and says ``is_success``, a bool, in every info.
+
+    Args:
+        env: An environment that says ``success`` in every info. Observations that are no dict are
+            shown as ``pixels``.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        self._only_pixels = not isinstance(env.observation_space, Dict)
+        if self._only_pixels:
+            self.observation_space = Dict({"pixels": env.observation_space})
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._show(obs), _with_success(info)
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return self._show(obs), reward, terminated, truncated, _with_success(info)
+
+    def _show(self, obs: Any) -> Any:
+        return {"pixels": obs} if self._only_pixels else obs
+
+
+def _with_success(info: dict[str, Any]) -> dict[str, Any]:
+    return {**info, "is_success": bool(info["success"])}
+
+
+def make_class_env(name: str, **kwargs: Any) -> LeRobotEnv:
+    """The environment of one class: goals are continuous, and a success ends the episode.
+
+    Its model is compiled at the first `reset`.
+
+    Args:
+        name: Such as ``"reach-v3"``.
+        **kwargs: Arguments of `gymnasium.make` for ``mtwrappers/MT1-v0``.
+    """
+    env: gymnasium.Env[Any, Any] = gymnasium.make(
+        "mtwrappers:mtwrappers/MT1-v0",
+        env_name=name,
+        goals="continuous",
+        terminate_on_success=True,
+        **kwargs,
+    )
+    return LeRobotEnv(env)

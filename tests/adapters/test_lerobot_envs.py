@@ -1,0 +1,79 @@
+"""What LeRobot plays, without LeRobot; with it, see tests/integrations/test_lerobot.py."""
+
+import numpy as np
+import pytest
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
+
+from mtwrappers.adapters.lerobot_envs import classes_of, make_class_env
+from mtwrappers.metaworld.experts import expert
+from mtwrappers.metaworld.upstream import all_classes
+from tests.fakes import check_env_warnings
+
+SMALL = {"width": 24, "height": 16, "shadows": False, "disable_env_checker": True}
+
+
+def test_lerobots_groups_are_the_50_classes():
+    groups = classes_of("easy, medium,hard,very_hard")
+    assert {name: len(classes) for name, classes in groups.items()} == {
+        "easy": 28,
+        "medium": 11,
+        "hard": 6,
+        "very_hard": 5,
+    }
+    assert sorted(name for group in groups.values() for name in group) == sorted(all_classes())
+
+
+def test_a_task_is_classes_and_benchmarks_too():
+    found = classes_of("push-v3,MT10,reach-v3")
+    assert list(found) == ["push-v3", "MT10", "reach-v3"]
+    assert found["push-v3"] == ["push-v3"]
+    assert found["MT10"][:3] == ["reach-v3", "push-v3", "pick-place-v3"]
+    assert [len(classes_of(name)[name]) for name in ("MT10", "MT25", "MT50")] == [10, 25, 50]
+
+
+@pytest.mark.parametrize("task", ["push-v2", "", "easy,", "ML10", "Easy"])
+def test_a_part_that_does_not_exist_is_refused(task):
+    with pytest.raises(ValueError, match=r"each part of task must be 'easy', .* or 'MT50', got"):
+        classes_of(task)
+
+
+def test_a_part_that_stands_there_twice_is_refused():
+    with pytest.raises(ValueError, match=r"must differ, got 'easy' twice in 'easy,hard, easy'"):
+        classes_of("easy,hard, easy")
+
+
+@pytest.mark.parametrize("observation", ["pixels", "pixels_agent_pos", "pixels_state"])
+def test_an_observation_is_a_dict_with_the_frame(observation):
+    env = make_class_env("reach-v3", observation=observation, **SMALL)
+    beside = {
+        "pixels": [],
+        "pixels_agent_pos": ["agent_pos"],
+        "pixels_state": ["environment_state"],
+    }
+    assert sorted(env.observation_space) == sorted(["pixels", *beside[observation]])
+    assert env.unwrapped.envs_built == 0
+    assert check_env_warnings(env, skip_render_check=True) == []
+    env.close()
+    assert env.unwrapped.envs_built == 0
+
+
+def test_success_ends_an_episode_and_infos_say_so_in_a_vector():
+    make = lambda: make_class_env(  # noqa: E731
+        "reach-v3", observation="pixels_state", max_episode_steps=200, **SMALL
+    )
+    envs = SyncVectorEnv([make, make], autoreset_mode=AutoresetMode.NEXT_STEP)
+    act = expert("reach-v3")
+    obs, infos = envs.reset(seed=[1000, 1001])
+    assert infos["is_success"].dtype == bool
+    over = np.zeros(2, bool)
+    for _ in range(200):
+        assert not infos["is_success"].any()
+        states = obs["environment_state"]
+        obs, _, over, truncated, infos = envs.step([act(s, s[-3:]) for s in states])
+        if over.any():
+            break
+    assert not truncated.any()
+    assert np.array_equal(infos["is_success"], over)
+    assert envs.call("_max_episode_steps") == (200, 200)
+    assert envs.call("task_description") == ("Reach a goal position",) * 2
+    envs.close()

@@ -1,0 +1,258 @@
+"""LeRobot's evaluation over our environments, by LeRobot's own functions."""
+
+from __future__ import annotations
+
+import gc
+import importlib.metadata
+import weakref
+from collections import Counter
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+from gymnasium.vector import SyncVectorEnv
+
+from mtwrappers.metaworld.descriptions import DESCRIPTIONS
+from mtwrappers.metaworld.experts import expert
+from tests.fakes import run_python
+
+pytest.importorskip("lerobot")
+
+import torch
+from lerobot.configs import PreTrainedConfig
+from lerobot.datasets.lerobot_dataset import LeRobotDataset
+from lerobot.envs import close_envs, env_to_policy_features, make_env
+from lerobot.envs.factory import make_env_config
+from lerobot.envs.metaworld import MetaworldEnv
+from lerobot.envs.utils import NEW_ROLLOUT_OPTION, _LazyAsyncVectorEnv
+from lerobot.policies import PreTrainedPolicy
+from lerobot.scripts.lerobot_eval import eval_policy_all
+
+import mtwrappers.adapters.lerobot  # noqa: F401 # which registers the environment
+from mtwrappers.adapters.lerobot_envs import LeRobotEnv
+from mtwrappers.metaworld.camera import Camera
+
+# LeRobot's libraries have many.
+pytestmark = pytest.mark.filterwarnings("default")
+SMALL = {"observation_width": 24, "observation_height": 16, "shadows": False}
+CLASS_OF = {sentence: name for name, sentence in DESCRIPTIONS["lerobot"].items()}
+
+
+@PreTrainedConfig.register_subclass("tests_expert")
+@dataclass
+class ExpertConfig(PreTrainedConfig):
+    observation_delta_indices = action_delta_indices = reward_delta_indices = None
+
+    def get_optimizer_preset(self):
+        raise NotImplementedError
+
+    def get_scheduler_preset(self):
+        raise NotImplementedError
+
+    def validate_features(self):
+        pass
+
+
+class Expert(PreTrainedPolicy):
+    """Reads what is to be done, and has Meta-World's scripted expert do it."""
+
+    config_class = ExpertConfig
+    name = "tests_expert"
+
+    def __init__(self):
+        super().__init__(ExpertConfig(device="cpu"))
+
+    def reset(self):
+        pass
+
+    def select_action(self, batch, **kwargs):
+        rows = zip(batch["task"], batch["observation.environment_state"].numpy(), strict=True)
+        actions = [expert(CLASS_OF[task])(state, state[-3:]) for task, state in rows]
+        return torch.from_numpy(np.stack(actions).astype(np.float32))
+
+    def get_optim_params(self):
+        raise NotImplementedError
+
+    forward = predict_action_chunk = get_optim_params
+
+
+def make(task="reach-v3", n_envs=1, use_async_envs=False, **kwargs):
+    kwargs = {"obs_type": "pixels_state", **SMALL, **kwargs}
+    return make_env(make_env_config("mtwrappers", task=task, **kwargs), n_envs, use_async_envs)
+
+
+def evaluate(envs, n_episodes, **kwargs):
+    """What ``lerobot-eval`` does with these environments: LeRobot closes each when it is done."""
+    steps = [f"{side}{part}processor" for side in ("", "env_") for part in ("pre", "post")]
+    same = {step: lambda value: value for step in steps}
+    kwargs = {"start_seed": 1000, **same, **kwargs}
+    return eval_policy_all(envs, Expert(), n_episodes=n_episodes, **kwargs)
+
+
+def metrics_of(info, key):
+    return [one["metrics"][key] for one in info["per_task"]]
+
+
+def test_lerobot_finds_the_environment_by_the_name_of_a_distribution():
+    if "lerobot_env_mtwrappers" not in names_of_distributions():
+        pytest.skip("plugins/lerobot_env_mtwrappers is not installed")
+    code = """
+import sys
+from lerobot.envs import EnvConfig
+from lerobot.utils.import_utils import register_third_party_plugins
+before = "mtwrappers" in EnvConfig.get_known_choices()
+register_third_party_plugins()
+print(before, EnvConfig.get_choice_class("mtwrappers").__name__)
+"""
+    assert run_python(code) == "False MTWrappersEnv"
+
+
+def names_of_distributions():
+    return [one.metadata["Name"] for one in importlib.metadata.distributions()]
+
+
+@pytest.mark.parametrize(
+    ("obs_type", "beside"),
+    [
+        ("pixels", {}),
+        ("pixels_agent_pos", {"observation.state": (4,)}),
+        ("pixels_state", {"observation.environment_state": (39,)}),
+    ],
+)
+def test_policies_get_the_features_that_environments_show(obs_type, beside):
+    config = make_env_config("mtwrappers", obs_type=obs_type, **SMALL)
+    features = env_to_policy_features(config)
+    expected = {"action": (4,), "observation.image": (3, 16, 24), **beside}
+    assert {name: feature.shape for name, feature in features.items()} == expected
+    [env] = make(obs_type=obs_type)["reach-v3"].values()
+    shown = {key: space.shape for key, space in env.single_observation_space.items()}
+    assert shown == {key: one.shape for key, one in config.features.items() if key != "action"}
+    env.close()
+
+
+def test_wrong_values_are_refused_by_name():
+    with pytest.raises(ValueError, match=r"obs_type must be 'pixels', .* got 'state'"):
+        make_env_config("mtwrappers", obs_type="state")
+    with pytest.raises(ValueError, match=r"each part of task must be .* got 'push-v2'"):
+        make(task="push-v2")
+    with pytest.raises(ValueError, match=r"camera_name must be .* got 'front'"):
+        make(camera_name="front")
+
+
+@pytest.mark.parametrize("use_async_envs", [False, True])
+def test_environments_are_built_when_they_are_first_reset(use_async_envs):
+    envs = make("easy,hard", n_envs=2, use_async_envs=use_async_envs)
+    assert {group: list(vectors) for group, vectors in envs.items()} == {
+        "easy": list(range(28)),
+        "hard": list(range(6)),
+    }
+    for vector in [*envs["easy"].values(), *envs["hard"].values()]:
+        if use_async_envs:
+            assert type(vector) is _LazyAsyncVectorEnv
+            assert vector._env is None
+        else:
+            assert isinstance(vector, SyncVectorEnv)
+            assert [env.unwrapped.envs_built for env in vector.envs] == [0, 0]
+    close_envs(envs)
+
+
+@pytest.fixture
+def counts(monkeypatch):
+    """How many frames were drawn, and how many resets and steps there were."""
+    counts = Counter()
+
+    def count(cls, name):
+        method = getattr(cls, name)
+
+        def counting(*args, **kwargs):
+            counts[name] += 1
+            return method(*args, **kwargs)
+
+        monkeypatch.setattr(cls, name, counting)
+
+    count(Camera, "_draw")
+    count(LeRobotEnv, "reset")
+    count(LeRobotEnv, "step")
+    return counts
+
+
+def test_results_do_not_depend_on_the_batch_and_a_state_is_drawn_once(tmp_path, counts):
+    results, played = [], []
+    for n_envs in (1, 3, 10):
+        counts.clear()
+        envs = make("reach-v3", n_envs=n_envs)
+        first = envs["reach-v3"][0]
+        kept = [weakref.ref(env.unwrapped) for env in first.envs]
+        results.append(evaluate(envs, 10, max_episodes_rendered=2, videos_dir=tmp_path))
+        assert counts["_draw"] == counts["reset"] + counts["step"]
+        played.append((counts["reset"], counts["step"]))
+        gc.collect()
+        assert [ref() for ref in kept] == [None] * n_envs  # LeRobot has closed the vector
+    # Those that are over rest until the others are. Batches of 3 play 12 episodes.
+    assert played[2] == played[0]
+    assert (played[0][0], played[1][0]) == (10, 12)
+    for key in ("successes", "max_rewards"):
+        assert metrics_of(results[0], key) == metrics_of(results[1], key)
+        assert metrics_of(results[0], key) == metrics_of(results[2], key)
+    # Torch adds up the rewards of a batch, in an order that depends on its shape.
+    sums = [np.array(metrics_of(result, "sum_rewards")) for result in results]
+    assert sums[1] == pytest.approx(sums[0], rel=1e-12)
+    assert sums[2] == pytest.approx(sums[0], rel=1e-12)
+    assert results[0]["overall"]["pc_success"] == 100
+    assert len(results[0]["overall"]["video_paths"]) == 2
+
+
+def test_workers_give_the_results_of_one_process():
+    here, there = (evaluate(make(n_envs=2, use_async_envs=on), 2) for on in (False, True))
+    for key in ("successes", "max_rewards", "sum_rewards"):
+        assert metrics_of(here, key) == metrics_of(there, key)
+    assert here["overall"]["pc_success"] == 100
+
+
+def test_parallel_tasks_give_the_results_of_one_after_another():
+    task = "reach-v3,button-press-v3,drawer-close-v3"
+    one, two = (evaluate(make(task), 1, max_parallel_tasks=n) for n in (1, 2))
+    by_task = [
+        {one["task_group"]: one["metrics"]["sum_rewards"] for one in info["per_task"]}
+        for info in (one, two)
+    ]
+    assert by_task[0] == by_task[1]
+
+
+def test_a_recording_keeps_frames_numbers_and_what_was_to_be_done(tmp_path):
+    config = make_env_config("mtwrappers", task="reach-v3", obs_type="pixels_state")
+    info = evaluate(
+        make(observation_height=480, observation_width=480),
+        1,
+        recording_dir=tmp_path,
+        env_features=config.features,
+    )
+    assert info["overall"]["pc_success"] == 100
+    data = LeRobotDataset("eval_recording", root=tmp_path / "reach-v3_0", video_backend="pyav")
+    first = data[0]
+    assert first["pixels"].shape == (3, 480, 480)
+    assert first["environment_state"].shape == (39,)
+    assert first["task"] == "Reach a goal position"
+    assert bool(data[len(data) - 1]["next.success"])
+    # The reward and the frame of the same steps, played again.
+    [env] = make(observation_height=480, observation_width=480)["reach-v3"].values()
+    obs, _ = env.reset(seed=[1000])
+    shown = (first["pixels"].permute(1, 2, 0) * 255).numpy()
+    assert np.abs(shown - obs["pixels"][0]).mean() < 5  # the video's compression
+    _, reward, *_ = env.step(first["action"][None].numpy())
+    assert first["next.reward"].item() == np.float32(reward[0])
+    env.close()
+
+
+@pytest.mark.parametrize("name", ["reach-v3", "push-v3"])
+def test_seeds_stand_for_the_goals_that_lerobots_own_environment_draws(name):
+    theirs = MetaworldEnv(name)
+    theirs._ensure_env()
+    [env] = make(name)[name].values()
+    for seed in (1000, 1009):
+        theirs._env.seed(seed)  # as its reset does, which also draws a frame
+        theirs._env.reset(seed=seed)
+        env.reset(seed=[seed], options={NEW_ROLLOUT_OPTION: True})
+        assert np.array_equal(env.envs[0].unwrapped.rand_vec, theirs._env._last_rand_vec)
+    env.close()
+    theirs.close()
