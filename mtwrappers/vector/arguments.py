@@ -272,6 +272,7 @@ class ActionCheck:
         self._batch, self._n = batch, n
         self.is_array = isinstance(space, ARRAY_SPACES)
         self.row_shape: tuple[int, ...] = tuple(space.shape or ()) if self.is_array else ()
+        self._shape = (n, *self.row_shape)
         self._may_be_nan = isinstance(space, Box) and np.issubdtype(space.dtype, np.floating)
 
     def __call__(self, actions: Any) -> Any:
@@ -291,9 +292,9 @@ class ActionCheck:
             shape = array.shape
         except ValueError:  # rows of several lengths
             shape = [np.shape(action) for action in actions]
-        if shape != (n, *self.row_shape):
+        if shape != self._shape:
             raise ValueError(
-                f"expected actions of shape {(n, *self.row_shape)}, a row for each of environments "
+                f"expected actions of shape {self._shape}, a row for each of environments "
                 f"0 to {n - 1}, got {type(actions).__name__} of shape {shape}"
             )
         if array.dtype.kind not in "biuf" or array.itemsize > 8:

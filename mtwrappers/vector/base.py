@@ -97,7 +97,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         blocks: Where the environments are.
         settings: How many there are, and how they are played.
         first_seeds: For copies of an environment: a seed for the first reset of each.
-        logs: What the environments were told before, if they were built by somebody else.
+        logs: What was done with the environments before, if they were built by somebody else.
     """
 
     meta_batch_size: int
@@ -125,6 +125,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self.meta_batch_size, self.envs_per_task = settings.meta_batch_size, settings.envs_per_task
         self.num_envs = n = self.meta_batch_size * self.envs_per_task
         self.autoreset_mode = settings.autoreset_mode
+        self._never_autoresets = settings.autoreset_mode is AutoresetMode.DISABLED
         self._blocks = blocks
         try:
             traits = blocks.build()
@@ -276,11 +277,11 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._pending = True
 
     def _step_command(self, actions: Any) -> Command:
-        """What blocks are told, once it is sure that a step may be taken."""
+        """The command of a step, once it is sure that one may be taken."""
         buffers = self._buffers
         if np.count_nonzero(self._due):  # a tenth of the time of any()
             raise ResetNeeded("call reset() before step()")
-        if self.autoreset_mode is AutoresetMode.DISABLED or buffers.by_hand[0]:
+        if self._never_autoresets or buffers.by_hand[0]:
             over = buffers.over & ~buffers.resting
             if over.any():
                 raise ResetNeeded(
@@ -292,7 +293,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if self._journal is not None:
             kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
             entries = StepEntries(kept, buffers.resting.tolist())
-        self._due[...] = True  # until the step has ended well
+        self._due.fill(True)  # until the step has ended well
         return Command("step", lambda rows: (checked[rows],), entries)
 
     @exclusive
@@ -326,22 +327,26 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         obs = self._batch_obs(answers)
         rewards = buffers.rewards.copy()
         flags = buffers.terminated.copy(), buffers.truncated.copy()
-        self._due[...] = False
+        self._due.fill(False)
         if not self._schema_known:
             self._use_columns([info for answer in answers for info in answer.infos or ()])
         return obs, rewards, *flags, infos
 
     def _batch_obs(self, answers: Sequence[Answer]) -> Any:
-        for rows, answer in zip(self._blocks.rows, answers, strict=True):
-            if answer.objects is not None:
-                self._objects[rows] = answer.objects
+        if not self._layout.fixed:
+            for rows, answer in zip(self._blocks.rows, answers, strict=True):
+                if answer.objects is not None:
+                    self._objects[rows] = answer.objects
         return self._layout.batch(self._buffers.obs, self._objects)
 
     def _step_infos(self, answers: Sequence[Answer]) -> Info:
         """The infos of a step, those of episodes that have ended in it among them."""
         columns = self._columns
-        sent = [answer for answer in answers if answer.infos is not None]
-        if columns is not None and not sent:
+        in_columns, ended = columns is not None, False
+        for answer in answers:
+            in_columns = in_columns and answer.infos is None
+            ended = ended or bool(answer.finals)
+        if columns is not None and in_columns:
             infos = columns.read()
         else:
             each: list[Info | None] = []
@@ -351,6 +356,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 elif columns is not None:
                     each += columns.read_each(rows)
             infos = self._join(each)
+        if not ended:
+            return infos
         for rows, answer in zip(self._blocks.rows, answers, strict=True):
             for i, obs, info in answer.finals:
                 last = {"final_obs": obs, "final_info": info}
@@ -488,7 +495,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """What a call gives of each environment that is not left alone, of which it is None."""
         entries: list[Entry | None] | None = None
         if self._journal is not None:
-            entries = [None if told is None else call_entry(name, *told) for told in each]
+            entries = [None if given is None else call_entry(name, *given) for given in each]
             if not any(entries):
                 entries = None
         answers = self._blocks.tell(Command("call", lambda rows: (name, each[rows]), entries))

@@ -135,6 +135,8 @@ class EnvBlock:
     ) -> None:
         self._makers, self.offset, self.settings = makers, offset, settings
         self.logged = logged = settings.journal
+        self._same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
+        self._next_step = settings.autoreset_mode is AutoresetMode.NEXT_STEP
         # As TimeLimit would, without a wrapper's call in every step.
         self._limit = settings.max_path_length or sys.maxsize
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
@@ -169,7 +171,6 @@ class EnvBlock:
     def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
         """Does a command, and returns its answer, or that it failed."""
         try:
-            self.beat()
             answer: Answer = getattr(self, name)(*arguments)
         except Exception as exc:
             return self.failed(name, exc)
@@ -211,6 +212,8 @@ class EnvBlock:
     def connect(self, layout: ObsLayout, buffers: Buffers) -> Answer:
         """Says where results go: into these buffers, which have a row for each environment."""
         self._layout, self.buffers = layout, buffers
+        # Takes a single number in half of NumPy's time, and refuses what is none.
+        self._rewards: Any = buffers.rewards.data
         return Answer()
 
     def use_columns(self, schema: InfoSchema) -> Answer:
@@ -244,41 +247,34 @@ class EnvBlock:
         finals: list[tuple[int, Any, Info]] = []
         rows, buffers, limit = self._rows, self.buffers, self._limit
         obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
-        same_step = self.settings.autoreset_mode is AutoresetMode.SAME_STEP
-        next_step = self.settings.autoreset_mode is AutoresetMode.NEXT_STEP
-        rewards, terminated, truncated = buffers.rewards, buffers.terminated, buffers.truncated
+        rewards, terminated, truncated = self._rewards, buffers.terminated, buffers.truncated
         over = buffers.over
-        resting, was_over = buffers.resting.tolist(), over.tolist()
-        terminated[:] = truncated[:] = False
+        resting = buffers.resting.tolist()
+        reset_first = over.tolist() if self._next_step else resting
+        terminated.fill(False)
+        truncated.fill(False)
         i = 0
         try:
-            for i, env in enumerate(rows.envs):
-                if resting[i]:
+            for i, (env, action) in enumerate(zip(rows.envs, actions, strict=True)):
+                if resting[i] or reset_first[i]:
+                    if not resting[i]:
+                        self._reset_one(i)
                     rewards[i] = 0.0
                     continue
-                if next_step and was_over[i]:
-                    self._reset_one(i)
-                    rewards[i] = 0.0
-                    continue
-                result = env.step(actions[i])
+                result = env.step(action)
                 try:
-                    obs[i], reward, ended, cut, info = result
+                    obs[i], reward, ended, cut, infos[i] = result
                     rewards[i] = reward
                 except (TypeError, ValueError) as exc:
-                    raise TypeError(
-                        "expected (observation, reward, terminated, truncated, info) from step(), "
-                        f"with a number as reward, got {result!r}"
-                    ) from exc
-                if reward is None:  # to NumPy a NaN
-                    raise TypeError("expected a reward that is a number, got None")
-                elapsed[i] += 1
-                infos[i] = info
-                if ended is False and cut is False and elapsed[i] < limit:
+                    raise _not_a_step(result) from exc
+                elapsed[i] = steps = elapsed[i] + 1
+                if ended is False and cut is False and steps < limit:
                     continue
                 terminated[i] = _flag(ended, "terminated")
-                truncated[i] = _flag(cut, "truncated") or elapsed[i] >= limit
+                truncated[i] = _flag(cut, "truncated") or steps >= limit
                 over[i] = bool(terminated[i] or truncated[i])
-                if over[i] and same_step and not buffers.by_hand[i]:
+                if over[i] and self._same_step and not buffers.by_hand[i]:
+                    info = infos[i]
                     _require_info(info)
                     # Copies: an environment may use its arrays again in the reset.
                     seen = obs[i]
@@ -474,6 +470,15 @@ def _call_again(env: gymnasium.Env[Any, Any], call: tuple[Any, ...]) -> None:
 def _require_info(info: Any) -> None:
     if not isinstance(info, dict):
         raise TypeError(f"expected an info that is a dict, got {info!r}")
+
+
+def _not_a_step(result: Any) -> TypeError:
+    if isinstance(result, tuple) and len(result) == 5 and result[1] is None:
+        return TypeError("expected a reward that is a number, got None")
+    return TypeError(
+        "expected (observation, reward, terminated, truncated, info) from step(), with a number as "
+        f"reward, got {result!r}"
+    )
 
 
 def _flag(value: Any, name: str) -> bool:

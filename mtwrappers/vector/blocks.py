@@ -193,5 +193,10 @@ class BorrowedBlock(LocalBlocks):
         """The buffers that the block has."""
         return self.block.buffers
 
+    def tell(self, command: Command) -> list[Answer]:
+        """Does a command, and lets the block say that it is at work."""
+        self.block.beat()
+        return super().tell(command)
+
     def close(self) -> None:
         """Leaves the environments to their owner."""

@@ -37,18 +37,21 @@ class ObsLayout:
         leaves = _leaves(space, ())
         self.fixed = leaves is not None
         self.leaves: list[Leaf] = leaves or []
+        # The length that each part must have, and the shape of many behind each other.
+        self._lengths = [({*shape[:1]}, (-1, *shape[1:])) for _, shape, _ in self.leaves]
         # One array and no nesting is by far the most common.
         self._flat = self.fixed and len(self.leaves) == 1 and self.leaves[0][0] == ()
 
     def write(self, arrays: Sequence[NDArray[Any]], start: int, rows: Sequence[Any]) -> None:
         """Writes observations, all of which must fit the space, from the row ``start`` on."""
-        for array, (path, shape, dtype) in zip(arrays, self.leaves, strict=True):
+        for i, (path, shape, dtype) in enumerate(self.leaves):
             parts = [_part(row, path) for row in rows] if path else rows
-            into = array[start : start + len(rows)]
+            into = arrays[i][start : start + len(rows)]
+            length, joined = self._lengths[i]
             try:
                 # The first axis: of the others, NumPy says itself whether they fit.
-                if {*map(len, parts)} == {*shape[:1]}:
-                    np.concatenate(parts, out=into.reshape(-1, *shape[1:]), casting="safe")
+                if {*map(len, parts)} == length:
+                    np.concatenate(parts, out=into.reshape(joined), casting="safe")
                     continue
             except (AttributeError, TypeError, ValueError):
                 pass  # Python's own numbers and lists, scalars, and other dtypes
@@ -80,6 +83,7 @@ class Buffers:
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
         n = layout.n
         self.action_shape = action_shape
+        self._views: dict[bytes, NDArray[Any]] = {}
         parts: list[tuple[tuple[int, ...], Any]] = [
             *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
             ((n, *action_shape), np.float64),  # 8 bytes, whatever dtype actions have
@@ -110,7 +114,7 @@ class Buffers:
         for name in ("rewards", *flags, "digests"):
             setattr(part, name, getattr(self, name)[rows])
         part.numbers, part.texts = self.numbers[:, rows], self.texts[:, rows]
-        part._actions = self._actions[rows]
+        part._actions, part._views = self._actions[rows], {}
         return part
 
     def pack(self, schema: Sequence[Any]) -> bytes:
@@ -139,9 +143,13 @@ class Buffers:
             self.texts[:texts],
         ]
 
-    def actions(self, dtype: Any) -> NDArray[Any]:
-        """The actions of these environments, ``(n, ...)``, as ``dtype``."""
-        return np.ndarray(self._actions.shape, dtype, self._actions.data)
+    def actions(self, dtype: bytes) -> NDArray[Any]:
+        """The actions of these environments, ``(n, ...)``, of a dtype such as ``b"<f4"``."""
+        view = self._views.get(dtype)
+        if view is None:
+            view = np.ndarray(self._actions.shape, dtype.decode(), self._actions.data)
+            self._views[dtype] = view
+        return view
 
 
 def anonymous_file() -> int:

@@ -62,25 +62,15 @@ class Channel:
 
     def feed(self) -> bytes | None:
         """Reads what has arrived; returns a message once it is whole, else ``None``."""
-        if self._data and (message := self._take()) is not None:
-            return message  # it came together with the one before
-        try:
-            chunk = os.read(self.fd, _CHUNK)
-        except BlockingIOError:
-            return None
-        if not chunk:
-            raise EOFError("the other end of the channel was closed")
-        self._data += chunk
-        return self._take()
-
-    def _take(self) -> bytes | None:
-        """The first of the messages that have been read, if it is whole."""
         data, begin = self._data, _HEADER.size
-        if len(data) < begin:
-            return None
-        end = begin + _HEADER.unpack_from(data)[0]
-        if len(data) < end:
-            return None
+        while len(data) < begin or len(data) < (end := begin + _HEADER.unpack_from(data)[0]):
+            try:
+                chunk = os.read(self.fd, _CHUNK)
+            except BlockingIOError:
+                return None
+            if not chunk:
+                raise EOFError("the other end of the channel was closed")
+            data += chunk
         message = bytes(data[begin:end])
         del data[:end]
         return message
@@ -134,6 +124,8 @@ def decode_answer(message: bytes, results: int) -> Answer | None:
 
     ``results`` is the descriptor of the worker's file of results, which is empty afterwards.
     """
+    if message == DONE:
+        return _DONE
     kind = message[:1]
     if kind == ALIVE:
         return None
@@ -147,5 +139,5 @@ def decode_answer(message: bytes, results: int) -> Answer | None:
             file.truncate(0)
         filed: Answer = pickle.loads(head, buffers=arrays)
         return filed
-    answer: Answer = pickle.loads(message) if message else _DONE
+    answer: Answer = pickle.loads(message)
     return answer

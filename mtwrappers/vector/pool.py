@@ -96,9 +96,9 @@ class Worker(abc.ABC):
         """What to do where it did not even start."""
         return ""
 
-    def deadline(self) -> float:
-        """When it counts as hung if it is silent from now on."""
-        return math.inf if self.timeout is None else time.monotonic() + self.timeout
+    def deadline(self, now: float) -> float:
+        """When it counts as hung if it is silent from ``now`` on, in `time.monotonic`."""
+        return math.inf if self.timeout is None else now + self.timeout
 
     def extension(self) -> float:
         """A later deadline, if it can be asked whether it is at work."""
@@ -333,12 +333,12 @@ class WorkerPool(Blocks):
         Raises:
             multiprocessing.TimeoutError: If some have not answered at ``until``.
         """
-        waiting = {}
-        for worker in workers:
-            waiting[worker] = worker.deadline()
         lost: list[Worker] = []
         now = time.monotonic()
         look = now + ALIVE_CHECK
+        waiting = {}
+        for worker in workers:
+            waiting[worker] = worker.deadline(now)
         while waiting:
             seconds = max(min(look, until, *waiting.values()) - now, 0.0)
             self._interrupts.waiting = True
@@ -346,6 +346,7 @@ class WorkerPool(Blocks):
                 ready = workers[0].wait([*waiting], seconds)
             finally:
                 self._interrupts.waiting = False
+            now = time.monotonic()
             gone = []
             for worker in ready:
                 try:
@@ -354,11 +355,10 @@ class WorkerPool(Blocks):
                     gone.append(worker)
                     continue
                 if answer is None:
-                    waiting[worker] = worker.deadline()
+                    waiting[worker] = worker.deadline(now)
                 else:
                     del waiting[worker]
                     self._take(worker, answer)
-            now = time.monotonic()
             if now >= look:  # however much others say: a node may vanish without a word
                 gone += [w for w in waiting if w not in ready and not w.is_alive()]
                 look = now + ALIVE_CHECK

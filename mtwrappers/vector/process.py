@@ -101,8 +101,8 @@ class ProcessWorker(Worker):
             message = self.block
         elif name == "step" and isinstance(actions := arguments[0], np.ndarray):
             assert self.buffers is not None
-            self.buffers.actions(actions.dtype)[...] = actions
             message = actions.dtype.str.encode()
+            self.buffers.actions(message)[...] = actions
         else:
             message = encode_command(name, arguments)
         self.awaiting_answer = True
@@ -135,9 +135,11 @@ class ProcessWorker(Worker):
         by_fd: dict[int, Worker] = {}
         for worker in workers:
             assert worker._channel is not None
-            by_fd[worker._channel.fd] = worker
-            poll.register(worker._channel.fd, select.POLLIN)
-        return [by_fd[fd] for fd, _ in poll.poll(seconds * 1000)]
+            fd = worker._channel.fd
+            by_fd[fd] = worker
+            poll.register(fd, select.POLLIN)
+        ready = dict(poll.poll(seconds * 1000))
+        return [*map(by_fd.__getitem__, ready)]
 
     def is_alive(self) -> bool:
         """Whether the process runs."""

@@ -327,9 +327,9 @@ class _ActorWorker(Worker):
             ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
         return [by_reply[reply] for reply in ready]
 
-    def deadline(self) -> float:
-        """When it counts as hung if it is silent from now on."""
-        return super().deadline() if self._host else self._start_deadline
+    def deadline(self, now: float) -> float:
+        """When it counts as hung if it is silent from ``now`` on, in `time.monotonic`."""
+        return super().deadline(now) if self._host else self._start_deadline
 
     def extension(self) -> float:
         """When it counts as hung, as it says that it is at work."""
@@ -341,7 +341,7 @@ class _ActorWorker(Worker):
             silence = ray.get(signs.remote(), timeout=ALIVE_CHECK)
         except ray.exceptions.RayError:
             return -math.inf
-        return self.deadline() - float(silence)
+        return self.deadline(time.monotonic()) - float(silence)
 
     def is_alive(self) -> bool:
         """Whether Ray is there, which tells by itself when an actor ends."""

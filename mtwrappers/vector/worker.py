@@ -60,7 +60,6 @@ class BlockServer:
 
     def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
         """Does a command, and returns an answer that can surely be sent."""
-        self._next_beat = time.monotonic() + _BEAT
         if name == "build":
             answer = self._build()
         else:
@@ -165,7 +164,7 @@ def main(conn: Connection, memory: Connection, results: Connection, life: Connec
             else:
                 assert server.block is not None
                 # A copy: environments may keep their actions.
-                name, arguments = "step", (server.block.buffers.actions(message.decode()).copy(),)
+                name, arguments = "step", (server.block.buffers.actions(message).copy(),)
             answer = server.handle(name, arguments)
             try:
                 run = name == "run" and answer.failure is None
