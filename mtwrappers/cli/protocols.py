@@ -42,11 +42,12 @@ ROWS: dict[str, Callable[[Protocol], str]] = {
     "mean over": lambda p: p.means[0],
     "  and over": lambda p: ", ".join(p.means[1:]) or "-",
     "groups of tasks": lambda p: "/".join(str(len(of)) for _, of in p.groups) or "-",
-    "agent sees": lambda p: p.observation,
+    "agent sees": lambda p: p.observation.partition("_")[0],
+    "  and": lambda p: p.observation.partition("_")[2] or "-",
     "  the goal": lambda p: _text(p.goal_visible),
     "  the task": lambda p: p.task_encoding,
     "  camera": lambda p: _text(p.camera_name),
-    "  image size": lambda p: _text(p.image_size),
+    "  image size": lambda p: " x ".join(map(str, p.image_size or "-")),
     "digest": lambda p: p.digest[:10],
 }
 

@@ -64,9 +64,9 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     assert rows["idle steps"] == ["-", "-", "-", "15", "1"]
     assert rows["success at"] == ["any", "any", "any", "any", "last"]
     assert rows["digest"] == [p.digest[:10] for p in protocols.values()]
-    # A row for each field but these, and two for the digest and the second mean.
+    # A row for each field but these, and three for the digest and what two fields say second.
     fields = {field.name for field in dataclasses.fields(Protocol)}
-    assert len(ROWS) == len(fields - {"name", "source", "env_name"}) + 2
+    assert len(ROWS) == len(fields - {"name", "source", "env_name"}) + 3
     assert said[: said.index("\n\n")] in (ROOT / "docs" / "scores.md").read_text()
     for protocol in protocols.values():
         for source in protocol.source:
