@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from functools import partial
 
 import gymnasium
 import numpy as np
@@ -10,9 +11,11 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.wrappers import RescaleAction, TransformAction
 
-from mtwrappers import PadSpaces
+from mtwrappers import MetaIterativeEnvExecutor, PadSpaces
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
 from tests.families import ArmEnv
+
+TYPES = [np.float32, np.float64]
 
 
 def test_zeros_are_appended_to_observations_and_actions_are_cut():
@@ -46,6 +49,39 @@ def test_masks_are_attributes_and_in_every_info():
     assert env.reset()[1]["action_mask"].tolist() == [True, True, False, False]
     info = env.step(env.action_space.sample())[4]
     assert info["observation_mask"].tolist() == [True] * 3 + [False] * 2
+
+
+def arm(low, high, dtype=np.float32):
+    env = ArmEnv()
+    env.action_space = Box(dtype(low), dtype(high), (2,), dtype)
+    return env
+
+
+def test_actions_between_bounds_of_length_two_are_moved():
+    env, expected = (
+        PadSpaces(arm(0.0, 2.0), rescale=True),
+        RescaleAction(arm(0.0, 2.0), np.float32(-1), np.float32(1)),
+    )
+    for one in (env, expected):
+        one.reset(seed=0)
+        one.step(np.array([-1.0, 0.5], np.float32))
+    assert env.unwrapped.seen.tolist() == expected.unwrapped.seen.tolist() == [0.0, 1.5]
+
+
+def test_a_family_has_one_dtype_of_actions_and_each_environment_its_own():
+    envs = MetaIterativeEnvExecutor([partial(arm, -1.0, 1.0, t) for t in TYPES], 2, unify="pad")
+    assert envs.single_action_space.dtype == np.float64
+    envs.reset(seed=0)
+    envs.step(np.full((2, 2), 0.1))
+    assert [env.unwrapped.seen.dtype for env in envs.envs] == TYPES
+    envs.close()
+
+
+@pytest.mark.parametrize("bounds", [(-1.0, 2.0), (-2.0, 1.0)])
+def test_other_bounds_are_refused_on_either_side(bounds):
+    makers = [partial(arm, -1.0, 1.0), partial(arm, *bounds)]
+    with pytest.raises(ValueError, match=r"environment 1 .* has other bounds than"):
+        MetaIterativeEnvExecutor(makers, 2, unify="pad")
 
 
 def test_without_sizes_nothing_changes_and_other_actions_stay_as_they_are():

@@ -75,6 +75,15 @@ def test_goals_are_new_in_every_episode_or_those_of_the_list():
     assert len(set(goals(goals="list", num_goals=2))) == 2
 
 
+def test_a_seed_decides_which_goals_of_the_list_are_played_where_no_reset_is_seeded():
+    drawn = []
+    for seed in (5, 5, 6):
+        env = make("CW10", seed=seed, goals="list", num_goals=20)
+        drawn.append([env.reset() and env.unwrapped.get_task_state() for _ in range(5)])
+        env.close()
+    assert drawn[0] == drawn[1] != drawn[2]
+
+
 def test_arguments_of_the_other_form_and_none_are_refused():
     with pytest.raises(TypeError, match=r"make of CW10 takes no 'workers'.*it is for make_vec"):
         make("CW10", workers=2)

@@ -271,6 +271,24 @@ def test_a_journal_keeps_copies(executor, plain):
         assert envs._journal.logs[1].entries[-1][2][0].tolist() == [1.0, 1.0]
 
 
+class TypedEnv(CountingEnv):
+    """Shows the dtype of the action that it was given."""
+
+    def step(self, action):
+        *result, info = super().step(action)
+        return *result, {**info, "dtype": action.dtype.str}
+
+
+def test_actions_keep_the_dtypes_in_which_they_came():
+    with closing(iterative(partial(TypedEnv, 9))) as envs:
+        envs.reset(seed=0)
+        for dtype in (np.int64, np.int8, np.int8, np.int64):
+            envs.step(NO_ACTIONS.astype(dtype))
+        with closing(iterative(partial(TypedEnv, 9))) as other:
+            other.set_state(envs.get_state())
+            assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
+
+
 def test_a_worker_is_recovered_from_copies():
     with (
         closing(two(Reusing)) as envs,

@@ -308,6 +308,17 @@ def test_a_stream_goes_on_from_its_state(tmp_path):
         stream([(0, 5)]).set_state(env.get_state())
 
 
+def test_a_state_asks_for_a_reset_and_keeps_the_task_that_was_set():
+    env, other = stream([("a", 9)]), stream([("a", 9)])
+    env.reset(seed=3)
+    env.set_task_state(2)
+    other.reset(seed=3)
+    other.set_state(env.get_state())
+    with pytest.raises(ResetNeeded, match=exact("call reset() before step()")):
+        other.step(0)
+    assert [other.reset()[1]["task_id"] for _ in range(2)] == [2, 0]
+
+
 # Side by side.
 
 
