@@ -167,6 +167,20 @@ def test_a_replay_longer_than_the_timeout_is_not_hung(slow):
         assert envs.recoveries == 1
 
 
+def play_on(envs, rows):
+    for _ in range(45):
+        envs.step([0] * envs.num_envs)
+    return rows.start
+
+
+def test_a_function_of_blocks_longer_than_the_timeout_is_not_hung(slow):
+    with closing(recovering(partial(SlowEnv, slow), 2, 1, timeout=1)) as envs:
+        envs.reset(seed=0)
+        slow.touch()
+        assert envs.map_blocks(play_on) == [0, 1]
+        assert envs.recoveries == 0
+
+
 def test_a_step_that_hangs_in_a_replay_is_hung(slow):
     envs = recovering(partial(SlowEnv, slow, 30), 2, 1, timeout=1, max_recoveries=1)
     played(envs)
