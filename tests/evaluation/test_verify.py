@@ -11,7 +11,7 @@ import pytest
 
 from mtwrappers import evaluate
 from mtwrappers.evaluation import EvaluationResult, VerificationError, provenance, verify
-from mtwrappers.evaluation.evidence import read_evidence
+from mtwrappers.evaluation.evidence import digest, read_evidence
 from mtwrappers.metaworld import arithmetic
 from mtwrappers.metaworld.fast import helpers
 from mtwrappers.metaworld.known_good import take_arithmetic
@@ -80,6 +80,28 @@ def test_meta_learning_is_replayed_on_any_number_of_workers(sizes, tmp_path):
     evaluate(act, envs, 2, evidence=tmp_path / "r.npz").save(tmp_path / "r.json")
     envs.close()
     assert verify(tmp_path / "r.json", workers=5).ok
+
+
+def test_continuous_goals_are_drawn_again_from_the_seed(tmp_path):
+    settings = {key: value for key, value in SETTINGS.items() if key != "num_goals"}
+    files = []
+    for workers in (1, 2):
+        path = tmp_path / f"{workers}.json"
+        envs = gymnasium.make_vec(ID, goals="continuous", workers=workers, **settings)
+        result = evaluate(act, envs, 3, seed=5, evidence=path.with_suffix(".npz"))
+        envs.close()
+        result.save(path)
+        assert verify(path, workers=2).ok
+        files.append((result.episodes, read_evidence(path.with_suffix(".npz"))))
+    # One worker or two make no difference.
+    (ones, actions), (others, other_actions) = files
+    assert ones == others
+    assert digest(actions) == digest(other_actions)
+    data = json.loads((tmp_path / "1.json").read_text())
+    data["seed"] = 6  # and so other goals
+    EvaluationResult.from_dict(data).save(tmp_path / "1.json")
+    found = verify(tmp_path / "1.json")
+    assert found.difference.startswith("reach-v3, episode 0: episode_return is")
 
 
 def test_environments_that_were_made_by_hand_are_given(tmp_path):
