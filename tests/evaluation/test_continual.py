@@ -284,6 +284,11 @@ def test_all_phases_are_evaluated_before_and_along_the_stream(train_in):
     assert found.backward_transfer.value == pytest.approx(-0.5)
 
 
+def test_points_are_at_the_nearest_step_and_the_last_at_the_end_of_a_phase():
+    found = continual_evaluate(lambda env: Habit(env, []), make, 3, episodes_per_phase=1)
+    assert found.points == (0, 7, 13, 20, 30, 40, 50, 57, 63, 70)
+
+
 def test_baselines_are_of_each_task_alone_and_once():
     asked = []
     found = single_task_baselines(lambda env: Habit(env, asked), make, 2, episodes_per_phase=1)

@@ -84,6 +84,18 @@ def test_a_seed_decides_which_goals_of_the_list_are_played_where_no_reset_is_see
     assert drawn[0] == drawn[1] != drawn[2]
 
 
+def test_each_environment_of_a_vector_draws_what_one_with_its_seed_draws():
+    with make_vec("CW10", 2, seed=5) as envs:
+        envs.reset()
+        drawn = envs.call("get_task_state")
+    for seed, expected in zip((5, 6), drawn, strict=True):
+        env = make("CW10", seed=seed)
+        env.reset()
+        assert env.unwrapped.get_task_state() == expected
+        env.close()
+    assert drawn[0] != drawn[1]
+
+
 def test_arguments_of_the_other_form_and_none_are_refused():
     with pytest.raises(TypeError, match=r"make of CW10 takes no 'workers'.*it is for make_vec"):
         make("CW10", workers=2)
