@@ -75,7 +75,8 @@ class MetaVectorWrapper(_Base):
         return self._inner.envs_per_task
 
     def step(self, actions: Any) -> StepResult:
-        pending = self._executor._pending
+        # False for an environment that has the methods of ours, but is none of them.
+        pending = getattr(self._executor, "_pending", False)
         try:
             self.step_async(actions)
             return self.step_wait()

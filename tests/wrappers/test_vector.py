@@ -6,6 +6,7 @@ from contextlib import closing
 import numpy as np
 import pytest
 from gymnasium.error import AlreadyPendingCallError, ResetNeeded
+from gymnasium.vector import VectorEnv
 
 from mtwrappers import MetaVectorWrapper
 from tests.fakes import counting_makers, equal
@@ -49,3 +50,22 @@ def test_a_step_during_another_is_refused_and_leaves_that_one_under_way(executor
         with pytest.raises(AlreadyPendingCallError, match="call step_wait"):
             envs.step([0, 0])
         assert np.array_equal(envs.step_wait()[1], [0.5, 0.5])
+
+
+class Lookalike(VectorEnv):
+    """Has the methods that a wrapper needs, and is none of our vector environments."""
+
+    num_envs, meta_batch_size, envs_per_task = 2, 2, 1
+
+    def step_async(self, actions): ...
+
+    def step_wait(self):
+        return np.zeros(2), np.ones(2), np.zeros(2, bool), np.zeros(2, bool), {}
+
+    def call(self, name): ...
+
+    def set_tasks(self, tasks): ...
+
+
+def test_whatever_has_the_methods_of_an_executor_can_be_wrapped_and_stepped():
+    assert HalfReward(Lookalike()).step([0, 0])[1].tolist() == [0.5, 0.5]
