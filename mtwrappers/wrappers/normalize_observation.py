@@ -59,6 +59,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         self.observation_space, n = _normalized_space(env.observation_space, below, num_leading)
         self._size, space = n, self.observation_space
         self._box: Any = env.observation_space
+        self._form = self._box.shape, self._box.dtype
         self._is_all = space.shape == (n,) and space.dtype == np.float64
         self._begin_statistics("observation", num_tasks, epsilon, (n,))
 
@@ -73,15 +74,18 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         return self._normalize(obs, info), reward, terminated, truncated, info
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
-        obs = as_row(obs, self._box)
-        task, statistics = self._task(info), self._statistics
+        # Nearly all observations are arrays of the space, which this finds fastest.
+        known = type(obs) is np.ndarray and (obs.shape, obs.dtype) == self._form
+        obs = obs if known else as_row(obs, self._box)
+        statistics = self._statistics
+        moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         leading = obs if self._is_all else obs[: self._size]
         centered: NDArray[Any]
         if self.update_running_mean:
-            centered = statistics.update(task, leading)
+            centered = statistics.update(moments, leading)
         else:
-            centered = leading - statistics.mean[task]
-        centered /= statistics.deviation[task]
+            centered = leading - moments.mean
+        centered /= moments.deviation
         if self._is_all:
             return centered
         out = obs.copy()
@@ -150,8 +154,10 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         """The normalized observations of all, after those of some were counted."""
         leading, out = obs[:, : self._size], obs.copy()
         self._count(leading, counted)
-        mean, deviation = self._statistics.mean, self._statistics.deviation
-        out[:, : self._size] = (leading - self._each(mean)) / self._each(deviation)
+        [all_tasks] = self._statistics.moments
+        out[:, : self._size] = (leading - self._each(all_tasks.mean)) / self._each(
+            all_tasks.deviation
+        )
         return out
 
 

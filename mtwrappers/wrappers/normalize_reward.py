@@ -73,13 +73,15 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         raw = float(reward)
-        task = self._task(info)
+        statistics = self._statistics
+        moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         value = self._return * self._gamma + raw
         if self.update_running_mean:
-            self._statistics.update(task, value)
+            statistics.update(moments, value)
         self._return = 0.0 if terminated or truncated else value
-        scaled = raw / self._statistics.deviation[task]
-        return obs, scaled, terminated, truncated, {**info, "raw_reward": raw}
+        info = {**info}
+        info["raw_reward"] = raw
+        return obs, raw / moments.deviation, terminated, truncated, info
 
 
 class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
@@ -134,7 +136,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         self._take_tasks(infos, self._due)
         self._returns = self._returns * self._gamma + rewards
         self._count(self._returns, self._played())
-        scaled = rewards / self._each(self._statistics.deviation)
+        scaled = rewards / self._each(self._statistics.moments[0].deviation)
         infos["raw_reward"] = rewards
         infos["_raw_reward"] = self._everyone.copy()
         over = self._note_ends(terminated | truncated)

@@ -20,11 +20,22 @@ from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 PRIOR_COUNT = 1e-4
 
 
+class Moments:
+    """The count, the mean, the sum of squared deviations and the deviation of samples of a shape.
+
+    All are arrays of that shape, which are computed fastest, or floats if it is ``()``.
+    """
+
+    __slots__ = ("count", "deviation", "m2", "mean")
+
+    def __init__(self, count: Any, mean: Any, m2: Any, deviation: Any) -> None:
+        self.count, self.mean, self.m2, self.deviation = count, mean, m2, deviation
+
+
 class TaskStatistics:
     """The running mean and standard deviation of each task's samples.
 
-    ``count``, ``mean``, ``m2`` (the sum of squared deviations from the mean) and ``deviation`` have
-    a row per task, of the shape of a sample: arrays of one shape are computed fastest.
+    ``moments`` has those of each task, or, with ``together``, those of all tasks in one.
 
     Args:
         kind: What the samples are.
@@ -32,9 +43,11 @@ class TaskStatistics:
         task_names: Their names, if they have any.
         shape: The shape of a sample.
         epsilon: Added to the variance.
-        in_lists: Whether rows are kept in lists, as arrays, or floats if ``shape`` is ``()``. One
-            row is then reached much faster than in an array, and all at once not at all.
+        together: Whether the tasks are kept in arrays ``(num_tasks, *shape)``: all are updated at
+            once much faster then, and one alone slower.
     """
+
+    moments: list[Moments]
 
     def __init__(
         self,
@@ -43,70 +56,73 @@ class TaskStatistics:
         task_names: list[str] | None,
         shape: tuple[int, ...],
         epsilon: float,
-        in_lists: bool,
+        together: bool,
     ) -> None:
         self._of = {"kind": kind, "num_tasks": num_tasks, "task_names": task_names}
-        self._shape, self._in_lists = (num_tasks, *shape), in_lists
-        self._in_floats = in_lists and not shape
-        self._one: Any = 1.0 if self._in_floats else np.ones(shape if in_lists else self._shape)
+        self._shape = (num_tasks, *shape)
+        self._row = self._shape if together else shape  # the shape of moments
+        self._one: Any = np.ones(self._row) if self._row else 1.0
         self._epsilon: Any = self._one * above_zero(epsilon, "epsilon")
-        self._sqrt: Callable[[Any], Any] = math.sqrt if self._in_floats else np.sqrt
+        self._sqrt: Callable[[Any], Any] = np.sqrt if self._row else math.sqrt
         prior = np.full(self._shape, PRIOR_COUNT)
         self._keep(prior, np.zeros(self._shape), prior.copy())
 
     def _keep(self, *arrays: NDArray[np.float64]) -> None:
         """Takes the count, the mean and ``m2`` of each task, and computes its deviation."""
         count, _, m2 = arrays
-        rows: list[Any] = [*arrays, np.sqrt(m2 / count + self._epsilon)]
-        if self._in_lists:
-            rows = [list(each) if each.ndim > 1 else each.tolist() for each in rows]
-        self.count, self.mean, self.m2, self.deviation = rows
+        rows = [a.reshape(-1, *self._row) for a in (*arrays, np.sqrt(m2 / count + self._epsilon))]
+        columns = rows if self._row else [row.tolist() for row in rows]
+        self.moments = [Moments(*each) for each in zip(*columns, strict=True)]
 
-    def update(self, tasks: Any, x: Any) -> Any:
-        """Counts one sample of each task and returns it less the new mean (Welford 1962).
+    def update(self, moments: Moments, x: Any) -> Any:
+        """Counts a sample and returns it less the new mean (Welford 1962).
 
         Args:
-            tasks: The index of a task, or ``slice(None)`` for all.
-            x: A sample of that task, or an array of one for each.
+            moments: One of ``self.moments``.
+            x: A sample, of the shape of these moments.
         """
-        count, mean, m2 = self.count[tasks], self.mean[tasks], self.m2[tasks]
-        count += self._one
-        delta = x - mean
-        mean += delta / count
-        centered = x - mean
+        moments.count += self._one
+        delta = x - moments.mean
+        moments.mean += delta / moments.count
+        centered = x - moments.mean
         delta *= centered
-        m2 += delta
-        variance = m2 / count
+        moments.m2 += delta
+        variance = moments.m2 / moments.count
         variance += self._epsilon
-        self.deviation[tasks] = self._sqrt(variance)
-        if self._in_floats:  # the others have changed in place
-            self.count[tasks], self.mean[tasks], self.m2[tasks] = count, mean, m2
+        moments.deviation = self._sqrt(variance)
         return centered
 
     def update_some(self, tasks: NDArray[np.int64], x: NDArray[Any]) -> None:
-        """Counts samples of ``tasks``, ``(n,)``, which may repeat (Chan et al. 1983)."""
+        """Counts samples of ``tasks``, ``(n,)``, which may repeat (Chan et al. 1983).
+
+        The tasks must be kept together.
+        """
+        [all_tasks] = self.moments
         width = math.prod(x.shape[1:])
         cells = tasks if x.ndim == 1 else (tasks[:, None] * width + np.arange(width)).ravel()
 
         def sums(values: NDArray[Any]) -> NDArray[Any]:
-            return np.bincount(cells, values.ravel(), self.mean.size).reshape(self._shape)
+            return np.bincount(cells, values.ravel(), all_tasks.mean.size).reshape(self._shape)
 
         n = np.bincount(tasks, np.ones(len(tasks)), self._shape[0])
         n = n if x.ndim == 1 else n[:, None]
         mean: NDArray[Any] = sums(x) / np.maximum(n, 1.0)
         deviation = x - mean.take(tasks, axis=0)
         # Where n is zero nothing changes.
-        delta = (mean - self.mean) * n
-        self.count += n
-        self.mean += delta / self.count
-        self.m2 += sums(deviation * deviation) + delta * (mean - self.mean)
-        self._keep(self.count, self.mean, self.m2)
+        delta = (mean - all_tasks.mean) * n
+        all_tasks.count += n
+        all_tasks.mean += delta / all_tasks.count
+        all_tasks.m2 += sums(deviation * deviation) + delta * (mean - all_tasks.mean)
+        all_tasks.deviation = np.sqrt(all_tasks.m2 / all_tasks.count + self._epsilon)
 
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, ready for JSON."""
-        counts = np.reshape(self.count, (self._shape[0], -1))[:, 0]
-        rows = {"count": counts, "mean": np.array(self.mean), "m2": np.array(self.m2)}
-        return copy.deepcopy(self._of) | {name: array.tolist() for name, array in rows.items()}
+        arrays = {
+            name: np.reshape([getattr(each, name) for each in self.moments], self._shape)
+            for name in ("count", "mean", "m2")
+        }
+        arrays["count"] = arrays["count"].reshape(self._shape[0], -1)[:, 0]
+        return copy.deepcopy(self._of) | {name: array.tolist() for name, array in arrays.items()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Takes what `get_state` returned, or raises and changes nothing."""
@@ -144,8 +160,8 @@ class _PerTask:
             num_tasks = listed or (self._num_groups or 1 if ids is None else max(ids) + 1)
         self._num_tasks = n = positive(num_tasks, "num_tasks")
         names = None if names is None or len(names) != n else list(names)
-        in_lists = self._num_groups is None
-        self._statistics = TaskStatistics(kind, n, names, shape, epsilon, in_lists)
+        together = self._num_groups is not None
+        self._statistics = TaskStatistics(kind, n, names, shape, epsilon, together)
 
     def get_state(self) -> dict[str, Any]:
         """The statistics of every task, and whether they are updated, ready for JSON."""
@@ -164,6 +180,17 @@ class _PerTask:
         self.update_running_mean = switch
 
 
+class _TaskIds(dict[Any, int]):
+    """The index of each ``info["task_id"]``; a look into a dict is faster than a comparison."""
+
+    def __missing__(self, task: Any) -> int:
+        raise ValueError(
+            f"expected info['task_id'] in [0, {len(self) - 1}], got an info with task_id {task!r}; "
+            "pass num_tasks= for more tasks, and add a TaskNameWrapper where an environment does "
+            "not say which task it plays"
+        )
+
+
 class PerTaskWrapper(_PerTask, gymnasium.Wrapper[Any, Any, Any, Any]):
     """Keeps statistics of each task of an environment; the task is ``info["task_id"]``."""
 
@@ -172,19 +199,8 @@ class PerTaskWrapper(_PerTask, gymnasium.Wrapper[Any, Any, Any, Any]):
 
     def _begin_statistics(self, *args: Any) -> None:
         super()._begin_statistics(*args)
-        self._ids = {task: task for task in range(self._num_tasks)}
-        self._default = 0 if len(self._ids) == 1 else None  # the task of an info without one
-
-    def _task(self, info: dict[str, Any]) -> int:
-        task: Any = info.get("task_id", self._default)
-        try:
-            return self._ids[task]
-        except KeyError:
-            raise ValueError(
-                f"expected info['task_id'] in [0, {len(self._ids) - 1}], got an info with task_id "
-                f"{task!r}; pass num_tasks= for more tasks, and add a TaskNameWrapper where an "
-                "environment does not say which task it plays"
-            ) from None
+        self._ids = _TaskIds((task, task) for task in range(self._num_tasks))
+        self._default = 0 if self._num_tasks == 1 else None  # the task of an info without one
 
 
 class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
@@ -266,7 +282,7 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
         if not self.update_running_mean:
             return
         if self._one_each and isinstance(rows, slice):
-            self._statistics.update(rows, x)
+            self._statistics.update(self._statistics.moments[0], x)
         else:
             self._statistics.update_some(self._tasks[rows], x[rows])
 

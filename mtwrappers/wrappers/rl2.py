@@ -80,6 +80,7 @@ class RL2Observation(
         super().__init__(env)
         spaces = env.observation_space, env.action_space
         self._box: Any = env.observation_space
+        self._form = self._box.shape, self._box.dtype
         self._memory = _Memory(1, *spaces, reward_divisor, across_episodes)
         self.observation_space = self._memory.space
         self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
@@ -98,7 +99,10 @@ class RL2Observation(
         obs, reward, terminated, truncated, info = self.env.step(action)
         memory = self._memory
         memory.record(0, memory.encode(action), reward, terminated or truncated)
-        return memory.append(as_row(obs, self._box), 0), reward, terminated, truncated, info
+        # Nearly all observations are arrays of the space, which this finds fastest.
+        known = type(obs) is np.ndarray and (obs.shape, obs.dtype) == self._form
+        row = obs if known else as_row(obs, self._box)
+        return memory.append(row, 0), reward, terminated, truncated, info
 
     def get_state(self) -> dict[str, Any]:
         """What is appended to the next observation, and which trial goes on."""
@@ -279,7 +283,7 @@ class _Memory:
 
     def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
         """A new array of the observations ``obs`` of some environments, and what is appended."""
-        return np.concatenate([obs, self._tails[rows]], axis=-1, dtype=self._dtype)
+        return np.concatenate((obs, self._tails[rows]), -1, dtype=self._dtype)
 
 
 def _asks_for_a_task(options: dict[str, Any] | None) -> bool:

@@ -56,29 +56,28 @@ class TaskOnehotWrapper(
         # As an MTEnv names the space of the observation before the one-hot.
         self.env_observation_space = box
         self.n_total_tasks = n_total_tasks
-        self._task_index = index
-        self._size, self._shape, self._dtype = box.shape[0], box.shape, box.dtype
+        self._named = {"task_id": index}
+        self._shape, self._dtype = box.shape, box.dtype
+        self._head = slice(0, box.shape[0])
         # Copying it and writing the observation into its head is the fastest way to append.
         self._template = np.zeros_like(self.observation_space.low)
-        self._template[self._size + index] = 1
+        self._template[box.shape[0] + index] = 1
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[NDArray[Any], dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._append(obs), {**info, "task_id": self._task_index}
+        out = self._template.copy()
+        out[self._head] = as_row(obs, self.env_observation_space)
+        return out, {**info, **self._named}
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        info = {**info, "task_id": self._task_index}
-        return self._append(obs), reward, terminated, truncated, info
-
-    def _append(self, obs: Any) -> NDArray[Any]:
         out = self._template.copy()
         # Nearly all observations are arrays of the space, which this finds fastest.
         known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        out[: self._size] = obs if known else as_row(obs, self.env_observation_space)
-        return out
+        out[self._head] = obs if known else as_row(obs, self.env_observation_space)
+        return out, reward, terminated, truncated, {**info, **self._named}
 
     @classmethod
     def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:

@@ -49,9 +49,11 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
             raise ValueError(
                 f"expected {self._key!r} in the info of every step, got {sorted(info)}"
             ) from None
-        if isinstance(success, str) or success != success:  # NaN, which would count as true
-            raise ValueError(f"info[{self._key!r}] must be a bool or a number, got {success!r}")
-        return obs, reward, terminated or bool(success), truncated, info
+        if success:
+            if isinstance(success, str) or success != success:  # text or NaN, which are true
+                raise ValueError(f"info[{self._key!r}] must be a bool or a number, got {success!r}")
+            terminated = True
+        return obs, reward, terminated, truncated, info
 
     @classmethod
     def wrap_env_cons_list(
