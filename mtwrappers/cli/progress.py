@@ -30,9 +30,10 @@ START = "start one with: mtwrappers rollout MT10 --out DIR"
 class Progress(Observer):
     """Writes each finished episode as a line of JSON, below a line with the settings.
 
-    Every episode begins with a seed of its own, so those that are finished need only be remembered,
-    and one that was not is played anew. Lines are handed to the operating system at once: a kill
-    loses none, and a power cut only the last ones, which are played again. A context manager.
+    Every episode begins with its seed, so finished ones need only be remembered, and one that was
+    not finished is played again from its start. Lines are handed to the operating system at once:
+    a kill loses none, and a power cut only the last ones, which are played again. A context
+    manager.
     """
 
     def __init__(
@@ -73,7 +74,7 @@ class Progress(Observer):
                 check_line(line, settings)
         except ValueError as exc:
             raise UsageError(
-                f"line {checked} of {path} is none that a rollout has written: {exc}; {START}"
+                f"line {checked} of {path} was not written by a rollout: {exc}; {START}"
             ) from None
         now = {name: text for name, text in versions().items() if name != "python"}
         if changed := [f"{n} {then.get(n)}, not {now[n]}" for n in now if then.get(n) != now[n]]:
@@ -100,7 +101,7 @@ class Progress(Observer):
         return self
 
     def __exit__(self, *exc: object) -> None:
-        with contextlib.suppress(OSError):  # a full disk, which was told of
+        with contextlib.suppress(OSError):  # a full disk, which was reported before
             self._file.close()
 
     def forget_without(self, actions: Collection[str]) -> int:
@@ -168,9 +169,9 @@ def begun(args: argparse.Namespace) -> Progress:
 
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the command says, ``None`` where it says nothing."""
+    """The settings that the command gives, ``None`` for those that it leaves out."""
     given = {name: getattr(args, name) for name in DEFAULTS}
-    # A file that says what to resume is not to say where to write.
+    # Where to write comes from the command alone, not from a file that is read.
     return {**given, "evidence": None if args.evidence is None else True}
 
 
@@ -188,20 +189,20 @@ def resumed(args: argparse.Namespace) -> Progress | None:
         )
     complete = None if (directory / NAME).exists() else _settings_of_results(directory)
     progress = None if complete else Progress.load(directory)
-    said = _given(args)
+    command = _given(args)
     for name, value in (progress.settings if progress else complete or {}).items():
-        given = said[name]
+        given = command[name]
         if given is not None and given != value:
             raise UsageError(
                 f"the rollout into {directory} was begun with {name} {reprlib.repr(value)}, got "
-                f"{given!r}; leave it out, or start a rollout of its own with another --out"
+                f"{given!r}; leave it out, or start another rollout with another --out"
             )
     if progress and progress.settings["evidence"] and args.evidence is None:
         raise UsageError(
             f"the rollout into {directory} was begun with evidence: give --evidence FILE again"
         )
     if progress and progress.settings["policy"] not in (*POLICIES, args.policy):
-        # A file that says what to resume is not to say what code to run.
+        # What code to run comes from the command alone, not from a file that is read.
         raise UsageError(
             f"the rollout into {directory} was begun with a policy of your own: give --policy again"
         )
@@ -209,28 +210,28 @@ def resumed(args: argparse.Namespace) -> Progress | None:
 
 
 def how_to_resume(directory: Path, policy: str, evidence: Path | None = None) -> str:
-    """What to type to go on."""
-    own = "" if policy in POLICIES else f" --policy {shlex.quote(policy)}"
+    """The command that resumes a rollout."""
+    played = "" if policy in POLICIES else f" --policy {shlex.quote(policy)}"
     kept = "" if evidence is None else f" --evidence {shlex.quote(str(evidence))}"
-    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}{own}{kept}"
+    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}{played}{kept}"
 
 
 def cannot_begin(directory: Path, exc: OSError) -> UsageError:
-    """What to say of a directory that cannot be written to."""
+    """The error for a directory that cannot be written to."""
     return UsageError(
         f"cannot write to {directory}: {exc.strerror}; choose another directory with --out DIR"
     )
 
 
 def foreign(directory: Path, exc: Exception) -> UsageError:
-    """What to say of finished episodes that the settings beside them do not plan."""
-    return UsageError(f"{directory / NAME} is none that a rollout has written: {exc}; {START}")
+    """The error for finished episodes that do not belong to the settings beside them."""
+    return UsageError(f"{directory / NAME} was not written by a rollout: {exc}; {START}")
 
 
 def cannot_write(
     directory: Path, policy: str, exc: OSError, evidence: Path | None = None
 ) -> UsageError:
-    """What to say of a full disk, once there are episodes that are kept."""
+    """The error for a full disk, once there are finished episodes."""
     where = directory if evidence is None else f"{directory} or {evidence}"
     return UsageError(
         f"cannot write to {where}: {exc.strerror or exc}; the episodes that were finished are "
@@ -239,7 +240,7 @@ def cannot_write(
 
 
 def _settings_of_results(directory: Path) -> dict[str, Any] | None:
-    """What the results of a complete rollout say of its settings; ``None`` if there are none."""
+    """The settings in the results of a complete rollout; ``None`` if there are no such results."""
     try:
         with opened(directory / RESULTS, MAX_SIZE) as file:
             results = json.load(file)["rollout"]

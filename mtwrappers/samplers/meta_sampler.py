@@ -45,15 +45,15 @@ class MetaSampler:
         max_path_length: Truncate paths after this many steps.
         envs_per_task: How many environments per task; one per path by default.
         parallel: Whether to use worker processes; ``"ray"`` uses the actors of a Ray cluster.
-        policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
-            ``"workers"`` sends it to the workers once per `obtain_samples`; each asks it for the
-            environments that it has, and whole paths come back. The paths are the same if the
-            policy is deterministic or draws from the ``rng`` that it is given, and its rows do not
-            depend on who shares the batch; only the wall-clock time in ``info["episode"]["t"]``
-            differs, as between any two runs. What a policy remembers in a worker does not come
-            back, and a torch policy has one thread there.
+        policy_in: ``"parent"`` calls the policy in this process, in every step, for all
+            environments. ``"workers"`` sends it to the workers once per `obtain_samples`; each
+            calls it for the environments that it has, and whole paths come back. The paths are the
+            same if the policy is deterministic or draws from the ``rng`` that it is given, and its
+            rows do not depend on who shares the batch; only the wall-clock time in
+            ``info["episode"]["t"]`` differs, as between any two runs. What a policy remembers in a
+            worker does not come back, and a torch policy has one thread there.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
-            generators that policies are handed.
+            generators that policies are given.
         progress: Whether to show a progress bar. With ``policy_in="workers"`` it counts no paths,
             since they come back all at once.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of

@@ -1,7 +1,7 @@
-"""How a policy is asked: by ``get_actions``, or as a plain callable.
+"""How a policy is called: by ``get_actions``, or as a plain callable.
 
 Beside observations a policy may take ``rng``: the random generator of each environment, for actions
-that are to be the same wherever the policy is asked, and whoever shares the batch.
+that are to be the same wherever the policy is called, and whoever shares the batch.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ PolicyIn: TypeAlias = Literal["parent", "workers"]
 
 
 class PolicyCaller:
-    """Asks a policy for the actions of environments among ``M`` tasks times ``K``.
+    """Calls a policy for the actions of environments among ``M`` tasks times ``K``.
 
     Args:
         policy: Has ``get_actions(observations) -> actions, agent_infos``, or is a callable from
             observations ``(M * K, O)`` to actions. ``get_actions`` is given observations
             ``(M, K, O)`` (a dict or tuple of such arrays where the environments observe one) and
-            answers with actions ``(M, K, A)``, as nested lists or arrays. Its ``agent_infos`` are
+            returns actions ``(M, K, A)``, as nested lists or arrays. Its ``agent_infos`` are
             what is to be kept beside each action: a dict of arrays ``(M, K, ...)``, a list with a
             dict of arrays ``(K, ...)`` per task, a list per task with a dict per environment, or
             ``None``; dicts may be nested. The policy may have ``reset(mask)``, which is called
@@ -38,7 +38,7 @@ class PolicyCaller:
             ``(M, K)``, or ``(M * K,)``.
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
-        rows: The environments to ask for, if not all: those of one worker. A callable then sees
+        rows: The environments to act for, if not all: those of one worker. A callable then sees
             ``(n, O)``, and ``get_actions`` ``(m, K, O)``, or ``(n, 1, O)`` where these are not
             whole tasks. ``for_tasks(indices)``, if the policy has it, returns the policy for the
             tasks on the first axis.
@@ -158,7 +158,7 @@ def pickled(policy: Any) -> PickledPolicy:
     except Exception as exc:  # any class may refuse to be pickled in any way
         raise TypeError(
             f"a policy must pickle to go to workers, {_short(policy)} does not ({exc}); "
-            "policy_in='parent' asks it here"
+            "policy_in='parent' calls it in this process"
         ) from exc
 
 

@@ -1,4 +1,4 @@
-"""The one loop that asks a policy and steps environments, for samplers and evaluation alike.
+"""The one loop that calls a policy and steps environments, for samplers and evaluation alike.
 
 The loop knows nothing of processes: it runs on any vector environment, whole or a block of it.
 """
@@ -31,8 +31,8 @@ class Step(NamedTuple):
         over: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
         observations: What the policy saw, ``(N, O)``, or a dict or tuple of such arrays.
-        actions: What it answered, ``(N, A)``.
-        agent_infos: What it returned beside the actions, a nested dict of arrays ``(N, ...)``.
+        actions: What it returned, ``(N, A)``.
+        agent_infos: What it returned beside them, a nested dict of arrays ``(N, ...)``.
         next_observations: What the step returned, ``(N, O)``.
         rewards: ``(N,)`` float64.
         terminated: ``(N,)`` bool.
@@ -133,10 +133,10 @@ def rollout(
         if any_began:
             policy.reset(began)
         actions, agent_infos = policy(obs)
-        asked = clock()
+        acted = clock()
         result = envs.step(actions)
-        policy_seconds += asked - start
-        env_seconds += clock() - asked
+        policy_seconds += acted - start
+        env_seconds += clock() - acted
         steps += 1
         over = result[2] | result[3]
         if max_episode_steps is not None:

@@ -46,8 +46,8 @@ class MultiEnvWrapper(TaskListMTEnv):
             ``"without_replacement"``, ``"least_success"``, or a callable
             ``(num_tasks, last_task, rng) -> int``, which may also take a ``history``; see
             `mtwrappers.selection`.
-        env_observation_space: The space of ``env_obs``, within which every environment's own must
-            lie. By default that of the initial environment.
+        env_observation_space: The space of ``env_obs``, which must contain the space of every
+            environment. By default that of the initial environment.
         unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
             longest; a dict has arguments for it, such as
             ``{"observation_size": 128, "action_size": 16, "rescale": True}``. To know the longest,
@@ -213,7 +213,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         return env
 
     def _pad_all(self, initial: int, unify: Unify, space: Space[Any] | None) -> Padding:
-        """What environments are padded to; builds all of them if they have to say it."""
+        """What environments are padded to; builds all of them if that depends on all."""
         given = unify if isinstance(unify, Mapping) else {}
         first = self._envs[initial]
         observed = space is not None or "observation_size" in given

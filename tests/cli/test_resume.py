@@ -238,7 +238,7 @@ def test_finished_episodes_that_are_not_of_the_rollout_are_one_line(change, unfi
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["rollout", "--resume", str(unfinished.parent), "--workers", "1"])
     said = capsys.readouterr().err
-    assert said.startswith(f"mtwrappers: error: {unfinished} is none that a rollout has written: ")
+    assert said.startswith(f"mtwrappers: error: {unfinished} was not written by a rollout: ")
     assert said.count("\n") == 1
 
 
