@@ -74,18 +74,19 @@ class Costs:
 
 
 # MT10 on two Ray actors of an idle machine (2 virtual cores of an AMD EPYC), with two layers of 64
-# in NumPy. A message costs what `MetaRayEnvExecutor` takes of its thread; the rests are such that
-# one node has the 6,417 (step-wise) and 8,200 (path-wise) steps per second of `benchmarks.ray`.
+# in NumPy, from `benchmarks.costs`. But a message costs what `MetaRayEnvExecutor` takes of its
+# thread, and the rests are such that one node has the 2,673 (step-wise) and 8,719 (path-wise) steps
+# per second of `benchmarks.ray`.
 MEASURED = Costs(
-    env_step=177e-6,
+    env_step=170e-6,
     policy_call=5.9e-6,
-    policy_row=0.55e-6,
-    message=190e-6,
-    path=192e-6,
+    policy_row=0.56e-6,
+    message=438e-6,
+    path=186e-6,
     step_bytes=555.0,
     policy_bytes=58e3,
-    step_rest=282e-6,
-    path_rest=325e-6,
+    step_rest=2004e-6,
+    path_rest=287e-6,
 )
 
 
