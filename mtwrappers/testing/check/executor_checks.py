@@ -13,6 +13,7 @@ from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.vector.utils import concatenate, create_empty_array, iterate
 
 from mtwrappers.errors import full_message
+from mtwrappers.testing.check.processes import start_method
 from mtwrappers.testing.check.recording import Call, Recording, compare, difference, find, record
 from mtwrappers.testing.check.report import Failed, Skipped
 from mtwrappers.testing.check.subject import Subject
@@ -145,12 +146,15 @@ def _iterative(makers: list[Callable[[], Any]], **kwargs: Any) -> Any:
 
 def in_workers(makers: list[Callable[[], Any]], workers: int, **kwargs: Any) -> Any:
     """Our executor with worker processes."""
-    return MetaParallelEnvExecutor(makers, len(makers), workers=workers, timeout=_TIMEOUT, **kwargs)
+    return MetaParallelEnvExecutor(
+        makers, len(makers), workers=workers, timeout=_TIMEOUT, context=start_method(), **kwargs
+    )
 
 
 def gymnasium_async(subject: Subject) -> str:
     """Gymnasium's `AsyncVectorEnv` agrees with its `SyncVectorEnv`."""
-    return agrees(AsyncVectorEnv, "AsyncVectorEnv", subject)
+    make = functools.partial(AsyncVectorEnv, context=start_method())
+    return agrees(make, "AsyncVectorEnv", subject)
 
 
 def ours(subject: Subject) -> str:

@@ -8,6 +8,7 @@ import os
 import pickle
 import select
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -16,6 +17,11 @@ from typing import Any
 def children() -> set[int]:
     """The processes that `multiprocessing` has started here and that are alive."""
     return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
+
+
+def start_method() -> str | None:
+    """How workers are started: Python's way, or not by a fork where OpenGL is loaded."""
+    return "forkserver" if "OpenGL" in sys.modules else None
 
 
 def all_gone(pids: Iterable[int], seconds: float = 2.0) -> bool:

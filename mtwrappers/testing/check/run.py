@@ -5,8 +5,10 @@ from __future__ import annotations
 import functools
 import random
 import time
+import traceback
 import warnings
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -151,7 +153,9 @@ def _checked(name: str, check: Check, subject: Subject) -> CheckResult:
     except Skipped as exc:
         return CheckResult(name, "skipped", str(exc))
     except Exception as exc:  # an environment may raise anything
-        return CheckResult(name, "failed", f"{type(exc).__name__}: {full_message(exc)}")
+        last = traceback.extract_tb(exc.__traceback__)[-1]
+        where = f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
+        return CheckResult(name, "failed", f"{type(exc).__name__}: {full_message(exc)} ({where})")
 
 
 def _unmade(make: Any, vector: bool | None, seed: int, exc: Failed, seconds: float) -> CheckReport:

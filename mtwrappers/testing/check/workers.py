@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, VectorWrapper
 
 from mtwrappers.errors import WorkerDiedError, full_message
 from mtwrappers.testing.check.executor_checks import STEPS, in_workers, makers, of_sync
-from mtwrappers.testing.check.processes import all_gone, children, guarded
+from mtwrappers.testing.check.processes import all_gone, children, guarded, start_method
 from mtwrappers.testing.check.recording import compare, record
 from mtwrappers.testing.check.report import Failed, Skipped
 from mtwrappers.testing.check.subject import Subject
@@ -43,6 +43,8 @@ def killed(subject: Subject) -> str:
     with closing(subject.make()):
         if not children():
             raise Skipped("it has no worker processes")
+    if start_method() is not None:
+        raise Skipped("this process cannot fork, since OpenGL is loaded")
     try:
         raised, seconds, left = guarded(lambda: _kill(subject), _HANGS)
     except TimeoutError:
