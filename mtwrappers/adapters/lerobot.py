@@ -111,16 +111,15 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         Raises:
             ValueError: If a value is not one of those that it may have.
         """
-        return {
-            part: {
-                i: _vector(
-                    [functools.partial(make_class_env, name, **self.gym_kwargs)] * n_envs,
-                    n_envs > 1 and use_async_envs,
-                )
-                for i, name in enumerate(names)
-            }
-            for part, names in classes_of(self.task).items()
-        }
+        classes = classes_of(self.task)
+        make_class_env(next(iter(classes.values()))[0], **self.gym_kwargs).close()  # or it raises
+        use_async = use_async_envs and n_envs > 1
+
+        def vector(name: str) -> Any:
+            make = functools.partial(make_class_env, name, **self.gym_kwargs)
+            return _vector([make] * n_envs, use_async)
+
+        return {part: dict(enumerate(map(vector, names))) for part, names in classes.items()}
 
 
 def _vector(makers: list[Any], use_async: bool) -> Any:
@@ -130,16 +129,24 @@ def _vector(makers: list[Any], use_async: bool) -> Any:
 
 
 class OneProcess(SyncVectorEnv):
-    """Gymnasium's vector in one process, which lets go of its frames when it is closed.
+    """Gymnasium's vector in one process, built at first use, and again after `close`.
 
-    LeRobot closes a vector when its class is done, and keeps all of them until the last one is.
+    LeRobot makes the vectors of all classes at once and keeps them to the end, and at 480 x 480 the
+    spaces and buffers of a vector take 5 MB per environment.
     """
 
     def __init__(self, makers: list[Any]) -> None:
-        super().__init__(makers, autoreset_mode=AutoresetMode.NEXT_STEP)
+        self._makers = makers
 
-    def close_extras(self, **kwargs: Any) -> None:
+    def __getattr__(self, name: str) -> Any:
+        # What Gymnasium's constructor sets.
+        if "envs" in vars(self) or name.startswith("_"):
+            raise AttributeError(name)
+        super().__init__(self._makers, autoreset_mode=AutoresetMode.NEXT_STEP)
+        return getattr(self, name)
+
+    def close(self, **kwargs: Any) -> None:
         """Closes the environments, and forgets them and what they showed."""
-        super().close_extras(**kwargs)
-        self.envs = []
-        self._env_obs, self._observations = [], None
+        if "envs" in vars(self):
+            self.close_extras(**kwargs)
+            self.__dict__ = {"_makers": self._makers}

@@ -152,7 +152,11 @@ def test_environments_are_built_when_they_are_first_reset(use_async_envs):
             assert vector._env is None
         else:
             assert isinstance(vector, SyncVectorEnv)
+            assert list(vars(vector)) == ["_makers"]
+            assert vector.single_action_space.shape == (4,)
             assert [env.unwrapped.envs_built for env in vector.envs] == [0, 0]
+            vector.close()
+            assert list(vars(vector)) == ["_makers"]
     close_envs(envs)
 
 
