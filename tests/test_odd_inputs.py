@@ -201,7 +201,7 @@ check_mtenv(multi(), steps=0) -> ValueError: steps must be a positive integer, g
 check_meta_vector_env(None, counting(2)) -> TypeError: make_vector must be callable, got None
 check_meta_vector_env(lambda m, **_: 3, counting(2)) -> AssertionError: make_vector must ...got 3
 mtwrappers.NotThere -> AttributeError: module 'mtwrappers' has no attribute 'NotThere'
-cli("nope") -> Exit: argument {list,rollout,verify,compare,protocols,verify-fast}: invalid choice
+cli("nope") -> Exit: argument {list,...,verify-fast}: invalid choice
 cli("rollout") -> Exit: the following arguments are required: benchmark, or --resume DIR
 cli("rollout", "MT10-test") -> Exit: unknown benchmark 'MT10-test' (choose from MT1, MT10, MT25, MT5
 cli("rollout", "ML10-test", "--task", "reach-v3") -> Exit: ...of ML10-test (choose from drawer-open-

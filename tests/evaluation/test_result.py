@@ -120,9 +120,7 @@ def test_another_file_is_refused(tmp_path):
     ):
         path.write_text(text)
         for kind in (EvaluationResult, FewShotResult):
-            with pytest.raises(
-                ValueError, match=f"format 'mtwrappers.{kind.__name__}/3', got {got}"
-            ):
+            with pytest.raises(ValueError, match=f"format {kind.FORMAT!r}, got {got}"):
                 kind.load(path)
 
 

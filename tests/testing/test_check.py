@@ -127,6 +127,13 @@ def test_gymnasiums_statistics_pass(make):
     assert report["statistics"].outcome == "passed"
 
 
+@pytest.fixture
+def forks(monkeypatch):
+    """Lets the check fork although another test of this process may have loaded OpenGL."""
+    monkeypatch.setattr("mtwrappers.testing.check.workers.start_method", lambda: None)
+
+
+@pytest.mark.usefixtures("forks")
 def test_workers_are_killed_for_real():
     with nothing_left_behind():
         report = check(lambda: MetaParallelEnvExecutor(faults.WalkEnv, 2, workers=2))
@@ -134,6 +141,7 @@ def test_workers_are_killed_for_real():
     assert report["killed worker"].says.startswith("step() raised WorkerDiedError")
 
 
+@pytest.mark.usefixtures("forks")
 def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkeypatch):
     class Hanging(AsyncVectorEnv):
         def step_wait(self, timeout=None):
