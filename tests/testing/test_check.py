@@ -113,6 +113,9 @@ def test_the_fault_of_a_vector_environment_is_found_and_named(fault):
     assert says in report[name].says
 
 
+@pytest.mark.skipif(
+    gymnasium.__version__ < "1.4", reason="older wrappers of Gymnasium leave steps out"
+)
 @pytest.mark.parametrize(
     "make",
     [

@@ -5,6 +5,7 @@ from __future__ import annotations
 from contextlib import closing
 from typing import Any
 
+import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
@@ -65,6 +66,8 @@ def compare_episode(
 
 def vector_statistics(subject: Subject) -> str:
     """Gymnasium's vector `RecordEpisodeStatistics` sums each episode, in both autoreset modes."""
+    if tuple(map(int, gymnasium.__version__.split(".")[:2])) < (1, 4):
+        raise Skipped(f"this wrapper of Gymnasium {gymnasium.__version__} leaves steps out")
     subject.require_repeatable()
     checked = 0
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
