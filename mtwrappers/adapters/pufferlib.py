@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
-from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
 from mtwrappers.adapters import check_vec_env
@@ -60,8 +59,7 @@ def _env_class(base: Any) -> type:
 
         def reset(self, seed: Any = None) -> Any:
             self._show(self.vec_env.reset(seed=seed)[0], 0, False, False)
-            self._row = 0
-            self._cut: NDArray[np.intp] = np.arange(0)
+            self._row, self._cut = 0, np.arange(0)
             return self.observations, []
 
         def step(self, actions: Any) -> Any:
@@ -96,8 +94,7 @@ def _env_class(base: Any) -> type:
                 values = trainer.policy.forward_eval(last, {})[1].flatten()
             # An evaluation fills rows of `horizon` steps, those of all environments in turns.
             turn, step = divmod(self._row, trainer.config["bptt_horizon"])
-            turn %= trainer.segments // self.num_agents
-            rows = self._cut + turn * self.num_agents
+            rows = self._cut + turn % (trainer.segments // self.num_agents) * self.num_agents
             trainer.rewards[rows, step] += trainer.config["gamma"] * values
 
     return ExecutorPufferEnv
