@@ -1,6 +1,8 @@
 """`check_vector_env` names what is wrong with environments, and nothing of those that are right."""
 
 import json
+import os
+import time
 from functools import partial
 from multiprocessing import resource_tracker
 
@@ -14,6 +16,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistic
 
 from mtwrappers import MetaParallelEnvExecutor, PointGoalEnv
 from mtwrappers.testing import check_vector_env
+from mtwrappers.testing.check.processes import guarded
 from tests.testing import faults
 from tests.vector.processes import children, nothing_left_behind, wait_until
 
@@ -159,6 +162,20 @@ def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkey
     assert wait_until(lambda: children() <= before, 2)
     assert report.failed == ("killed worker",), str(report)
     assert "hangs" in report["killed worker"].says
+
+
+def test_an_answer_does_not_wait_for_what_was_left_behind():
+    def leave_a_process():
+        if os.fork() == 0:
+            time.sleep(10)
+            os._exit(0)
+        return "an answer"
+
+    start = time.monotonic()
+    assert guarded(leave_a_process, 5) == "an answer"
+    assert time.monotonic() - start < 5
+    with pytest.raises(RuntimeError, match="ended without an answer"):
+        guarded(lambda: os._exit(0), 5)
 
 
 def test_a_report_is_a_table_of_80_columns_and_data(monkeypatch):

@@ -64,16 +64,16 @@ def guarded(function: Callable[[], Any], seconds: float) -> Any:
         with open(read, "rb") as answer:
             if not select.select([answer], [], [], seconds)[0]:
                 raise TimeoutError(f"no answer within {seconds:.0f} s")
-            data = answer.read()
+            # Not up to the end of the pipe, which what the function has left behind keeps open.
+            raised, value = pickle.load(answer)
+    except EOFError:
+        raise RuntimeError("the process ended without an answer") from None
     finally:
         with contextlib.suppress(ProcessLookupError):
             os.killpg(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
         os.waitpid(pid, 0)
-    if not data:
-        raise RuntimeError("the process ended without an answer")
-    raised, value = pickle.loads(data)
     if raised:
         raise value
     return value
@@ -87,7 +87,7 @@ def _answer(function: Callable[[], Any], write: int) -> None:
     try:
         data = pickle.dumps(result)
         pickle.loads(data)
-    except Exception:
+    except Exception:  # pickling calls methods of the value, which may raise anything
         data = pickle.dumps((True, RuntimeError(repr(result[1]))))
     with contextlib.suppress(OSError):
         os.write(write, data)
