@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete
+from gymnasium.spaces import Box, Dict, Discrete
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.wrappers.utils import RunningMeanStd
 
@@ -95,6 +95,39 @@ class ReusedBufferEnv(WalkEnv):
     def see(self):
         self.buffer[:] = self.place, self.goal
         return self.buffer
+
+
+class BlindingEnv(WalkEnv):
+    """Starts where no seed says, and shows it in the same arrays every time: Gymnasium #1681.
+
+    A checker that keeps the first observation and not a copy compares these arrays with themselves.
+    """
+
+    rng = np.random.default_rng(0)
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = Dict({"near": self.observation_space, "far": Discrete(3)})
+        self.shown = {"near": np.zeros(2), "far": 0}
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place = float(self.rng.uniform(-1, 1))
+        return self.see(), {}
+
+    def see(self):
+        self.shown["near"][:] = self.place, self.goal
+        return self.shown
+
+
+class BlindingStepEnv(ReusedBufferEnv):
+    """Starts where the seed says, moves by what no seed reaches, as #1681 says of a step."""
+
+    rng = np.random.default_rng(0)
+
+    def step(self, action):
+        self.place += float(self.rng.normal(scale=0.01))
+        return super().step(action)
 
 
 class ReusedInfoEnv(WalkEnv):

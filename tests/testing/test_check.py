@@ -47,6 +47,16 @@ ENVS = {
     faults.GlobalReadEnv: (["global random"], "depends on the global random state", "observation"),
     faults.LeftoverEnv: (["seed repeats"], "something of them is left", "observation[0]"),
     faults.ReusedBufferEnv: (["new arrays", "autoreset SameStep"], "is reused", "observation[0]"),
+    faults.BlindingEnv: (
+        ["seed repeats", "new arrays"],
+        "two plays from reset(seed=0)",
+        "observation['near'][0]",
+    ),
+    faults.BlindingStepEnv: (
+        ["seed repeats", "new arrays"],
+        "two plays from reset(seed=0)",
+        "observation[0]",
+    ),
     faults.ReusedInfoEnv: (["new arrays"], "is reused", "info['place']"),
     faults.SelfResettingEnv: (["resets itself"], "calls reset() itself", None),
     faults.QuietlyResettingEnv: (["resets itself"], "first observation of the next", None),
