@@ -59,7 +59,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         self.observation_space, n = _normalized_space(env.observation_space, below, num_leading)
         self._size, space = n, self.observation_space
         self._box: Any = env.observation_space
-        self._form = self._box.shape, self._box.dtype
+        self._shape, self._dtype = self._box.shape, self._box.dtype
         self._is_all = space.shape == (n,) and space.dtype == np.float64
         self._begin_statistics("observation", num_tasks, epsilon, (n,))
 
@@ -75,7 +75,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
         # Nearly all observations are arrays of the space, which this finds fastest.
-        known = type(obs) is np.ndarray and (obs.shape, obs.dtype) == self._form
+        known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
         obs = obs if known else as_row(obs, self._box)
         statistics = self._statistics
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]

@@ -80,7 +80,7 @@ class RL2Observation(
         super().__init__(env)
         spaces = env.observation_space, env.action_space
         self._box: Any = env.observation_space
-        self._form = self._box.shape, self._box.dtype
+        self._shape, self._dtype = self._box.shape, self._box.dtype
         self._memory = _Memory(1, *spaces, reward_divisor, across_episodes)
         self.observation_space = self._memory.space
         self._reader = next((name for name in _TASK_READERS if env.has_wrapper_attr(name)), None)
@@ -100,7 +100,7 @@ class RL2Observation(
         memory = self._memory
         memory.record(0, memory.encode(action), reward, terminated or truncated)
         # Nearly all observations are arrays of the space, which this finds fastest.
-        known = type(obs) is np.ndarray and (obs.shape, obs.dtype) == self._form
+        known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
         row = obs if known else as_row(obs, self._box)
         return memory.append(row, 0), reward, terminated, truncated, info
 
@@ -233,22 +233,24 @@ class _Memory:
         low = np.concatenate([np.minimum(flat.low, 0), [-np.inf, 0.0]])
         high = np.concatenate([np.maximum(flat.high, 0), [np.inf, 1.0]])
         self.space = append_box(require_floating_box(observation_space, "given rewards"), low, high)
-        self._dtype: Any = self.space.dtype
         self._divisor = above_zero(reward_divisor, "reward_divisor")
         self._across = check_flag(across_episodes, "across_episodes")
-        self._tails = np.zeros((n, len(low)), dtype=self._dtype)
+        dtype: Any = self.space.dtype
+        # Copying it and writing the observations into its head is the fastest way to append.
+        self._template = np.zeros((n, *self.space.shape), dtype)
+        self._size = self.space.shape[0] - len(low)
         self._tasks: list[Any] = [None] * n
         self._played = np.zeros(n, dtype=np.bool_)
 
     def get_state(self) -> dict[str, Any]:
         return {
-            "tails": self._tails.copy(),
+            "tails": self._template[:, self._size :].copy(),
             "tasks": copy.deepcopy(self._tasks),
             "played": self._played.tolist(),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        self._tails[:] = state["tails"]
+        self._template[:, self._size :] = state["tails"]
         self._tasks = copy.deepcopy(list(state["tasks"]))
         self._played = np.array(state["played"])
 
@@ -256,12 +258,12 @@ class _Memory:
         """Begins an episode of environment ``i``; a trial if ``new`` or if the task is another."""
         stays = self._across and not new and data_equivalence(task, self._tasks[i], exact=True)
         if not stays:
-            self._tails[i] = 0
+            self._template[i, self._size :] = 0
             self._played[i] = False
             # A copy: the environment may change its task in place.
             self._tasks[i] = copy.deepcopy(task)
         elif self._played[i]:
-            self._tails[i, -1] = 1
+            self._template[i, -1] = 1
 
     def encode(self, actions: Any) -> NDArray[Any]:
         """A new array of one action, shape ``(A,)``, or of ``N`` actions, shape ``(N, A)``."""
@@ -276,14 +278,16 @@ class _Memory:
 
     def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, over: Any) -> None:
         """Takes a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""
-        self._tails[rows, :-2] = encoded
-        self._tails[rows, -2] = rewards / self._divisor
-        self._tails[rows, -1] = over
+        self._template[rows, self._size : -2] = encoded
+        self._template[rows, -2] = rewards / self._divisor
+        self._template[rows, -1] = over
         self._played[rows] = True
 
     def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
         """A new array of the observations ``obs`` of some environments, and what is appended."""
-        return np.concatenate((obs, self._tails[rows]), -1, dtype=self._dtype)
+        out: NDArray[Any] = self._template[rows].copy()
+        out[..., : self._size] = obs
+        return out
 
 
 def _asks_for_a_task(options: dict[str, Any] | None) -> bool:
