@@ -75,8 +75,8 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
         # Nearly all observations are arrays of the space, which this finds fastest.
-        known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        obs = obs if known else as_row(obs, self._box)
+        if type(obs) is not np.ndarray or obs.shape != self._shape or obs.dtype is not self._dtype:
+            obs = as_row(obs, self._box)
         statistics = self._statistics
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         leading = obs if self._is_all else obs[: self._size]

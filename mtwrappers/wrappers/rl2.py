@@ -100,9 +100,9 @@ class RL2Observation(
         memory = self._memory
         memory.record(0, memory.encode(action), reward, terminated or truncated)
         # Nearly all observations are arrays of the space, which this finds fastest.
-        known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        row = obs if known else as_row(obs, self._box)
-        return memory.append(row, 0), reward, terminated, truncated, info
+        if type(obs) is not np.ndarray or obs.shape != self._shape or obs.dtype is not self._dtype:
+            obs = as_row(obs, self._box)
+        return memory.append(obs, 0), reward, terminated, truncated, info
 
     def get_state(self) -> dict[str, Any]:
         """What is appended to the next observation, and which trial goes on."""

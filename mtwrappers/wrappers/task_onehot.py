@@ -73,10 +73,11 @@ class TaskOnehotWrapper(
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        out = self._template.copy()
         # Nearly all observations are arrays of the space, which this finds fastest.
-        known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        out[self._head] = obs if known else as_row(obs, self.env_observation_space)
+        if type(obs) is not np.ndarray or obs.shape != self._shape or obs.dtype is not self._dtype:
+            obs = as_row(obs, self.env_observation_space)
+        out = self._template.copy()
+        out[self._head] = obs
         return out, reward, terminated, truncated, {**info, **self._named}
 
     @classmethod
