@@ -34,6 +34,33 @@ class WalkEnv(gymnasium.Env):
         return np.array([self.place, self.goal])
 
 
+class Word(gymnasium.Space):
+    """A space that Gymnasium does not know; no fault."""
+
+    def __init__(self):
+        super().__init__(dtype=str)
+
+    def sample(self, mask=None, probability=None):
+        return "left"
+
+    def contains(self, x):
+        return x in ("left", "right")
+
+    def __eq__(self, other):
+        return isinstance(other, Word)
+
+
+class WordEnv(WalkEnv):
+    """Also says in a word where its goal is; no fault."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = Dict({"at": self.observation_space, "goal": Word()})
+
+    def see(self):
+        return {"at": super().see(), "goal": "left" if self.goal < self.place else "right"}
+
+
 class OutsideEnv(WalkEnv):
     """Shows numbers that are not in its space."""
 
@@ -292,6 +319,22 @@ class TakenMask(VectorWrapper):
         if options:
             options.pop("reset_mask", None)
         return self.env.reset(seed=seed, options=kept)
+
+
+class WholeRewards(VectorWrapper):
+    """Its rewards are integers, which is no fault."""
+
+    def step(self, actions):
+        obs, rewards, *rest = super().step(actions)
+        return obs, np.floor(rewards).astype(np.int32), *rest
+
+
+class WholeFlags(VectorWrapper):
+    """Its flags are integers."""
+
+    def step(self, actions):
+        obs, rewards, terminated, truncated, infos = super().step(actions)
+        return obs, rewards, terminated, truncated.astype(np.int8), infos
 
 
 class BatchVectorEnv(VectorEnv):

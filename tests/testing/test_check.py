@@ -38,6 +38,17 @@ def test_environments_without_a_fault_pass(given):
     }
 
 
+def test_a_space_of_a_class_of_its_own_is_no_fault():
+    report = check(faults.WordEnv)
+    assert report.ok, str(report)
+    assert report["sync = async"].says.endswith("only with shared_memory=False")
+
+
+def test_whole_rewards_are_no_fault():
+    report = check(lambda: faults.WholeRewards(faults.make_sync()))
+    assert report.ok, str(report)
+
+
 # Of each fault: the checks that must fail, the first one's words, and where it differs.
 ENVS = {
     faults.OutsideEnv: (["spaces"], "not in its space", "observation[0]"),
@@ -107,6 +118,7 @@ VECTORS = {
         "partial reset",
         "takes 'reset_mask' out of the caller's options",
     ),
+    "flags": (lambda: faults.WholeFlags(faults.make_sync()), "types", "has the wrong type"),
     "batch size": (faults.BatchVectorEnv, "batch size", "something else if there are 6 and not 3"),
     "one seed": (
         lambda: faults.BatchVectorEnv(shared=True),

@@ -10,7 +10,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from gymnasium.vector.utils import concatenate, create_empty_array, iterate
+from gymnasium.vector.utils import (
+    concatenate,
+    create_empty_array,
+    create_shared_memory,
+    iterate,
+)
 
 from mtwrappers.errors import full_message
 from mtwrappers.testing.check.processes import start_method
@@ -153,8 +158,19 @@ def in_workers(makers: list[Callable[[], Any]], workers: int, **kwargs: Any) -> 
 
 def gymnasium_async(subject: Subject) -> str:
     """Gymnasium's `AsyncVectorEnv` agrees with its `SyncVectorEnv`."""
-    make = functools.partial(AsyncVectorEnv, context=start_method())
-    return agrees(make, "AsyncVectorEnv", subject)
+    with closing(subject.make()) as env:
+        shared = _fits_shared_memory(env.observation_space)
+    make = functools.partial(AsyncVectorEnv, shared_memory=shared, context=start_method())
+    says = agrees(make, "AsyncVectorEnv", subject)
+    return says if shared else f"{says}; only with shared_memory=False"
+
+
+def _fits_shared_memory(space: gymnasium.Space[Any]) -> bool:
+    try:
+        create_shared_memory(space)
+    except gymnasium.error.CustomSpaceError:
+        return False
+    return True
 
 
 def ours(subject: Subject) -> str:
