@@ -126,6 +126,8 @@ class BlockServer:
             except Exception as raised:
                 exc = with_place(raised, f"{what} of environment {self.block.offset + i}")
                 break
+        if name == "run" and answer.failure is None:
+            *_, self.block.run_logs = answer.result  # what the function has called is noted
         failed = self.block.failed(name, exc)
         return failed._replace(failure=(picklable(exc), _text(exc)), written=answer.written)
 

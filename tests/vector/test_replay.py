@@ -1,6 +1,7 @@
 """What a journal keeps: all that matters, in order, and nothing that others can still change."""
 
 import pickle
+import threading
 from contextlib import closing
 from functools import partial
 
@@ -58,12 +59,25 @@ def set_tasks_and_fail(envs, rows):
     raise KeyError("of the function")
 
 
-@pytest.mark.parametrize("make", [iterative, recovering], ids=["iterative", "parallel"])
-def test_what_a_failed_function_has_called_is_called_again(make):
+def set_tasks_and_return_a_lock(envs, rows):
+    envs.call("set_task", 500)
+    return threading.Lock()
+
+
+@pytest.mark.parametrize(
+    ("make", "function", "error"),
+    [
+        (iterative, set_tasks_and_fail, "of the function"),
+        (recovering, set_tasks_and_fail, "of the function"),
+        (recovering, set_tasks_and_return_a_lock, "cannot pickle"),
+    ],
+    ids=["iterative", "parallel", "no pickle"],
+)
+def test_what_a_failed_function_has_called_is_called_again(make, function, error):
     with closing(make(fragile_makers())) as envs, closing(make(fragile_makers())) as other:
         envs.reset(seed=0)
-        with pytest.raises(KeyError, match="of the function"):
-            envs.map_blocks(set_tasks_and_fail)
+        with pytest.raises((KeyError, TypeError), match=error):
+            envs.map_blocks(function)
         assert envs.reset()[0][:, 0].tolist() == [500] * 4
         other.set_state(envs.get_state())
         assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
