@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable, Sequence
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import Any
 
 import gymnasium
@@ -58,29 +58,28 @@ def alone(subject: Subject, actions: list[list[Any]], mode: AutoresetMode) -> li
         A dict for each call, with an entry for each environment: of the observation, and of a
         step also the reward, the flags and, in mode ``SAME_STEP``, the last observation, or None.
     """
-    envs = [make() for make in makers(subject)]
-    obs = [env.reset(seed=subject.seed + i)[0] for i, env in enumerate(envs)]
-    calls: list[dict[str, Any]] = [{"observation": list(obs)}]
-    due = [False] * len(envs)
-    for rows in actions:
-        final: list[Any] = [None] * len(envs)
-        rewards, ends, cuts = [0.0] * len(envs), [False] * len(envs), [False] * len(envs)
-        for i, env in enumerate(envs):
-            if due[i]:  # in mode NEXT_STEP
-                obs[i] = env.reset()[0]
-                continue
-            obs[i], rewards[i], ends[i], cuts[i], _ = env.step(rows[i])
-            if mode is AutoresetMode.SAME_STEP and (ends[i] or cuts[i]):
-                final[i], obs[i] = obs[i], env.reset()[0]
-        over = [bool(end or cut) for end, cut in zip(ends, cuts, strict=True)]
-        due = over if mode is AutoresetMode.NEXT_STEP else [False] * len(envs)
-        values = {"observation": list(obs), "reward": rewards, "terminated": ends}
-        calls.append({**values, "truncated": cuts, "final": final})
-        if mode is AutoresetMode.DISABLED and any(over):
-            obs = [env.reset()[0] if over[i] else obs[i] for i, env in enumerate(envs)]
-            calls.append({"observation": list(obs)})
-    for env in envs:
-        env.close()
+    with ExitStack() as stack:
+        envs = [stack.enter_context(closing(make())) for make in makers(subject)]
+        obs = [env.reset(seed=subject.seed + i)[0] for i, env in enumerate(envs)]
+        calls: list[dict[str, Any]] = [{"observation": list(obs)}]
+        due = [False] * len(envs)
+        for rows in actions:
+            final: list[Any] = [None] * len(envs)
+            rewards, ends, cuts = [0.0] * len(envs), [False] * len(envs), [False] * len(envs)
+            for i, env in enumerate(envs):
+                if due[i]:  # in mode NEXT_STEP
+                    obs[i] = env.reset()[0]
+                    continue
+                obs[i], rewards[i], ends[i], cuts[i], _ = env.step(rows[i])
+                if mode is AutoresetMode.SAME_STEP and (ends[i] or cuts[i]):
+                    final[i], obs[i] = obs[i], env.reset()[0]
+            over = [bool(end or cut) for end, cut in zip(ends, cuts, strict=True)]
+            due = over if mode is AutoresetMode.NEXT_STEP else [False] * len(envs)
+            values = {"observation": list(obs), "reward": rewards, "terminated": ends}
+            calls.append({**values, "truncated": cuts, "final": final})
+            if mode is AutoresetMode.DISABLED and any(over):
+                obs = [env.reset()[0] if over[i] else obs[i] for i, env in enumerate(envs)]
+                calls.append({"observation": list(obs)})
     return calls
 
 
