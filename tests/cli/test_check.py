@@ -31,11 +31,14 @@ def test_without_a_fault_the_exit_code_is_0(given, capsys):
     assert max(map(len, lines)) <= 80
 
 
-def test_a_fault_is_named_and_the_exit_code_is_1(capsys):
+def test_a_fault_is_named_and_the_exit_code_is_1(tmp_path, capsys):
     assert check("my_env:NumpyFlagEnv") == 1
     assert "FAILED   types" in capsys.readouterr().out
     assert check("my_env:LostFinalVectorEnv") == 1  # which needs an argument
     assert "it cannot be made: TypeError" in capsys.readouterr().out
+    (tmp_path / "leaving.py").write_text("import sys\n\ndef make():\n    sys.exit(3)\n")
+    assert check("leaving.py:make") == 1
+    assert "it cannot be made: SystemExit: 3 (leaving.py, line 4" in capsys.readouterr().out
 
 
 def test_the_report_is_json_too(capsys):

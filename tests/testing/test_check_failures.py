@@ -1,10 +1,14 @@
-"""`check_vector_env` and environments that raise: nothing stays open."""
+"""`check_vector_env` and environments that raise: they are named, and nothing stays open."""
 
-import functools
+import multiprocessing
+import re
+import sys
+from functools import partial
 
 import pytest
 from gymnasium.vector import AutoresetMode
 
+from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.check.executor_checks import alone
 from mtwrappers.testing.check.subject import subject_of
 from tests.testing.faults import WalkEnv
@@ -40,7 +44,105 @@ class FailingEnv(WalkEnv):
 @pytest.mark.parametrize("fails", ["make", "reset", "step"])
 def test_environments_that_play_by_themselves_are_closed_if_one_of_them_raises(fails):
     subject = subject_of(WalkEnv, {}, None, None)
-    subject.make = functools.partial(FailingEnv, fails, made := [])
+    subject.make = partial(FailingEnv, fails, made := [])
     with pytest.raises(RuntimeError, match=f"cannot {fails}"):
         alone(subject, [[0] * 3], AutoresetMode.SAME_STEP)
     assert [env.closed for env in made] == [True] * (2 if fails == "make" else 3)
+
+
+def no_message():
+    raise AssertionError
+
+
+def leave():
+    sys.exit(3)
+
+
+class UnreadableError(Exception):
+    def __str__(self):
+        raise RuntimeError("no words")
+
+
+class OddEnv(WalkEnv):
+    """Does something odd at ``where``."""
+
+    def __init__(self, where, do):
+        super().__init__()
+        self.where, self.do = where, do
+        if where == "action_space":
+            self.action_space = None
+
+    def reset(self, *, seed=None, options=None):
+        return self.do() if self.where == "reset" else super().reset(seed=seed, options=options)
+
+    def step(self, action):
+        return self.do() if self.where == "step" else super().step(action)
+
+    def close(self):
+        if self.where == "close":
+            self.do()
+
+    def __del__(self):
+        if self.where == "__del__":
+            self.do()
+
+
+def unreadable():
+    raise UnreadableError
+
+
+FILE = r"\(test_check_failures.py, line \d+, in {}\)".format
+
+
+@pytest.mark.parametrize(
+    ("make", "check", "says"),
+    [
+        (
+            no_message,
+            "plays",
+            f"it cannot be made: AssertionError without a message {FILE('no_.*')}",
+        ),
+        (leave, "plays", f"it cannot be made: SystemExit: 3 {FILE('leave')}"),
+        (partial(OddEnv, "reset", leave), "plays", f"SystemExit: 3 {FILE('leave')}"),
+        (partial(OddEnv, "step", no_message), "plays", "AssertionError without a message"),
+        (partial(OddEnv, "step", unreadable), "plays", "UnreadableError: its message cannot"),
+        (partial(OddEnv, "close", no_message), "plays", "AssertionError without a message"),
+        (partial(OddEnv, "__del__", no_message), "close", "deleted raises AssertionError without"),
+        (partial(OddEnv, "reset", list), "plays", r"must return \(observation, info\), got \[\]"),
+        (
+            partial(OddEnv, "step", lambda: None),
+            "plays",
+            r"step 0 must return \(.*info\), got None",
+        ),
+        (partial(OddEnv, "action_space", None), "plays", "must be a gymnasium.Space, got None"),
+    ],
+)
+def test_whatever_an_environment_raises_is_named_with_its_place(make, check, says, capfd):
+    report = check_vector_env(make, steps=30)
+    assert report.failed == (check,)
+    assert re.search(says, report[check].says)
+    assert capfd.readouterr() == ("", "")
+
+
+def test_a_module_of_an_id_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
+    (tmp_path / "broken_ids.py").write_text("raise OSError('no file')")
+    monkeypatch.syspath_prepend(tmp_path)
+    report = check_vector_env("broken_ids:Walk-v0")
+    expected = (
+        "broken_ids cannot be imported: OSError: no file (broken_ids.py, line 1, in <module>)"
+    )
+    assert report["plays"].says == expected
+
+
+def leave_a_worker():
+    env = WalkEnv()
+    if multiprocessing.parent_process() is not None:
+        env.step = lambda action: leave()
+    return env
+
+
+def test_workers_that_end_are_a_fault_in_words():
+    report = check_vector_env(leave_a_worker, steps=30)
+    says = report["sync = async"].says
+    assert re.search(r"^AsyncVectorEnv fails in mode NextStep: \w+ without a message \(", says)
+    assert "with 1 worker fails in mode SameStep: WorkerDied" in report["sync = 1 worker"].says

@@ -17,10 +17,9 @@ from gymnasium.vector.utils import (
     iterate,
 )
 
-from mtwrappers.errors import full_message
 from mtwrappers.testing.check.processes import start_method
 from mtwrappers.testing.check.recording import Call, Recording, compare, difference, find, record
-from mtwrappers.testing.check.report import Failed, Skipped
+from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
 from mtwrappers.testing.check.subject import Subject
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor
@@ -126,10 +125,8 @@ def agrees(
         expected = of_sync(subject, mode)
         try:
             got = batch(subject, make, mode)
-        except Exception as exc:
-            raise Failed(
-                f"{what} fails in mode {mode.value}: {type(exc).__name__}: {full_message(exc)}"
-            ) from exc
+        except RAISED as exc:
+            raise Failed(f"{what} fails in mode {mode.value}: {said(exc)}") from exc
         if found := compare(expected, got, True):
             raise Failed(f"{what} and SyncVectorEnv differ in mode {mode.value}", found)
     names = ", ".join(mode.value for mode in modes)
@@ -182,7 +179,7 @@ def workers(number: int, subject: Subject) -> str:
     if number > subject.num_envs:
         raise Skipped(f"there are only {subject.num_envs} environments")
     make = functools.partial(in_workers, workers=number)
-    what = f"MetaParallelEnvExecutor with {number} workers"
+    what = f"MetaParallelEnvExecutor with {number} worker{'s' * (number > 1)}"
     return agrees(make, what, subject, _MODES.get(number, tuple(AutoresetMode)))
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.testing.check.report import Difference
+from mtwrappers.testing.check.report import Difference, Failed
 
 Path: TypeAlias = tuple[Any, ...]
 # Where two values differ, what was expected there and what came.
@@ -59,6 +59,8 @@ def record(
 
     def note(what: str, names: tuple[str, ...], now: Any) -> None:
         nonlocal changed, returned
+        if not isinstance(now, tuple) or len(now) != len(names):
+            raise Failed(f"{what} must return ({', '.join(names)}), got {show(now)}")
         if returned is not None and changed is None:
             last = calls[-1]
             for name, value in zip(last.values, returned, strict=True):

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import textwrap
+import traceback
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any, Literal, TypeAlias
+
+from mtwrappers.errors import full_message
 
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
@@ -58,6 +62,24 @@ class Failed(Exception):  # noqa: N818 (an outcome)
     def __init__(self, says: str, difference: Difference | None = None) -> None:
         super().__init__(says)
         self.difference = difference
+
+
+# What anything that an environment does may raise; `sys.exit` is no way to end a check.
+RAISED = (Exception, SystemExit)
+
+
+def said(exc: BaseException) -> str:
+    """An exception in words, and the line that raised it."""
+    try:
+        text = full_message(exc)
+    except Exception:  # any class may refuse to be shown in any way
+        text = "its message cannot be shown"
+    kind = type(exc).__name__
+    text = f"{kind} without a message" if text == kind else f"{kind}: {text}"
+    if not (frames := traceback.extract_tb(exc.__traceback__)):
+        return text
+    file, line, function, _ = frames[-1]
+    return f"{text} ({Path(file).name}, line {line}, in {function})"
 
 
 class Skipped(Exception):  # noqa: N818 (an outcome)

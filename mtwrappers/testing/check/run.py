@@ -5,17 +5,14 @@ from __future__ import annotations
 import functools
 import random
 import time
-import traceback
 import warnings
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, TypeAlias
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.checks import positive
-from mtwrappers.errors import full_message
 from mtwrappers.seeding import check_seed
 from mtwrappers.testing.check import (
     env_checks,
@@ -26,7 +23,14 @@ from mtwrappers.testing.check import (
     vector_checks,
     workers,
 )
-from mtwrappers.testing.check.report import CheckReport, CheckResult, Failed, Skipped
+from mtwrappers.testing.check.report import (
+    RAISED,
+    CheckReport,
+    CheckResult,
+    Failed,
+    Skipped,
+    said,
+)
 from mtwrappers.testing.check.subject import Subject, subject_of
 
 Check: TypeAlias = Callable[[Subject], str]
@@ -119,7 +123,7 @@ def check_vector_env(
     start = time.perf_counter()
     state = random.getstate(), np.random.get_state(legacy=False)
     try:
-        with warnings.catch_warnings():
+        with warnings.catch_warnings(), workers.ignored_errors():  # of which "close" tells
             warnings.simplefilter("ignore")
             try:
                 subject = subject_of(make, kwargs or {}, vector, num_envs)
@@ -152,10 +156,8 @@ def _checked(name: str, check: Check, subject: Subject) -> CheckResult:
         return CheckResult(name, "failed", str(exc), exc.difference)
     except Skipped as exc:
         return CheckResult(name, "skipped", str(exc))
-    except Exception as exc:  # an environment may raise anything
-        last = traceback.extract_tb(exc.__traceback__)[-1]
-        where = f"{Path(last.filename).name}, line {last.lineno}, in {last.name}"
-        return CheckResult(name, "failed", f"{type(exc).__name__}: {full_message(exc)} ({where})")
+    except RAISED as exc:
+        return CheckResult(name, "failed", said(exc))
 
 
 def _unmade(make: Any, vector: bool | None, seed: int, exc: Failed, seconds: float) -> CheckReport:

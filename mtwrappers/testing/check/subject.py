@@ -16,7 +16,7 @@ import gymnasium
 from gymnasium.vector import VectorEnv
 
 from mtwrappers.testing.check.recording import Recording, compare, record
-from mtwrappers.testing.check.report import Failed, Skipped
+from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
 
 # The modules that register ids which have no module in front.
 _MODULES = {"Meta-World": "metaworld"}
@@ -67,7 +67,9 @@ class Subject:
 
     def actions(self, env: Any, steps: int | None = None) -> list[Any]:
         """Random actions for an environment, always the same."""
-        space = copy.deepcopy(env.action_space)
+        space = copy.deepcopy(getattr(env, "action_space", None))
+        if not isinstance(space, gymnasium.Space):
+            raise Failed(f"its action_space must be a gymnasium.Space, got {space!r}")
         space.seed(self.seed)
         return [space.sample() for _ in range(self.steps if steps is None else steps)]
 
@@ -116,8 +118,8 @@ def subject_of(
 def _called(make: Callable[..., Any]) -> Any:
     try:
         return make()
-    except Exception as exc:
-        raise Failed(f"it cannot be made: {type(exc).__name__}: {exc or 'no message'}") from exc
+    except RAISED as exc:
+        raise Failed(f"it cannot be made: {said(exc)}") from exc
 
 
 def _of_id(
@@ -126,7 +128,12 @@ def _of_id(
     module, _, rest = env_id.rpartition(":")
     module = module or _MODULES.get(rest.partition("/")[0], "")
     if module:
-        importlib.import_module(module)
+        try:
+            importlib.import_module(module)
+        except ImportError:
+            raise
+        except RAISED as exc:  # an import runs whatever is written there
+            raise Failed(f"{module} cannot be imported: {said(exc)}") from exc
     spec = gymnasium.spec(rest)
     if vector is None:
         vector = spec.entry_point is None

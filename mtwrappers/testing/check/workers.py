@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import gc
 import os
 import signal
+import sys
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
@@ -15,7 +19,7 @@ from mtwrappers.errors import WorkerDiedError, full_message
 from mtwrappers.testing.check.executor_checks import STEPS, in_workers, makers, of_sync
 from mtwrappers.testing.check.processes import all_gone, children, guarded, start_method
 from mtwrappers.testing.check.recording import compare, record
-from mtwrappers.testing.check.report import Failed, Skipped
+from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
 from mtwrappers.testing.check.subject import Subject
 
 # Seconds after which a step with a killed worker counts as hanging.
@@ -23,19 +27,35 @@ _HANGS = 20.0
 
 
 def closes(subject: Subject) -> str:
-    """``close()`` leaves no process behind, and can be called twice."""
+    """``close()`` leaves no process behind, and can be called twice; nor does ``__del__`` raise."""
     before = children()
-    envs = subject.make()
-    envs.reset(seed=subject.seed)
-    started = children() - before
-    envs.close()
-    try:
-        envs.close()
-    except Exception as exc:
-        raise Failed(f"a second close() raises {type(exc).__name__}: {exc}") from exc
+    with ignored_errors() as ignored:
+        with closing(subject.make()) as envs:
+            envs.reset(seed=subject.seed)
+            started = children() - before
+        try:
+            envs.close()
+        except RAISED as exc:
+            raise Failed(f"a second close() raises {said(exc)}") from exc
+        del envs
+    if ignored:
+        raise Failed(f"an environment that is deleted raises {ignored[0]}")
     if not all_gone(started):
         raise Failed(f"{len(started)} processes are left after close()")
     return f"{len(started)} processes, none left" if started else "closed twice, nothing left"
+
+
+@contextlib.contextmanager
+def ignored_errors() -> Iterator[list[str]]:
+    """What ``__del__`` raises meanwhile, in words; Python prints it and goes on."""
+    found: list[str] = []
+    before = sys.unraisablehook
+    sys.unraisablehook = lambda ignored: found.append(said(ignored.exc_value))  # type: ignore
+    try:
+        yield found
+    finally:
+        gc.collect()
+        sys.unraisablehook = before
 
 
 def killed(subject: Subject) -> str:
