@@ -13,7 +13,7 @@ import cloudpickle
 import gymnasium
 
 from mtwrappers.cli.common import UsageError
-from mtwrappers.cli.policies import own_object
+from mtwrappers.cli.policies import OWN_FILE, own_object
 from mtwrappers.testing import check_vector_env
 
 # What Gymnasium takes for an id: with a version, or with a namespace.
@@ -50,7 +50,7 @@ def _subject(given: str) -> Any:
         raise UsageError(f"{given}: {source} has no {name!r}")
     if source.endswith(".py"):
         # Workers that are not forks cannot import it by its name.
-        cloudpickle.register_pickle_by_value(sys.modules["policy_of_rollout"])
+        cloudpickle.register_pickle_by_value(sys.modules[OWN_FILE])
     return made
 
 

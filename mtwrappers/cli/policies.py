@@ -17,6 +17,9 @@ from typing import Any, NamedTuple
 from mtwrappers.cli.common import UsageError
 from mtwrappers.errors import full_message
 
+# What a file of one's own is called as a module.
+OWN_FILE = "own_file"
+
 
 class Own(NamedTuple):
     """A policy of one's own."""
@@ -98,7 +101,7 @@ def own_errors(own: Own | None) -> Iterator[None]:
 def _module_of_file(path: Path) -> ModuleType:
     if not path.is_file():
         raise ModuleNotFoundError(f"there is no file {str(path)!r}")
-    spec = importlib.util.spec_from_file_location("policy_of_rollout", path)
+    spec = importlib.util.spec_from_file_location(OWN_FILE, path)
     assert spec is not None
     assert spec.loader is not None  # as the name ends in .py
     sys.path.append(str(path.resolve().parent))  # so that it can import what is beside it

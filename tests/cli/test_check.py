@@ -13,6 +13,7 @@ from tests.testing import faults
 @pytest.fixture(autouse=True)
 def _own_environments(tmp_path, monkeypatch):
     shutil.copy(faults.__file__, tmp_path / "my_env.py")
+    (tmp_path / "class.py").write_text("class Own: ...\n\ndef make():\n    return Own\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", [*sys.path])
     yield
@@ -58,6 +59,7 @@ def test_the_report_is_json_too(capsys):
         (["NoSuch-v0"], "doesn't exist"),
         (["my_env:ReusedBufferEnv", "--kwargs", "{"], "--kwargs must be JSON"),
         (["my_env:np"], "expected an id, an environment"),
+        (["class.py:make"], "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Own'>"),
     ],
 )
 def test_what_is_refused_is_one_line(arguments, says, capsys):

@@ -164,7 +164,7 @@ def own(tmp_path, monkeypatch):
     path = tmp_path / "own.py"
     path.write_text(OWN)
     yield path
-    for name in ("own", "helper", "policy_of_rollout"):
+    for name in ("own", "helper", "own_file"):
         sys.modules.pop(name, None)
 
 
