@@ -69,6 +69,14 @@ class OutsideEnv(WalkEnv):
         self.observation_space = Box(-2, 2, (2,), np.float64)
 
 
+class ManyRewardsEnv(WalkEnv):
+    """Has several objectives, and a reward for each."""
+
+    def step(self, action):
+        obs, reward, *rest = super().step(action)
+        return obs, np.array([reward, -1.0]), *rest
+
+
 class NumpyFlagEnv(WalkEnv):
     """Its flags are NumPy's."""
 

@@ -44,6 +44,13 @@ def test_a_space_of_a_class_of_its_own_is_no_fault():
     assert report["sync = async"].says.endswith("only with shared_memory=False")
 
 
+def test_what_follows_from_several_rewards_is_not_reported_again():
+    report = check(faults.ManyRewardsEnv)
+    assert report.failed == ("types",), str(report)
+    assert report["types"].difference.key == "reward"
+    assert report["sync = ours"].says == report["statistics"].says == "see 'types'"
+
+
 def test_whole_rewards_are_no_fault():
     report = check(lambda: faults.WholeRewards(faults.make_sync()))
     assert report.ok, str(report)

@@ -21,6 +21,7 @@ from mtwrappers.testing.check.vector_checks import modes
 
 def statistics(subject: Subject) -> str:
     """`RecordEpisodeStatistics` reports the sums of what was returned, with every reset."""
+    subject.require_one_reward()
     if any("episode" in call.values["info"] for call in subject.first.calls):
         return check_statistics(subject.first)
     with closing(RecordEpisodeStatistics(subject.make())) as env:

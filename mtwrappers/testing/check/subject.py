@@ -13,6 +13,7 @@ from typing import Any
 
 import cloudpickle
 import gymnasium
+import numpy as np
 from gymnasium.vector import VectorEnv
 
 from mtwrappers.testing.check.recording import Recording, compare, record
@@ -73,8 +74,14 @@ class Subject:
         space.seed(self.seed)
         return [space.sample() for _ in range(self.steps if steps is None else steps)]
 
+    def require_one_reward(self) -> None:
+        """Raises `Skipped` if a step's reward is several numbers, which nothing here can sum up."""
+        if any(np.ndim(c.values.get("reward", 0.0)) > self.is_vector for c in self.first.calls):
+            raise Skipped("see 'types'")
+
     def require_repeatable(self) -> None:
         """Raises `Skipped` if two plays with the same seed differ, so that no others can agree."""
+        self.require_one_reward()
         if compare(self.first, self.again, self.is_vector):
             raise Skipped("see 'seed repeats'")
 
