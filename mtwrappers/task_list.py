@@ -147,6 +147,9 @@ class TaskSetMTEnv(MTEnv):
     _branch: int | None = None
     # The environments below that were built and have a random stream, by their branch.
     _envs: Mapping[int, Any] = MappingProxyType({})
+    # What every reset and step on the present task says of it.
+    _task_obs: Any
+    _task_info: dict[str, Any]
     # Whether the first reset and every seeded one draw a task, though others may not.
     _draws_first = False
     # While this is set, resets neither draw a task nor seed the task stream, and the episodes that
@@ -181,7 +184,7 @@ class TaskSetMTEnv(MTEnv):
         self._task_state: Any = tasks.first()
         if initial_task_state is not None:
             self._task_state = tasks.check(initial_task_state, "initial_task_state")
-        self._describe()
+        self._task_obs, self._task_info = self._task_set.describe(self._task_state)
 
     # Of a list of tasks; an environment over a space has no such attributes.
 
@@ -227,15 +230,11 @@ class TaskSetMTEnv(MTEnv):
         self._activate(task_state)
         self._task_state = task_state
         self._phase = "set"
-        self._describe()
+        self._task_obs, self._task_info = self._task_set.describe(task_state)
 
     def sample_task_state(self) -> Any:
         """Draws a task state from the task stream, without setting it."""
         return self._task_set.draw(self.np_random_task)
-
-    def _describe(self) -> None:
-        """Computes once what every step on the present task hands out."""
-        self._task_obs, self._task_info = self._task_set.describe(self._task_state)
 
     def seed(self, seed: int | None = None) -> list[int]:
         """Seeds the environment stream; an environment below takes its branch at its next reset."""

@@ -137,6 +137,10 @@ class ContinuousTasks(TaskList):
         k = super().check(task_state[0], f"the class of {what}")
         return k, self.goals.check(k, task_state[1], f"the random vector of {what}")
 
+    def describe(self, task_state: Any) -> tuple[np.int64, dict[str, Any]]:
+        """What is said of the class of a task state."""
+        return super().describe(task_state[0])
+
     def place(self, task_state: Any) -> int:
         """Which of the classes a task state is of."""
         return super().place(task_state[0])

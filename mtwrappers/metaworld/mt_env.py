@@ -285,12 +285,6 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         k, vector = task_state
         return with_vector(self.pool.tasks[k], vector)
 
-    def _describe(self) -> None:
-        exact = self._continuous is not None
-        task_id = self.task_ids[self._task_state[0] if exact else self._task_state]
-        # The environments of the classes say task_name themselves.
-        self._task_obs, self._task_info = np.int64(task_id), {"task_id": task_id}
-
     @functools.cached_property
     def _identity(self) -> dict[str, Any]:
         classes = sorted({task.env_name for task in self.tasks})

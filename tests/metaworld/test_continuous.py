@@ -137,8 +137,9 @@ def test_a_class_that_is_set_has_a_goal_at_once_and_keeps_it():
     env.set_task_state(1)
     state = env.get_task_state()
     assert state[0] == 1
-    env.reset(seed=4)
+    _, info = env.reset(seed=4)
     assert env.get_task_state() == state
+    assert (info["task_id"], info["task_name"], env.task) == (1, "push-v3", "push-v3")
     assert env.task_states == (0, 1)
     assert [decode(task)["env_cls"].__name__ for task in env.tasks] == [
         "SawyerReachEnvV3",
