@@ -79,7 +79,7 @@ class Settings(NamedTuple):
 
 def check_recovery(
     settings: Settings, on_worker_failure: str, max_recoveries: int, timeout: float | None
-) -> tuple[Settings, int, float | None]:
+) -> tuple[Settings, int, float]:
     """Checks the settings of an executor with workers, and what it does when one of them is lost.
 
     Returns:
@@ -89,11 +89,12 @@ def check_recovery(
     settings = settings.checked()
     recover = check_choice(on_worker_failure, ("raise", "recover"), "on_worker_failure")
     most = positive(max_recoveries, "max_recoveries")
+    seconds = math.inf
     if timeout is not None:
-        timeout = above_zero(timeout, "timeout, if it is not None,")
+        seconds = above_zero(timeout, "timeout, if it is not None,")
     if recover == "raise":
-        return settings, 0, timeout
-    return settings._replace(journal=True), most, timeout
+        return settings, 0, seconds
+    return settings._replace(journal=True), most, seconds
 
 
 def resolve_makers(

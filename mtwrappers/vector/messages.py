@@ -6,6 +6,7 @@ memory. Every other command, and every answer, is a pickle.
 
 from __future__ import annotations
 
+import math
 import os
 import pickle
 import select
@@ -40,9 +41,8 @@ class Channel:
         self.fd = conn.fileno()
         os.set_blocking(self.fd, False)
         self._data = bytearray()
-        self.cut = False  # whether a message was left unfinished at this end
 
-    def send(self, message: bytes, timeout: float | None = None) -> None:
+    def send(self, message: bytes, timeout: float = math.inf) -> None:
         """Sends a message, or raises `TimeoutError` if the other end does not take it in time.
 
         Args:
@@ -50,15 +50,11 @@ class Channel:
             timeout: Seconds for each part that the other end takes.
         """
         data = memoryview(_HEADER.pack(len(message)) + message)
-        size = len(data)
-        try:
-            while data:
-                try:
-                    data = data[os.write(self.fd, data) :]
-                except BlockingIOError:
-                    self._wait(select.POLLOUT, timeout)
-        finally:
-            self.cut = 0 < len(data) < size
+        while data:
+            try:
+                data = data[os.write(self.fd, data) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT, timeout)
 
     def feed(self) -> bytes | None:
         """Reads what has arrived; returns a message once it is whole, else ``None``."""
@@ -81,10 +77,10 @@ class Channel:
             self._wait(select.POLLIN)
         return message
 
-    def _wait(self, event: int, timeout: float | None = None) -> None:
+    def _wait(self, event: int, timeout: float = math.inf) -> None:
         poll = select.poll()
         poll.register(self.fd, event)
-        pause = None if timeout is None else timeout * 1000
+        pause = None if timeout == math.inf else timeout * 1000
         self._interrupts.waiting = True
         try:
             ready = poll.poll(pause)
@@ -96,11 +92,6 @@ class Channel:
     def close(self) -> None:
         """Closes this end."""
         self._conn.close()
-
-
-def encode_command(name: str, arguments: tuple[Any, ...]) -> bytes:
-    """A command to a worker."""
-    return bytes(cloudpickle.dumps((name, arguments)))
 
 
 def encode_answer(answer: Answer) -> bytes:
@@ -119,17 +110,14 @@ def file_answer(answer: Answer, results: int) -> bytes:
     return FILED + pickle.dumps((head, [part.nbytes for part in raw]))
 
 
-def decode_answer(message: bytes, results: int) -> Answer | None:
-    """The answer in a message; ``None`` for a sign of life.
+def decode_answer(message: bytes, results: int) -> Answer:
+    """The answer in a message that is no sign of life.
 
     ``results`` is the descriptor of the worker's file of results, which is empty afterwards.
     """
     if message == DONE:
         return _DONE
-    kind = message[:1]
-    if kind == ALIVE:
-        return None
-    if kind == FILED:
+    if message[:1] == FILED:
         head, sizes = pickle.loads(message[1:])
         arrays = [bytearray(size) for size in sizes]
         with open(results, "r+b", closefd=False) as file:

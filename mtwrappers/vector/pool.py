@@ -39,13 +39,13 @@ class Worker(abc.ABC):
         index: Its number.
         rows: Which environments it has.
         block: The pickled arguments of `EnvBlock`.
-        timeout: Seconds after which it counts as hung if it is silent; ``None`` waits for ever.
+        timeout: Seconds after which it counts as hung if it is silent.
     """
 
     interrupts: HeldInterrupts
     shares_memory = True  # whether what it writes is seen at once
 
-    def __init__(self, index: int, rows: slice, block: bytes, timeout: float | None) -> None:
+    def __init__(self, index: int, rows: slice, block: bytes, timeout: float) -> None:
         self.index, self.rows, self.block, self.timeout = index, rows, block, timeout
         self.command: Command | None = None  # what it has not answered yet
         self.answer: Answer | None = None  # the last, until it is used
@@ -96,12 +96,8 @@ class Worker(abc.ABC):
         """What to do where it did not even start."""
         return ""
 
-    def deadline(self, now: float) -> float:
-        """When it counts as hung if it is silent from ``now`` on, in `time.monotonic`."""
-        return math.inf if self.timeout is None else now + self.timeout
-
     def extension(self) -> float:
-        """A later deadline, if it can be asked whether it is at work."""
+        """When it counts as hung instead, in `time.monotonic`, if it says that it is at work."""
         return -math.inf
 
     def kill(self) -> None:
@@ -338,7 +334,7 @@ class WorkerPool(Blocks):
         look = now + ALIVE_CHECK
         waiting = {}
         for worker in workers:
-            waiting[worker] = worker.deadline(now)
+            waiting[worker] = now + worker.timeout
         while waiting:
             seconds = max(min(look, until, *waiting.values()) - now, 0.0)
             self._interrupts.waiting = True
@@ -355,7 +351,7 @@ class WorkerPool(Blocks):
                     gone.append(worker)
                     continue
                 if answer is None:
-                    waiting[worker] = worker.deadline(now)
+                    waiting[worker] = now + worker.timeout
                 else:
                     del waiting[worker]
                     self._take(worker, answer)

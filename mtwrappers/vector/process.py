@@ -16,12 +16,13 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
 
+import cloudpickle
 import numpy as np
 
 from mtwrappers.vector.block import Answer
 from mtwrappers.vector.blocks import Function
 from mtwrappers.vector.buffers import Buffers, ObsLayout, anonymous_file
-from mtwrappers.vector.messages import Channel, decode_answer, encode_command
+from mtwrappers.vector.messages import ALIVE, Channel, decode_answer
 from mtwrappers.vector.pool import (
     ALIVE_CHECK,
     Worker,
@@ -57,7 +58,7 @@ class ProcessWorker(Worker):
         index: int,
         rows: slice,
         block: bytes,
-        timeout: float | None,
+        timeout: float,
         context: Any,
         memory: int,
     ) -> None:
@@ -104,7 +105,7 @@ class ProcessWorker(Worker):
             message = actions.dtype.str.encode()
             self.buffers.actions(message)[...] = actions
         else:
-            message = encode_command(name, arguments)
+            message = cloudpickle.dumps((name, arguments))
         self.awaiting_answer = True
         try:
             channel.send(message, self.timeout)
@@ -112,21 +113,20 @@ class ProcessWorker(Worker):
             self.give_up()
         except OSError:
             pass
-        finally:
-            if channel.cut:  # by an interrupt: what follows could not be read
-                self.process.kill()
+        except BaseException:  # an interrupt has cut it: what follows could not be read
+            self.process.kill()
+            raise
 
     def receive(self) -> Answer | None:
         """Takes what has arrived; returns an answer once it is whole."""
         channel = self._channel
         assert channel is not None
         try:
-            while (message := channel.feed()) is not None:
-                if (answer := decode_answer(message, self._results)) is not None:
-                    return answer
+            while (message := channel.feed()) == ALIVE:
+                pass
+            return None if message is None else decode_answer(message, self._results)
         except (EOFError, OSError) as exc:
             raise WorkerLost from exc
-        return None
 
     @staticmethod
     def wait(workers: Sequence[ProcessWorker], seconds: float) -> list[Worker]:
@@ -201,7 +201,7 @@ class ProcessPool(WorkerPool):
         blocks: Sequence[tuple[slice, bytes]],
         envs_per_task: int,
         max_recoveries: int,
-        timeout: float | None,
+        timeout: float,
         context: Any,
     ) -> None:
         self._memory = anonymous_file()  # workers are there before its size is known

@@ -147,7 +147,7 @@ class _ActorPool(WorkerPool):
         blocks: Sequence[tuple[slice, bytes]],
         envs_per_task: int,
         max_recoveries: int,
-        timeout: float | None,
+        timeout: float,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
@@ -247,7 +247,7 @@ class _ActorWorker(Worker):
         index: int,
         rows: slice,
         block: bytes,
-        timeout: float | None,
+        timeout: float,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
@@ -257,7 +257,7 @@ class _ActorWorker(Worker):
         self._actor: Any = None
         self._reply: Any = None  # the reference of the answer that is awaited
         self._host, self._reason = "", ""
-        self._start_deadline = 0.0
+        self._timeout_at_work = timeout
         self.buffers: Buffers | None = None  # where what it has written belongs
         self.schema: InfoSchema = ()
 
@@ -269,7 +269,7 @@ class _ActorWorker(Worker):
         actor_class = self._cluster.ray.remote(concurrency_groups={_SIGNS: 1})(_Actor)
         self._actor = actor_class.options(**options).remote(self._stored)
         self._reply = self._actor.place.remote()
-        self._start_deadline = time.monotonic() + START_TIMEOUT
+        self.timeout = START_TIMEOUT
         self.awaiting_answer = True
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
@@ -298,7 +298,7 @@ class _ActorWorker(Worker):
             self._reason = _reason(exc)
             raise WorkerLost from exc
         if not self._host:
-            self._host = data
+            self._host, self.timeout = data, self._timeout_at_work
             return Answer()
         answer: Answer = pickle.loads(data)
         if answer.written is not None and self.buffers is not None:
@@ -321,18 +321,13 @@ class _ActorWorker(Worker):
             return [*gone]
         by_reply = {worker._reply: worker for worker in workers}
         ray = workers[0]._cluster.ray
-        pause = None if seconds == math.inf else seconds
-        ready, rest = ray.wait([*by_reply], num_returns=1, timeout=pause)
+        ready, rest = ray.wait([*by_reply], num_returns=1, timeout=seconds)
         if rest:
             ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
         return [by_reply[reply] for reply in ready]
 
-    def deadline(self, now: float) -> float:
-        """When it counts as hung if it is silent from ``now`` on, in `time.monotonic`."""
-        return super().deadline(now) if self._host else self._start_deadline
-
     def extension(self) -> float:
-        """When it counts as hung, as it says that it is at work."""
+        """When it counts as hung instead, in `time.monotonic`, if it says that it is at work."""
         if not self._host or not self._cluster.is_there():
             return -math.inf
         ray = self._cluster.ray
@@ -341,7 +336,7 @@ class _ActorWorker(Worker):
             silence = ray.get(signs.remote(), timeout=ALIVE_CHECK)
         except ray.exceptions.RayError:
             return -math.inf
-        return self.deadline(time.monotonic()) - float(silence)
+        return time.monotonic() + self.timeout - float(silence)
 
     def is_alive(self) -> bool:
         """Whether Ray is there, which tells by itself when an actor ends."""

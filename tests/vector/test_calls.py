@@ -1,5 +1,6 @@
 """What executors are given and told: constructors, tasks, seeds, options, attributes."""
 
+import math
 import multiprocessing
 from contextlib import closing
 from functools import partial
@@ -122,7 +123,7 @@ def test_the_autoreset_mode_may_be_a_member_its_name_or_its_value():
     assert "autoreset_mode" not in CountingEnv.metadata
 
 
-@pytest.mark.parametrize(("kwargs", "seconds"), [({}, 300.0), ({"timeout": None}, None)])
+@pytest.mark.parametrize(("kwargs", "seconds"), [({}, 300.0), ({"timeout": None}, math.inf)])
 def test_a_timeout_of_none_is_for_ever(kwargs, seconds):
     with closing(make_executor([CountingEnv] * 2, 2, 1, workers=2, **kwargs)) as envs:
         assert envs._pool.workers[0].timeout == seconds

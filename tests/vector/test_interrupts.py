@@ -5,8 +5,9 @@ import os
 import signal
 import sys
 import time
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from functools import partial
+from threading import Timer
 
 import numpy as np
 import pytest
@@ -14,7 +15,7 @@ import pytest
 import mtwrappers.vector
 from mtwrappers import MetaIterativeEnvExecutor
 from tests.fakes import equal
-from tests.vector.faults import fragile_makers, kill, parallel
+from tests.vector.faults import BulkyEnv, fragile_makers, kill, parallel
 from tests.vector.processes import needs_proc
 
 pytestmark = [needs_proc, pytest.mark.usefixtures("leaves_nothing_behind")]
@@ -127,3 +128,20 @@ def test_an_interrupt_anywhere_in_this_process_leaves_the_journal_right(use):
             assert equal(other.reset(seed=2), envs.reset(seed=2)), interrupt.place
             assert equal(other.call("first"), envs.call("first")), interrupt.place
         assert k > 30
+
+
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+def test_an_interrupt_in_the_middle_of_a_message_costs_the_worker_that_has_half_of_it():
+    with closing(parallel([BulkyEnv] * 4, on_worker_failure="recover", timeout=10)) as envs:
+        expected, (pid, other) = envs.reset(seed=0), envs.worker_pids
+        os.kill(pid, signal.SIGSTOP)
+        Timer(0.3, os.kill, (os.getpid(), signal.SIGINT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            envs.set_attr("unread", [np.zeros(1_000_000)] * 4)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+        begin = time.monotonic()
+        assert equal(envs.reset(seed=0), expected)
+        assert time.monotonic() - begin < 5
+        assert envs.recoveries == 1
+        assert envs.worker_pids[1] == other
