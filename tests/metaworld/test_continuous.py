@@ -132,6 +132,18 @@ def test_an_exact_task_state_plays_its_goal_again_through_json_and_elsewhere():
         assert equal(play(other), expected)
 
 
+def test_classes_that_are_set_before_the_first_reset_have_the_first_goals_of_the_seed():
+    env = MetaWorldMTEnv(**CONTINUOUS, seed=3)
+    goals = []
+    for reset in (False, True, False):
+        if reset:
+            env.reset()
+        env.set_task_state(1)
+        goals.append(env.get_task_state())
+    assert goals[0] == env.exact_task_state(1, 3)
+    assert len(set(goals)) == 3
+
+
 def test_a_class_that_is_set_has_a_goal_at_once_and_keeps_it():
     env = MetaWorldMTEnv(**CONTINUOUS)
     env.set_task_state(1)
@@ -171,6 +183,15 @@ def test_what_no_reset_draws_is_refused_and_the_present_goal_stays(state, messag
         env.reset(seed=1, options={"task_state": state})
     assert env.get_task_state() == before
     env.step(env.action_space.sample())
+
+
+def test_a_digest_tells_continuous_goals_from_a_list_of_one_per_class():
+    kwargs = {"benchmark": "CustomMT", "train_classes": PAIR, "seed": 0}
+    one, other = (
+        MetaWorldMTEnv(**kwargs, **g) for g in ({"num_goals": 1}, {"goals": "continuous"})
+    )
+    assert one.tasks == other.tasks
+    assert one.goals_digest != other.goals_digest
 
 
 def test_what_does_not_go_with_continuous_goals_is_refused():
