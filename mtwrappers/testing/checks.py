@@ -26,6 +26,17 @@ def same(a: Any, b: Any) -> bool:
     return data_equivalence(a, b, exact=True)
 
 
+def kept(value: Any) -> Any:
+    """A copy of what came, which later calls cannot change; what is no array or container stays."""
+    if isinstance(value, np.ndarray):
+        return copy.deepcopy(value) if value.dtype.hasobject else value.copy()
+    if type(value) is dict:
+        return {key: kept(item) for key, item in value.items()}
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return type(value)(*map(kept, value))
+    return type(value)(map(kept, value)) if type(value) in (list, tuple) else value
+
+
 def shares_memory(a: Any, b: Any) -> bool:
     """Whether two observations or infos share a mutable dict or the memory of an array."""
     if isinstance(a, dict) and isinstance(b, dict):
@@ -106,7 +117,7 @@ def check_episode(env: gymnasium.Env[Any, Any], steps: int) -> None:
 def play(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> list[Any]:
     """What an environment returns after ``reset(seed=seed)`` for seeded random actions."""
     env.action_space.seed(seed)
-    returned: list[Any] = [env.reset(seed=seed)]
+    returned: list[Any] = [kept(env.reset(seed=seed))]
     while len(returned) <= steps and True not in returned[-1][2:4]:
-        returned.append(env.step(env.action_space.sample()))
+        returned.append(kept(env.step(env.action_space.sample())))
     return returned

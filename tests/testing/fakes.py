@@ -95,6 +95,55 @@ class DictTaskEnv(CountingMTEnv):
         return super().step(action)
 
 
+class OneBufferEnv(DictTaskEnv):
+    """Returns the same dicts and arrays again and again: tasks, or observations and infos as well.
+
+    With ``noisy`` as ``"obs"`` or ``"task"`` these come from nowhere; with ``"reset"`` that changes
+    the present task, with ``"sampling"`` every sampled task is the present one.
+    """
+
+    noisy = ""
+
+    def __init__(self):
+        self.shown = self.seen = None
+        self.state = {"goal": np.zeros(2)}
+        super().__init__()
+
+    def get_task_state(self):
+        return self.state
+
+    def set_task_state(self, task_state):
+        self.state, self.task, self.due = task_state, task_state["goal"], True
+
+    def sample_task_state(self):
+        drawn = super().sample_task_state()
+        if self.noisy == "task":
+            drawn["goal"][0] = count(self) % 97 / 97
+        self.drawn = self.state if self.noisy == "sampling" else getattr(self, "drawn", drawn)
+        self.drawn["goal"][:] = drawn["goal"]
+        return self.drawn
+
+    def reset(self, **kwargs):
+        if self.noisy == "reset":
+            self.task[0] = 0.5
+        return self.same_buffer(*super().reset(**kwargs))
+
+    def step(self, action):
+        return self.same_buffer(*super().step(action))
+
+    def same_buffer(self, obs, *others):
+        if self.noisy == "obs":
+            obs["env_obs"][1] = count(self) % 997
+        if self.noisy in ("sampling", "reset"):
+            return obs, *others
+        if self.shown is None:
+            self.shown, self.seen = obs, {}
+        for name, array in self.shown.items():
+            array[:] = obs[name]
+        self.seen.update(others[-1])
+        return self.shown, *others[:-1], self.seen
+
+
 class NeverEndingEnv(CountingMTEnv):
     """Observes actions; the keys of its info stay, the types of its values do not."""
 

@@ -6,7 +6,7 @@ import sys
 from functools import partial
 
 import pytest
-from gymnasium.vector import AutoresetMode
+from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.check.executor_checks import alone
@@ -132,6 +132,22 @@ def test_a_module_of_an_id_that_cannot_be_imported_is_named(tmp_path, monkeypatc
         "broken_ids cannot be imported: OSError: no file (broken_ids.py, line 1, in <module>)"
     )
     assert report["plays"].says == expected
+
+
+class OneBufferVectorEnv(SyncVectorEnv):
+    """Gives all its environments the same seed, and shows them in one array."""
+
+    def __init__(self):
+        super().__init__([WalkEnv] * 3, copy=False)
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=None if seed is None else [seed] * 3, options=options)
+
+
+def test_an_array_that_a_vector_environment_uses_again_does_not_hide_equal_seeds():
+    report = check_vector_env(OneBufferVectorEnv, steps=30)
+    assert {"seeds of each", "new arrays"} <= set(report.failed)
+    assert "all have the same seed" in report["seeds of each"].says
 
 
 def leave_a_worker():

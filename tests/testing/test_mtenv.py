@@ -16,6 +16,7 @@ from tests.testing.fakes import (
     DictTaskEnv,
     EndsOnceEnv,
     NeverEndingEnv,
+    OneBufferEnv,
     count,
     draw,
     draw_np,
@@ -207,6 +208,23 @@ def test_an_environment_that_breaks_a_rule_is_told_which_for_any_seed(broken, me
     for seed in range(4, 14):
         with pytest.raises(AssertionError, match=any_numbers):
             check_mtenv(broken(), seed=seed)
+
+
+@pytest.mark.parametrize(
+    ("noisy", "message"),
+    [
+        ("obs", DIFFER),
+        ("task", "seed_task(3) must determine the tasks, got "),
+        ("sampling", "get_task_state() after sample_task_state must be "),
+        ("reset", "get_task_state() after set_task_state and reset must be "),
+        ("", NEW),
+    ],
+)
+def test_what_differs_in_a_buffer_that_is_used_again_is_found(noisy, message):
+    env = OneBufferEnv()
+    env.noisy = noisy
+    with pytest.raises(AssertionError, match=f"^{re.escape(message)}"):
+        check_mtenv(env)
 
 
 def test_the_check_of_an_unseeded_environment_is_left_out_on_a_seeded_one():

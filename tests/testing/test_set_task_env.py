@@ -1,4 +1,5 @@
 import random
+import re
 from functools import partial
 
 import numpy as np
@@ -134,6 +135,45 @@ BROKEN = {
 def test_an_environment_that_breaks_a_rule_is_told_which(broken, message):
     with pytest.raises(AssertionError, match=fakes.pattern(message)):
         check_set_task_env(broken())
+
+
+class OneBufferEnv(CountingSetTaskEnv):
+    """Shows all that it shows in one array and one dict, with a number from nowhere."""
+
+    def __init__(self):
+        super().__init__()
+        self.shown, self.seen = np.zeros(2), {}
+
+    def reset(self, **kwargs):
+        return self.same_buffer(*super().reset(**kwargs))
+
+    def step(self, action):
+        return self.same_buffer(*super().step(action))
+
+    def same_buffer(self, obs, *others):
+        self.shown[:] = obs[0], count(self) % 997
+        self.seen.update(others[-1])
+        return self.shown, *others[:-1], self.seen
+
+    def sample_tasks(self, n):
+        if not self.task_buffer:
+            return super().sample_tasks(n)
+        self.task_buffer[:] = [{"first": count(self)} for _ in range(n)]
+        return self.task_buffer
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        ([], "two reset(seed=3) on one task and the steps after them must agree"),
+        ([None], "reset(seed=3) must determine the tasks drawn next"),
+    ],
+)
+def test_what_differs_in_a_buffer_that_is_used_again_is_found(tasks, message):
+    env = OneBufferEnv()
+    env.task_buffer = tasks
+    with pytest.raises(AssertionError, match=f"^{re.escape(message)}"):
+        check_set_task_env(env)
 
 
 class ClosingEnv(CountingSetTaskEnv):

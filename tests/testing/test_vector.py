@@ -3,6 +3,7 @@
 import re
 from functools import partial
 
+import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
@@ -47,6 +48,33 @@ def test_an_executor_that_keeps_the_contract_is_accepted_by_the_steps_that_were_
     check(Notes, makers, seed=5, steps=1)
     # One step after each of two resets, and the one after refused actions, in each mode.
     assert len(steps) == 3 * 3
+
+
+class OneBufferEnv(BoxCountingEnv):
+    """All environments show what they show in one array, with a number from nowhere."""
+
+    shown, calls = np.zeros(2), 0
+
+    def reset(self, **kwargs):
+        obs, info = super().reset(**kwargs)
+        return self.same_buffer(obs), info
+
+    def step(self, action):
+        obs, *others = super().step(action)
+        return self.same_buffer(obs), *others
+
+    def same_buffer(self, obs):
+        OneBufferEnv.calls += 1
+        self.shown[:] = obs[0], self.calls % 997
+        return self.shown
+
+
+def test_what_differs_in_a_buffer_that_is_used_again_is_found():
+    with pytest.raises(
+        AssertionError,
+        match="observations of reset in mode NextStep must be those of SyncVectorEnv",
+    ):
+        check(Base, [OneBufferEnv] * 4)
 
 
 def test_gymnasiums_own_vector_environment_lacks_what_is_ours():

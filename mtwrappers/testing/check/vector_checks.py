@@ -60,8 +60,8 @@ def sub_seeds(subject: Subject) -> str:
     each = [seed + i for i in range(n)]
     with closing(subject.make()) as envs:
         space = envs.observation_space
-        one = list(iterate(space, envs.reset(seed=seed)[0]))
-        other = list(iterate(space, envs.reset(seed=seed + 1000)[0]))
+        one = list(iterate(space, copied(envs.reset(seed=seed)[0])))
+        other = list(iterate(space, copied(envs.reset(seed=seed + 1000)[0])))
         try:
             listed = list(iterate(space, envs.reset(seed=each)[0]))
         except Exception:  # a seed for each is not for every vector environment
