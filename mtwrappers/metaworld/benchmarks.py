@@ -11,7 +11,7 @@ import numpy as np
 
 from mtwrappers import seeding
 from mtwrappers.checks import check_choice, positive
-from mtwrappers.metaworld.plain_task import encode
+from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 
 Kind: TypeAlias = Literal["train", "test"]
@@ -92,7 +92,12 @@ def take_benchmark(benchmark: Any, seed: int | None, options: dict[str, Any]) ->
 
 
 def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], list[Kind]]:
-    """The classes and the tasks of a benchmark's splits, and the kind of each task."""
+    """The classes and the tasks of a benchmark's splits, and the kind of each task.
+
+    Raises:
+        ValueError: If it is no benchmark, or its splits have no tasks.
+        TypeError: If one of its tasks is no `metaworld.Task`.
+    """
     if not isinstance(benchmark, metaworld().Benchmark):
         raise ValueError(
             f"benchmark must be a metaworld.Benchmark or the name of one, got {benchmark!r}"
@@ -104,6 +109,8 @@ def split_of(benchmark: Any, *kinds: Any) -> tuple[dict[str, Any], list[Any], li
         check_choice(kind, ("train", "test"), "kind")
         own = getattr(benchmark, f"{kind}_tasks")
         if own:
+            for task in own:
+                plain_task.check(task)
             classes.update(getattr(benchmark, f"{kind}_classes"))
             tasks += own
             kind_of += [kind] * len(own)
@@ -160,5 +167,5 @@ def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> tuple[A
         goals = draw_goals(cls, num_goals, rng)
         if len({goal.tobytes() for goal in goals}) != num_goals:
             raise ValueError(f"{name} has fewer than {num_goals} different goals for seed {seed}")
-        tasks += [encode(name, cls, goal, hidden) for goal in goals]
+        tasks += [plain_task.encode(name, cls, goal, hidden) for goal in goals]
     return tuple(tasks)

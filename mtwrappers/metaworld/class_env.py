@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 
 from mtwrappers._extras import import_extra
 from mtwrappers.checks import check_choice, not_negative, positive
-from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.known_good import Fast, class_to_build
 
 OBS_SIZE = 39
@@ -131,9 +130,10 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
 class SawyerClassEnv(gymnasium.Env[Any, Any]):
     """One Sawyer class: plain Python scalars, checked actions, the same info keys everywhere.
 
-    Whoever sets a task sees to it that a `reset` follows before the next step.
+    Whoever sets a task, on ``sawyer``, sees to it that a `reset` follows before the next step.
 
     Attributes:
+        sawyer: The class itself.
         terminate_on_success: Whether a success ends the episode. Can be set at any time.
     """
 
@@ -162,11 +162,6 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
         self._idle_steps = settings.idle_steps
         self.terminate_on_success = False
-
-    def set_task(self, task: Any) -> None:
-        """Sets a `metaworld.Task`; `reset` then begins its first episode."""
-        plain_task.check(task)  # Meta-World unpickles what it is given
-        self.sawyer.set_task(task)
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

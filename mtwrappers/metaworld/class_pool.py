@@ -125,12 +125,13 @@ class ClassPool:
     def turn_to(self, task: Any, layout: Layout | None = None) -> Env:
         """Sets a `metaworld.Task`; returns the environment that plays it, from its reset on.
 
+        It is one of ``tasks``, or checked as they are: Meta-World unpickles what it is given.
         ``layout`` takes the place of the present one, for the first task where there is no
         benchmark. Whatever fails, it fails before anything is changed.
         """
         layout = layout or self.layout
         bare, env = self._environment(task, layout)
-        bare.set_task(task)
+        bare.sawyer.set_task(task)
         self.layout = layout
         self.observation_space = layout.space if self._wrapper is None else env.observation_space
         return env
@@ -163,7 +164,7 @@ class ClassPool:
         if layout.onehot:
             env = TaskOnehotWrapper(bare, list(layout.classes).index(name), len(layout.classes))
         if self._wrapper is not None:
-            bare.set_task(task)
+            bare.sawyer.set_task(task)
             env = self._wrapper(env, task)
             if not isinstance(env, gymnasium.Env):
                 raise TypeError(f"wrapper must return a gymnasium.Env for {name!r}, got {env!r}")

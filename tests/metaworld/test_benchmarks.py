@@ -1,6 +1,7 @@
 """Benchmarks are Meta-World's own, byte for byte, without its side effects."""
 
 import random
+from types import SimpleNamespace
 
 import metaworld
 import mujoco
@@ -9,7 +10,13 @@ import pytest
 from gymnasium.spaces import Box
 from metaworld.envs.sawyer_reach_v3 import SawyerReachEnvV3
 
-from mtwrappers.metaworld import BENCHMARKS, benchmarks, make_benchmark
+from mtwrappers.metaworld import (
+    BENCHMARKS,
+    MetaWorldMTEnv,
+    MetaWorldSetTaskEnv,
+    benchmarks,
+    make_benchmark,
+)
 from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.metaworld.blueprint import goal_space
 from tests.fakes import equal
@@ -126,6 +133,17 @@ def test_changing_a_benchmark_changes_no_other():
     first.test_tasks.pop()
     first.train_classes.clear()
     assert splits(make_benchmark("ML1", seed=11, num_goals=2)) == expected
+
+
+@pytest.mark.parametrize("make", [MetaWorldMTEnv, MetaWorldSetTaskEnv])
+def test_what_is_no_task_of_meta_world_is_refused_when_the_benchmark_is_taken(make):
+    benchmark = make_benchmark("MT1", num_goals=3)
+    first, *_, last = benchmark.train_tasks
+    benchmark.train_tasks[1] = SimpleNamespace(env_name=first.env_name, data=first.data)
+    with pytest.raises(TypeError, match=r"expected a metaworld\.Task, got namespace\(env_name="):
+        make(benchmark)
+    benchmark.train_tasks[1] = last
+    assert make(benchmark).tasks == [first, last, last]
 
 
 def test_no_model_is_compiled_and_the_global_random_state_is_neither_read_nor_changed(monkeypatch):

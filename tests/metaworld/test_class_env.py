@@ -26,7 +26,7 @@ def play(env, task, played, policy=None):
 
     With a policy, its actions replace the given ones.
     """
-    env.set_task(task)
+    getattr(env, "sawyer", env).set_task(task)
     returned = [env.reset()]
     for action in played:
         if policy is not None:
