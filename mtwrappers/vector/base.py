@@ -148,7 +148,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self.render_mode = traits[0].render_mode
             self._check_actions = ActionCheck(action_space, self.action_space, n)
             self._layout = ObsLayout(observation_space, n)
-            self._objects: list[Any] = [None] * n  # observations that are not arrays
             self._buffers = blocks.connect(self._layout, self._check_actions.row_shape)
             self._due = np.ones(n, dtype=np.bool_)  # who must be reset before the next step
             if settings.journal:
@@ -210,7 +209,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         self._first_seeds = None
         self._due[...] = False
         infos = [info for answer in answers for info in answer.infos or ()]
-        return self._batch_obs(answers), self._join(infos)
+        return self._layout.batch(buffers.obs), self._join(infos)
 
     @exclusive
     def rest(self, mask: NDArray[np.bool_]) -> None:
@@ -324,20 +323,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         """What a step returns, from what blocks have answered and have written."""
         infos = self._step_infos(answers)
         buffers = self._buffers
-        obs = self._batch_obs(answers)
+        obs = self._layout.batch(buffers.obs)
         rewards = buffers.rewards.copy()
         flags = buffers.terminated.copy(), buffers.truncated.copy()
         self._due.fill(False)
         if not self._schema_known:
             self._use_columns([info for answer in answers for info in answer.infos or ()])
         return obs, rewards, *flags, infos
-
-    def _batch_obs(self, answers: Sequence[Answer]) -> Any:
-        if not self._layout.fixed:
-            for rows, answer in zip(self._blocks.rows, answers, strict=True):
-                if answer.objects is not None:
-                    self._objects[rows] = answer.objects
-        return self._layout.batch(self._buffers.obs, self._objects)
 
     def _step_infos(self, answers: Sequence[Answer]) -> Info:
         """The infos of a step, those of episodes that have ended in it among them."""
@@ -544,8 +536,6 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         for rows, answer in zip(self._blocks.rows, answers, strict=True):
             result, self._due[rows], _ = answer.result
             results.append(result)
-            if answer.objects is not None:
-                self._objects[rows] = answer.objects
         return results
 
     # State.
@@ -624,7 +614,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 blocks.tell(Command("keep", lambda rows: (False,)))
             raise
         self._journal.take(slice(0, n), logs)  # for a worker that is lost from here on
-        self._batch_obs(blocks.tell(Command("keep", lambda rows: (True,))))
+        blocks.tell(Command("keep", lambda rows: (True,)))
         self._due[...] = due
         self._first_seeds = first_seeds
 
@@ -704,7 +694,6 @@ def _run(
     envs._due[...], block.buffers.resting[...], block.buffers.by_hand[...] = flags
     envs._schema_known, schema = known
     envs._columns = None if schema is None else InfoColumns(schema, block.buffers)
-    envs._objects = block.last_obs
     try:
         result = carried()(envs, rows)
         return result, envs._due, envs._journal.logs if envs._journal else ()

@@ -46,7 +46,7 @@ class Answer(NamedTuple):
         result: What the command returns.
         infos: Of each environment; None of one that was left alone. None where all infos are in
             the buffers.
-        objects: The observations, where they are not arrays.
+        objects: The observations after a step or reset, where they are not arrays.
         finals: Place, last observation and last info of each episode that a SAME_STEP autoreset
             has ended.
         states: What each environment that was reset was just before, by its place, if there is a
@@ -157,11 +157,6 @@ class EnvBlock:
         return self._rows.envs
 
     @property
-    def last_obs(self) -> list[Any]:
-        """The last observation of each environment."""
-        return self._rows.obs
-
-    @property
     def traits(self) -> Traits:
         """What the environments are."""
         envs = self.envs
@@ -238,8 +233,7 @@ class EnvBlock:
                     infos[i] = self._reset_one(i, seed=seeds[i], options=given)
         except Exception as exc:
             self._fail(exc, i)
-        self._write_obs()
-        return Answer(infos=infos, objects=self._objects(), states=self._states)
+        return Answer(infos=infos, objects=self._write_obs(), states=self._states)
 
     def step(self, actions: Any) -> Answer:
         """Steps every environment that does not rest; ``actions`` has one for each."""
@@ -283,12 +277,12 @@ class EnvBlock:
                     self._reset_one(i)
         except Exception as exc:
             self._fail(exc, i)
-        self._write_obs()
+        objects = self._write_obs()
         if self.logged:
             self._hash_step(resting)
         in_columns = self.columns is not None and self.columns.write(infos)
         each = None if in_columns else self._checked_infos()
-        return Answer(None, each, self._objects(), tuple(finals), self._states)
+        return Answer(None, each, objects, tuple(finals), self._states)
 
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
         """What a call gives of each environment that is not left alone, of which it is None."""
@@ -310,8 +304,7 @@ class EnvBlock:
 
     def run(self, function: Callable[[EnvBlock], Any]) -> Answer:
         """What a function of this block returns."""
-        result = function(self)
-        return Answer(result, objects=self._objects())
+        return Answer(function(self))
 
     def get_states(self) -> Answer:
         """What each environment is between two episodes."""
@@ -329,18 +322,15 @@ class EnvBlock:
 
     def replay(self, logs: Sequence[ReplayLog]) -> Answer:
         """Brings new environments to where others were, and checks that they are there."""
-        rows, buffers = self._rows, self.buffers
         i = 0
         try:
-            for i, (env, log) in enumerate(zip(rows.envs, logs, strict=True)):
+            for i, (env, log) in enumerate(zip(self.envs, logs, strict=True)):
                 digest = self._replay_one(i, env, log)
                 require_same(log, digest)
-                buffers.digests[i] = digest
-                if rows.obs[i] is not None and self._layout.fixed:
-                    self._layout.write(buffers.obs, i, [rows.obs[i]])
+                self.buffers.digests[i] = digest
         except Exception as exc:
             self._fail(exc, i)
-        return Answer(objects=self._objects())
+        return Answer()
 
     def _replay_one(self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog) -> int:
         """Does with a new environment what was done with another; returns what it has shown."""
@@ -385,7 +375,7 @@ class EnvBlock:
                 rows, self._rows = self._rows, rows
                 self.buffers.unpack(written, ())
             rows.close()
-        return Answer(objects=self._objects())
+        return Answer()
 
     def close(self) -> Answer:
         """Closes every environment, and raises what the last failing one raised, if any did."""
@@ -425,14 +415,9 @@ class EnvBlock:
         except Exception as exc:
             self._fail(exc, i)
 
-    def _objects(self) -> list[Any] | None:
-        """Observations that are not arrays."""
-        return None if self._layout.fixed else self._rows.obs
-
-    def _write_obs(self) -> None:
+    def _write_obs(self) -> list[Any] | None:
+        """Writes the last observations of all environments; returns them if they are not arrays."""
         layout, obs = self._layout, self._rows.obs
-        if not layout.fixed:
-            return
         try:
             layout.write(self.buffers.obs, 0, obs)
         except Exception:  # an observation of any class may refuse to be an array in any way
@@ -441,6 +426,7 @@ class EnvBlock:
                     layout.write(self.buffers.obs, i, [row])
                 except Exception as exc:
                     self._fail(exc, i)
+        return None if layout.fixed else obs
 
     def _checked_infos(self) -> list[Info]:
         """The infos of the last step, all of which are dicts."""

@@ -30,7 +30,7 @@ Leaf = tuple[tuple[Any, ...], tuple[int, ...], np.dtype[Any]]
 
 
 class ObsLayout:
-    """The arrays that hold ``n`` observations of a space, one for each of its ``leaves``."""
+    """What holds ``n`` observations of a space: an array for each of its ``leaves``, or a list."""
 
     def __init__(self, space: Space[Any], n: int) -> None:
         self.space, self.n = space, n
@@ -42,8 +42,11 @@ class ObsLayout:
         # One array and no nesting is by far the most common.
         self._flat = self.fixed and len(self.leaves) == 1 and self.leaves[0][0] == ()
 
-    def write(self, arrays: Sequence[NDArray[Any]], start: int, rows: Sequence[Any]) -> None:
+    def write(self, arrays: Sequence[Any], start: int, rows: Sequence[Any]) -> None:
         """Writes observations, all of which must fit the space, from the row ``start`` on."""
+        if not self.fixed:
+            arrays[0][start : start + len(rows)] = rows
+            return
         for i, (path, shape, dtype) in enumerate(self.leaves):
             parts = [_part(row, path) for row in rows] if path else rows
             into = arrays[i][start : start + len(rows)]
@@ -57,14 +60,11 @@ class ObsLayout:
                 pass  # Python's own numbers and lists, scalars, and other dtypes
             into[...] = [_fitted(part, path, shape, dtype) for part in parts]
 
-    def batch(self, arrays: Sequence[NDArray[Any]], objects: Sequence[Any]) -> Any:
-        """Copies of all observations, as a vector environment returns them.
-
-        Those of a fixed space are in ``arrays``; others are ``objects``, which Gymnasium batches.
-        """
+    def batch(self, arrays: Sequence[Any]) -> Any:
+        """Copies of all observations, as a vector environment returns them."""
         if not self.fixed:
             out: Any = create_empty_array(self.space, self.n)
-            return copy.deepcopy(concatenate(self.space, objects, out))
+            return copy.deepcopy(concatenate(self.space, arrays[0], out))
         if self._flat:
             return arrays[0].copy()
         return _nest(self.space, iter([array.copy() for array in arrays]).__next__)
@@ -74,10 +74,10 @@ class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
     The memory is that of the file ``fd``, which others may share, if there is one. ``obs`` is one
-    array per leaf of the layout. ``over`` says whose episodes are over, ``resting`` who is not to
-    be stepped, and ``by_hand`` who does not reset itself; ``digests`` are of what each
-    has shown (see `mtwrappers.vector.replay`); ``numbers`` and ``texts`` are of infos, a row for
-    each key.
+    array per leaf of the layout, or a list of Python objects, which is not shared. ``over`` says
+    whose episodes are over, ``resting`` who is not to be stepped, and ``by_hand`` who does not
+    reset itself; ``digests`` are of what each has shown (see `mtwrappers.vector.replay`);
+    ``numbers`` and ``texts`` are of infos, a row for each key.
     """
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
@@ -102,7 +102,8 @@ class Buffers:
             np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
             for (shape, dtype), start in zip(parts, starts, strict=False)
         ]
-        *self.obs, self._actions, self.rewards = arrays[:-8]
+        *leaves, self._actions, self.rewards = arrays[:-8]
+        self.obs: list[Any] = leaves if layout.fixed else [[None] * n]
         self.terminated, self.truncated, self.over, self.resting, self.by_hand = arrays[-8:-3]
         self.digests, self.numbers, self.texts = arrays[-3:]
 
@@ -132,7 +133,7 @@ class Buffers:
     def _written(self, schema: Sequence[Any]) -> list[NDArray[Any]]:
         texts = sum(1 for _, kind in schema if kind is str)
         return [
-            *self.obs,
+            *[part for part in self.obs if isinstance(part, np.ndarray)],
             self.rewards,
             self.terminated,
             self.truncated,

@@ -378,6 +378,8 @@ class WorkerPool(Blocks):
     def _take(self, worker: Worker, answer: Answer) -> None:
         """Takes an answer, and lets the journal know what the worker's environments have done."""
         worker.awaiting_answer, worker.answer = False, answer
+        if answer.objects is not None:
+            self._buffers.obs[0][worker.rows] = answer.objects
         for i, info in enumerate(answer.infos or ()):
             if info and "task_name" in info:
                 worker.names[i] = info["task_name"]
