@@ -119,20 +119,16 @@ class Blocks(abc.ABC):
 class LocalBlocks(Blocks):
     """One block, in this process."""
 
+    block: EnvBlock
+
     def __init__(self, make: Callable[[], EnvBlock]) -> None:
         self._make = make
-        self._built: EnvBlock | None = None
+        self.rows = []
         self._interrupts = HeldInterrupts()
-
-    @property
-    def block(self) -> EnvBlock:
-        """The block, once it is built."""
-        assert self._built is not None
-        return self._built
 
     def build(self) -> list[Traits]:
         """Builds the environments."""
-        self._built = self._make()
+        self.block = self._make()
         self.rows = [slice(0, len(self.block.envs))]
         return [self.block.traits]
 
@@ -179,8 +175,8 @@ class LocalBlocks(Blocks):
 
     def close(self) -> None:
         """Closes the environments."""
-        if self._built is not None:
-            self._built.close()
+        if self.rows:
+            self.block.close()
 
 
 class BorrowedBlock(LocalBlocks):

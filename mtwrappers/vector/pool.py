@@ -158,7 +158,7 @@ class WorkerPool(Blocks):
         with self._interrupts:
             if lost := self._start_workers(self.workers):
                 self._replace(lost)
-            answers = self._finish(self.workers)
+            answers = self._finish()
         self._built = True
         return [answer.result for answer in answers]
 
@@ -180,13 +180,13 @@ class WorkerPool(Blocks):
     def end(self, timeout: float | None = None) -> list[Answer]:
         """The answer of every worker to what was begun."""
         with self._interrupts:
-            return self._finish(self.workers, timeout)
+            return self._finish(timeout)
 
     def tell(self, command: Command) -> list[Answer]:
         """Tells every worker a command, and returns their answers."""
         with self._interrupts:
             self._begin(command)
-            return self._finish(self.workers)
+            return self._finish()
 
     def _begin(self, command: Command) -> None:
         for worker in self.workers:
@@ -200,7 +200,7 @@ class WorkerPool(Blocks):
     def _drain(self) -> None:
         """Takes the answers that an interrupted call has left behind, and replaces the lost."""
         try:
-            self._finish([w for w in self.workers if w.awaiting_answer or not w.ready])
+            self._finish()
         except WorkerDiedError:
             raise
         except Exception as exc:
@@ -237,11 +237,11 @@ class WorkerPool(Blocks):
 
     # Starting and replacing.
 
-    def _finish(self, workers: Sequence[Worker], timeout: float | None = None) -> list[Answer]:
-        """The answers of workers, or of their replacements."""
+    def _finish(self, timeout: float | None = None) -> list[Answer]:
+        """The answers of all workers, or of their replacements."""
         until = math.inf if timeout is None else time.monotonic() + timeout
         lost, awaited = [], []
-        for worker in workers:
+        for worker in self.workers:
             if not worker.ready:
                 lost.append(worker)
             elif worker.awaiting_answer:
@@ -250,7 +250,7 @@ class WorkerPool(Blocks):
         if lost:
             self._replace(lost)
         answers = []
-        for worker in workers:
+        for worker in self.workers:
             answers.append(worker.answer or _NOTHING)
             worker.answer = None
         for answer in answers:
