@@ -82,7 +82,6 @@ class Buffers:
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
         n = layout.n
-        self.action_shape = action_shape
         self._views: dict[bytes, NDArray[Any]] = {}
         parts: list[tuple[tuple[int, ...], Any]] = [
             *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),

@@ -18,7 +18,7 @@ from mtwrappers.errors import WorkerDiedError, WorkerTraceback, full_message
 from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.block import Answer, Traits
 from mtwrappers.vector.blocks import Blocks, Command
-from mtwrappers.vector.buffers import Buffers
+from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.interrupts import HeldInterrupts
 
 _NOTHING = Answer()
@@ -43,6 +43,7 @@ class Worker(abc.ABC):
     """
 
     interrupts: HeldInterrupts
+    buffers: Buffers | None = None  # of its environments, in this process
     shares_memory = True  # whether what it writes is seen at once
 
     def __init__(self, index: int, rows: slice, block: bytes, timeout: float) -> None:
@@ -135,6 +136,7 @@ class WorkerPool(Blocks):
     """
 
     forks = False
+    _memory = -1  # the descriptor of the memory that workers share, if they do
 
     def __init__(
         self, workers: Sequence[Worker], envs_per_task: int, max_recoveries: int = 0
@@ -162,10 +164,13 @@ class WorkerPool(Blocks):
         self._built = True
         return [answer.result for answer in answers]
 
-    def _connect(self, buffers: Buffers, n: int) -> None:
-        """Lets workers write, with ``buffers`` as where that is seen."""
-        self._buffers = buffers
-        self.prepare(Command("connect", lambda rows: (n, rows, buffers.action_shape)))
+    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
+        """Makes the buffers that show what workers have written."""
+        self._buffers = Buffers(layout, action_shape, self._memory)
+        for worker in self.workers:
+            worker.buffers = self._buffers.part(worker.rows)
+        self.prepare(Command("connect", lambda rows: (layout.n, rows, action_shape)))
+        return self._buffers
 
     def prepare(self, command: Command) -> None:
         """Tells every worker something, and its replacement as soon as it is built."""

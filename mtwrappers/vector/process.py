@@ -21,7 +21,7 @@ import numpy as np
 
 from mtwrappers.vector.block import Answer
 from mtwrappers.vector.blocks import Function
-from mtwrappers.vector.buffers import Buffers, ObsLayout, anonymous_file
+from mtwrappers.vector.buffers import anonymous_file
 from mtwrappers.vector.messages import ALIVE, Channel, decode_answer
 from mtwrappers.vector.pool import (
     ALIVE_CHECK,
@@ -68,7 +68,6 @@ class ProcessWorker(Worker):
         self._channel: Channel | None = None
         self._results = -1  # the descriptor of a file that it writes large results to
         self._life = -1  # the end of a pipe that it lives as long as
-        self.buffers: Buffers | None = None  # where it finds its actions
 
     def start(self) -> None:
         """Starts the process."""
@@ -215,14 +214,6 @@ class ProcessPool(WorkerPool):
     def pids(self) -> list[int]:
         """The process id of each worker."""
         return [worker.process.pid for worker in self._processes]
-
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the shared memory of all environments."""
-        buffers = Buffers(layout, action_shape, self._memory)
-        for worker in self._processes:
-            worker.buffers = buffers.part(worker.rows)
-        self._connect(buffers, layout.n)
-        return buffers
 
     def carry(self, function: Function) -> Callable[[], Function]:
         """What brings a function to every worker."""

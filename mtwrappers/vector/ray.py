@@ -29,7 +29,6 @@ from mtwrappers.vector.arguments import (
 )
 from mtwrappers.vector.block import Answer
 from mtwrappers.vector.blocks import Function
-from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.cluster import Cluster, needs_of
 from mtwrappers.vector.infos import InfoSchema
 from mtwrappers.vector.parallel import TIMEOUT
@@ -158,14 +157,6 @@ class _ActorPool(WorkerPool):
         ]
         super().__init__(self._actors, envs_per_task, max_recoveries)
 
-    def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers that show what actors have written."""
-        buffers = Buffers(layout, action_shape)
-        for actor in self._actors:
-            actor.buffers = buffers.part(actor.rows)
-        self._connect(buffers, layout.n)
-        return buffers
-
     def use_columns(self, schema: InfoSchema) -> None:
         """Says which infos come with what was written."""
         for actor in self._actors:
@@ -258,7 +249,6 @@ class _ActorWorker(Worker):
         self._reply: Any = None  # the reference of the answer that is awaited
         self._host, self._reason = "", ""
         self._timeout_at_work = timeout
-        self.buffers: Buffers | None = None  # where what it has written belongs
         self.schema: InfoSchema = ()
 
     def start(self) -> None:
