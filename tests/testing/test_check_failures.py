@@ -5,6 +5,7 @@ import re
 import sys
 from functools import partial
 
+import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
@@ -162,3 +163,50 @@ def test_workers_that_end_are_a_fault_in_words():
     says = report["sync = async"].says
     assert re.search(r"^AsyncVectorEnv fails in mode NextStep: \w+ without a message \(", says)
     assert "with 1 worker fails in mode SameStep: WorkerDied" in report["sync = 1 worker"].says
+
+
+class BlindEnv(WalkEnv):
+    """Shows nothing of where it is, and a distance that is no number."""
+
+    def see(self):
+        return np.zeros(2)
+
+    def step(self, action):
+        *returned, _ = super().step(action)
+        return *returned, {"distance": np.array([np.nan])}
+
+
+class CoinEnv(WalkEnv):
+    """Begins at 0 or 1, and ends after two steps at 1."""
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place, self.steps = float(self.np_random.integers(2)), 0
+        return self.see(), {}
+
+    def step(self, action):
+        self.steps += 1
+        self.place, self.goal = 1.0, 0.0
+        return self.see(), 0.0, self.steps == 2, False, {}
+
+    def draw_goal(self):
+        return 0.0
+
+
+def vector_of(env, num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP):
+    return SyncVectorEnv([env] * num_envs, autoreset_mode=autoreset_mode)
+
+
+@pytest.mark.parametrize("env", [BlindEnv, CoinEnv])
+def test_an_end_that_looks_like_a_beginning_is_no_fault_where_that_may_be(env):
+    report = check_vector_env(env, steps=30)
+    assert report.ok, str(report)
+    assert (report["resets itself"].outcome == "skipped") is (env is BlindEnv)
+    report = check_vector_env(partial(vector_of, env), steps=30)
+    assert report["autoreset"].outcome == "passed", str(report)
+
+
+def test_that_others_are_reset_does_not_change_what_the_first_environment_shows():
+    make = partial(vector_of, WalkEnv, autoreset_mode=AutoresetMode.DISABLED)
+    report = check_vector_env(make, steps=30)
+    assert report["batch size"].outcome == "passed", str(report)

@@ -213,9 +213,14 @@ def batched(space: gymnasium.Space[Any], rows: list[Any]) -> Any:
 
 def first_row(played: Recording, space: gymnasium.Space[Any]) -> Recording:
     """What environment 0 of a vector environment returned, but for its infos."""
-    calls = []
+    calls, begins = [], True
     for call in played.calls:
+        stepped = "reward" in call.values
+        if not stepped and not begins:  # a reset of others
+            continue
         row = {"observation": next(iter(iterate(space, call.values["observation"])))}
-        names = ("reward", "terminated", "truncated") if "reward" in call.values else ()
-        calls.append(Call(call.what, row | {name: call.values[name][0] for name in names}))
+        names = ("reward", "terminated", "truncated") if stepped else ()
+        row |= {name: call.values[name][0] for name in names}
+        begins = stepped and bool(row["terminated"] or row["truncated"])
+        calls.append(Call(call.what, row))
     return Recording(calls, None)
