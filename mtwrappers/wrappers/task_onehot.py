@@ -57,7 +57,7 @@ class TaskOnehotWrapper(
         self.env_observation_space = box
         self.n_total_tasks = n_total_tasks
         self._named = {"task_id": index}
-        self._shape, self._dtype = box.shape, box.dtype
+        self._size, self._dtype = box.shape[0], box.dtype
         self._head = slice(0, box.shape[0])
         # Copying it and writing the observation into its head is the fastest way to append.
         self._template = np.zeros_like(self.observation_space.low)
@@ -73,8 +73,11 @@ class TaskOnehotWrapper(
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        # Nearly all observations are arrays of the space, which this finds fastest.
-        if type(obs) is not np.ndarray or obs.shape != self._shape or obs.dtype is not self._dtype:
+        try:  # of such a row NumPy broadcasts nothing and casts nothing
+            plain = obs.dtype is self._dtype and len(obs) == self._size
+        except (AttributeError, TypeError):
+            plain = False
+        if not plain:
             obs = as_row(obs, self.env_observation_space)
         out = self._template.copy()
         out[self._head] = obs
