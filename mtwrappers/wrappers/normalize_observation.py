@@ -74,8 +74,10 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         return self._normalize(obs, info), reward, terminated, truncated, info
 
     def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
-        # Nearly all observations are arrays of the space, which this finds fastest.
-        if type(obs) is not np.ndarray or obs.shape != self._shape or obs.dtype is not self._dtype:
+        try:  # nearly all observations are arrays of the space, which this finds fastest
+            if obs.dtype is not self._dtype or obs.shape != self._shape:
+                raise TypeError
+        except (AttributeError, TypeError):
             obs = as_row(obs, self._box)
         statistics = self._statistics
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]

@@ -99,8 +99,10 @@ class RL2Observation(
         obs, reward, terminated, truncated, info = self.env.step(action)
         memory = self._memory
         memory.record(0, memory.encode(action), reward, terminated or truncated)
-        # Nearly all observations are arrays of the space, which this finds fastest.
-        if type(obs) is not np.ndarray or obs.shape != self._shape or obs.dtype is not self._dtype:
+        try:  # nearly all observations are arrays of the space, which this finds fastest
+            if obs.dtype is not self._dtype or obs.shape != self._shape:
+                raise TypeError
+        except (AttributeError, TypeError):
             obs = as_row(obs, self._box)
         return memory.append(obs, 0), reward, terminated, truncated, info
 

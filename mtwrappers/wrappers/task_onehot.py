@@ -73,11 +73,10 @@ class TaskOnehotWrapper(
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        try:  # of such a row NumPy broadcasts nothing and casts nothing
-            plain = obs.dtype is self._dtype and len(obs) == self._size
+        try:  # of a row of this dtype and length NumPy casts and broadcasts nothing
+            if obs.dtype is not self._dtype or len(obs) != self._size:
+                raise TypeError
         except (AttributeError, TypeError):
-            plain = False
-        if not plain:
             obs = as_row(obs, self.env_observation_space)
         out = self._template.copy()
         out[self._head] = obs
