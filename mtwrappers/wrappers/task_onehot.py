@@ -56,7 +56,7 @@ class TaskOnehotWrapper(
         # As an MTEnv names the space of the observation before the one-hot.
         self.env_observation_space = box
         self.n_total_tasks = n_total_tasks
-        self._named = {"task_id": index}
+        self._task_id = index
         self._size, self._dtype = box.shape[0], box.dtype
         self._head = slice(0, box.shape[0])
         # Copying it and writing the observation into its head is the fastest way to append.
@@ -69,7 +69,7 @@ class TaskOnehotWrapper(
         obs, info = self.env.reset(seed=seed, options=options)
         out = self._template.copy()
         out[self._head] = as_row(obs, self.env_observation_space)
-        return out, {**info, **self._named}
+        return out, {**info, "task_id": self._task_id}
 
     def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
@@ -80,7 +80,9 @@ class TaskOnehotWrapper(
             obs = as_row(obs, self.env_observation_space)
         out = self._template.copy()
         out[self._head] = obs
-        return out, reward, terminated, truncated, {**info, **self._named}
+        info = info.copy()
+        info["task_id"] = self._task_id
+        return out, reward, terminated, truncated, info
 
     @classmethod
     def wrap_env_list(cls, envs: Sequence[gymnasium.Env[Any, Any]]) -> list[TaskOnehotWrapper]:
