@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from functools import reduce
+from operator import add
 from typing import Any
 
 import numpy as np
@@ -133,4 +135,5 @@ def _windows(each: Iterable[Iterable[Any]]) -> list[deque[tuple[float, bool | No
 def _means(each: Iterable[Iterable[Any]], field: int) -> NDArray[np.float64]:
     """The mean of a field of each window's episodes, NaN where it is not known."""
     known = [[episode[field] for episode in own if episode[field] is not None] for own in each]
-    return np.array([sum(own) / len(own) if own else math.nan for own in known])
+    # Added in order: since Python 3.12, `sum` of floats ends in other last bits than before.
+    return np.array([reduce(add, own, 0) / len(own) if own else math.nan for own in known])

@@ -55,6 +55,13 @@ def record(history, task, success, episode_return=1.0):
 # The record.
 
 
+def test_mean_returns_are_added_up_in_order_on_every_python():
+    history = TaskHistory(1)
+    for _ in range(10):
+        record(history, 0, None, 0.1)
+    assert history.mean_returns[0] == 0.09999999999999999  # `sum` says 0.1 since Python 3.12
+
+
 def test_only_the_last_episodes_are_remembered_the_oldest_first():
     history = TaskHistory(2)
     assert np.isnan([history.success_rates, history.mean_returns]).all()

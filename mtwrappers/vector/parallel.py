@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import multiprocessing as mp
-import sys
 from collections.abc import Sequence
 from typing import Any, Literal
 
@@ -22,7 +21,7 @@ from mtwrappers.vector.arguments import (
     resolve_makers,
 )
 from mtwrappers.vector.pool import blocks_of
-from mtwrappers.vector.process import ProcessPool, check_process, cores
+from mtwrappers.vector.process import ProcessPool, check_process, cores, start_method
 from mtwrappers.vector.workers import WorkersVectorEnv
 
 TIMEOUT = 300.0  # seconds
@@ -58,8 +57,9 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         journal, journal_warn_bytes: Those of `MetaIterativeEnvExecutor`; ``"recover"`` always keeps
             a journal.
         timeout: Seconds after which a silent worker counts as hung; ``None`` waits for ever.
-        context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``; ``None`` is
-            Python's default, and ``"forkserver"`` beside Ray, whose threads do not survive a fork.
+        context: How processes are started: ``"fork"``, ``"spawn"`` or ``"forkserver"``. ``None`` is
+            Python's default, but ``"forkserver"`` in place of a fork if this process has other
+            threads or has imported JAX, and with ``"recover"``, as there may be threads by then.
 
     Raises:
         RuntimeError: In a daemonic process, which may have no children, and in a worker that
@@ -109,7 +109,7 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
         )
         count = cores() if workers is None else positive(workers, "workers")
         makers, seeds = resolve_makers(env, settings.meta_batch_size, settings.envs_per_task)
-        start = mp.get_context(context or _safe_context())
+        start = mp.get_context(context or start_method(replaces=recoveries > 0))
         self._pool = ProcessPool(
             blocks_of(makers, min(count, len(makers)), settings),
             settings.envs_per_task,
@@ -123,8 +123,3 @@ class MetaParallelEnvExecutor(WorkersVectorEnv):
     def worker_pids(self) -> list[int]:
         """The process id of each worker."""
         return self._pool.pids
-
-
-def _safe_context() -> str | None:
-    ray = sys.modules.get("ray")
-    return "forkserver" if ray is not None and getattr(ray, "is_initialized", bool)() else None

@@ -10,6 +10,9 @@ import os
 import pickle
 import select
 import signal
+import sys
+import threading
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -240,6 +243,49 @@ def _deaf_to_ctrl_c(start_method: str) -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def start_method(replaces: bool) -> str:
+    """How workers start where nobody says: as Python starts processes, but by a safe fork only.
+
+    A fork has none of its parent's threads, but the locks that they held, and may wait for one of
+    them for ever.
+
+    Args:
+        replaces: Whether lost workers are replaced, beside whatever threads there are by then.
+    """
+    default = mp.get_start_method(allow_none=True) or mp.get_all_start_methods()[0]
+    # As soon as JAX is used, it has threads, and warns of every fork.
+    if default == "fork" and (replaces or "jax" in sys.modules or _threads_stay_in_a_fork()):
+        return "forkserver"
+    return default
+
+
+def _threads_stay_in_a_fork() -> bool:
+    """Whether this process has threads that a fork would lose.
+
+    OpenBLAS has some as soon as NumPy is imported, which it ends before a fork. So where there are
+    none of Python's, a fork that ends at once shows whether there are others.
+    """
+    if len(sys._current_frames()) > 1:
+        return True
+    if _thread_count() == 1:
+        return False
+    with warnings.catch_warnings(), _deaf_to_ctrl_c("fork"):
+        warnings.simplefilter("ignore")  # of threads: it needs none of their locks
+        if (pid := os.fork()) == 0:
+            os._exit(0)
+    try:
+        return _thread_count() > 1
+    finally:
+        os.waitpid(pid, 0)
+
+
+def _thread_count() -> int:
+    """How many threads this process has; without Linux's ``/proc``, how many Python knows."""
+    with contextlib.suppress(OSError):
+        return len(os.listdir("/proc/self/task"))
+    return threading.active_count()
 
 
 def cores() -> int:

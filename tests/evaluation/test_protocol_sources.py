@@ -6,6 +6,7 @@ The loops of LeRobot, RLinf and TD-MPC2 are written here after their files, see
 
 import dataclasses
 import functools
+import operator
 import pickle
 from contextlib import closing
 
@@ -91,6 +92,11 @@ def stock(env_name, vector):
     return env
 
 
+def in_order(rewards):
+    """Their sum; since Python 3.12, `sum` of floats ends in other last bits than before."""
+    return functools.reduce(operator.add, rewards, 0)
+
+
 def lerobot(env, act):
     """Until a success, or 500 steps: return, length, success."""
     obs, _ = env.reset()
@@ -99,7 +105,7 @@ def lerobot(env, act):
         obs, reward, _, _, info = env.step(act(obs))
         rewards.append(reward)
         done = bool(info["success"])
-    return sum(rewards), len(rewards), done
+    return in_order(rewards), len(rewards), done
 
 
 def rlinf(env, act):
@@ -112,7 +118,7 @@ def rlinf(env, act):
         obs, reward, _, _, info = env.step(act(obs))
         rewards.append(reward)
         once |= bool(info["success"])
-    return sum(rewards), 160, once
+    return in_order(rewards), 160, once
 
 
 def tdmpc2(env, act):
@@ -126,7 +132,7 @@ def tdmpc2(env, act):
             obs, reward, _, _, info = env.step(action)
             both += reward
         rewards.append(both)
-    return sum(rewards), 100, bool(info["success"])
+    return in_order(rewards), 100, bool(info["success"])
 
 
 @pytest.mark.parametrize(

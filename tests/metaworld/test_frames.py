@@ -18,7 +18,7 @@ PAIR = ["reach-v3", "window-close-v3"]
 LOOK = {"render_mode": "rgb_array", "camera_name": "corner2", "width": 64, "height": 48}
 
 PRELUDE = f"""
-import gc, multiprocessing, os, sys, threading, time
+import gc, multiprocessing, os, sys, threading, time, warnings
 import gymnasium, mujoco, numpy as np
 import mtwrappers, tests.models
 from mtwrappers.metaworld import make_benchmark
@@ -103,7 +103,8 @@ envs.close()
 note("b", env.render())
 """
 
-# In any order; after closing, forgetting, threads and renderers of others; in a fork.
+# In any order; after closing, forgetting, threads and renderers of others; beside workers, which
+# begin without a warning; in a fork, of which Python warns since 3.12.
 OURS = """
 env, free = make(upright=False), make(camera_name=None)
 for state in (0, 1, 0, 1):
@@ -150,7 +151,12 @@ while len(frames[2]) < 2:
     time.sleep(0.01)
 
 env = make()
+with warnings.catch_warnings(record=True) as caught:
+    warnings.simplefilter("always")
+    mtwrappers.as_vector("CartPole-v1", 2, workers=2).close()
+saved["warnings"] = [str(one.message) for one in caught]
 read, write = os.pipe()
+warnings.filterwarnings("ignore", "This process", DeprecationWarning)
 if os.fork() == 0:
     try:
         env.render()
@@ -187,6 +193,7 @@ def check(saved, expected):
 
 def test_frames_are_upstreams_whatever_else_is_drawn_or_closed_or_forked(gl, upstreams, tmp_path):
     saved = run(gl, NOTE + OURS, tmp_path)
+    assert saved.pop("warnings").tolist() == []
     error = str(saved.pop("error"))
     assert "forked from one that had drawn some" in error
     assert "pass context='forkserver' to gymnasium.make_vec, or, with vectorization" in error

@@ -6,7 +6,6 @@ import threading
 import time
 from contextlib import closing, suppress
 from functools import partial
-from multiprocessing import forkserver
 
 import numpy as np
 import pytest
@@ -26,7 +25,7 @@ from tests.vector.faults import (
     parallel,
     play_along,
 )
-from tests.vector.processes import children, needs_proc, wait_until
+from tests.vector.processes import needs_proc, wait_until, workers
 
 pytestmark = [
     needs_proc,
@@ -35,14 +34,8 @@ pytestmark = [
 ]
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _helpers_are_there():
-    """Processes of `multiprocessing` itself, which stay."""
-    forkserver.ensure_running()
-
-
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
-recovering = partial(parallel, on_worker_failure="recover")
+recovering = partial(parallel, on_worker_failure="recover", context=None)
 
 
 # Lost while they build.
@@ -109,13 +102,13 @@ def test_a_constructor_that_raises_is_the_error_beside_a_lost_worker(tmp_path):
 @pytest.mark.parametrize("after", np.linspace(0, 0.2, 8).tolist())
 def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(after):
     """Before a worker says anything, in constructors, and in what follows the first reset."""
-    before = children()
+    before = workers()
 
     def strike():
-        if wait_until(lambda: children() - before, 5):
+        if wait_until(lambda: workers() - before, 5):
             time.sleep(after)
             with suppress(ProcessLookupError):
-                os.kill(max(children() - before), signal.SIGKILL)
+                os.kill(max(workers() - before), signal.SIGKILL)
 
     makers = [
         partial(build_after, partial(time.sleep, 0.04), maker) for maker in fragile_makers(length=9)

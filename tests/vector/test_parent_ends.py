@@ -138,16 +138,21 @@ def test_workers_end_with_a_parent_that_was_killed_while_they_build(context, tmp
 NO_GUARD = """
 from mtwrappers import MetaParallelEnvExecutor
 from tests.vector.faults import (FragileEnv)
-MetaParallelEnvExecutor(FragileEnv, 2, workers=2, context="{}")
+MetaParallelEnvExecutor(FragileEnv, 2, workers=2, {})
 """
 
 
 @pytest.mark.parametrize(
-    ("source", "context"), [("a file", "spawn"), ("standard input", "forkserver")]
+    ("source", "option"),
+    [
+        ("a file", "context='spawn'"),
+        ("standard input", "context='forkserver'"),
+        ("a file", "on_worker_failure='recover'"),
+    ],
 )
-def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, context, tmp_path):
+def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, option, tmp_path):
     path = tmp_path / "script.py"
-    path.write_text(NO_GUARD.format(context))
+    path.write_text(NO_GUARD.format(option))
     with path.open() as file, run([str(path)] if source == "a file" else ["-"], file) as process:
         _, err = process.communicate(timeout=30)
     last = err.splitlines()[-1]

@@ -37,7 +37,7 @@ pytestmark = [
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 # Environment 2 is the first of worker 1 and of task 1.
 FAULT = np.array([0, 0, 1, 0])
-recovering = partial(parallel, on_worker_failure="recover")
+recovering = partial(parallel, on_worker_failure="recover", context=None)
 
 
 @all_modes
