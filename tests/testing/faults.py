@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
@@ -309,6 +311,28 @@ class OwnConstantEnv(WalkEnv):
         return self.see(), {}
 
 
+class OwnPythonConstantEnv(OwnConstantEnv):
+    """The same with a generator of Python's `random`."""
+
+    def reset(self, *, seed=None, options=None):
+        self.rng = random.Random(7)
+        self.goal = self.place = self.rng.uniform(-1, 1)
+        return self.see(), {}
+
+
+class ShortEnv(WalkEnv):
+    """Has episodes of five steps; no fault."""
+
+    def reset(self, *, seed=None, options=None):
+        self.left = 5
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.left -= 1
+        obs, reward, _, _, info = super().step(action)
+        return obs, reward, False, self.left == 0, info
+
+
 class FixedEnv(WalkEnv):
     """Always begins at the same place; no fault."""
 
@@ -505,6 +529,17 @@ class FinalOfNeighbour(VectorWrapper):
         return obs, rewards, terminated, truncated, infos
 
 
+class SwappedFinals(VectorWrapper):
+    """Turns the order of last observations round where several episodes end in one step."""
+
+    def step(self, actions):
+        *returned, terminated, truncated, infos = self.env.step(actions)
+        over = np.flatnonzero(terminated | truncated)
+        if over.any():
+            infos["final_obs"][over] = infos["final_obs"][over[::-1]]
+        return *returned, terminated, truncated, infos
+
+
 class ChangedInfos(VectorWrapper):
     """Calls ``change(infos, over)`` on the infos of each step."""
 
@@ -531,16 +566,44 @@ def next_final_info(infos, over):
             value[over] = infos[key][over]
 
 
+class NextFinalInfo(ChangedInfos):
+    """``final_info`` has the infos of the next episode."""
+
+    def __init__(self, env):
+        super().__init__(env, next_final_info)
+
+
+class NoFinalFlag(VectorWrapper):
+    """Says in ``final_info`` the contrary of a flag."""
+
+    def step(self, actions):
+        *returned, infos = self.env.step(actions)
+        if "final_info" in infos:
+            infos["final_info"]["right"] = ~infos["final_info"]["right"]
+        return *returned, infos
+
+
 def empty_final_info(infos, over):
     """``final_info`` has the infos of the next episode's reset, of which there are none."""
     if over.any():
-        infos["final_info"] = {}
+        infos["final_info"].clear()
 
 
 def final_everywhere(infos, over):
     """The mask of ``final_obs`` has environments whose episode goes on."""
     if over.any():
         infos["_final_obs"] = np.ones_like(over)
+
+
+def final_obs_everywhere(infos, over):
+    """``final_obs`` has observations of environments whose episode goes on, and no mask."""
+    if over.any():
+        infos["final_obs"][:] = [np.zeros(2)] * len(over)
+
+
+def lose_final_mask(infos, over):
+    """An info in ``final_info`` has no mask."""
+    infos.get("final_info", {}).pop("_goal", None)
 
 
 def lose_mask(infos, over):
@@ -585,6 +648,13 @@ class SwappedActions(VectorWrapper):
 
     def step(self, actions):
         return self.env.step(actions[[1, 0, *range(2, self.num_envs)]])
+
+
+class OneAction(VectorWrapper):
+    """Gives all environments the first one's action."""
+
+    def step(self, actions):
+        return self.env.step(np.repeat(actions[:1], self.num_envs, axis=0))
 
 
 class ClippingVectorEnv(VectorWrapper):

@@ -71,7 +71,8 @@ def require_generators(subject: Subject) -> None:
                     "a numpy.random.Generator",
                     type(found).__name__,
                 )
-                raise Failed("np_random, of which Gymnasium promises the type, has another", where)
+                says = "of np_random, Gymnasium promises a numpy.random.Generator"
+                raise Failed(says, where)
 
 
 def seed_repeats(subject: Subject) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import random
 from typing import Any
 
 import numpy as np
@@ -46,10 +47,12 @@ def drawn(env: Any) -> bool:
 
 
 def _is_generator(value: Any) -> bool:
-    return isinstance(value, (np.random.Generator, np.random.RandomState))
+    return isinstance(value, (np.random.Generator, np.random.RandomState, random.Random))
 
 
 def _state(generator: Any) -> Any:
+    if isinstance(generator, random.Random):
+        return generator.getstate()
     if isinstance(generator, np.random.RandomState):
         return copy.deepcopy(generator.get_state(legacy=False))
     return copy.deepcopy(generator.bit_generator.state)

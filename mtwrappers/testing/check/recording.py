@@ -115,7 +115,9 @@ def copied(value: Any, parent: Any = None) -> Any:
     if isinstance(value, dict):
         times = ("t", "_t") if parent == "episode" else ()
         return {key: copied(item, key) for key, item in value.items() if key not in times}
-    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+    if isinstance(value, np.ndarray):
+        if not value.dtype.hasobject:
+            return value.copy()
         filled = np.empty_like(value)
         for i in np.ndindex(value.shape):
             filled[i] = copied(value[i], parent)

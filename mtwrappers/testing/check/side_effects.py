@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import functools
+import os
 from collections.abc import Callable
 from contextlib import closing
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from mtwrappers.testing.check import generators
 from mtwrappers.testing.check.processes import guarded, start_method
 from mtwrappers.testing.check.recording import Recording, difference, find, record
-from mtwrappers.testing.check.report import RAISED, Failed, Skipped
+from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
 from mtwrappers.testing.check.subject import Subject
 from mtwrappers.testing.checks import same
 
@@ -20,6 +20,7 @@ from mtwrappers.testing.checks import same
 _FRAMES = 5
 _MODES = ("ansi", "rgb_array")
 _HANGS = 60.0
+_STDERR = 2  # to which graphics libraries write
 
 
 def actions(subject: Subject) -> str:
@@ -87,43 +88,40 @@ def render(subject: Subject) -> str:
         raise Skipped("its render_mode is 'human'")
     mode = next((mode for mode in _MODES if mode in modes), None)
     if chosen is not None or mode is None or "render_mode" not in subject.takes:
-        return _renders(subject, subject.make, f"with render_mode={chosen!r}")
+        return _renders(subject, {}, chosen)
     try:
-        return _apart(
-            lambda: _renders(
-                subject,
-                functools.partial(subject.make, render_mode=mode),
-                f"with render_mode={mode!r}",
-            )
-        )
-    except (Failed, Skipped):
+        return _renders(subject, {"render_mode": mode}, mode)
+    except Failed:
         raise
-    except RAISED as exc:  # no graphics here, perhaps
-        says = _renders(subject, subject.make, "with render_mode=None")
-        return f"{says}; {mode!r} raises {type(exc).__name__} here"
+    except (Skipped, *RAISED):  # there are no graphics here
+        return f"{_renders(subject, {}, None)}; there is nothing here to draw {mode!r} with"
 
 
-def _apart(function: Callable[[], str]) -> str:
-    """Calls a function in a fork, so that what draws is not loaded here, where workers are."""
-    return function() if start_method() is not None else str(guarded(function, _HANGS))
+def _renders(subject: Subject, kwargs: dict[str, Any], mode: str | None) -> str:
+    """Compares recordings with and without calls of ``render()``, apart where that can be."""
 
+    def compared() -> str:
+        expected, _ = _rendered(subject, kwargs, lambda env: None)
+        played, frames = _rendered(subject, kwargs, _render)
+        how = f"with render_mode={mode!r}"
+        if found := subject.differ(expected, played):
+            raise Failed(f"{how}, render() changes the state: what follows is different", found)
+        return f"{how}, {frames} calls of render() change nothing"
 
-def _renders(subject: Subject, make: Callable[[], Any], how: str) -> str:
-    expected, _ = _rendered(subject, make, lambda env: None)
-    played, frames = _rendered(subject, make, _render)
-    if found := subject.differ(expected, played):
-        raise Failed(
-            f"render() changes the state ({how}): after it, steps return something else", found
-        )
-    return f"{how}, {frames} calls of render() change nothing"
+    def quietly() -> str:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), _STDERR)
+        return compared()
+
+    # What draws is not to be loaded here, where workers are forked.
+    return compared() if start_method() is not None else str(guarded(quietly, _HANGS))
 
 
 def _rendered(
-    subject: Subject, make: Callable[[], Any], look: Callable[[Any], None]
+    subject: Subject, kwargs: dict[str, Any], look: Callable[[Any], None]
 ) -> tuple[Recording, int]:
     """A recording in which something is called before each step, and how often it was."""
     times = 0
-    with closing(make()) as env:
+    with closing(subject.make(**kwargs)) as env:
 
         def step(action: Any) -> Any:
             nonlocal times
@@ -141,8 +139,10 @@ def _render(env: Any) -> None:
         env.render()
     except NotImplementedError:
         raise Skipped("it has no render()") from None
+    except RAISED as exc:  # a mode may need what is not here
+        raise Skipped(f"render() raises {said(exc)}") from exc
     if not same(before, generators.states(env)):
         raise Failed(
-            "render() draws random numbers from a generator of the environment: what follows "
-            "depends on whether somebody looks"
+            "render() draws random numbers from a generator of the environment, so that what "
+            "follows depends on whether somebody looks"
         )
