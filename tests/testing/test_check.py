@@ -16,6 +16,7 @@ from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistic
 
 from mtwrappers import MetaParallelEnvExecutor, PointGoalEnv
 from mtwrappers.testing import check_vector_env
+from mtwrappers.testing.check import run
 from mtwrappers.testing.check.processes import guarded
 from tests.testing import faults
 from tests.vector.processes import children, nothing_left_behind, wait_until
@@ -65,19 +66,6 @@ ENVS = {
     faults.GlobalGoalEnv: (["seed repeats", "global random"], "two plays", "observation[1]"),
     faults.GlobalReadEnv: (["global random"], "depends on the global random state", "observation"),
     faults.LeftoverEnv: (["seed repeats"], "something of them is left", "observation[0]"),
-    faults.LeftAtTheEndEnv: (["seed repeats"], "after an episode has ended, reset(", "observation"),
-    faults.RepeatedSeedEnv: (["other seeds"], "each repeats reset(seed=0)", None),
-    faults.DefaultSeedEnv: (["other seeds"], "the seed is a constant then", None),
-    faults.ConstantSeedEnv: (["other seeds"], "in favour of a constant", None),
-    faults.SeededByAConstantEnv: (["other seeds"], "in favour of a constant", None),
-    faults.OwnConstantEnv: (["other seeds"], "in favour of a constant", None),
-    faults.OwnPythonConstantEnv: (["other seeds"], "in favour of a constant", None),
-    faults.RandomStateEnv: (["types"], "Gymnasium promises a numpy.random.Generator", "np_random"),
-    faults.ClippingEnv: (["actions"], "changes the action that it is given", "action[0]"),
-    faults.DictPushEnv: (["actions"], "changes the action that it is given", "action['push']"),
-    faults.KeepingEnv: (["actions"], "keeps the array of the action", "observation[0]"),
-    faults.MovedByRenderEnv: (["render"], "render() changes the state", "observation[0]"),
-    faults.DrawingFromGeneratorEnv: (["render"], "render() draws random numbers", None),
     faults.ReusedBufferEnv: (["new arrays", "autoreset SameStep"], "is reused", "observation[0]"),
     faults.BlindingEnv: (
         ["seed repeats", "new arrays"],
@@ -118,6 +106,50 @@ def test_the_fault_of_an_environment_is_found_and_named(make, found):
     assert report.failed[0] == names[0], str(report)
 
 
+# The same, of those that show without a vector environment.
+ALONE = {
+    faults.LeftAtTheEndEnv: ("seed repeats", "after an episode has ended, reset(", "observation"),
+    faults.RepeatedSeedEnv: ("other seeds", "each repeats reset(seed=0)", None),
+    faults.DefaultSeedEnv: ("other seeds", "the seed is a constant then", None),
+    faults.ConstantSeedEnv: ("other seeds", "in favour of a constant", None),
+    faults.SeededByAConstantEnv: ("other seeds", "in favour of a constant", None),
+    faults.OwnConstantEnv: ("other seeds", "in favour of a constant", None),
+    faults.OwnPythonConstantEnv: ("other seeds", "in favour of a constant", None),
+    faults.RandomStateEnv: ("types", "Gymnasium promises a numpy.random.Generator", "np_random"),
+    faults.ClippingEnv: ("actions", "changes the action that it is given", "action[0]"),
+    faults.DictPushEnv: ("actions", "changes the action that it is given", "action['push']"),
+    faults.KeepingEnv: ("actions", "keeps the array of the action", "observation[0]"),
+    faults.MovedByRenderEnv: ("render", "render() changes the state", "observation[0]"),
+    faults.DrawingFromGeneratorEnv: ("render", "render() draws random numbers", None),
+}
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Leaves out the checks in vector environments."""
+    vectors = ("autoreset", "batch", "vector", "sync", "close", "killed")
+    rows = {k: v for k, v in run.ENV_CHECKS.items() if not k.startswith(vectors)}
+    monkeypatch.setattr(run, "ENV_CHECKS", rows)
+
+
+@pytest.mark.parametrize(("make", "found"), ALONE.items(), ids=[e.__name__ for e in ALONE])
+@pytest.mark.usefixtures("alone", "same_random_state")
+def test_the_fault_of_an_environment_by_itself_is_found_and_named(make, found):
+    name, says, key = found
+    report = check(make)
+    assert report.failed == (name,), str(report)
+    result = report[name]
+    assert says in result.says
+    assert (result.difference.key.startswith(key)) if key else result.difference is None
+
+
+def test_a_generator_of_another_kind_is_named_once():
+    report = check(faults.RandomStateEnv)
+    assert report.failed == ("types",), str(report)
+    assert report["killed worker"].says == "see 'types'"
+
+
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize(
     "make",
     [
@@ -136,6 +168,7 @@ def test_what_looks_like_a_fault_and_is_none_passes(make):
     assert report["other seeds"].outcome == report["actions"].outcome == "passed"
 
 
+@pytest.mark.usefixtures("alone")
 def test_seeds_that_change_nothing_pass_where_nothing_is_drawn():
     says = check(faults.FixedEnv)["other seeds"].says
     assert says == "seeds reach np_random and change nothing within 10 steps"
@@ -143,11 +176,13 @@ def test_seeds_that_change_nothing_pass_where_nothing_is_drawn():
     assert says == "seeds change nothing: it draws no random numbers"
 
 
+@pytest.mark.usefixtures("alone")
 def test_an_end_is_looked_for_before_a_seeded_reset_is_compared():
     says = check(faults.WalkEnv, steps=3)["seed repeats"].says
     assert says.endswith("on a used one in mid-episode (none ended within 3 steps)")
 
 
+@pytest.mark.usefixtures("alone")
 def test_frames_are_drawn_in_a_mode_that_the_constructor_takes():
     says = check(faults.DrawnEnv)["render"].says
     assert says == "with render_mode='rgb_array', 5 calls of render() change nothing"
@@ -158,6 +193,7 @@ def test_frames_are_drawn_in_a_mode_that_the_constructor_takes():
     assert check(lambda: faults.DrawnEnv("human"))["render"].says == "its render_mode is 'human'"
 
 
+@pytest.mark.usefixtures("alone")
 def test_a_mode_that_cannot_be_drawn_here_is_no_fault():
     class NoGraphics(faults.DrawnEnv):
         def draw(self):
