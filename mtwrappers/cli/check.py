@@ -30,8 +30,9 @@ def run(args: argparse.Namespace) -> int:
             seed=args.seed or 0,
             steps=args.steps or 600,
             num_envs=args.num_envs,
+            ignore=args.ignore or (),
         )
-    except (TypeError, ImportError, gymnasium.error.Error) as exc:
+    except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
         raise UsageError(f"{args.environment}: {exc}") from None
     print(json.dumps(report.to_dict(), indent=2) if args.json else report)
     return 0 if report.ok else 1

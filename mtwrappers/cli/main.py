@@ -109,6 +109,7 @@ HELP = {
     "--vector": "of an id: check what make_vec makes of it",
     "--steps": "how many steps to play at most (default: 600)",
     "--num-envs": "how many sub-environments (default: 3)",
+    "--ignore": "an info that is not compared, such as info.action; can be repeated",
     "--json": "print the report as JSON",
     "--full": "play whole episodes of several tasks per class",
 }
@@ -205,6 +206,7 @@ def _main(argv: Sequence[str] | None) -> int:
     checked.add_argument("--seed", type=_seed, help="the seed of all resets (default: 0)")
     checked.add("--steps", type=_positive)
     checked.add("--num-envs", type=_positive)
+    checked.add("--ignore", action="append", metavar="INFO")
     checked.add("--json", action="store_true")
     fast = command(
         "verify-fast", "compare the fast classes with Meta-World's own on this machine, bit for bit"

@@ -50,6 +50,14 @@ def test_the_report_is_json_too(capsys):
     assert failed == "batch size"  # all starts are drawn at once
 
 
+def test_an_info_can_be_ignored(capsys):
+    assert check("my_env:ClockInfoEnv") == 1
+    assert "--ignore info.action" in " ".join(capsys.readouterr().out.split())
+    assert check("my_env:ClockInfoEnv", "--ignore", "info.action", "--ignore", "info.goal") == 0
+    out = " ".join(capsys.readouterr().out.split())
+    assert "info.action is ignored: it does not repeat" in out
+
+
 @pytest.mark.parametrize(
     ("arguments", "says"),
     [
@@ -58,6 +66,7 @@ def test_the_report_is_json_too(capsys):
         (["CartPole"], "expected package.module:NAME, FILE.py:NAME or a registered id"),
         (["NoSuch-v0"], "doesn't exist"),
         (["my_env:ReusedBufferEnv", "--kwargs", "{"], "--kwargs must be JSON"),
+        (["my_env:WalkEnv", "--ignore", "action"], "ignore must be names of infos such as"),
         (["my_env:np"], "expected an id, an environment"),
         (["class.py:make"], "must make a gymnasium.Env or VectorEnv, got <class 'own_file.Own'>"),
     ],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Dict, Discrete
@@ -254,6 +256,220 @@ class HiddenStateEnv(WalkEnv):
         return np.array([self.place, self.goal + self.episodes])
 
 
+class LeftAtTheEndEnv(WalkEnv):
+    """Begins a step to the right after an episode that was played to its end."""
+
+    ended = False
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.place += 0.01 * self.ended
+        self.ended = False
+        return self.see(), {}
+
+    def step(self, action):
+        *returned, terminated, truncated, info = super().step(action)
+        self.ended = terminated
+        return *returned, terminated, truncated, info
+
+
+class RepeatedSeedEnv(WalkEnv):
+    """Takes the last seed again where none is given."""
+
+    def reset(self, *, seed=None, options=None):
+        self.seeded = seed if seed is not None else getattr(self, "seeded", 0)
+        return super().reset(seed=self.seeded)
+
+
+class DefaultSeedEnv(WalkEnv):
+    """Takes seed 7 where none is given."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=7 if seed is None else seed)
+
+
+class ConstantSeedEnv(WalkEnv):
+    """Takes seed 7 whatever is given."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=7)
+
+
+class SeededByAConstantEnv(WalkEnv):
+    """Takes seed 7 where any is given, and goes on where none is."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=None if seed is None else 7)
+
+
+class OwnConstantEnv(WalkEnv):
+    """Draws from a generator of its own, a new one with the same seed for each episode."""
+
+    def reset(self, *, seed=None, options=None):
+        self.rng = np.random.default_rng(7)
+        self.goal = self.place = float(self.rng.uniform(-1, 1))
+        return self.see(), {}
+
+
+class OwnPythonConstantEnv(OwnConstantEnv):
+    """The same with a generator of Python's `random`."""
+
+    def reset(self, *, seed=None, options=None):
+        self.rng = random.Random(7)
+        self.goal = self.place = self.rng.uniform(-1, 1)
+        return self.see(), {}
+
+
+class ShortEnv(WalkEnv):
+    """Has episodes of five steps; no fault."""
+
+    def reset(self, *, seed=None, options=None):
+        self.left = 5
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        self.left -= 1
+        obs, reward, _, _, info = super().step(action)
+        return obs, reward, False, self.left == 0, info
+
+
+class FixedEnv(WalkEnv):
+    """Always begins at the same place; no fault."""
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.Env.reset(self, seed=seed)
+        self.place, self.goal = 0.0, 1.0
+        return self.see(), {}
+
+
+class UnseededFixedEnv(FixedEnv):
+    """Always begins at the same place, and has no generator; no fault."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset()
+
+
+class SlipperyEnv(FixedEnv):
+    """Always begins at the same place, and slips once in fifty steps; no fault."""
+
+    def step(self, action):
+        return super().step(action if self.np_random.random() < 0.98 else 1 - action)
+
+
+class CoinEnv(WalkEnv):
+    """Has two episodes, of which ``np_random`` draws one; no fault."""
+
+    def reset(self, *, seed=None, options=None):
+        gymnasium.Env.reset(self, seed=seed)
+        self.place, self.goal = float(self.np_random.integers(2)), 0.0
+        return self.see(), {}
+
+
+class RandomStateEnv(WalkEnv):
+    """Has a generator of NumPy's older kind."""
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None or not isinstance(self._np_random, np.random.RandomState):
+            self.np_random = np.random.RandomState(seed)
+        return super().reset()
+
+
+class PushEnv(WalkEnv):
+    """Is pushed by an action of numbers; no fault."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = Box(-1, 1, (1,), np.float64)
+
+    def step(self, action):
+        self.place += float(action[0]) / 2
+        return super().step(self.place > 0)
+
+
+class ClippingEnv(PushEnv):
+    """Clips the caller's action in place."""
+
+    def step(self, action):
+        return super().step(np.clip(action, -0.1, 0.1, out=action))
+
+
+class LateEnv(PushEnv):
+    """Takes each action a step late, from an array that it has copied; no fault."""
+
+    last = np.zeros(1)
+
+    def reset(self, *, seed=None, options=None):
+        self.last = np.zeros(1)
+        return super().reset(seed=seed)
+
+    def step(self, action):
+        last, self.last = self.last, self.keep(action)
+        return super().step(last)
+
+    def keep(self, action):
+        return action.copy()
+
+
+class KeepingEnv(LateEnv):
+    """Takes each action a step late, from the caller's array."""
+
+    def keep(self, action):
+        return action
+
+
+class DictPushEnv(PushEnv):
+    """Is pushed by an action in a dict, out of which it takes it."""
+
+    def __init__(self):
+        super().__init__()
+        self.action_space = Dict({"push": self.action_space})
+
+    def step(self, action):
+        return super().step(action.pop("push"))
+
+
+class DrawnEnv(WalkEnv):
+    """Can be drawn in one mode; no fault."""
+
+    metadata = {"render_modes": ["rgb_array"]}  # noqa: RUF012
+
+    def __init__(self, render_mode=None):
+        super().__init__()
+        self.render_mode = render_mode
+
+    def render(self):
+        return None if self.render_mode is None else self.draw()
+
+    def draw(self):
+        return np.full((2, 2, 3), round(abs(self.place)), np.uint8)
+
+
+class MovedByRenderEnv(DrawnEnv):
+    """Moves where it is drawn."""
+
+    def draw(self):
+        self.place += 0.01
+        return super().draw()
+
+
+class DrawingFromGeneratorEnv(DrawnEnv):
+    """Draws stars at places that its generator draws."""
+
+    def draw(self):
+        return self.np_random.integers(256, size=(2, 2, 3), dtype=np.uint8)
+
+
+class ClockInfoEnv(WalkEnv):
+    """Has an info that does not repeat."""
+
+    calls = 0
+
+    def step(self, action):
+        *returned, info = super().step(action)
+        type(self).calls += 1
+        return *returned, {**info, "action": {"clock": self.calls}}
+
+
 class WrongStatistics(gymnasium.Wrapper):
     """Says of each episode that it is a step longer."""
 
@@ -270,6 +486,242 @@ class WrongStatistics(gymnasium.Wrapper):
 def make_sync(num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP):
     """No fault."""
     return SyncVectorEnv([WalkEnv] * num_envs, autoreset_mode=autoreset_mode)
+
+
+def make_same(env=WalkEnv, wrapper=lambda envs: envs):
+    """A vector environment whose constructor has no arguments to try; no fault."""
+    return wrapper(SyncVectorEnv([env] * 3, autoreset_mode=AutoresetMode.SAME_STEP))
+
+
+class LastAgain(VectorWrapper):
+    """Returns the last observation of an episode where the first of the next should be."""
+
+    def step(self, actions):
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        for i in np.flatnonzero(terminated | truncated):
+            obs[i] = infos["final_obs"][i]
+        return obs, rewards, terminated, truncated, infos
+
+
+class LastAgainNextStep(VectorWrapper):
+    """Returns the last observation of an episode where its reset is a step."""
+
+    last, over = None, np.zeros(3, bool)
+
+    def reset(self, **kwargs):
+        self.over = np.zeros(self.num_envs, bool)
+        return self.env.reset(**kwargs)
+
+    def step(self, actions):
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        obs[self.over] = self.last[self.over] if self.over.any() else obs[self.over]
+        self.last, self.over = obs.copy(), terminated | truncated
+        return obs, rewards, terminated, truncated, infos
+
+
+class FinalOfNeighbour(VectorWrapper):
+    """Has in ``final_obs`` what the next environment returns."""
+
+    def step(self, actions):
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        for i in np.flatnonzero(terminated | truncated):
+            infos["final_obs"][i] = obs[(i + 1) % self.num_envs].copy()
+        return obs, rewards, terminated, truncated, infos
+
+
+class SwappedFinals(VectorWrapper):
+    """Turns the order of last observations round where several episodes end in one step."""
+
+    def step(self, actions):
+        *returned, terminated, truncated, infos = self.env.step(actions)
+        over = np.flatnonzero(terminated | truncated)
+        if over.any():
+            infos["final_obs"][over] = infos["final_obs"][over[::-1]]
+        return *returned, terminated, truncated, infos
+
+
+class ChangedInfos(VectorWrapper):
+    """Calls ``change(infos, over)`` on the infos of each step."""
+
+    def __init__(self, env, change):
+        super().__init__(env)
+        self.change = change
+
+    def step(self, actions):
+        *returned, terminated, truncated, infos = self.env.step(actions)
+        self.change(infos, terminated | truncated)
+        return *returned, terminated, truncated, infos
+
+
+def lose_final_info(infos, over):
+    """``final_info`` is missing."""
+    infos.pop("final_info", None)
+    infos.pop("_final_info", None)
+
+
+def next_final_info(infos, over):
+    """``final_info`` has the infos of the next episode."""
+    for key, value in infos.get("final_info", {}).items():
+        if not key.startswith("_") and key in infos:
+            value[over] = infos[key][over]
+
+
+class NextFinalInfo(ChangedInfos):
+    """``final_info`` has the infos of the next episode."""
+
+    def __init__(self, env):
+        super().__init__(env, next_final_info)
+
+
+class NoFinalFlag(VectorWrapper):
+    """Says in ``final_info`` the contrary of a flag."""
+
+    def step(self, actions):
+        *returned, infos = self.env.step(actions)
+        if "final_info" in infos:
+            infos["final_info"]["right"] = ~infos["final_info"]["right"]
+        return *returned, infos
+
+
+def empty_final_info(infos, over):
+    """``final_info`` has the infos of the next episode's reset, of which there are none."""
+    if over.any():
+        infos["final_info"].clear()
+
+
+def final_everywhere(infos, over):
+    """The mask of ``final_obs`` has environments whose episode goes on."""
+    if over.any():
+        infos["_final_obs"] = np.ones_like(over)
+
+
+def final_obs_everywhere(infos, over):
+    """``final_obs`` has observations of environments whose episode goes on, and no mask."""
+    if over.any():
+        infos["final_obs"][:] = [np.zeros(2)] * len(over)
+
+
+def lose_final_mask(infos, over):
+    """An info in ``final_info`` has no mask."""
+    infos.get("final_info", {}).pop("_goal", None)
+
+
+def lose_mask(infos, over):
+    """An info has no mask."""
+    infos.pop("_goal", None)
+
+
+class ElapsedEnv(WalkEnv):
+    """Also says in its infos how many steps it has taken; no fault."""
+
+    def reset(self, *, seed=None, options=None):
+        self.elapsed = 0
+        return super().reset(seed=seed)[0], {"elapsed": 0}
+
+    def step(self, action):
+        self.elapsed += 1
+        *returned, _ = super().step(action)
+        return *returned, {"elapsed": self.elapsed}
+
+
+class GoalInfoEnv(WalkEnv):
+    """Says in all infos where its goal is; no fault."""
+
+    def reset(self, *, seed=None, options=None):
+        obs, _ = super().reset(seed=seed)
+        return obs, {"goal": self.goal}
+
+
+class HoldingEnv(WalkEnv):
+    """Says in its infos whether it goes right; an episode never ends with that. No fault."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=seed)[0], {"right": False}
+
+    def step(self, action):
+        *returned, terminated, truncated, _ = super().step(action)
+        return *returned, terminated, truncated, {"right": bool(action) and not terminated}
+
+
+class SwappedActions(VectorWrapper):
+    """Gives the first two environments each other's actions."""
+
+    def step(self, actions):
+        return self.env.step(actions[[1, 0, *range(2, self.num_envs)]])
+
+
+class OneAction(VectorWrapper):
+    """Gives all environments the first one's action."""
+
+    def step(self, actions):
+        return self.env.step(np.repeat(actions[:1], self.num_envs, axis=0))
+
+
+class ClippingVectorEnv(VectorWrapper):
+    """Clips the caller's actions in place."""
+
+    def step(self, actions):
+        return self.env.step(np.clip(actions, -0.1, 0.1, out=actions))
+
+
+class KeepingVectorEnv(VectorWrapper):
+    """Takes all actions a step late, from the caller's array."""
+
+    def reset(self, **kwargs):
+        self.last = None
+        return self.env.reset(**kwargs)
+
+    def step(self, actions):
+        last, self.last = self.last, actions
+        return self.env.step(actions if last is None else last)
+
+
+class MovingReset(VectorWrapper):
+    """Draws from the generators of all environments where a reset has a mask."""
+
+    def reset(self, *, seed=None, options=None):
+        if options and "reset_mask" in options:
+            for rng in self.env.np_random:
+                rng.random()
+        return self.env.reset(seed=seed, options=dict(options or {}))
+
+
+class NoSeed(VectorWrapper):
+    """Takes the same seed whatever is given."""
+
+    def reset(self, *, seed=None, options=None):
+        return self.env.reset(seed=7, options=options)
+
+
+class RepeatedSeed(VectorWrapper):
+    """Takes the last seed again where none is given."""
+
+    def reset(self, *, seed=None, options=None):
+        self.seeded = seed if seed is not None else getattr(self, "seeded", 0)
+        return self.env.reset(seed=self.seeded, options=options)
+
+
+class LeftAtTheEnd(VectorWrapper):
+    """Shifts all observations after a reset that follows an end."""
+
+    shift, ended = 0.0, False
+
+    def reset(self, **kwargs):
+        self.shift, self.ended = 0.01 * self.ended, False
+        obs, infos = self.env.reset(**kwargs)
+        return obs + self.shift, infos
+
+    def step(self, actions):
+        obs, rewards, terminated, truncated, infos = self.env.step(actions)
+        self.ended = bool(np.any(terminated | truncated))
+        return obs + self.shift, rewards, terminated, truncated, infos
+
+
+class RenderedVectorEnv(VectorWrapper):
+    """Draws a random number where it is rendered."""
+
+    def render(self):
+        self.env.np_random[0].random()
 
 
 class LostFinalVectorEnv(VectorWrapper):

@@ -9,13 +9,14 @@ from multiprocessing import resource_tracker
 import gymnasium
 import numpy as np
 import pytest
-from gymnasium.vector import AsyncVectorEnv, AutoresetMode
+from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers.vector import NormalizeReward
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
 from mtwrappers import MetaParallelEnvExecutor, PointGoalEnv
 from mtwrappers.testing import check_vector_env
+from mtwrappers.testing.check import run
 from mtwrappers.testing.check.processes import guarded
 from tests.testing import faults
 from tests.vector.processes import children, nothing_left_behind, wait_until
@@ -32,6 +33,7 @@ def test_environments_without_a_fault_pass(given):
     assert report.ok, str(report)
     assert report.kind == "environment"
     assert {r.name for r in report.results if r.outcome == "skipped"} <= {
+        "render",
         "resets itself",
         "statistics",
         "vector statistics",
@@ -104,11 +106,272 @@ def test_the_fault_of_an_environment_is_found_and_named(make, found):
     assert report.failed[0] == names[0], str(report)
 
 
+# The same, of those that show without a vector environment.
+ALONE = {
+    faults.LeftAtTheEndEnv: ("seed repeats", "after an episode has ended, reset(", "observation"),
+    faults.RepeatedSeedEnv: ("other seeds", "each repeats reset(seed=0)", None),
+    faults.DefaultSeedEnv: ("other seeds", "the seed is a constant then", None),
+    faults.ConstantSeedEnv: ("other seeds", "in favour of a constant", None),
+    faults.SeededByAConstantEnv: ("other seeds", "in favour of a constant", None),
+    faults.OwnConstantEnv: ("other seeds", "in favour of a constant", None),
+    faults.OwnPythonConstantEnv: ("other seeds", "in favour of a constant", None),
+    faults.RandomStateEnv: ("types", "Gymnasium promises a numpy.random.Generator", "np_random"),
+    faults.ClippingEnv: ("actions", "changes the action that it is given", "action[0]"),
+    faults.DictPushEnv: ("actions", "changes the action that it is given", "action['push']"),
+    faults.KeepingEnv: ("actions", "keeps the array of the action", "observation[0]"),
+    faults.MovedByRenderEnv: ("render", "render() changes the state", "observation[0]"),
+    faults.DrawingFromGeneratorEnv: ("render", "render() draws random numbers", None),
+}
+
+
+@pytest.fixture
+def alone(monkeypatch):
+    """Leaves out the checks in vector environments."""
+    vectors = ("autoreset", "batch", "vector", "sync", "close", "killed")
+    rows = {k: v for k, v in run.ENV_CHECKS.items() if not k.startswith(vectors)}
+    monkeypatch.setattr(run, "ENV_CHECKS", rows)
+
+
+@pytest.mark.parametrize(("make", "found"), ALONE.items(), ids=[e.__name__ for e in ALONE])
+@pytest.mark.usefixtures("alone", "same_random_state")
+def test_the_fault_of_an_environment_by_itself_is_found_and_named(make, found):
+    name, says, key = found
+    report = check(make)
+    assert report.failed == (name,), str(report)
+    result = report[name]
+    assert says in result.says
+    assert (result.difference.key.startswith(key)) if key else result.difference is None
+
+
+def test_a_generator_of_another_kind_is_named_once():
+    report = check(faults.RandomStateEnv)
+    assert report.failed == ("types",), str(report)
+    assert report["killed worker"].says == "see 'types'"
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    "make",
+    [
+        faults.FixedEnv,
+        faults.UnseededFixedEnv,
+        faults.SlipperyEnv,
+        faults.CoinEnv,
+        faults.PushEnv,
+        faults.LateEnv,
+        faults.DrawnEnv,
+    ],
+)
+def test_what_looks_like_a_fault_and_is_none_passes(make):
+    report = check(make)
+    assert report.ok, str(report)
+    assert report["other seeds"].outcome == report["actions"].outcome == "passed"
+
+
+@pytest.mark.usefixtures("alone")
+def test_seeds_that_change_nothing_pass_where_nothing_is_drawn():
+    says = check(faults.FixedEnv)["other seeds"].says
+    assert says == "seeds reach np_random and change nothing within 10 steps"
+    says = check(faults.UnseededFixedEnv)["other seeds"].says
+    assert says == "seeds change nothing: it draws no random numbers"
+
+
+@pytest.mark.usefixtures("alone")
+def test_an_end_is_looked_for_before_a_seeded_reset_is_compared():
+    says = check(faults.WalkEnv, steps=3)["seed repeats"].says
+    assert says.endswith("on a used one in mid-episode (none ended within 3 steps)")
+
+
+@pytest.mark.usefixtures("alone")
+def test_frames_are_drawn_in_a_mode_that_the_constructor_takes():
+    says = check(faults.DrawnEnv)["render"].says
+    assert says == "with render_mode='rgb_array', 5 calls of render() change nothing"
+    says = check(lambda: faults.DrawnEnv())["render"].says
+    assert says.startswith("with render_mode=None, 5 calls")
+    report = check(lambda: faults.MovedByRenderEnv("rgb_array"))
+    assert report.failed == ("render",)
+    assert check(lambda: faults.DrawnEnv("human"))["render"].says == "its render_mode is 'human'"
+
+
+@pytest.mark.usefixtures("alone")
+def test_a_mode_that_cannot_be_drawn_here_is_no_fault():
+    class NoGraphics(faults.DrawnEnv):
+        def draw(self):
+            raise RuntimeError("no display")
+
+    report = check(NoGraphics)
+    assert report["render"].outcome == "passed"
+    assert report["render"].says.endswith("there is nothing here to draw 'rgb_array' with")
+    report = check(lambda: NoGraphics("rgb_array"))
+    assert report["render"].outcome == "skipped"
+    assert "render() raises RuntimeError: no display" in report["render"].says
+
+
+def test_an_info_that_does_not_repeat_can_be_ignored_and_is_still_named():
+    report = check(faults.ClockInfoEnv)
+    assert report.failed == ("seed repeats",)
+    assert "--ignore info.action, in Python ignore=['info.action']" in report["seed repeats"].says
+    assert len([r for r in report.results if r.says == "see 'seed repeats'"]) > 10
+    for name in ("info.action", "info.action.clock"):
+        report = check(faults.ClockInfoEnv, ignore=[name])
+        assert report.ok, str(report)
+        skipped = {r.name for r in report.results if r.outcome == "skipped"}
+        assert skipped == {"render", "killed worker"}  # which can be replaced by replays only
+        says = report["seed repeats"].says
+        assert f"{name} is ignored: it does not repeat (step 0, info['action']['clock']" in says
+    report = check(faults.ClockInfoEnv, ignore=["info.action", "info.goal", "info.gaol"])
+    says = report["seed repeats"].says
+    assert says.endswith(
+        "info.gaol is ignored: it was never returned; info.goal is ignored: it repeats"
+    )
+
+
+def test_an_info_is_ignored_in_batches_with_its_mask_and_its_last_value():
+    make = partial(faults.make_same, faults.ClockInfoEnv)
+    report = check(make)
+    assert report.failed == ("seed repeats",)
+    assert "--ignore info.action," in report["seed repeats"].says
+    report = check(make, ignore=["info.action"])
+    assert report.ok, str(report)
+    assert report["independence"].outcome == "passed"
+
+
+@pytest.mark.parametrize("ignore", ["info.action", ["action"], ["observation.time"], ["info."]])
+def test_only_infos_can_be_ignored(ignore):
+    with pytest.raises(ValueError, match=r"must be names of infos such as \['info.action'\], got"):
+        check(faults.WalkEnv, ignore=ignore)
+
+
+def same(env, wrapper, *arguments):
+    """A vector environment in mode ``SAME_STEP`` with a fault, and no other mode to try."""
+    return partial(faults.make_same, env, lambda envs: wrapper(envs, *arguments))
+
+
 VECTORS = {
     "#1132": (
         lambda: faults.LostFinalVectorEnv(faults.make_sync()),
         "autoreset",
         "is the first observation of the next episode",
+    ),
+    "last again": (
+        same(faults.WalkEnv, faults.LastAgain),
+        "autoreset",
+        "next to what was before: the first observation of the next episode is missing",
+    ),
+    "last again, NextStep": (
+        lambda: faults.LastAgainNextStep(faults.make_sync(autoreset_mode=NEXT)),
+        "autoreset",
+        "returns the episode's last observation once more, in all 7 episodes",
+    ),
+    "final of neighbour": (
+        same(faults.WalkEnv, faults.FinalOfNeighbour),
+        "independence",
+        "the end of its episode that the infos have is another's",
+    ),
+    "finals at once": (
+        same(faults.ShortEnv, faults.SwappedFinals),
+        "independence",
+        "the end of its episode that the infos have is another's",
+    ),
+    "no final_info": (
+        same(faults.WalkEnv, faults.ChangedInfos, faults.lose_final_info),
+        "autoreset",
+        "the infos of an episode's last step must be in final_info",
+    ),
+    "next final_info, counter": (
+        same(faults.ElapsedEnv, faults.ChangedInfos, faults.next_final_info),
+        "autoreset",
+        "info['final_info'] has the first infos of the next episode, in all 8 episodes",
+    ),
+    "next final_info, goal": (
+        same(faults.GoalInfoEnv, faults.ChangedInfos, faults.next_final_info),
+        "autoreset",
+        "info['final_info'] has the first infos of the next episode, in all 8 episodes",
+    ),
+    "next final_info, none": (
+        same(faults.WalkEnv, faults.ChangedInfos, faults.empty_final_info),
+        "autoreset",
+        "info['final_info'] has the first infos of the next episode, in all 8 episodes",
+    ),
+    "final everywhere": (
+        same(faults.WalkEnv, faults.ChangedInfos, faults.final_everywhere),
+        "autoreset",
+        "the infos have a final_obs where no episode ended",
+    ),
+    "final everywhere, unmasked": (
+        same(faults.WalkEnv, faults.ChangedInfos, faults.final_obs_everywhere),
+        "autoreset",
+        "the infos have a final_obs where no episode ended",
+    ),
+    "no mask": (
+        same(faults.WalkEnv, faults.ChangedInfos, faults.lose_mask),
+        "infos",
+        "infos have values of 'goal', but no mask",
+    ),
+    "no mask in final_info": (
+        same(faults.WalkEnv, faults.ChangedInfos, faults.lose_final_mask),
+        "infos",
+        "infos have values of 'goal', but no mask",
+    ),
+    "swapped actions": (
+        same(faults.WalkEnv, faults.SwappedActions),
+        "independence",
+        "actions, or what follows from them, reach the wrong environment",
+    ),
+    "one action": (
+        same(faults.WalkEnv, faults.OneAction),
+        "independence",
+        "actions, or what follows from them, reach the wrong environment",
+    ),
+    "clipped actions": (
+        same(faults.PushEnv, faults.ClippingVectorEnv),
+        "actions",
+        "changes the action that it is given in place",
+    ),
+    "clipped actions, below": (
+        partial(faults.make_same, faults.ClippingEnv),
+        "actions",
+        "changes the action that it is given in place",
+    ),
+    "kept actions": (
+        same(faults.PushEnv, faults.KeepingVectorEnv),
+        "actions",
+        "keeps the array of the action that it is given",
+    ),
+    "kept actions, below": (
+        partial(faults.make_same, faults.KeepingEnv),
+        "actions",
+        "keeps the array of the action that it is given",
+    ),
+    "masked reset": (
+        lambda: faults.MovingReset(faults.make_sync(autoreset_mode=AutoresetMode.DISABLED)),
+        "partial reset",
+        "a reset with a mask moves the generators of environments",
+    ),
+    "constant seed": (
+        same(faults.WalkEnv, faults.NoSeed),
+        "other seeds",
+        "it ignores the seed in favour of a constant",
+    ),
+    "repeated seed": (
+        same(faults.WalkEnv, faults.RepeatedSeed),
+        "other seeds",
+        "each repeats reset(seed=0)",
+    ),
+    "left at the end": (
+        same(faults.WalkEnv, faults.LeftAtTheEnd),
+        "seed repeats",
+        "after an episode has ended, reset(seed=0) leads elsewhere",
+    ),
+    "render": (
+        same(faults.WalkEnv, faults.RenderedVectorEnv),
+        "render",
+        "render() draws random numbers",
+    ),
+    "RandomState": (
+        partial(faults.make_same, faults.RandomStateEnv),
+        "types",
+        "Gymnasium promises",
     ),
     "#1624": (
         lambda: faults.SkippingStatistics(faults.make_sync()),
@@ -143,6 +406,58 @@ def test_the_fault_of_a_vector_environment_is_found_and_named(fault):
     assert report.kind == "vector environment"
     assert report.failed == (name,), str(report)
     assert says in report[name].says
+
+
+# Of each fault in one mode: what the other modes say of it. SyncVectorEnv takes masks in DISABLED.
+MODES = {
+    "neighbour": (faults.WalkEnv, faults.FinalOfNeighbour, "final_obs'][1][0]"),
+    "counter": (faults.ElapsedEnv, faults.NextFinalInfo, "info['final_info']['elapsed'][1]"),
+    "goal": (faults.GoalInfoEnv, faults.NextFinalInfo, "info['final_info']['goal'][1]"),
+    "flag": (faults.HoldingEnv, faults.NoFinalFlag, "info['final_info']['right'][1]"),
+}
+
+
+@pytest.mark.parametrize("fault", MODES)
+def test_the_end_of_an_episode_is_compared_with_that_in_another_mode(fault):
+    env, wrapper, key = MODES[fault]
+
+    def make(autoreset_mode=SAME):
+        envs = SyncVectorEnv([env] * 3, autoreset_mode=autoreset_mode)
+        return wrapper(envs) if autoreset_mode is SAME else envs
+
+    report = check(make)
+    result = report["autoreset"]
+    assert result.outcome == "failed"
+    assert "the end of an episode is another in mode SameStep than in NextStep" in result.says
+    assert result.difference.key.endswith(key)
+
+
+@pytest.mark.parametrize("modes", [False, True])
+@pytest.mark.parametrize(
+    "env",
+    [
+        faults.WalkEnv,
+        faults.FixedEnv,
+        faults.UnseededFixedEnv,
+        faults.SlipperyEnv,
+        faults.CoinEnv,
+        faults.LateEnv,
+        faults.DrawnEnv,
+        faults.ShortEnv,
+        faults.ElapsedEnv,
+        faults.GoalInfoEnv,
+        faults.HoldingEnv,
+    ],
+)
+def test_vector_environments_without_a_fault_pass(env, modes):
+    def make(autoreset_mode=SAME):
+        return SyncVectorEnv([env] * 3, autoreset_mode=autoreset_mode)
+
+    report = check(make if modes else lambda: make())
+    # Of Gymnasium 1.4: it takes the mask out of the caller's options.
+    assert set(report.failed) <= ({"partial reset"} if modes else set()), str(report)
+    assert report["independence"].outcome == report["autoreset"].outcome == "passed"
+    assert report["infos"].outcome == "passed"
 
 
 @pytest.mark.skipif(

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import re
+import subprocess
 import sys
 from functools import partial
 
@@ -11,6 +12,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.check.executor_checks import alone
+from mtwrappers.testing.check.processes import can_start
 from mtwrappers.testing.check.subject import subject_of
 from tests.testing.faults import WalkEnv
 
@@ -163,6 +165,27 @@ def test_workers_that_end_are_a_fault_in_words():
     says = report["sync = async"].says
     assert re.search(r"^AsyncVectorEnv fails in mode NextStep: \w+ without a message \(", says)
     assert "with 1 worker fails in mode SameStep: WorkerDied" in report["sync = 1 worker"].says
+
+
+@pytest.mark.parametrize("method", ["spawn", "forkserver"])
+def test_without_a_main_guard_one_sentence_says_so(method, tmp_path):
+    script = tmp_path / "unguarded.py"
+    script.write_text(
+        "import multiprocessing\n"
+        f"multiprocessing.set_start_method({method!r}, force=True)\n"
+        "from mtwrappers.testing import check_vector_env\n"
+        "print(check_vector_env('CartPole-v1', steps=30))\n"
+    )
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    assert "20 passed, 0 failed, 5 skipped" in ran.stdout
+    assert ran.stdout.count("no worker process can start: each imports the main") == 1
+    assert ran.stdout.count("see 'sync = async'") == 4
+
+
+def test_with_a_main_guard_workers_start(monkeypatch):
+    monkeypatch.setattr("mtwrappers.testing.check.processes.start_method", lambda: "spawn")
+    assert can_start()
 
 
 class BlindEnv(WalkEnv):

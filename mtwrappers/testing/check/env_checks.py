@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import pickle
 import random
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
@@ -13,7 +14,8 @@ import cloudpickle
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.testing.check.recording import Call, compare, find, over, record, show
+from mtwrappers.testing.check import generators
+from mtwrappers.testing.check.recording import Call, compare, find, over, record, show, without
 from mtwrappers.testing.check.report import Difference, Failed, Skipped
 from mtwrappers.testing.check.subject import Subject
 from mtwrappers.testing.checks import same
@@ -30,7 +32,7 @@ def plays(subject: Subject) -> str:
 
 
 def types(subject: Subject) -> str:
-    """Rewards are finite numbers, flags Python's bools, infos dicts."""
+    """Rewards are finite numbers, flags Python's bools, infos dicts, generators NumPy's."""
     for call in subject.first.calls:
         values = call.values
         if not isinstance(values["info"], dict):
@@ -47,6 +49,7 @@ def types(subject: Subject) -> str:
         for flag in ("terminated", "truncated"):
             if type(values[flag]) is not bool:
                 raise _wrong(call, flag, "a bool of Python", values[flag])
+    require_generators(subject)
     return "rewards are finite numbers, flags are bools, infos are dicts"
 
 
@@ -55,33 +58,67 @@ def _wrong(call: Call, key: str, expected: str, value: Any) -> Failed:
     return Failed("a value has the wrong type", Difference(None, call.what, key, expected, actual))
 
 
+def require_generators(subject: Subject) -> None:
+    """Raises `Failed` unless each ``np_random`` is a `numpy.random.Generator`."""
+    with closing(subject.make()) as env:
+        env.reset(seed=subject.seed)
+        for i, found in enumerate(generators.of(env)):
+            if not isinstance(found, (np.random.Generator, type(None))):
+                where = Difference(
+                    i if subject.is_vector else None,
+                    f"reset(seed={subject.seed})",
+                    "np_random",
+                    "a numpy.random.Generator",
+                    type(found).__name__,
+                )
+                says = "of np_random, Gymnasium promises a numpy.random.Generator"
+                raise Failed(says, where)
+
+
 def seed_repeats(subject: Subject) -> str:
     """``reset(seed)`` determines what follows, on a new environment and on a used one."""
-    vector = subject.is_vector
-    if found := compare(subject.first, subject.again, vector):
+    seed = subject.seed
+    if found := subject.differ(subject.first, subject.again):
         raise Failed(
-            f"two plays from reset(seed={subject.seed}) with the same actions differ", found
+            f"two plays from reset(seed={seed}) with the same actions differ{_hint(found)}", found
         )
-    with closing(subject.make()) as env:
-        if any(hasattr(each, name) for each in chain(env) for name in ("return_rms", "obs_rms")):
-            return "a new environment repeats; a used one has learnt other running statistics"
-        actions = subject.actions(env, subject.length)
-        record(env, actions[:20], subject.seed + 1000)
-        used = record(env, actions, subject.seed)
-    if found := compare(subject.first, used, vector):
-        raise Failed(
-            f"after other episodes, reset(seed={subject.seed}) leads elsewhere: something of "
-            "them is left",
-            found,
-        )
-    return f"reset(seed={subject.seed}) leads to the same on a new environment and on a used one"
+    for what, played in subject.reused.items():
+        if found := subject.differ(subject.first, played):
+            raise Failed(
+                f"after {what}, reset(seed={seed}) leads elsewhere: something of "
+                f"{'them' if what.endswith('s') else 'it'} is left{_hint(found)}",
+                found,
+            )
+    used = " and on a used one" if subject.reused else ""
+    if len(subject.reused) == 1:
+        used += f" in mid-episode (none ended within {subject.length} steps)"
+    says = f"reset(seed={seed}) leads to the same on a new environment{used}"
+    return "; ".join([says, *_ignored(subject)])
 
 
-def chain(env: Any) -> Iterator[Any]:
-    """The wrappers of an environment and itself, from the outside."""
-    while env is not None:
-        yield env
-        env = vars(env).get("env")
+def _hint(found: Difference) -> str:
+    """How to compare everything else, where an info is what differs."""
+    keys = [key for key in re.findall(r"\['([^']*)'\]", found.key) if key != "final_info"]
+    if not found.key.startswith("info[") or not keys:
+        return ""
+    name = f"info.{keys[0].removeprefix('_')}"
+    return f" (to compare all but this info: --ignore {name}, in Python ignore=['{name}'])"
+
+
+def _ignored(subject: Subject) -> list[str]:
+    """How each of the infos that are not compared behaves."""
+    says = []
+    for name in sorted(subject.ignore):
+        others = [subject.again, *subject.reused.values()]
+        compared = subject.ignore - {name}
+        found = [compare(subject.first, each, subject.is_vector, compared) for each in others]
+        differs = next((str(each) for each in found if each), None)
+        returned = any(
+            find(call.values, without(call.values, {name})) for call in subject.first.calls
+        )
+        seen = f"does not repeat ({differs})" if differs else "repeats"
+        says.append(f"{name} is ignored: it {seen if returned else 'was never returned'}")
+    return says
 
 
 @contextlib.contextmanager
@@ -115,8 +152,8 @@ def global_random(subject: Subject) -> str:
                         f"reset or step draws from the global {name}, or seeds it: what it "
                         "returns depends on what else runs in the process; use self.np_random"
                     )
-    if compare(subject.first, subject.again, subject.is_vector) is None and (
-        found := compare(recordings[0], recordings[1], subject.is_vector)
+    if subject.differ(subject.first, subject.again) is None and (
+        found := subject.differ(recordings[0], recordings[1])
     ):
         raise Failed("what it returns depends on the global random state", found)
     return "random and np.random are neither read nor written"
@@ -237,6 +274,6 @@ def pickling(subject: Subject) -> str:
             raise Failed(
                 f"a pickled environment does not play: {type(exc).__name__}: {exc}"
             ) from exc
-    if found := compare(subject.first, played, False):
+    if found := subject.differ(subject.first, played):
         raise Failed("a pickled environment plays differently", found)
     return "a pickled environment plays the same"

@@ -17,8 +17,8 @@ from gymnasium.vector.utils import (
     iterate,
 )
 
-from mtwrappers.testing.check.processes import start_method
-from mtwrappers.testing.check.recording import Call, Recording, compare, difference, find, record
+from mtwrappers.testing.check.processes import can_start, start_method
+from mtwrappers.testing.check.recording import Call, Recording, difference, find, record
 from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
 from mtwrappers.testing.check.subject import Subject
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
@@ -127,7 +127,7 @@ def agrees(
             got = batch(subject, make, mode)
         except RAISED as exc:
             raise Failed(f"{what} fails in mode {mode.value}: {said(exc)}") from exc
-        if found := compare(expected, got, True):
+        if found := subject.differ(expected, got, True):
             raise Failed(f"{what} and SyncVectorEnv differ in mode {mode.value}", found)
     names = ", ".join(mode.value for mode in modes)
     return f"{STEPS} steps in {names}: all values and infos, bit for bit"
@@ -145,6 +145,18 @@ def _iterative(makers: list[Callable[[], Any]], **kwargs: Any) -> Any:
     return MetaIterativeEnvExecutor(makers, len(makers), **kwargs)
 
 
+def require_workers(subject: Subject) -> None:
+    """Raises `Skipped` where no worker starts, which is no fault of the environment."""
+    if not _workers_start(subject):
+        raise Skipped("see 'sync = async'")
+
+
+def _workers_start(subject: Subject) -> bool:
+    if "workers start" not in subject.kept:
+        subject.kept["workers start"] = can_start()
+    return bool(subject.kept["workers start"])
+
+
 def in_workers(makers: list[Callable[[], Any]], workers: int, **kwargs: Any) -> Any:
     """Our executor with worker processes."""
     return MetaParallelEnvExecutor(
@@ -154,6 +166,11 @@ def in_workers(makers: list[Callable[[], Any]], workers: int, **kwargs: Any) -> 
 
 def gymnasium_async(subject: Subject) -> str:
     """Gymnasium's `AsyncVectorEnv` agrees with its `SyncVectorEnv`."""
+    if not _workers_start(subject):
+        raise Skipped(
+            "no worker process can start: each imports the main module again, so run the check "
+            "below `if __name__ == '__main__':`, in a file"
+        )
     with closing(subject.make()) as env:
         shared = _fits_shared_memory(env.observation_space)
     make = functools.partial(AsyncVectorEnv, shared_memory=shared, context=start_method())
@@ -178,6 +195,7 @@ def workers(number: int, subject: Subject) -> str:
     """Our executor agrees with `SyncVectorEnv`, with any number of environments per worker."""
     if number > subject.num_envs:
         raise Skipped(f"there are only {subject.num_envs} environments")
+    require_workers(subject)
     make = functools.partial(in_workers, workers=number)
     what = f"MetaParallelEnvExecutor with {number} worker{'s' * (number > 1)}"
     return agrees(make, what, subject, _MODES.get(number, tuple(AutoresetMode)))
@@ -197,7 +215,7 @@ def batch_size(subject: Subject) -> str:
                 actions = [batched(envs.single_action_space, [a]) for a in firsts]
             found.append(first_row(record(envs, actions, subject.seed), envs.observation_space))
     large, small = found
-    if differs := compare(small, large, False):
+    if differs := subject.differ(small, large, False):
         raise Failed(
             f"environment 0 of {subject.num_envs} shows something else than if it is the only one",
             differs,

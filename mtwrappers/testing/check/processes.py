@@ -13,6 +13,10 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+# Set while `can_start` starts a process, and after how many seconds that has failed.
+_TRYING = "MTWRAPPERS_CHECK_TRIES_A_WORKER"
+_STARTS = 60.0
+
 
 def children() -> set[int]:
     """The processes that `multiprocessing` has started here and that are alive."""
@@ -22,6 +26,32 @@ def children() -> set[int]:
 def start_method() -> str | None:
     """How workers are started: Python's way, or not by a fork where OpenGL is loaded."""
     return "forkserver" if "OpenGL" in sys.modules else None
+
+
+def can_start() -> bool:
+    """Whether a worker can start: if it is no fork, it imports the main module first."""
+    context: Any = multiprocessing.get_context(start_method())
+    if context.get_start_method() == "fork":
+        return True
+    os.environ[_TRYING] = "1"
+    try:
+        process = context.Process(target=os.getpid, daemon=True)
+        process.start()
+        process.join(_STARTS)
+        process.kill()
+        process.join()
+        return bool(process.exitcode == 0)
+    except (OSError, EOFError):  # the server that forks has ended
+        return False
+    finally:
+        del os.environ[_TRYING]
+
+
+def leave_if_tried() -> None:
+    """Ends a process quietly if `can_start` started it, and it comes here as it imports main."""
+    importing = getattr(multiprocessing.current_process(), "_inheriting", False)
+    if importing and _TRYING in os.environ:
+        raise SystemExit(1)
 
 
 def all_gone(pids: Iterable[int], seconds: float = 2.0) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
@@ -40,7 +40,12 @@ class Recording(NamedTuple):
 
 
 def record(
-    env: Any, actions: Sequence[Any], seed: int, *, seconds: float | None = None
+    env: Any,
+    actions: Sequence[Any],
+    seed: int | None,
+    *,
+    seconds: float | None = None,
+    step: Callable[[Any], Any] | None = None,
 ) -> Recording:
     """Plays an environment or a vector environment from ``reset(seed=seed)`` on.
 
@@ -50,8 +55,9 @@ def record(
     Args:
         env: The environment.
         actions: An action for each step.
-        seed: The seed of the first reset.
+        seed: The seed of the first reset, or None.
         seconds: How long after the reset to stop, by default never.
+        step: What is called with a copy of each action, by default the environment's own ``step``.
     """
     calls: list[Call] = []
     changed: Difference | None = None
@@ -71,9 +77,9 @@ def record(
         calls.append(Call(what, {n: copied(v) for n, v in zip(names, now, strict=True)}))
 
     note(f"reset(seed={seed})", RESET, env.reset(seed=seed))
-    start = time.perf_counter()
+    start, step = time.perf_counter(), step or env.step
     for t, action in enumerate(actions):
-        note(f"step {t}", STEP, env.step(copy.deepcopy(action)))
+        note(f"step {t}", STEP, step(copy.deepcopy(action)))
         ends = over(calls[-1])
         if not isinstance(env, VectorEnv):
             if ends:
@@ -109,7 +115,9 @@ def copied(value: Any, parent: Any = None) -> Any:
     if isinstance(value, dict):
         times = ("t", "_t") if parent == "episode" else ()
         return {key: copied(item, key) for key, item in value.items() if key not in times}
-    if isinstance(value, np.ndarray) and value.dtype.hasobject:
+    if isinstance(value, np.ndarray):
+        if not value.dtype.hasobject:
+            return value.copy()
         filled = np.empty_like(value)
         for i in np.ndindex(value.shape):
             filled[i] = copied(value[i], parent)
@@ -122,15 +130,46 @@ def copied(value: Any, parent: Any = None) -> Any:
         return value
 
 
-def compare(expected: Recording, actual: Recording, vector: bool) -> Difference | None:
-    """The first difference between two recordings, bit for bit, or None."""
-    for one, other in zip(expected.calls, actual.calls, strict=False):
-        if one.what != other.what:
+def compare(
+    expected: Recording, actual: Recording, vector: bool, ignore: Collection[str] = ()
+) -> Difference | None:
+    """The first difference between two recordings, bit for bit, or None.
+
+    Args:
+        expected: A recording.
+        actual: Another one, whose first reset may have another seed.
+        vector: Whether they are of a vector environment.
+        ignore: The names of infos that need not be equal, such as ``"info.action"``.
+    """
+    for i, (one, other) in enumerate(zip(expected.calls, actual.calls, strict=False)):
+        if i and one.what != other.what:
             return Difference(None, other.what, "the call", one.what, other.what)
-        for name, value in one.values.items():
-            if found := find(value, other.values[name], (name,)):
+        left, right = without(one.values, ignore), without(other.values, ignore)
+        for name, value in left.items():
+            if found := find(value, right[name], (name,)):
                 return difference(found, one.what, vector)
     return None
+
+
+def without(values: dict[str, Any], ignore: Collection[str]) -> dict[str, Any]:
+    """The values of a call without some infos, such as ``"info.action"``, or ``"info.arm.angle"``.
+
+    In a batch, their masks and their values in ``final_info`` go with them.
+    """
+    info = values.get("info")
+    if not ignore or not isinstance(info, dict):
+        return values
+    return {**values, "info": _without(info, ignore, "info")}
+
+
+def _without(info: dict[Any, Any], ignore: Collection[str], prefix: str) -> dict[Any, Any]:
+    left = {}
+    for key, value in info.items():
+        name = f"{prefix}.{str(key).removeprefix('_')}"
+        if name not in ignore:
+            inner = prefix if key == "final_info" else name
+            left[key] = _without(value, ignore, inner) if isinstance(value, dict) else value
+    return left
 
 
 def difference(found: Found, call: str, vector: bool) -> Difference:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 import time
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -15,14 +16,18 @@ from gymnasium.vector import AutoresetMode
 from mtwrappers.checks import positive
 from mtwrappers.seeding import check_seed
 from mtwrappers.testing.check import (
+    autoreset,
     env_checks,
     executor_checks,
+    rows,
+    seeds,
+    side_effects,
     spaces,
     statistics,
-    timing,
     vector_checks,
     workers,
 )
+from mtwrappers.testing.check.processes import leave_if_tried
 from mtwrappers.testing.check.report import (
     RAISED,
     CheckReport,
@@ -35,13 +40,18 @@ from mtwrappers.testing.check.subject import Subject, subject_of
 
 Check: TypeAlias = Callable[[Subject], str]
 
+_INFO = re.compile(r"info\..+")
+
 ENV_CHECKS: dict[str, Check] = {
     "plays": env_checks.plays,
     "spaces": spaces.spaces,
     "types": env_checks.types,
     "seed repeats": env_checks.seed_repeats,
+    "other seeds": seeds.other_seeds,
     "global random": env_checks.global_random,
     "new arrays": env_checks.new_arrays,
+    "actions": side_effects.actions,
+    "render": side_effects.render,
     "resets itself": env_checks.resets_itself,
     "infos": env_checks.infos,
     "pickling": env_checks.pickling,
@@ -60,24 +70,27 @@ ENV_CHECKS: dict[str, Check] = {
     },
     "close": workers.closes,
     "killed worker": workers.killed_worker,
-    "time of a step": timing.step_time,
 }
 VECTOR_CHECKS: dict[str, Check] = {
     "plays": env_checks.plays,
     "spaces": spaces.batched_spaces,
     "types": vector_checks.batched_types,
     "seed repeats": env_checks.seed_repeats,
+    "other seeds": seeds.other_seeds,
     "seeds of each": vector_checks.sub_seeds,
     "batch size": vector_checks.sizes,
     "global random": env_checks.global_random,
     "new arrays": env_checks.new_arrays,
-    "autoreset": vector_checks.autoreset_declared,
+    "actions": side_effects.actions,
+    "render": side_effects.render,
+    "infos": rows.masks,
+    "autoreset": autoreset.autoreset_declared,
+    "independence": rows.independence,
     "partial reset": vector_checks.partial_reset,
     "statistics": statistics.vector_sums,
     "pickling": env_checks.pickling,
     "close": workers.closes,
     "killed worker": workers.killed,
-    "time of a step": timing.vector_time,
 }
 
 
@@ -89,6 +102,7 @@ def check_vector_env(
     seed: int = 0,
     steps: int = 600,
     num_envs: int | None = None,
+    ignore: Collection[str] = (),
 ) -> CheckReport:
     """Checks that an environment can be trusted in vector environments, or a vector environment.
 
@@ -108,10 +122,12 @@ def check_vector_env(
         steps: How many steps to play at most.
         num_envs: How many sub-environments, 3 by default; of an id that is a vector environment,
             as many as it makes by default.
+        ignore: Infos that are not compared, such as ``["info.action"]`` or, of a dict in the infos,
+            ``["info.arm.angle"]``; "seed repeats" says of each whether it repeats.
 
     Raises:
         TypeError: If ``make`` is or makes none of those.
-        ValueError: If ``steps`` or ``num_envs`` is not positive.
+        ValueError: If ``steps`` or ``num_envs`` is not positive, or ``ignore`` has another name.
 
     >>> report = check_vector_env("CartPole-v1", steps=60)
     >>> report.ok, report["seed repeats"].outcome
@@ -120,6 +136,9 @@ def check_vector_env(
     positive(steps, "steps")
     if num_envs is not None:
         positive(num_envs, "num_envs")
+    if isinstance(ignore, str) or not all(_INFO.fullmatch(name) for name in ignore):
+        raise ValueError(f"ignore must be names of infos such as ['info.action'], got {ignore!r}")
+    leave_if_tried()
     start = time.perf_counter()
     state = random.getstate(), np.random.get_state(legacy=False)
     try:
@@ -130,6 +149,7 @@ def check_vector_env(
             except Failed as exc:
                 return _unmade(make, vector, seed, exc, time.perf_counter() - start)
             subject.seed, subject.steps = check_seed(seed), steps
+            subject.ignore = frozenset(ignore)
             checks = VECTOR_CHECKS if subject.is_vector else ENV_CHECKS
             results = _run(subject, checks)
     finally:

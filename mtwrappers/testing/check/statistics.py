@@ -11,11 +11,10 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
-from mtwrappers.testing.check.env_checks import chain
 from mtwrappers.testing.check.executor_checks import STEPS, makers
 from mtwrappers.testing.check.recording import Recording, mode_of, over, record, show, steps_of
 from mtwrappers.testing.check.report import Difference, Failed, Skipped
-from mtwrappers.testing.check.subject import Subject
+from mtwrappers.testing.check.subject import Subject, chain
 from mtwrappers.testing.check.vector_checks import modes
 
 

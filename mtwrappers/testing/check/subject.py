@@ -6,7 +6,7 @@ import copy
 import functools
 import importlib
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from typing import Any
@@ -16,13 +16,16 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.testing.check.recording import Recording, compare, record
-from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
+from mtwrappers.testing.check.recording import STEP, Call, Recording, compare, over, record
+from mtwrappers.testing.check.report import RAISED, Difference, Failed, Skipped, said
 
 # The modules that register ids which have no module in front.
 _MODULES = {"Meta-World": "metaworld"}
 # After how many seconds the first recording of an environment stops, whatever its steps.
 _SECONDS = 2.5
+# Which arguments the checks may pass to constructors that take them.
+_OF_ENVS = frozenset({"render_mode"})
+_OF_VECTORS = frozenset({"render_mode", "num_envs", "autoreset_mode"})
 
 
 @dataclass
@@ -30,13 +33,14 @@ class Subject:
     """An environment or a vector environment under test.
 
     Attributes:
-        make: Makes a new one; of a vector environment, with any of ``takes`` as arguments.
+        make: Makes a new one, with any of ``takes`` as arguments.
         name: What reports call it.
         is_vector: Whether it is a vector environment.
-        takes: Which arguments a constructor of vector environments knows.
+        takes: Which arguments of those that the checks may pass its constructor knows.
         seed: The seed of resets.
         steps: How many steps a recording has at most.
         num_envs: How many sub-environments are made of an environment.
+        ignore: The names of infos that are not compared, such as ``"info.action"``.
         kept: Recordings that several checks use.
     """
 
@@ -47,6 +51,7 @@ class Subject:
     seed: int = 0
     steps: int = 600
     num_envs: int = 3
+    ignore: frozenset[str] = frozenset()
     kept: dict[Any, Any] = field(default_factory=dict)
 
     @functools.cached_property
@@ -56,10 +61,34 @@ class Subject:
             return record(env, self.actions(env), self.seed, seconds=_SECONDS)
 
     @functools.cached_property
+    def observation_space(self) -> Any:
+        """The space of observations."""
+        with closing(self.make()) as env:
+            return env.observation_space
+
+    @functools.cached_property
     def again(self) -> Recording:
         """The same play of a new environment."""
         with closing(self.make()) as env:
             return record(env, self.actions(env, self.length), self.seed)
+
+    @functools.cached_property
+    def reused(self) -> dict[str, Recording]:
+        """The same play of a used environment, by how its reset found it."""
+        found: dict[str, Recording] = {}
+        with closing(self.make()) as env:
+            if learns(env):
+                return found
+            actions, seed = self.actions(env, self.length), self.seed + 1000
+            record(env, actions[:20], seed)
+            found["other episodes"] = record(env, actions, self.seed)
+            env.reset(seed=seed)
+            for action in actions:
+                returned = env.step(copy.deepcopy(action))
+                if np.any(over(Call("", dict(zip(STEP, returned, strict=True))))):
+                    found["an episode has ended"] = record(env, actions, self.seed)
+                    break
+        return found
 
     @property
     def length(self) -> int:
@@ -79,11 +108,43 @@ class Subject:
         if any(np.ndim(c.values.get("reward", 0.0)) > self.is_vector for c in self.first.calls):
             raise Skipped("see 'types'")
 
-    def require_repeatable(self) -> None:
-        """Raises `Skipped` if two plays with the same seed differ, so that no others can agree."""
+    def differ(
+        self, expected: Recording, actual: Recording, vector: bool | None = None
+    ) -> Difference | None:
+        """The first difference between two recordings, but for what is to be ignored.
+
+        Args:
+            expected: A recording.
+            actual: Another one.
+            vector: Whether they are of a vector environment, by default as the subject is.
+        """
+        return compare(expected, actual, self.is_vector if vector is None else vector, self.ignore)
+
+    def require_repeatable(self, reused: bool = False) -> None:
+        """Raises `Skipped` if two plays with the same seed differ, so that no others can agree.
+
+        Args:
+            reused: Whether those of used environments must be equal, too.
+        """
         self.require_one_reward()
-        if compare(self.first, self.again, self.is_vector):
+        try:
+            others = [self.again, *(self.reused.values() if reused else ())]
+        except RAISED:
+            raise Skipped("see 'seed repeats'") from None
+        if any(self.differ(self.first, other) for other in others):
             raise Skipped("see 'seed repeats'")
+
+
+def learns(env: Any) -> bool:
+    """Whether wrappers keep running statistics, which every step changes and no reset."""
+    return any(hasattr(each, name) for each in chain(env) for name in ("return_rms", "obs_rms"))
+
+
+def chain(env: Any) -> Iterator[Any]:
+    """The wrappers of an environment and itself, from the outside."""
+    while env is not None:
+        yield env
+        env = getattr(env, "__dict__", {}).get("env")
 
 
 def subject_of(
@@ -98,10 +159,11 @@ def subject_of(
     if isinstance(given, str):
         make, name, takes = _of_id(given, kwargs, vector, num_envs)
     elif isinstance(given, (gymnasium.Env, VectorEnv)):
-        make, name, takes = _of_instance(given), type(given).__name__, frozenset()
+        make, name, takes = _of_instance(given), type(given).__name__, frozenset[str]()
     elif callable(given):
         make = functools.partial(given, **kwargs) if kwargs else given
-        name, takes = getattr(given, "__name__", None) or repr(given), _parameters(given)
+        name = getattr(given, "__name__", None) or repr(given)
+        takes = _parameters(given) - kwargs.keys()
     else:
         raise TypeError(
             "expected an id, an environment, a vector environment or a function without "
@@ -119,7 +181,8 @@ def subject_of(
     finally:
         with suppress(Exception):  # it is a check of its own
             made.close()
-    return Subject(make, name, is_vector, takes if is_vector else frozenset(), num_envs=n)
+    takes &= _OF_VECTORS if is_vector else _OF_ENVS
+    return Subject(make, name, is_vector, takes, num_envs=n)
 
 
 def _called(make: Callable[..., Any]) -> Any:
@@ -148,19 +211,20 @@ def _of_id(
         make: Callable[..., Any] = functools.partial(
             gymnasium.make, rest, disable_env_checker=True, **kwargs
         )
-        return make, rest, frozenset()
+        return make, rest, _OF_ENVS - kwargs.keys()
     make = functools.partial(_make_vec, spec, dict(kwargs), num_envs=num_envs or 3)
     if num_envs is None:
         try:
             make().close()
         except Exception:  # of some there is no other number than their default
             make = functools.partial(_make_vec, spec, dict(kwargs), num_envs=1)
-    return make, rest, frozenset({"num_envs", "autoreset_mode"})
+    return make, rest, _OF_VECTORS - kwargs.keys()
 
 
 def _make_vec(
-    spec: Any, kwargs: dict[str, Any], *, num_envs: int, autoreset_mode: Any = None
+    spec: Any, kwargs: dict[str, Any], *, num_envs: int, autoreset_mode: Any = None, **more: Any
 ) -> Any:
+    kwargs = {**kwargs, **more}
     if autoreset_mode is not None:
         if spec.vector_entry_point is None:
             kwargs = {**kwargs, "vector_kwargs": {"autoreset_mode": autoreset_mode}}
@@ -186,4 +250,4 @@ def _parameters(make: Callable[..., Any]) -> frozenset[str]:
         parameters = inspect.signature(make).parameters
     except (TypeError, ValueError):  # it has no signature
         return frozenset()
-    return frozenset({"num_envs", "autoreset_mode"} & parameters.keys())
+    return _OF_VECTORS & parameters.keys()

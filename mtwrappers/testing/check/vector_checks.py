@@ -10,11 +10,11 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import iterate
 
+from mtwrappers.testing.check.env_checks import require_generators
 from mtwrappers.testing.check.executor_checks import batched, first_row
 from mtwrappers.testing.check.recording import (
     Call,
     Recording,
-    compare,
     copied,
     find,
     mode_of,
@@ -47,8 +47,14 @@ def batched_types(subject: Subject) -> str:
                     Difference(None, call.what, name, expected, actual),
                 )
         for i in np.flatnonzero(~np.isfinite(call.values["reward"])):
-            raise Failed("a reward is not finite", _at(i, call, "reward", "a number"))
+            raise Failed("a reward is not finite", at(i, call, "reward", "a number"))
+    require_generators(subject)
     return "rewards are finite numbers, flags are bools, one per environment"
+
+
+def at(i: Any, call: Call, name: str, expected: str) -> Difference:
+    """A value of environment ``i`` that is not as expected."""
+    return Difference(int(i), call.what, f"{name}[{i}]", expected, show(call.values[name][i]))
 
 
 def sub_seeds(subject: Subject) -> str:
@@ -102,7 +108,7 @@ def sizes(subject: Subject) -> str:
             shared = hasattr(envs, "meta_batch_size")  # the tasks are shared out among them
             made[size] = first_row(record(envs, actions, subject.seed), envs.observation_space)
     small, large = made.values()
-    if found := compare(small, large, False):
+    if found := subject.differ(small, large, False):
         first, second = made
         if shared:
             raise Skipped(
@@ -142,70 +148,6 @@ def modes(subject: Subject) -> list[tuple[AutoresetMode | None, Recording]]:
     return found
 
 
-def autoreset_declared(subject: Subject) -> str:
-    """Episodes end and begin as the autoreset mode in the metadata says."""
-    said, ended = [], 0
-    for mode, played in modes(subject):
-        if not isinstance(mode, AutoresetMode):
-            raise Failed(
-                "metadata['autoreset_mode'] must say when an environment is reset",
-                Difference(None, "the metadata", "autoreset_mode", "an AutoresetMode", show(mode)),
-            )
-        ended += _follows(mode, played)
-        said.append(mode.value)
-    if not ended:
-        raise Skipped(f"no episode ended within {subject.length} steps")
-    return f"{', '.join(said)}: {ended} ends of episodes as the mode says"
-
-
-def _follows(mode: AutoresetMode, played: Recording) -> int:
-    """How many episodes ended in a recording; raises `Failed` if one does not follow the mode."""
-    n_ended, alike, last = 0, 0, None
-    for call in steps_of(played):
-        values = call.values
-        over = values["terminated"] | values["truncated"]
-        n_ended += int(np.sum(over))
-        if mode is AutoresetMode.SAME_STEP:
-            for i in np.flatnonzero(over):
-                final = values["info"].get("final_obs")
-                if final is None or final[i] is None:
-                    where = Difference(
-                        int(i), call.what, "info['final_obs']", "an observation", "none"
-                    )
-                    raise Failed(
-                        "in mode SameStep the last observation of an episode must be in the infos",
-                        where,
-                    )
-                begins = values["observation"]
-                if isinstance(begins, np.ndarray) and find(final[i], begins[i], loose=True) is None:
-                    alike += 1
-        if mode is AutoresetMode.NEXT_STEP and last is not None:
-            for i in np.flatnonzero(last):
-                for name in ("reward", "terminated", "truncated"):
-                    if values[name][i] != 0:
-                        raise Failed(
-                            "in mode NextStep the step after an episode's end is its reset, "
-                            "without a reward or a flag",
-                            _at(i, call, name, "0 or False"),
-                        )
-        last = over
-    if alike and alike == n_ended and not _constant(played):
-        raise Failed(
-            "info['final_obs'] is the first observation of the next episode, in all "
-            f"{n_ended} episodes that ended: the last one is lost"
-        )
-    return n_ended
-
-
-def _at(i: Any, call: Call, name: str, expected: str) -> Difference:
-    return Difference(int(i), call.what, f"{name}[{i}]", expected, show(call.values[name][i]))
-
-
-def _constant(played: Recording) -> bool:
-    shown = [call.values["observation"] for call in played.calls]
-    return all(find(shown[0], obs) is None for obs in shown)
-
-
 def partial_reset(subject: Subject) -> str:
     """In mode ``DISABLED`` a reset with a mask resets those alone, and leaves the caller's dict."""
     mode = AutoresetMode.DISABLED
@@ -235,9 +177,39 @@ def partial_reset(subject: Subject) -> str:
                     "a reset with a mask changes environments that it should leave alone",
                     Difference(i, "a reset of environment 0", "observation", found[1], found[2]),
                 )
+        if _has_own_generators(envs, subject.seed):
+            action = subject.actions(envs, 1)[0]
+            expected = _starts(envs, subject.seed, action, ~mask)
+            got = _starts(envs, subject.seed, action, ~mask, first=mask)
+            for i in range(1, n):
+                if found := find(expected[i], got[i], ("observation", i)):
+                    raise Failed(
+                        "a reset with a mask moves the generators of environments that it should "
+                        "leave alone: their next episodes are others",
+                        Difference(i, "its next reset", "observation", found[1], found[2]),
+                    )
         if set(options) != {"reset_mask"}:
             raise Failed(
                 "reset takes 'reset_mask' out of the caller's options: wrappers around it, such as "
                 "RecordEpisodeStatistics, then take a reset of some for a reset of all"
             )
     return "environment 0 is reset, the others and the options are left alone"
+
+
+def _starts(envs: Any, seed: int, action: Any, others: Any, first: Any = None) -> list[Any]:
+    """The observations of all after a reset of some in the first episode, and of another before."""
+    envs.reset(seed=seed)
+    envs.step(copy.deepcopy(action))
+    if first is not None:
+        envs.reset(options={"reset_mask": first.copy()})
+    obs = envs.reset(options={"reset_mask": others.copy()})[0]
+    return [copied(row) for row in iterate(envs.observation_space, obs)]
+
+
+def _has_own_generators(envs: Any, seed: int) -> bool:
+    """Whether each environment has a seed; a generator for all is moved by each reset."""
+    try:
+        envs.reset(seed=[seed + i for i in range(envs.num_envs)])
+    except Exception:  # whatever it raises for a list
+        return False
+    return True
