@@ -418,7 +418,8 @@ def test_a_call_while_an_environment_rests_changes_nothing_of_what_is_noted(exec
         envs.step(NO_ACTIONS)
         envs.rest(np.array([True, False, True, False]))
         envs.step(NO_ACTIONS)
-        envs.set_attr("name", ["w", "x", "y", "z"])
+        for i in range(4):
+            envs.call_some([i], "set_task", 100 * i)
         state = envs.get_state()
         with closing(executor(fragile_makers(length=9), 2, 2, journal=True)) as other:
             other.set_state(state)
@@ -432,7 +433,7 @@ def test_after_a_call_that_notices_a_loss_the_environments_can_be_saved():
         for worker in (0, 1):
             envs.step(NO_ACTIONS)
             kill(envs, worker)
-            envs.set_attr("name", "q")
+            envs.call("set_task", 500 + worker)
         other.set_state(envs.get_state())
         assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
 
@@ -503,6 +504,8 @@ def test_a_journal_is_small_and_warns_when_it_grows():
 
 # Logs from a file.
 
+RESET = ["reset", 3, None]
+
 
 @pytest.mark.parametrize(
     ("change", "message"),
@@ -513,7 +516,10 @@ def test_a_journal_is_small_and_warns_when_it_grows():
         ({"calls": [["reset", 3, None]]}, "expected calls before a reset"),
         ({"entries": [["reset", "s", None]]}, "expected a seed, got 's'"),
         ({"entries": [["reset", 3, 5]]}, "expected options of a reset, got 5"),
-        ({"entries": [["steps", [1, 2]]]}, r"expected an array of actions, got \[1, 2\]"),
+        ({"entries": [RESET, ["steps", [1, 2]]]}, r"expected an array of actions, got \[1, 2\]"),
+        ({"entries": [RESET, ["steps", np.array([np.nan])]]}, "expected actions that are numbers"),
+        ({"entries": [["steps", np.zeros(3)]]}, "expected one reset and then steps, got 'steps'"),
+        ({"entries": [RESET, RESET]}, "expected one reset and then steps, got 'reset' as entry 2"),
         ({"entries": [["fly"]]}, "expected a reset, steps or a call, got 'fly'"),
         ({"entries": [[]]}, "environment 3"),
         ({"entries": 5}, "environment 3"),
