@@ -45,7 +45,7 @@ def _leave_workers() -> None:
         os.close(_lives.pop())
     # At the end of a process `multiprocessing` ends its children: after `os.fork()` it takes those
     # of the parent for its own, and offers no other way to say that they are not.
-    mp.process._children.difference_update(_processes)  # type: ignore[attr-defined]
+    getattr(mp.process, "_children", set()).difference_update(_processes)
     _processes.clear()
 
 
