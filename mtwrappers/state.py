@@ -12,7 +12,8 @@ any other layer,
   texts, arrays, `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of
   these. Functions, classes, modules and spaces do not change. Anything else is refused.
 
-What is returned here, and what is handed to ``set_state``, is a copy.
+What is returned here, and what is handed to ``set_state``, is a copy. What is restored may come from
+a file that somebody has crafted: see `guard`.
 """
 
 from __future__ import annotations
@@ -132,7 +133,11 @@ def limit(obj: Any, max_steps: int | None) -> dict[str, int]:
 
 
 def guard(env: Any) -> None:
-    """Sees to it that nothing in an environment unpickles what is given to it from now on."""
+    """Lets an environment unpickle nothing that it is given from now on.
+
+    A Sawyer environment of Meta-World unpickles its tasks: it takes only those which this package
+    has built from plain values.
+    """
     if (knows := _metaworld()) is not None:
         knows.guard(env)
 

@@ -82,16 +82,15 @@ class _SetTask:
         return type(sawyer).set_task(sawyer, *args, **kwargs)
 
 
-def _sawyers(env: Any) -> Iterator[Any]:
+def _sawyers(env: Any) -> list[Any]:
     """The Sawyer environments in an environment, in all of those of `EnvToMTEnv` and its like."""
-    inner = vars(env)
-    if isinstance(env, SawyerXYZEnv):
-        yield env
-    elif envs := inner.get("_envs"):
-        for each in envs.values():
-            yield from _sawyers(each)
-    elif isinstance(each := inner.get("env"), gymnasium.Env):
-        yield from _sawyers(each)
+    layers = [env]
+    for layer in layers:
+        inner, known = vars(layer), {id(layer) for layer in layers}
+        envs = inner.get("_envs")
+        below = (inner.get("env"), *(envs.values() if isinstance(envs, dict) else ()))
+        layers += [e for e in below if isinstance(e, gymnasium.Env) and id(e) not in known]
+    return [layer for layer in layers if isinstance(layer, SawyerXYZEnv)]
 
 
 def _items(value: Any) -> Iterator[Any]:

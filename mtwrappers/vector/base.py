@@ -580,7 +580,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             state: What `get_state` returned, here or in another executor with the same
                 constructors and settings, on any number of workers.
             max_steps: How many steps of all environments together may be replayed. A reset counts
-                as one step, and a call too, with one more for each task that ``sample_tasks``
+                as one step, and a call too, with ten more for each task that ``sample_tasks``
                 draws. Each worker counts again as it goes on, with what an `ActionRepeat` makes of
                 a step. ``None`` sets no limit.
 

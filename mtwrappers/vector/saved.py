@@ -13,7 +13,8 @@ from typing import Any
 
 import numpy as np
 
-MAX_STEPS = 1_000_000  # how many steps of environments are replayed unless an argument says more
+MAX_STEPS = 300_000  # how many steps of environments are replayed unless an argument says more
+_STEPS_PER_TASK = 10  # to draw a task may take as long as some steps
 
 # Methods that are called with any plain values: what a task is, only its environment knows. (One of
 # Meta-World's takes nothing but tasks, see `mtwrappers.state.guard`.)
@@ -78,7 +79,7 @@ def check_saved(calls: Sequence[Any], entries: Sequence[Any], of: str) -> None:
 def count_steps(log: Any) -> float:
     """How many steps the log of an environment in a file takes to replay.
 
-    A call counts as one, and as many more as it draws tasks.
+    A call counts as one, and ten more for each task that it draws.
     """
     count = 0.0
     for what, *given in (*log["calls"], *log["entries"]):
@@ -94,7 +95,8 @@ def cost_of(what: str, given: Any) -> float:
         return 1
     _, args, kwargs = given
     numbers = (*args, *(value for name, value in kwargs.items() if name != "seed"))
-    return 1 + sum(abs(float(value)) for value in numbers if _is_number(value))
+    drawn = sum(abs(float(value)) for value in numbers if _is_number(value))
+    return 1 + _STEPS_PER_TASK * drawn
 
 
 class Budget:
