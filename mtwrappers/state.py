@@ -12,8 +12,8 @@ any other layer,
   texts, arrays, `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of
   these. Functions, classes, modules and spaces do not change. Anything else is refused.
 
-What is returned here, and what is handed to ``set_state``, is a copy. What is restored may come from
-a file that somebody has crafted: see `guard`.
+What is returned here, and what is handed to ``set_state``, is a copy. It may come from a file that
+somebody has crafted: see `guard`.
 """
 
 from __future__ import annotations
