@@ -7,6 +7,7 @@ import hashlib
 import os
 import re
 import stat
+import sys
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
@@ -20,6 +21,7 @@ from mtwrappers.encoding import from_bytes, to_bytes
 from mtwrappers.errors import full_message
 from mtwrappers.files import write_atomically
 from mtwrappers.plain_data import set_generator
+from mtwrappers.vector.saved import MAX_STEPS
 
 VERSION = 2
 _MAGIC = b"mtwrappers checkpoint"
@@ -45,19 +47,24 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             go on with a reset), `numpy.random.Generator`, and dicts of JSON values and arrays.
 
     Raises:
-        TypeError: If an object has no state or is called ``max_bytes``, or a state holds anything
-            else than JSON values, tuples, plain arrays (of numbers, texts or times, without masks
-            or fields) and Meta-World tasks; the message says where.
+        TypeError: If an object has no state or the name of an argument of `load_checkpoint`, or a
+            state holds anything else than JSON values, tuples, plain arrays (of numbers, texts or
+            times, without masks or fields) and Meta-World tasks; the message says where.
         OSError: If the file cannot be written.
     """
-    if "max_bytes" in objects:
-        raise TypeError("max_bytes is an argument of load_checkpoint, not a name for an object")
+    for name in ("max_bytes", "max_steps"):
+        if name in objects:
+            raise TypeError(f"{name} is an argument of load_checkpoint, not a name for an object")
     data = to_bytes({name: _get(name, obj) for name, obj in objects.items()})
     write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
 
 
 def load_checkpoint(
-    path: str | os.PathLike[str], *, max_bytes: int = 2**32, **objects: Any
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int = 2**32,
+    max_steps: int = MAX_STEPS,
+    **objects: Any,
 ) -> None:
     """Gives objects the states that `save_checkpoint` wrote; nothing in the file is run.
 
@@ -65,6 +72,10 @@ def load_checkpoint(
         path: The file.
         max_bytes: How much memory its content may take: its arrays, and 64 bytes for each
             character of its JSON. A larger one is refused before it is read.
+        max_steps: How many steps of environments may be replayed to bring a vector environment to
+            where it was in its episodes; see `MetaVectorEnv.set_state`. They are counted before
+            the first is taken. An object of another class gets it if its ``set_state`` takes an
+            argument ``max_steps``.
         **objects: Objects like those that were saved, by the same names. Vector environments may
             have another number of workers, or another executor. A dict is emptied and filled.
 
@@ -76,6 +87,7 @@ def load_checkpoint(
         OSError: If the file cannot be read.
     """
     states = _read(path, positive(max_bytes, "max_bytes"))
+    max_steps = positive(max_steps, "max_steps")
     if set(states) != set(objects):
         raise CheckpointError(
             f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
@@ -86,7 +98,7 @@ def load_checkpoint(
         # Vector environments come last: to put them back would be to play their episodes again.
         for name in sorted(objects, key=lambda name: isinstance(objects[name], VectorEnv)):
             changed.append(name)
-            _set(objects[name], states[name])
+            _set(objects[name], states[name], max_steps)
     except BaseException as exc:
         lost = _put_back({name: objects[name] for name in reversed(changed)}, before)
         if not isinstance(exc, Exception):
@@ -118,9 +130,9 @@ def _before(name: str, obj: Any) -> Any:
     return state if isinstance(obj, (gymnasium.Env, VectorEnv)) else copy.deepcopy(state)
 
 
-def _set(obj: Any, state: Any) -> None:
+def _set(obj: Any, state: Any, max_steps: int) -> None:
     if isinstance(obj, (gymnasium.Env, VectorEnv)):
-        layers.set_state(obj, state)
+        layers.set_state(obj, state, max_steps)
     elif isinstance(obj, np.random.Generator):
         set_generator(obj, state)
     elif isinstance(obj, dict):
@@ -129,7 +141,7 @@ def _set(obj: Any, state: Any) -> None:
         obj.clear()
         obj.update(state)
     else:
-        obj.set_state(state)
+        obj.set_state(state, **layers.limit(obj, max_steps))
 
 
 def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
@@ -138,7 +150,7 @@ def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
     for name, obj in objects.items():
         try:
             if isinstance(obj, dict) or not _same(_get(name, obj), before[name]):
-                _set(obj, before[name])
+                _set(obj, before[name], sys.maxsize)
         except Exception as exc:
             lost += f"; {name} could not be put back: {full_message(exc)}"
     return lost

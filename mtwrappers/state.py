@@ -12,13 +12,17 @@ any other layer,
   texts, arrays, `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of
   these. Functions, classes, modules and spaces do not change. Anything else is refused.
 
-What is returned here, and what is handed to ``set_state``, is a copy.
+What is returned here, and what is handed to ``set_state``, is a copy. It may come from a file that
+somebody has crafted: see `guard`.
 """
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import importlib
 import inspect
+import sys
 import time
 from collections.abc import Iterator, Sequence
 from types import ModuleType
@@ -62,6 +66,7 @@ _OF_METAWORLD = {
     "RandomTaskSelectWrapper": ("tasks", "sample_tasks_on_reset"),
     "SawyerXYZEnv": ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
 }
+_KNOWS_METAWORLD = "mtwrappers.metaworld.kept"  # imported once Meta-World is
 _KNOWN = ("gymnasium", "metaworld", "mtwrappers")  # packages whose other wrappers keep nothing
 # What every wrapper has.
 _COMMON = {
@@ -70,6 +75,9 @@ _COMMON = {
     "_saved_kwargs",
 }
 _CLOCKS = {"episode_start_times"}  # of which other processes know how long ago
+# Where a recorder writes is what it was constructed with: no file decides it.
+_RECORDERS = (wrappers.RecordVideo, getattr(vector_wrappers, "RecordVideo", wrappers.RecordVideo))
+_PATHS = ("video_folder", "name_prefix", "_video_name")
 
 
 def get_state(env: Any) -> Layers:
@@ -89,17 +97,20 @@ def get_state(env: Any) -> Layers:
     ]
 
 
-def set_state(env: Any, state: Layers) -> None:
+def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
     """Goes on from what `get_state` returned, with the next reset.
 
     Args:
         env: An environment or a vector environment of the same layers.
-        state: What `get_state` returned.
+        state: What `get_state` returned, or what stood in a file: nothing in it is run.
+        max_steps: How many steps of environments may be replayed, for a layer whose ``set_state``
+            takes this argument; ``None`` leaves it out.
 
     Raises:
         TypeError: If a vector environment has no ``set_state`` of its own.
         ValueError: If it is the state of other layers.
     """
+    guard(env)
     layers = list(_layers(_chain(env)))
     expected, found = [name for name, _, _ in layers], [name for name, _ in state]
     if found != expected:
@@ -107,9 +118,35 @@ def set_state(env: Any, state: Layers) -> None:
     # The environment at the bottom first: a wrapper may ask it what it is.
     for (_, layer, keeps), (_, kept) in reversed(list(zip(layers, state, strict=True))):
         if keeps is None:
-            layer.set_state(copied(kept))
+            layer.set_state(copied(kept), **limit(layer, max_steps))
         else:
             keeps.write(layer, kept)
+
+
+def limit(obj: Any, max_steps: int | None) -> dict[str, int]:
+    """The keyword ``max_steps``, if it is given and the method ``set_state`` takes it."""
+    if max_steps is not None:
+        with contextlib.suppress(ValueError):  # of a method without a signature, in C
+            if "max_steps" in inspect.signature(obj.set_state).parameters:
+                return {"max_steps": max_steps}
+    return {}
+
+
+def guard(env: Any) -> None:
+    """Lets an environment unpickle nothing that it is given from now on.
+
+    A Sawyer environment of Meta-World unpickles its tasks: it takes only those which this package
+    has built from plain values.
+    """
+    if (knows := _metaworld()) is not None:
+        knows.guard(env)
+
+
+def _metaworld() -> Any:
+    """The module that knows the classes of Meta-World, if these are imported."""
+    if "metaworld.sawyer_xyz_env" not in sys.modules:
+        return None
+    return importlib.import_module(_KNOWS_METAWORLD)
 
 
 def set_statistics_updates(env: Any, switches: bool | Sequence[bool]) -> None:
@@ -145,6 +182,7 @@ class _Keeps:
                 _OF_METAWORLD.get(base.__name__, ()) if upstream else _OF_GYMNASIUM.get(base, ())
             )
         self._names = tuple(dict.fromkeys(names))
+        self._paths = _PATHS if issubclass(cls, _RECORDERS) else ()
         # Whether the plain data among its other attributes is too.
         self._open = not bottom and cls.__module__.split(".")[0] not in _KNOWN
         self.anything = bool(self._names) or self._open
@@ -156,7 +194,8 @@ class _Keeps:
             values[name] = time.perf_counter() - values[name]
         if self._open:
             for name, value in vars(layer).items():
-                if name not in values and not _is_constant(name, value, chain):
+                known = name in values or name in self._paths
+                if not known and not _is_constant(name, value, chain):
                     values[name] = value
         state = {}
         try:
@@ -180,14 +219,17 @@ class _Keeps:
             )
         for name in found - expected:
             of_class = inspect.getattr_static(type(layer), name, None)
-            if name in _COMMON or callable(of_class) or hasattr(of_class, "__get__"):
+            fixed = name in _COMMON or name in self._paths
+            if fixed or callable(of_class) or hasattr(of_class, "__get__"):
                 raise ValueError(f"{name} of {self._label} is no plain data")
-        for name, packed in state.items():
-            present = getattr(layer, name, None)
-            value = unpack(packed, present)
+        present = {name: getattr(layer, name, None) for name in state}
+        values = {name: unpack(packed, present[name]) for name, packed in state.items()}
+        if (knows := _metaworld()) is not None:
+            knows.check(layer, values)
+        for name, value in values.items():
             if name in _CLOCKS:
                 value = time.perf_counter() - value
-            if value is not present:
+            if value is not present[name]:
                 setattr(layer, name, value)
 
     def _present(self, layer: Any) -> list[str]:

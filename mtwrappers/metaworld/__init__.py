@@ -1,7 +1,7 @@
 """Meta-World: benchmarks, tasks and environments. The only folder that imports metaworld.
 
-``metaworld`` is an extra, so the modules here import it inside functions. `blueprint`, `camera` and
-`fast`, which import it or mujoco at their top, are imported inside functions.
+``metaworld`` is an extra, so the modules here import it inside functions. `blueprint`, `camera`,
+`fast` and `kept`, which import it or mujoco at their top, are imported inside functions.
 """
 
 from mtwrappers.metaworld.benchmarks import BENCHMARKS, make_benchmark

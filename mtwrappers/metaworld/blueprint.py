@@ -179,7 +179,7 @@ class _Given:
 
     def uniform(self, low: Any, high: Any, size: int) -> NDArray[np.float64]:
         vector = self._vector
-        fits = vector.shape == (size,)
+        fits = vector.shape == (size,) and np.isfinite(vector).all()
         if not fits or (self._bounded and not ((low <= vector) & (vector <= high)).all()):
             raise ValueError(
                 f"{self._what} must be {size} numbers between {low.tolist()} and {high.tolist()}, "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import pickle
 from collections.abc import Iterable, Sequence
@@ -33,6 +34,17 @@ def decode(task: Any) -> dict[str, Any]:
     """
     check(task)
     return dict(pickle.loads(task.data))
+
+
+@functools.lru_cache(maxsize=10_000)
+def check_vector(task: Any) -> None:
+    """Refuses a random vector for which Meta-World's reset would look for another one for ever."""
+    from mtwrappers.metaworld import blueprint
+
+    data = decode(task)
+    vector = np.array(data["rand_vec"], dtype=np.float64)
+    what = f"the random vector of {task.env_name}"
+    blueprint.check_vector(data["env_cls"], vector, what, drawn=False)
 
 
 def digest(tasks: Iterable[Any]) -> str:
@@ -72,4 +84,6 @@ def from_plain(plain: Sequence[Any]) -> Any:
         raise ValueError(f"expected a random vector of {name}, got {rand_vec!r}")
     if not isinstance(hidden, bool):
         raise ValueError(f"expected whether the goal of {name} is hidden, got {hidden!r}")
-    return encode(name, all_classes()[name], rand_vec, hidden)
+    task = encode(name, all_classes()[name], rand_vec, hidden)
+    check_vector(task)
+    return task

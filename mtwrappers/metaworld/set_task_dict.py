@@ -12,7 +12,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import numpy as np
 from gymnasium.spaces import Box
 
 from mtwrappers import seeding
@@ -76,7 +75,7 @@ def layout_of(task: Any) -> Layout:
         data = plain_task.decode(inner)
         if classes[inner.env_name] is not data["env_cls"]:
             raise ValueError(f"{inner.env_name!r} is no name of {data['env_cls']}")
-        _check_vector(inner)
+        plain_task.check_vector(inner)
         add_env_onehot = check_flag(task["add_env_onehot"], "task['add_env_onehot']")
         return Layout(classes, not data["partially_observable"], add_env_onehot)
     except Exception as exc:  # a damaged pickle may raise anything
@@ -84,16 +83,6 @@ def layout_of(task: Any) -> Layout:
             "expected a task as sample_tasks() returns it, a dict of benchmark, kind, "
             f"add_env_onehot, classes and inner; got {task!r}: {exc!r}"
         ) from exc
-
-
-@functools.lru_cache(maxsize=10_000)
-def _check_vector(inner: Any) -> None:
-    """Refuses a random vector for which Meta-World's reset would look for another one for ever."""
-    from mtwrappers.metaworld.blueprint import check_vector
-
-    data = plain_task.decode(inner)
-    vector = np.array(data["rand_vec"], dtype=np.float64)
-    check_vector(data["env_cls"], vector, f"the random vector of {inner.env_name}", drawn=False)
 
 
 class ClassByClass:

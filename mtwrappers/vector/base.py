@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, TypeAlias, TypeVar, cast
+from typing import Any, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 from gymnasium.error import (
@@ -41,6 +41,7 @@ from mtwrappers.vector.blocks import Blocks, BorrowedBlock, Command
 from mtwrappers.vector.buffers import ObsLayout
 from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema, schema_of
 from mtwrappers.vector.replay import Entry, Journal, ReplayLog, StepEntries, call_entry
+from mtwrappers.vector.saved import MAX_STEPS, Budget
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 # What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
@@ -569,7 +570,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return {**state, "states": [one for answer in answers for one in answer.result]}
 
     @exclusive
-    def set_state(self, state: Mapping[str, Any]) -> None:
+    def set_state(self, state: Mapping[str, Any], *, max_steps: int | None = MAX_STEPS) -> None:
         """Goes on from what `get_state` returned.
 
         A state in mid-episode is replayed in environments that are built anew. After one between
@@ -578,10 +579,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         Args:
             state: What `get_state` returned, here or in another executor with the same
                 constructors and settings, on any number of workers.
+            max_steps: How many steps of all environments together may be replayed. A reset counts
+                as one step, and a call too, with ten more for each task that ``sample_tasks``
+                draws. Each worker counts again as it goes on, with what an `ActionRepeat` makes of
+                a step. ``None`` sets no limit.
 
         Raises:
             RuntimeError: If it is in mid-episode and there is no journal.
-            ValueError: If it is the state of other environments, or none.
+            ValueError: If it is the state of other environments, or none, or takes more steps.
             NotDeterministicError: If an environment does not come to where the other one was. After
                 any error the environments are as they were.
         """
@@ -602,13 +607,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 "the state of an executor in mid-episode needs its journal: pass journal=True, or "
                 "on_worker_failure='recover'"
             )
-        logs = [
-            ReplayLog.from_state(log, f"environment {i}")
-            for i, log in enumerate(_check_length(state.get("logs"), n))
-        ]
+        given_logs, budget = _check_length(state.get("logs"), n), Budget(max_steps)
+        for i, log in enumerate(given_logs):
+            budget.take(ReplayLog.count_steps(log, f"environment {i}"))
+        logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(given_logs)]
         due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
         try:
-            blocks.tell(Command("restore", lambda rows: (logs[rows],)))
+            blocks.tell(Command("restore", lambda rows: (logs[rows], max_steps)))
         except BaseException:
             if not blocks.lost:
                 blocks.tell(Command("keep", lambda rows: (False,)))
@@ -625,6 +630,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             "max_path_length": self._settings.max_path_length,
             "autoreset_mode": self.autoreset_mode.value,
         }
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(
+            f"this {name} cannot be copied or pickled, as its environments and workers belong to "
+            f"this process: make another {name} with the same arguments where one is needed; "
+            "save_checkpoint() and load_checkpoint() bring it to where this one is"
+        )
 
     # The end.
 

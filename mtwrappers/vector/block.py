@@ -19,11 +19,18 @@ from gymnasium.vector import AutoresetMode
 
 from mtwrappers.checks import construct_env
 from mtwrappers.errors import with_place
-from mtwrappers.state import get_state, set_state
+from mtwrappers.state import get_state, guard, set_state
 from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema
-from mtwrappers.vector.replay import ReplayLog, find_call, fingerprint, require_same
+from mtwrappers.vector.replay import (
+    ReplayLog,
+    call_again,
+    find_call,
+    fingerprint,
+    require_same,
+)
+from mtwrappers.vector.saved import Budget, cost_of
 
 # The arguments of a call for each environment; ``None`` leaves one alone.
 EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
@@ -51,7 +58,8 @@ class Answer(NamedTuple):
             has ended.
         states: What each environment that was reset was just before, by its place, if there is a
             journal.
-        reached: How many environments a call has reached; the last of them may have raised.
+        reached: How many environments a call has reached.
+        returned: In how many of these it has returned; in the last it may have raised.
         looked: Whether a call is known to have changed nothing.
         failure: What was raised instead, and its traceback. The states are then of all, and the
             result of `run` is the logs of what was done until then.
@@ -64,6 +72,7 @@ class Answer(NamedTuple):
     finals: Sequence[tuple[int, Any, Info]] = ()
     states: Mapping[int, Any] = {}
     reached: int = 0
+    returned: int = 0
     looked: bool = False
     failure: tuple[BaseException, str] | None = None
     written: bytes | None = None
@@ -141,13 +150,13 @@ class EnvBlock:
         self._limit = settings.max_path_length or sys.maxsize
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
         self._states: dict[int, Any] = {}
-        self.reached, self._looked = 0, False  # of the last call
+        self.reached, self.returned, self._looked = 0, 0, False  # of the last call
         self.run_logs: Sequence[ReplayLog] | None = None  # of a function that has raised
         self._spare: tuple[_Rows, bytes] | None = None
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
         self._layout: ObsLayout
-        self._rows = _Rows(makers(), offset)
+        self._rows = self._built()
         if logged:
             self._require_states()
 
@@ -177,7 +186,12 @@ class EnvBlock:
         text = "".join(traceback.format_exception(exc))
         logs, self.run_logs = self.run_logs, None
         return Answer(
-            logs, states=states, reached=self.reached, looked=self._looked, failure=(exc, text)
+            logs,
+            states=states,
+            reached=self.reached,
+            returned=self.returned,
+            looked=self._looked,
+            failure=(exc, text),
         )
 
     def _all_states(self) -> dict[int, Any]:
@@ -194,6 +208,14 @@ class EnvBlock:
             with contextlib.suppress(Exception):
                 self._rows.close()
             self._fail(exc, i)
+
+    def _built(self) -> _Rows:
+        """New environments."""
+        rows = _Rows(self._makers(), self.offset)
+        if self.logged:  # what is done with them may come from a file
+            for env in rows.envs:
+                guard(env)
+        return rows
 
     # The commands.
 
@@ -287,7 +309,7 @@ class EnvBlock:
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
         """What a call gives of each environment that is not left alone, of which it is None."""
         results: list[Any] = [None] * len(each)
-        self.reached, self._looked = 0, True
+        self.reached, self.returned, self._looked = 0, 0, True
         i = 0
         try:
             for i, env in enumerate(self.envs):
@@ -298,9 +320,10 @@ class EnvBlock:
                     self._looked = self._looked and not changes
                     self.reached = i + 1
                     results[i] = do()
+                    self.returned = i + 1
         except Exception as exc:
             self._fail(exc, i)
-        return Answer(results, reached=self.reached, looked=self._looked)
+        return Answer(results, reached=self.reached, returned=self.returned, looked=self._looked)
 
     def run(self, function: Callable[[EnvBlock], Any]) -> Answer:
         """What a function of this block returns."""
@@ -320,29 +343,33 @@ class EnvBlock:
             self._fail(exc, i)
         return Answer(states=dict(enumerate(states)))
 
-    def replay(self, logs: Sequence[ReplayLog]) -> Answer:
+    def replay(self, logs: Sequence[ReplayLog], max_steps: int | None = None) -> Answer:
         """Brings new environments to where others were, and checks that they are there."""
-        i = 0
+        i, budget = 0, Budget(max_steps)
         try:
             for i, (env, log) in enumerate(zip(self.envs, logs, strict=True)):
-                digest = self._replay_one(i, env, log)
+                digest = self._replay_one(i, env, log, budget)
                 require_same(log, digest)
                 self.buffers.digests[i] = digest
         except Exception as exc:
             self._fail(exc, i)
         return Answer()
 
-    def _replay_one(self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog) -> int:
+    def _replay_one(
+        self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog, budget: Budget
+    ) -> int:
         """Does with a new environment what was done with another; returns what it has shown."""
-        rows, digest = self._rows, 0
+        rows, digest, repeat = self._rows, 0, _repeats(env)
         ended = False
         if log.state is not None:
             for call in log.calls:
-                _call_again(env, call)
+                budget.take(cost_of(call[0], call[1:]))
+                call_again(env, call)
             set_state(env, log.state)
         for entry in log.steps():
             self.beat()
             what, *given = entry
+            budget.take(repeat if what == "step" else cost_of(what, given))
             if what == "reset":
                 rows.obs[i], info = env.reset(seed=given[0], options=given[1])
                 digest, ended = fingerprint(0, rows.obs[i], info), False
@@ -356,16 +383,16 @@ class EnvBlock:
                 digest = fingerprint(digest, rows.obs[i], float(reward), *flags, info)
                 ended = any(flags)
             else:
-                _call_again(env, entry)
+                call_again(env, entry)
         self.buffers.over[i] = ended
         return digest
 
-    def restore(self, logs: Sequence[ReplayLog]) -> Answer:
+    def restore(self, logs: Sequence[ReplayLog], max_steps: int | None) -> Answer:
         """Builds new environments and replays logs in them; `keep` says what becomes of them."""
         before = self._rows, self.buffers.pack(())
-        self._rows = _Rows(self._makers(), self.offset)
+        self._rows = self._built()
         self._spare = before
-        return self.replay(logs)
+        return self.replay(logs, max_steps)
 
     def keep(self, restored: bool) -> Answer:
         """Ends the environments before `restore`, or else those that it has built."""
@@ -446,11 +473,13 @@ def _wrapped(wrap: Callable[[Any], Any], make: Maker) -> Any:
     return wrap(make())
 
 
-def _call_again(env: gymnasium.Env[Any, Any], call: tuple[Any, ...]) -> None:
-    _, name, args, kwargs = call
-    with contextlib.suppress(Exception):  # as it may have raised the first time
-        do, _ = find_call(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
-        do()
+def _repeats(env: gymnasium.Env[Any, Any]) -> int:
+    """How many steps `ActionRepeat` makes of one."""
+    repeats = 1
+    while isinstance(env, gymnasium.Wrapper):
+        repeats *= vars(env).get("action_repeat", 1)
+        env = env.env
+    return repeats
 
 
 def _require_info(info: Any) -> None:

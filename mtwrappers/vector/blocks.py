@@ -85,8 +85,9 @@ class Blocks(abc.ABC):
             if not answer.looked:
                 reached = slice(rows.start, rows.start + answer.reached)
                 noted = [*entries[reached]]
-                if answer.failure is not None and noted and (last := noted[-1]) is not None:
-                    noted[-1] = ("tried", *last[1:])
+                if answer.returned < answer.reached and (last := noted[-1]) is not None:
+                    raised = answer.failure is not None and isinstance(answer.failure[0], Exception)
+                    noted[-1] = ("tried" if raised else "cut", *last[1:])
                 journal.note(reached, noted, {}, self._digests[reached], False)
         elif answer.failure is not None:
             if answer.result is not None:  # what a function has called before it raised
@@ -161,7 +162,7 @@ class LocalBlocks(Blocks):
     def _tell_and_note(self, command: Command, rows: slice) -> Answer:
         """Does a command, which Ctrl-C may end, and notes it, before Ctrl-C is heard again."""
         block, arguments = self.block, command.arguments(rows)
-        block.reached = 0
+        block.reached = block.returned = 0
         try:
             self._interrupts.waiting = True
             answer = block.handle(command.name, arguments)

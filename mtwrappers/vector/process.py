@@ -13,6 +13,7 @@ import signal
 import sys
 import threading
 import warnings
+import weakref
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
@@ -38,15 +39,21 @@ from mtwrappers.vector.worker import main
 # The ends of pipes that are closed when this process ends, by which workers know it. A process that
 # is forked from this one must not keep them open.
 _lives: set[int] = set()
+_processes: weakref.WeakSet[Any] = weakref.WeakSet()  # those that this process has started
 
 
-def _leave_lives() -> None:
+def _leave_workers() -> None:
+    """Leaves a parent's workers alone, in a process that was forked from it."""
     while _lives:
         os.close(_lives.pop())
+    # At the end of a process `multiprocessing` ends its children: after `os.fork()` it takes those
+    # of the parent for its own, and offers no other way to say that they are not.
+    getattr(mp.process, "_children", set()).difference_update(_processes)
+    _processes.clear()
 
 
 if hasattr(os, "register_at_fork"):  # not on Windows, where there are no workers
-    os.register_at_fork(after_in_child=_leave_lives)
+    os.register_at_fork(after_in_child=_leave_workers)
 
 
 class ProcessWorker(Worker):
@@ -85,6 +92,7 @@ class ProcessWorker(Worker):
         self.process = self._context.Process(
             target=main, args=ends, daemon=True, name=f"mtw-{self.index}"
         )
+        _processes.add(self.process)
         self.awaiting_answer = True
         try:
             with _deaf_to_ctrl_c(self._context.get_start_method()):

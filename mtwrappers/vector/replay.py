@@ -7,6 +7,7 @@ import functools
 import importlib
 import itertools
 import marshal
+import reprlib
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple, TypeVar
@@ -18,11 +19,11 @@ from numpy.typing import NDArray
 from mtwrappers import state as layers
 from mtwrappers.checks import check_callable
 from mtwrappers.errors import NotDeterministicError
-from mtwrappers.plain_data import is_task
 from mtwrappers.vector.interrupts import HeldInterrupts
+from mtwrappers.vector.saved import check_saved, count_steps
 
-# ("reset", seed, options), ("step", action), ("call", name, args, kwargs), or "tried" where a call
-# has raised.
+# ("reset", seed, options), ("step", action), ("call", name, args, kwargs); in the place of "call"
+# stands "tried" if it has raised, and "cut" if Ctrl-C has ended it.
 Entry = tuple[Any, ...]
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -37,22 +38,7 @@ READ_ONLY_CALLS = frozenset(
         "get_task_obs",
         "get_task_state",
         "get_checkpoint",
-    }
-)
-# What a file may make an environment do, besides resets and steps. All of them take plain values.
-SAVED_CALLS = frozenset(
-    {
-        "set_task",
-        "set_task_state",
-        "sample_task_state",
-        "reset_task_state",
-        "sample_tasks",
-        "seed",
-        "seed_task",
-        "set_wrapper_attr",
-        "toggle_terminate_on_success",
-        "toggle_sample_tasks_on_reset",
-        "set_statistics_updates",
+        "get_state",
     }
 )
 # Of these calls the last of several in a row undoes the others.
@@ -110,7 +96,7 @@ class ReplayLog:
     def begin(self, state: Any) -> None:
         """Forgets the episode, but for what the environment was called with."""
         for entry in self.entries:
-            if isinstance(entry, tuple) and entry[0] in ("call", "tried"):
+            if isinstance(entry, tuple) and entry[0] not in ("reset", "step"):
                 self._add_call(self.calls, entry)
         self.state, self.entries, self.digest = state, [], 0
         self.nbytes = _ENTRY_BYTES * len(self.calls)
@@ -164,10 +150,21 @@ class ReplayLog:
             for entry in self.entries
         ]
         calls = [[*call] for call in copy.deepcopy(self.calls)]
-        for entry in (*calls, *entries):
-            _check_saved(entry, of)
+        check_saved(calls, entries, of)
         state, digest = copy.deepcopy(self.state), np.uint64(self.digest)
         return {"calls": calls, "state": state, "entries": entries, "digest": digest}
+
+    @staticmethod
+    def count_steps(state: Mapping[str, Any], of: str) -> float:
+        """How many steps it takes to replay what `to_state` made plain values of.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
+        try:
+            return count_steps(state)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+            raise ValueError(f"expected the log of {of}, got another thing: {exc}") from exc
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], of: str) -> ReplayLog:
@@ -180,10 +177,7 @@ class ReplayLog:
         try:
             calls, entries = state["calls"], state["entries"]
             log.state, log.digest = copy.deepcopy(state["state"]), int(state["digest"])
-            for entry in (*calls, *entries):
-                _check_saved(entry, of)
-            if any(call[0] not in ("call", "tried") for call in calls):
-                raise ValueError(f"{of}: expected calls before a reset, got {calls!r}")
+            check_saved(calls, entries, of)
             log.calls = [tuple(copy.deepcopy(call)) for call in calls]
             for what, *given in entries:
                 if what == "steps":
@@ -406,16 +400,37 @@ def find_call(
         return functools.partial(function, env, *args, **kwargs), changes
     if name in _NAMED_FUNCTIONS:
         return functools.partial(_NAMED_FUNCTIONS[name], env, *args, **kwargs), True
-    if name == "set_task" and type(env.unwrapped).__module__.startswith("metaworld."):
-        # Meta-World unpickles whatever the task has as its data, which in a file may be anything.
-        for task in (*args, *kwargs.values()):
-            if not is_task(task):
-                raise TypeError(f"expected a metaworld.Task, got {task!r}")
     value = env.get_wrapper_attr(name)
     if not callable(value):
         return lambda: value, False
     changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)
     return functools.partial(value, *args, **kwargs), changes
+
+
+def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
+    """Makes a call of a log again.
+
+    Raises:
+        NotDeterministicError: If it had worked and now raises, or the other way round.
+    """
+    what, name, args, kwargs = call
+    given = [reprlib.repr(value) for value in args]
+    given += [f"{key}={reprlib.repr(value)}" for key, value in kwargs.items()]
+    said = f"the call {name if isinstance(name, str) else repr(name)}({', '.join(given)})"
+    try:
+        do, _ = find_call(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
+        do()
+    except Exception as exc:
+        if what == "call":
+            raise NotDeterministicError(
+                f"{said} had worked, and raises when it is made again in a new environment: "
+                f"{type(exc).__name__}: {exc}"
+            ) from exc
+    else:
+        if what == "tried":
+            raise NotDeterministicError(
+                f"{said} had raised, and does not when it is made again in a new environment"
+            )
 
 
 def require_same(log: ReplayLog, digest: int) -> None:
@@ -446,30 +461,3 @@ def _is_importable(function: Any) -> bool:
     for part in name.split("."):
         found = getattr(found, part, None)
     return found is function
-
-
-def _check_saved(entry: Sequence[Any], of: str) -> None:
-    """Refuses an entry that a file may not hold, by name."""
-    what, *given = entry
-    if what in ("call", "tried"):
-        name, args, kwargs = given
-        known = isinstance(name, str) and name in SAVED_CALLS
-        if not known:
-            raise TypeError(
-                f"{of} was called with {name!r}, which a checkpoint cannot hold: it holds calls of "
-                f"{', '.join(sorted(SAVED_CALLS))}; keep what others change in get_state()"
-            )
-        if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
-            raise TypeError(f"{of}: expected arguments of {name!r}, got {given!r}")
-    elif what == "reset":
-        seed, options = given
-        if not (seed is None or isinstance(seed, (int, np.integer))):
-            raise TypeError(f"{of}: expected a seed, got {seed!r}")
-        if not (options is None or isinstance(options, dict)):
-            raise TypeError(f"{of}: expected options of a reset, got {options!r}")
-    elif what == "steps":
-        (actions,) = given
-        if not isinstance(actions, np.ndarray) or not actions.ndim:
-            raise TypeError(f"{of}: expected an array of actions, got {actions!r}")
-    elif what != "step":
-        raise TypeError(f"{of}: expected a reset, steps or a call, got {what!r}")

@@ -23,7 +23,7 @@ N = 3
 
 
 class DriftEnv(gymnasium.Env):
-    """Drifts at random from where its task says, for a random time, and has an attribute."""
+    """Drifts at random from where its task says, for a random time, as fast as its state says."""
 
     observation_space = Box(-np.inf, np.inf, (2,), np.float64)
     action_space = Discrete(3)
@@ -43,6 +43,9 @@ class DriftEnv(gymnasium.Env):
     def set_task(self, task):
         self.start = float(task)
 
+    def set_task_state(self, slope):
+        self.slope = float(slope)
+
 
 small = st.integers(0, 99)
 rows = st.lists(small, min_size=N, max_size=N)
@@ -52,7 +55,7 @@ OPERATIONS = st.one_of(
     st.tuples(st.just("reset"), st.none() | small),
     st.tuples(st.just("mask"), st.lists(st.booleans(), min_size=N, max_size=N).filter(any)),
     st.tuples(st.just("set_tasks"), rows),
-    st.tuples(st.just("set_attr"), rows),
+    st.tuples(st.just("set_slope"), rows),
     st.tuples(st.just("kill"), st.integers(0, 1)),
     st.tuples(st.just("move"), st.sampled_from(["iterative", "one worker", "three workers"])),
 )
@@ -69,9 +72,9 @@ MAKE = {
 @settings(max_examples=15, deadline=None)
 # The reward before a move is known after a call or a reset of others, too.
 @example(
-    [("step", [0] * N), ("move", "one worker"), ("set_attr", [5] * N), ("kill", 0)], "iterative"
+    [("step", [0] * N), ("move", "one worker"), ("set_slope", [5] * N), ("kill", 0)], "iterative"
 )
-@example([("step", [0] * N), ("move", "iterative"), ("set_attr", [5] * N)] * 2, "two workers")
+@example([("step", [0] * N), ("move", "iterative"), ("set_slope", [5] * N)] * 2, "two workers")
 def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode, operations, first):
     with ExitStack() as stack:
         oracle = SyncVectorEnv([DriftEnv] * N, autoreset_mode=mode)
@@ -98,8 +101,9 @@ def test_any_sequence_of_calls_kills_and_moves_is_equal_to_sync_vector_env(mode,
                 for env, task in zip(oracle.envs, value, strict=True):
                     env.unwrapped.set_task(task)
                 reset_due = True
-            elif what == "set_attr":
-                envs.set_attr("slope", [float(v) for v in value])
+            elif what == "set_slope":
+                for i, slope in enumerate(value):
+                    envs.call_some([i], "set_task_state", slope)
                 oracle.set_attr("slope", [float(v) for v in value])
             elif what == "kill" and hasattr(envs, "worker_pids"):
                 kill(envs, value % envs.num_workers)

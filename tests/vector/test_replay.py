@@ -14,6 +14,7 @@ from gymnasium.spaces import Box, Dict, Text
 
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, WorkerDiedError
+from mtwrappers.errors import NotDeterministicError
 from mtwrappers.vector.replay import ReplayLog, fingerprint
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import both_executors
@@ -104,6 +105,13 @@ class Settings(CountingEnv):
     def look(self):
         return len(self.kept)
 
+    def get_state(self):
+        return {"kept": self.kept, "rng": self.np_random.bit_generator.state}
+
+    def set_state(self, state):
+        self.kept = state["kept"]
+        self.np_random.bit_generator.state = state["rng"]
+
     def step(self, action):
         obs, _, *rest = super().step(action)
         return obs, float(sum(np.sum(what) * factor for what, factor in self.kept)), *rest
@@ -189,6 +197,64 @@ def test_a_call_that_could_not_be_made_again_is_refused_before_it_is_made():
         assert envs.call("look") == (1, 1)
 
 
+class Borrowing(CountingEnv):
+    """Counts from its task, which only the first (or not the first) of its kind can be given."""
+
+    def __init__(self, path, raises_later):
+        super().__init__(length=9)
+        self.raises = path.exists() is raises_later
+        path.touch()
+
+    def set_task(self, task):
+        if self.raises:
+            raise OSError("out of order")
+        self.first = task
+
+
+@pytest.mark.parametrize("then_reset", [False, True], ids=["in an episode", "before an episode"])
+def test_a_call_that_had_worked_and_raises_when_it_is_made_again_is_named(then_reset, tmp_path):
+    with closing(two([CountingEnv, partial(Borrowing, tmp_path / "made", True)])) as envs:
+        envs.reset(seed=0)
+        envs.call_some([1], "set_task", 5)
+        if then_reset:
+            assert envs.reset()[0][:, 0].tolist() == [0, 5]
+        kill(envs, 1)
+        message = (
+            r"environment 1: the call set_task\(5\) had worked, and raises when it is made again "
+            "in a new environment: OSError: out of order"
+        )
+        with pytest.raises(WorkerDiedError, match=message):
+            envs.reset()
+
+
+def test_a_call_that_had_raised_and_does_not_when_it_is_made_again_is_named(tmp_path):
+    make = partial(MetaIterativeEnvExecutor, meta_batch_size=1, journal=True)
+    with closing(make(partial(Borrowing, tmp_path / "made", False))) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(OSError, match="out of order"):
+            envs.call("set_task", 5)
+        state = envs.get_state()
+        assert state["logs"][0]["entries"][-1] == ["tried", "set_task", (5,), {}]
+        message = r"environment 0: the call set_task\(5\) had raised, and does not when"
+        with pytest.raises(NotDeterministicError, match=message):
+            envs.set_state(state)
+        assert envs.reset()[0].tolist() == [[0, 0]]
+
+
+def lend_a_lock(env):
+    env.unwrapped.first += 1
+    return threading.Lock()
+
+
+def test_a_call_whose_result_could_not_be_sent_had_worked():
+    with closing(two(partial(CountingEnv, 9))) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(TypeError, match="cannot pickle"):
+            envs.call(lend_a_lock)
+        kill(envs, 1)
+        assert envs.get_attr("first") == (1, 1)
+
+
 @both_executors
 def test_looks_leave_nothing_behind(executor):
     with closing(executor(Settings, 2, journal=True)) as envs:
@@ -196,6 +262,7 @@ def test_looks_leave_nothing_behind(executor):
         for _ in range(3):
             envs.call(mtwrappers.read_only(lambda env: env.unwrapped.kept))
             envs.call("look")
+            envs.call("get_state")
             envs.get_attr("length")
             envs.render()
         with pytest.raises(AttributeError, match="environment 0"):
@@ -418,7 +485,8 @@ def test_a_call_while_an_environment_rests_changes_nothing_of_what_is_noted(exec
         envs.step(NO_ACTIONS)
         envs.rest(np.array([True, False, True, False]))
         envs.step(NO_ACTIONS)
-        envs.set_attr("name", ["w", "x", "y", "z"])
+        for i in range(4):
+            envs.call_some([i], "set_task", 100 * i)
         state = envs.get_state()
         with closing(executor(fragile_makers(length=9), 2, 2, journal=True)) as other:
             other.set_state(state)
@@ -432,7 +500,7 @@ def test_after_a_call_that_notices_a_loss_the_environments_can_be_saved():
         for worker in (0, 1):
             envs.step(NO_ACTIONS)
             kill(envs, worker)
-            envs.set_attr("name", "q")
+            envs.call("set_task", 500 + worker)
         other.set_state(envs.get_state())
         assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
 
@@ -503,6 +571,8 @@ def test_a_journal_is_small_and_warns_when_it_grows():
 
 # Logs from a file.
 
+RESET = ["reset", 3, None]
+
 
 @pytest.mark.parametrize(
     ("change", "message"),
@@ -513,7 +583,10 @@ def test_a_journal_is_small_and_warns_when_it_grows():
         ({"calls": [["reset", 3, None]]}, "expected calls before a reset"),
         ({"entries": [["reset", "s", None]]}, "expected a seed, got 's'"),
         ({"entries": [["reset", 3, 5]]}, "expected options of a reset, got 5"),
-        ({"entries": [["steps", [1, 2]]]}, r"expected an array of actions, got \[1, 2\]"),
+        ({"entries": [RESET, ["steps", [1, 2]]]}, r"expected an array of actions, got \[1, 2\]"),
+        ({"entries": [RESET, ["steps", np.array([np.nan])]]}, "expected actions that are numbers"),
+        ({"entries": [["steps", np.zeros(3)]]}, "expected one reset and then steps, got 'steps'"),
+        ({"entries": [RESET, RESET]}, "expected one reset and then steps, got 'reset' as entry 2"),
         ({"entries": [["fly"]]}, "expected a reset, steps or a call, got 'fly'"),
         ({"entries": [[]]}, "environment 3"),
         ({"entries": 5}, "environment 3"),

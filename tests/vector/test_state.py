@@ -1,16 +1,18 @@
 """The state of a vector environment goes to another one, in mid-episode too."""
 
+import copy
 import pickle
 from contextlib import closing
 from functools import partial
 
+import cloudpickle
 import gymnasium
 import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor
 from mtwrappers.errors import NotDeterministicError
-from tests.fakes import equal
+from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import KINDS, TallyEnv, both_executors, kinds_and_modes
 from tests.vector.faults import (
     FragileEnv,
@@ -108,3 +110,24 @@ def test_environments_that_cannot_be_built_again_leave_the_present_ones(tmp_path
         with pytest.raises(ZeroDivisionError, match="the constructor of environment 1 failed"):
             envs.set_state(envs.get_state())
         assert envs.step([0, 0])[1].tolist() == [1.0, 1.0]
+
+
+COPY = {
+    "copy": copy.copy,
+    "deepcopy": copy.deepcopy,
+    "pickle": pickle.dumps,
+    "cloudpickle": cloudpickle.dumps,
+}
+
+
+@pytest.mark.parametrize("how", COPY)
+@both_executors
+def test_an_executor_is_not_copied_and_says_what_to_do_instead(executor, how):
+    with closing(executor(CountingEnv, 2)) as envs:
+        message = (
+            f"this {type(envs).__name__} cannot be copied or pickled.*: make another "
+            f"{type(envs).__name__} with the same arguments.*load_checkpoint"
+        )
+        with pytest.raises(TypeError, match=message):
+            COPY[how](envs)
+        envs.reset(seed=0)

@@ -1,0 +1,119 @@
+"""What Meta-World's environments may be given from a file: tasks, and vectors with which they end.
+
+Meta-World unpickles ``task.data`` whenever a task is set, and an array has an attribute ``data``
+too. So what comes from a file reaches ``set_task`` only as a `metaworld.Task`, which this package
+builds from plain values (see `mtwrappers.metaworld.plain_task`).
+"""
+
+from __future__ import annotations
+
+import reprlib
+import weakref
+from collections import deque
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+import gymnasium
+import numpy as np
+from metaworld.sawyer_xyz_env import SawyerXYZEnv
+
+from mtwrappers.metaworld.blueprint import check_vector
+from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.metaworld.upstream import is_upstream
+from mtwrappers.plain_data import is_task
+
+
+def check(layer: Any, values: Mapping[str, Any]) -> None:
+    """Raises `ValueError` unless a layer of an environment may take these attributes from a file.
+
+    Args:
+        layer: A wrapper or an environment.
+        values: Its attributes by name, of plain values and tasks.
+    """
+    sawyer = layer.unwrapped
+    if not isinstance(sawyer, SawyerXYZEnv):
+        return
+    upstream = type(layer).__module__.startswith("metaworld.")
+    for name, value in values.items():
+        if name == "tasks" and upstream and not (isinstance(value, list) and value):
+            raise ValueError(
+                f"expected a list of metaworld.Tasks as tasks, got {reprlib.repr(value)}"
+            )
+        if (name == "tasks" and upstream) or any(map(is_task, _items(getattr(layer, name, None)))):
+            for item in _items(value):
+                _check_task(item, name, sawyer)
+    if layer is sawyer and (vector := values.get("_last_rand_vec")) is not None:
+        if not isinstance(vector, np.ndarray):
+            raise ValueError(f"expected a random vector, got {reprlib.repr(vector)}")
+        for cls in filter(is_upstream, type(sawyer).__mro__[:-1]):
+            check_vector(cls, vector, f"the random vector of {cls.__name__}", drawn=False)
+
+
+def guard(env: Any) -> None:
+    """Lets the Sawyer environments below take nothing as a task that Meta-World would unpickle.
+
+    Args:
+        env: An environment, in any wrappers, to which something from a file may be given.
+    """
+    for sawyer in _sawyers(env):
+        if not isinstance(vars(sawyer).get("set_task"), _SetTask):
+            sawyer.set_task = _SetTask(sawyer)
+
+
+class _SetTask:
+    """The method ``set_task`` of a Sawyer environment, for tasks alone.
+
+    A class with a ``set_task`` of its own may also be given plain values, but no arrays.
+    """
+
+    def __init__(self, sawyer: Any) -> None:
+        self._sawyer = weakref.ref(sawyer)  # an environment is not to wait for garbage collection
+        self._own = type(sawyer).set_task is not SawyerXYZEnv.set_task
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        for given in (*args, *kwargs.values()):
+            if not is_task(given) and (not self._own or not _is_plain(given)):
+                raise TypeError(
+                    f"expected a metaworld.Task, got {reprlib.repr(given)}: Meta-World unpickles "
+                    "what it is given as a task, and with a journal or from a checkpoint that may "
+                    "be of any file"
+                )
+        sawyer: Any = self._sawyer()
+        return type(sawyer).set_task(sawyer, *args, **kwargs)
+
+
+def _sawyers(env: Any) -> list[Any]:
+    """The Sawyer environments in an environment, in all of those of `EnvToMTEnv` and its like."""
+    layers = [env]
+    for layer in layers:
+        inner, known = vars(layer), {id(layer) for layer in layers}
+        envs = inner.get("_envs")
+        below = (inner.get("env"), *(envs.values() if isinstance(envs, dict) else ()))
+        layers += [e for e in below if isinstance(e, gymnasium.Env) and id(e) not in known]
+    return [layer for layer in layers if isinstance(layer, SawyerXYZEnv)]
+
+
+def _items(value: Any) -> Iterator[Any]:
+    """What is in a value, in as many containers as there are."""
+    if isinstance(value, dict):
+        value = [*value, *value.values()]
+    if isinstance(value, (list, tuple, deque)) and not is_task(value):
+        for item in value:
+            yield from _items(item)
+    else:
+        yield value
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether nothing in a value has data that could be unpickled."""
+    return all(type(item) in (type(None), bool, int, float, str) for item in _items(value))
+
+
+def _check_task(value: Any, name: str, sawyer: Any) -> None:
+    if not is_task(value):
+        raise ValueError(
+            f"expected nothing but metaworld.Tasks in {name}, got {reprlib.repr(value)}"
+        )
+    if not isinstance(sawyer, decode(value)["env_cls"]):
+        expected = type(sawyer).__name__
+        raise ValueError(f"expected tasks of {expected} in {name}, got one of {value.env_name!r}")

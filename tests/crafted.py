@@ -1,0 +1,47 @@
+"""Checkpoints that somebody has changed, with the right checksum."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from mtwrappers.checkpoint import _MAGIC, VERSION, _fingerprint
+from mtwrappers.encoding import from_bytes, to_bytes
+
+
+class Command:
+    """Makes a directory where it is unpickled."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+
+    def __reduce__(self) -> Any:
+        return os.mkdir, (str(self.path),)
+
+
+def payload(path: Path) -> Any:
+    """An array whose ``data`` makes a directory where it is unpickled."""
+    return np.frombuffer(pickle.dumps(Command(path)), np.uint8)
+
+
+def read(path: Path) -> dict[str, Any]:
+    """The plain values of a checkpoint."""
+    return from_bytes(path.read_bytes().split(b"\n", 1)[1], 2**32)
+
+
+def write(path: Path, states: dict[str, Any]) -> None:
+    """A checkpoint of plain values."""
+    data = to_bytes(states)
+    path.write_bytes(b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
+
+
+def craft(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
+    """Changes the plain values of a checkpoint."""
+    states = read(path)
+    change(states)
+    write(path, states)

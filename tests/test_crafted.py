@@ -1,0 +1,364 @@
+"""Checkpoints that somebody has crafted: they run nothing, write nowhere, and end."""
+
+import copy
+import functools
+import sys
+import tracemalloc
+from contextlib import closing
+from functools import partial
+from types import ModuleType
+
+import gymnasium
+import metaworld
+import numpy as np
+import pytest
+from gymnasium import wrappers
+
+import mtwrappers
+from mtwrappers import (
+    ActionRepeat,
+    CheckpointError,
+    EnvToMTEnv,
+    MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
+    load_checkpoint,
+    save_checkpoint,
+)
+from mtwrappers.metaworld import plain_task
+from mtwrappers.state import get_state, set_state
+from tests.crafted import craft, payload
+from tests.fakes import CountingEnv, equal
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*Box observation space:UserWarning")
+of_one = partial(MetaIterativeEnvExecutor, meta_batch_size=1, journal=True)
+
+
+@functools.cache
+def benchmark():
+    return metaworld.ML1("reach-v3", seed=0)
+
+
+# What runs a command.
+
+
+class Sawyer(metaworld.ALL_V3_ENVIRONMENTS["reach-v3"]):
+    """A user's class, which may be turned to a task by its number as well."""
+
+    def set_task(self, task):
+        super().set_task(benchmark().train_tasks[task] if isinstance(task, int) else task)
+
+
+class Choose(gymnasium.Wrapper):
+    """A user's wrapper, which chooses a task at each reset."""
+
+    def __init__(self, env, tasks, **more):
+        super().__init__(env)
+        self.tasks, self.given = tasks, None
+
+    def reset(self, **kwargs):
+        self.unwrapped.set_task(self.tasks[0] if self.given is None else self.given)
+        return self.env.reset(**kwargs)
+
+
+def upstream(**kwargs):
+    """Meta-World's own environment, whose wrapper draws one of its tasks."""
+    settings = {"env_name": "reach-v3", "disable_env_checker": True, "seed": 1}
+    env = gymnasium.make("Meta-World/MT1", **settings, **kwargs)
+    env.get_wrapper_attr("sample_tasks")()
+    return env
+
+
+def bare(cls):
+    env = cls()
+    env.set_task(benchmark().train_tasks[0])
+    return env
+
+
+def chosen():
+    return Choose(bare(Sawyer), benchmark().train_tasks[:2])
+
+
+def of_list():
+    return EnvToMTEnv(bare(Sawyer), benchmark().train_tasks[:2])
+
+
+def in_state(**change):
+    """Changes the state of the wrapper that has these attributes."""
+
+    def apply(layers):
+        for _, kept in layers:
+            if isinstance(kept, dict) and change.keys() <= kept.keys():
+                kept.update(change)
+
+    return apply
+
+
+def in_log(*calls, where="calls"):
+    """Adds calls to what was done with the first environment."""
+
+    def apply(layers):
+        log = layers[0][1]["logs"][0]
+        log[where] = [*log[where], *calls]
+
+    return apply
+
+
+def in_state_of_log(**change):
+    return lambda layers: in_state(**change)(layers[0][1]["logs"][0]["state"])
+
+
+def call(method, /, *args, **kwargs):
+    return ["call", method, args, kwargs]
+
+
+ROADS = {
+    "state": (upstream, lambda evil: in_state(tasks=["list", [evil]])),
+    "state of a pseudorandom wrapper": (
+        partial(upstream, task_select="pseudorandom"),
+        lambda evil: in_state(tasks=["list", [evil]], current_task_idx=-1),
+    ),
+    "state in a vector environment": (
+        partial(of_one, upstream),
+        lambda evil: in_state_of_log(tasks=["list", [evil]]),
+    ),
+    "attribute": (
+        partial(of_one, upstream),
+        lambda evil: in_log(call("set_wrapper_attr", "tasks", [evil]), call("sample_tasks")),
+    ),
+    "attribute by its keyword": (
+        partial(of_one, upstream),
+        lambda evil: in_log(
+            call("set_wrapper_attr", name="tasks", value=[evil]), call("sample_tasks")
+        ),
+    ),
+    "subclass": (
+        partial(of_one, partial(bare, Sawyer)),
+        lambda evil: in_log(call("set_task", evil)),
+    ),
+    "subclass, in the episode": (
+        partial(of_one, partial(bare, Sawyer)),
+        lambda evil: in_log(call("set_task", task=evil), where="entries"),
+    ),
+    "one of several": (
+        partial(of_one, of_list),
+        lambda evil: in_log(
+            call("set_wrapper_attr", "tasks", [evil]), call("set_task_state", 0), where="entries"
+        ),
+    ),
+    "list of a user's wrapper": (chosen, lambda evil: in_state(tasks=["list", [evil]])),
+    "attribute of a user's wrapper": (chosen, lambda evil: in_state(given=evil)),
+    "text": (chosen, lambda evil: in_state(given=np.bytes_(evil.tobytes()))),
+    "user's wrapper in a vector environment": (
+        partial(of_one, chosen),
+        lambda evil: in_state_of_log(given=evil),
+    ),
+}
+
+
+def load_and_reset(path, env):
+    """Either may be where it is found that something is no task."""
+    load_checkpoint(path, env=env)
+    env.reset()
+
+
+@pytest.mark.parametrize("road", ROADS)
+def test_nothing_in_a_checkpoint_is_unpickled(road, tmp_path):
+    make, crafted = ROADS[road]
+    with closing(make()) as first, closing(make()) as other:
+        first.reset(seed=0)
+        save_checkpoint(tmp_path / "x", env=first)
+        load_checkpoint(tmp_path / "x", env=other)  # as it is, it is taken
+        change = crafted(payload(tmp_path / "it ran"))
+        craft(tmp_path / "x", lambda states: change(states["env"]))
+        message = r"metaworld\.Task|was set, which"
+        with pytest.raises((CheckpointError, TypeError), match=message):
+            load_and_reset(tmp_path / "x", other)
+    assert not (tmp_path / "it ran").exists()
+
+
+def test_a_guarded_class_still_takes_what_its_own_method_does():
+    with closing(of_one(partial(bare, Sawyer))) as envs:
+        envs.reset(seed=0)
+        envs.call("set_task", 3)
+        envs.call("set_task", benchmark().train_tasks[4])
+        with pytest.raises(TypeError, match=r"expected a metaworld.Task, got array.*unpickles"):
+            envs.call("set_task", np.zeros(3))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (["list", []], "expected a list of metaworld.Tasks"),
+        ("reach-v3", "expected a list of metaworld.Tasks"),
+        (["dict", [["a", 1]]], "expected a list of metaworld.Tasks"),
+        (["list", [1]], "expected nothing but metaworld.Tasks in tasks, got 1"),
+        (["list", [metaworld.ML1("push-v3").train_tasks[0]]], "got one of 'push-v3'"),
+    ],
+)
+def test_tasks_of_another_kind_are_refused(tasks, message, tmp_path):
+    with closing(upstream()) as env:
+        save_checkpoint(tmp_path / "x", env=env)
+        craft(tmp_path / "x", lambda states: in_state(tasks=tasks)(states["env"]))
+        with pytest.raises(CheckpointError, match=message):
+            load_checkpoint(tmp_path / "x", env=env)
+        env.reset()
+
+
+# Where things are written.
+
+
+class Recorder(wrappers.RecordVideo):
+    """A user's subclass, whose attributes that are plain data are its state."""
+
+    episodes = 0
+
+
+@pytest.mark.filterwarnings("ignore:.*Overwriting existing videos:UserWarning")
+@pytest.mark.parametrize("kind", [wrappers.RecordVideo, Recorder])
+@pytest.mark.parametrize("name", ["video_folder", "name_prefix", "_video_name"])
+def test_no_checkpoint_decides_where_videos_are_written(kind, name, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "moviepy", ModuleType("moviepy"))
+
+    def make(folder):
+        env = CountingEnv(3, render_mode="rgb_array")
+        return kind(env, str(tmp_path / folder), episode_trigger=lambda n: False)
+
+    with closing(of_one(partial(make, "mine"))) as envs, closing(make("mine, too")) as env:
+        envs.reset(seed=0)
+        save_checkpoint(tmp_path / "x", envs=envs, env=env)
+        load_checkpoint(tmp_path / "x", envs=envs, env=env)
+        with closing(make("another")) as other:
+            set_state(other, get_state(env))
+            assert other.video_folder == str(tmp_path / "another")
+        attribute = call("set_wrapper_attr", name, str(tmp_path / "theirs"))
+        craft(tmp_path / "x", lambda states: in_log(attribute)(states["envs"]))
+        with pytest.raises(CheckpointError, match=f"the attribute '{name}' of environment 0"):
+            load_checkpoint(tmp_path / "x", envs=envs, env=env)
+        save_checkpoint(tmp_path / "x", env=env)
+        craft(tmp_path / "x", lambda states: states["env"][0][1].update({name: "theirs"}))
+        with pytest.raises(CheckpointError, match=r"expected \[|no plain data"):
+            load_checkpoint(tmp_path / "x", env=env)
+
+
+def test_an_attribute_that_no_checkpoint_holds_is_named_when_it_is_saved(tmp_path):
+    with closing(of_one(CountingEnv)) as envs:
+        envs.reset(seed=0)
+        envs.set_attr("stream_steps", 4)
+        save_checkpoint(tmp_path / "x", envs=envs)
+        envs.set_attr("stream_steps", [np.zeros(3)])
+        with pytest.raises(TypeError, match=r"with 'set_wrapper_attr' and array.* holds numbers"):
+            save_checkpoint(tmp_path / "x", envs=envs)
+    with closing(of_one(CountingEnv)) as envs:
+        envs.set_attr("first", 3)
+        with pytest.raises(
+            TypeError, match=r"the attribute 'first' of environment 0 was set.*set_t"
+        ):
+            save_checkpoint(tmp_path / "x", envs=envs)
+
+
+# How long it takes, and how much memory.
+
+
+class Sampled(CountingEnv):
+    """Draws tasks, as many as are asked for."""
+
+    def sample_tasks(self, n=1, seed=None):
+        return [{"first": i} for i in range(n)]
+
+
+def crafted_counting(path, log, make=Sampled):
+    """Loads a checkpoint with this log into an executor, with a limit of 1,000 steps."""
+    with closing(of_one(partial(make, 10**9))) as envs:
+        envs.reset(seed=0)
+        save_checkpoint(path, envs=envs)
+        load_checkpoint(path, max_steps=1, envs=envs)
+        craft(path, lambda states: states["envs"][0][1]["logs"][0].update(log))
+        before = copy.deepcopy(envs.get_state())
+        try:
+            load_checkpoint(path, max_steps=1_000, envs=envs)
+        finally:
+            assert equal(envs.get_state(), before)
+
+
+def repeated(n, length):
+    return ActionRepeat(CountingEnv(length), n)
+
+
+RESET = ["reset", 0, None]
+LARGE = {
+    "tasks": ({"calls": [call("sample_tasks", 10**9)]}, Sampled),
+    "tasks by a keyword": ({"calls": [call("sample_tasks", n=10**9)]}, Sampled),
+    "tasks without an end": ({"calls": [call("sample_tasks", float("inf"))]}, Sampled),
+    "no number of tasks": ({"calls": [call("sample_tasks", float("nan"))]}, Sampled),
+    "steps": ({"entries": [RESET, ["steps", np.zeros(10**7, np.int8)]]}, Sampled),
+    "single steps": ({"entries": [RESET, *[["step", 0]] * 1_001]}, Sampled),
+    "calls": ({"calls": [call("seed", 1)] * 1_001}, Sampled),
+    "repeated steps": (
+        {"entries": [RESET, ["steps", np.zeros(300, np.int64)]]},
+        partial(repeated, 4),
+    ),
+}
+
+
+@pytest.mark.parametrize("kind", LARGE)
+def test_a_small_file_that_takes_long_is_refused_before_it_is_replayed(kind, tmp_path):
+    log, make = LARGE[kind]
+    tracemalloc.start()
+    message = r"it takes [\d,infa]+ steps of environments to replay, and max_steps is 1,000"
+    with pytest.raises(CheckpointError, match=message):
+        crafted_counting(tmp_path / "x", log, make)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 5 * 10**7
+
+
+def test_no_attribute_makes_a_step_long(tmp_path):
+    log = {"calls": [call("set_wrapper_attr", "frame_skip", 10**8)]}
+    with pytest.raises(CheckpointError, match="the attribute 'frame_skip'"):
+        crafted_counting(tmp_path / "x", log)
+
+
+@pytest.mark.parametrize("executor", [MetaIterativeEnvExecutor, MetaParallelEnvExecutor])
+def test_the_steps_of_all_environments_are_counted_together(executor, tmp_path):
+    with closing(executor([partial(CountingEnv, 99)] * 4, 4, journal=True)) as envs:
+        envs.reset(seed=0)
+        for _ in range(9):
+            envs.step(np.zeros(4, np.int64))
+        save_checkpoint(tmp_path / "x", envs=envs)
+        with pytest.raises(CheckpointError, match=r"takes 40 steps .* and max_steps is 39"):
+            load_checkpoint(tmp_path / "x", max_steps=39, envs=envs)
+        load_checkpoint(tmp_path / "x", max_steps=40, envs=envs)
+        state = envs.get_state()
+        with pytest.raises(ValueError, match=r"takes 40 steps .* and max_steps is 39"):
+            envs.set_state(state, max_steps=39)
+        envs.set_state(state, max_steps=None)
+    with pytest.raises(ValueError, match="max_steps must be a positive integer, got 0"):
+        load_checkpoint(tmp_path / "x", max_steps=0)
+
+
+def test_a_random_vector_with_which_a_reset_never_ends_is_refused(tmp_path):
+    push = metaworld.MT1("push-v3", seed=0).train_tasks[0]
+    vector = plain_task.decode(push)["rand_vec"]
+    near = np.concatenate([vector[:3], vector[:3]])  # the object at its goal
+    endless = plain_task.with_vector(push, near)
+    save_checkpoint(tmp_path / "x", it={"task": endless})
+    with pytest.raises(CheckpointError, match="too close together"):
+        load_checkpoint(tmp_path / "x", it={})
+    save_checkpoint(tmp_path / "x", it={"task": plain_task.with_vector(push, vector * np.nan)})
+    with pytest.raises(CheckpointError, match="must be 6 numbers"):
+        load_checkpoint(tmp_path / "x", it={})
+    env = metaworld.ALL_V3_ENVIRONMENTS["push-v3"]()
+    env.set_task(push)
+    with closing(env):
+        save_checkpoint(tmp_path / "x", env=env)
+        craft(tmp_path / "x", lambda states: in_state(_last_rand_vec=near)(states["env"]))
+        with pytest.raises(CheckpointError, match="too close together"):
+            load_checkpoint(tmp_path / "x", env=env)
+
+
+def test_every_task_of_meta_world_comes_through_a_checkpoint(tmp_path):
+    tasks = mtwrappers.metaworld.make_benchmark("MT50", num_goals=2).train_tasks
+    save_checkpoint(tmp_path / "x", it={"tasks": tasks})
+    found = {}
+    load_checkpoint(tmp_path / "x", it=found)
+    assert found["tasks"] == tasks
