@@ -22,12 +22,12 @@ from mtwrappers.checks import (
     positive,
 )
 from mtwrappers.core import Observation
-from mtwrappers.errors import with_place
 from mtwrappers.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.spaces import difference, fits
 from mtwrappers.task_list import TaskListMTEnv
 from mtwrappers.wrappers.action_repeat import ActionRepeat
+from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
 
 class MultiEnvWrapper(TaskListMTEnv):
@@ -103,7 +103,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         unify = None if isinstance(unify, Padding) else check_unify(unify)
         self._limits = check_each(max_episode_steps, n, "max_episode_steps", positive)
         self._repeats = check_each(action_repeat, n, "action_repeat", positive)
-        self._embeddings = _embeddings(task_embedding, n)
+        self._embeddings = check_embeddings(task_embedding, n, "task")
         self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
 
         with contextlib.ExitStack() as undo:
@@ -131,10 +131,9 @@ class MultiEnvWrapper(TaskListMTEnv):
         self._env = self._envs[initial]
         self._branch = initial
         if self._embeddings is not None:
-            low, high = self._embeddings.min(axis=0), self._embeddings.max(axis=0)
-            box = Box(low, high, dtype=self._embeddings.dtype.type)
             parts: Any = self.observation_space
-            self.observation_space = Dict({**parts, "task_embedding": box})
+            shown = {**parts, "task_embedding": embedding_box(self._embeddings)}
+            self.observation_space = Dict(shown)
         self.metadata = first.metadata
         self.render_mode = first.render_mode
 
@@ -252,22 +251,3 @@ class MultiEnvWrapper(TaskListMTEnv):
 
 def _hint(space: Space[Any]) -> str:
     return "; pass unify='pad' to pad shorter Boxes" if isinstance(space, Box) else ""
-
-
-def _embeddings(given: ArrayLike | None, n: int) -> NDArray[Any] | None:
-    """One row of floating-point numbers for each of ``n`` tasks, a copy."""
-    if given is None:
-        return None
-    try:
-        rows = np.array(given)
-    except ValueError as exc:  # rows of several lengths
-        raise with_place(exc, "task_embedding must be an array (num_tasks, E)") from None
-    if rows.ndim != 2 or len(rows) != n or not rows.size or rows.dtype.kind not in "biuf":
-        raise ValueError(
-            f"task_embedding must be an array ({n}, E) of numbers, a row for each task, got one of "
-            f"shape {rows.shape} and dtype {rows.dtype}"
-        )
-    rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
-    if not np.isfinite(rows).all():
-        raise ValueError(f"task_embedding must be finite, got {rows}")
-    return rows

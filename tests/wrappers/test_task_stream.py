@@ -115,7 +115,8 @@ def test_boundaries_infos_and_onehots_are_those_of_continual_world(budget):
         ],
         budget,
     )
-    ours = TimeLimit(flat([(task, budget) for task in visits], task_obs="phase"), 5)
+    phases = [(task, budget) for task in visits]
+    ours = TimeLimit(flat(phases, task_obs="phase", at_end="raise"), 5)
     obs, _ = ours.reset(seed=0)
     assert equal(obs, theirs.reset())
     for step in range(6 * budget):
@@ -135,7 +136,7 @@ def test_boundaries_infos_and_onehots_are_those_of_continual_world(budget):
 
 
 def test_a_phase_truncates_and_the_next_reset_is_of_the_next_task():
-    env = stream([("a", 5), ("b", 2), ("a", 4)])
+    env = stream([("a", 5), ("b", 2), ("a", 4)], at_end="raise")
     assert env.reset(seed=0)[1]["phase"] == 0
     assert run(env, 11) == [
         (1, False, False, 0),
@@ -276,6 +277,7 @@ def test_a_held_phase_is_played_without_counting_and_without_an_end():
         ({"phases": [([], 1)]}, ValueError, "the tasks of phase 0 must hold at least one task"),
         ({"boundary": "end"}, ValueError, "boundary must be 'truncate' or 'finish', got 'end'"),
         ({"task_obs": "id"}, ValueError, "task_obs must be 'task' or 'phase', got 'id'"),
+        ({"at_end": "stop"}, ValueError, "at_end must be 'stay' or 'raise', got 'stop'"),
         ({"env": CountingEnv()}, TypeError, "expected an MTEnv with observations {env_obs, task"),
         ({"env": FlattenMTEnv(family())}, TypeError, "what flattens observations"),
     ],
@@ -338,7 +340,7 @@ NONE, ALL = [False, False], [True, True]
 
 
 def test_at_a_boundary_same_step_resets_all_and_keeps_what_they_have_seen():
-    envs = side_by_side([("a", 4), ("b", 4)])
+    envs = side_by_side([("a", 4), ("b", 4)], at_end="raise")
     envs.reset(seed=0)
     assert rows(envs.step([0, 0])) == ([1, 1], [0, 0], NONE, NONE, [0, 0])
     result = envs.step([0, 0])
@@ -358,9 +360,9 @@ def test_at_a_boundary_same_step_resets_all_and_keeps_what_they_have_seen():
     assert rows(envs.step([0, 0])) == ([1, 1], [0, 0], NONE, NONE, [0, 0])
 
 
-def uneven(phases, mode):
+def uneven(phases, mode, at_end="raise"):
     """Environment 0 has episodes of 2 steps and environment 1 of 3."""
-    makers = [partial(flat, phases, lengths=(n, n)) for n in (2, 3)]
+    makers = [partial(flat, phases, lengths=(n, n), at_end=at_end) for n in (2, 3)]
     return VectorTaskStream(MetaIterativeEnvExecutor(makers, 2, autoreset_mode=mode))
 
 
