@@ -83,7 +83,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         leading = obs if self._is_all else obs[: self._size]
         centered: NDArray[Any]
-        if self.update_running_mean:
+        if self.update_running_mean and not info.get("stream_over"):
             centered = statistics.update(moments, leading)
         else:
             centered = leading - moments.mean

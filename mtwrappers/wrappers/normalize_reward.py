@@ -76,7 +76,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         statistics = self._statistics
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         value = self._return * self._gamma + raw
-        if self.update_running_mean:
+        if self.update_running_mean and not info.get("stream_over"):
             statistics.update(moments, value)
         self._return = 0.0 if terminated or truncated else value
         info = {**info}

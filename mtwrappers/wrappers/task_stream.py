@@ -53,9 +53,6 @@ class Phase(NamedTuple):
 class _Stream:
     """Where a stream is, which the single and the vector form share."""
 
-    # How many of the steps that were counted last go beyond the end of their phase.
-    _beyond = 0
-
     def _begin_stream(self, phases: Iterable[Phase], at_end: AtEnd) -> None:
         self.phases, self.at_end = tuple(phases), at_end
         # The steps before which the phases end.
@@ -185,7 +182,7 @@ class TaskStream(_Stream, MTEnv):
         self.metadata, self.render_mode = env.metadata, env.render_mode
         if self._embeddings is None:
             embedded = space.get("task_embedding")
-        elif "task_embedding" in space.keys():
+        elif "task_embedding" in set(space):
             raise ValueError(
                 f"task_embedding must be None, because {env} shows an embedding of each task "
                 f"already, got one of shape {self._embeddings.shape}"
@@ -354,7 +351,8 @@ class TaskStream(_Stream, MTEnv):
         raise ResetNeeded(
             f"call reset() before step(): the episode is over, or a task was set, and phase "
             f"{self.phase} goes on with step {self.stream_steps} of the stream"
-            + " after its end" * self.stream_over
+            + " after its end"
+            * self.stream_over
         )
 
     # The state between two episodes.
@@ -522,7 +520,7 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
         result = self._inner.reset(seed=seed, options=options)
         self._reset_rows(options)
         if seeded:
-            self.stream_steps = self._beyond = 0
+            self.stream_steps = 0
         return result
 
     def step_async(self, actions: Any) -> None:
@@ -540,10 +538,7 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
 
     def step_wait(self) -> StepResult:
         result = self._inner.step_wait()
-        if self._playing:
-            end = self._ends[self.phase]
-            self.stream_steps += self._playing
-            self._beyond = max(0, self.stream_steps - end)
+        self.stream_steps += self._playing
         if self._next_step:
             self._note_ends(result[2] | result[3])
         return result
