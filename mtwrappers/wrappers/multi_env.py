@@ -51,9 +51,9 @@ class MultiEnvWrapper(TaskListMTEnv):
         unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
             longest; a dict has arguments for it, such as
             ``{"observation_size": 128, "action_size": 16, "rescale": True}``. To know the longest,
-            every environment is built at once, unless both lengths are given. Where the length of
-            observations is given, they are float64 without bounds, unless
-            ``env_observation_space`` says more.
+            every environment is built at once, unless both lengths are given; actions are float64
+            then. Where the length of observations is given, they are float64 without bounds,
+            unless ``env_observation_space`` says more.
         max_episode_steps: Truncates episodes after this many of the environment's steps: a number,
             or a list of one (or ``None``) for each task. By default as the environment does itself,
             whose episodes it cannot lengthen.
@@ -221,12 +221,15 @@ class MultiEnvWrapper(TaskListMTEnv):
             if space is None:
                 space = Box(-np.inf, np.inf, (given["observation_size"],), np.float64)
             built = [initial]
+            # The environments that are built later may have finer numbers.
+            dtype: Any = np.float64
         else:
+            dtype = None
             built = [*range(len(self._makers))]
             for i in set(built) - {initial}:
                 self._envs[i] = self._construct(i)
         spaces = [(self._envs[i].observation_space, self._envs[i].action_space) for i in built]
-        padding = Padding.of(spaces, [self._name(i) for i in built], given)
+        padding = Padding.of(spaces, [self._name(i) for i in built], given, dtype)
         return padding if space is None else padding._replace(observation_space=space)
 
     def _fit(self, index: int, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
