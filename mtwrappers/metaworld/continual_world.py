@@ -143,8 +143,7 @@ def make_stream(
         boundary: What happens to the episode at a phase's end, see `TaskStream`.
         task_obs: What the one-hot (or ``task_obs``) shows: the ``"phase"``, as in Continual World,
             or the ``"task"``; it is the same for CW10.
-        task_embedding: What else to show of each phase, ``(num_phases, E)`` numbers, appended to
-            the observation, before a one-hot.
+        task_embedding: Numbers to observe in each phase, ``(num_phases, E)``, before a one-hot.
         at_end: What follows after the last step, see `TaskStream`.
         goals: ``"continuous"``, as in Continual World, or ``"list"``: one of the class's 50.
         **settings: The arguments of `MetaWorldMTEnv`, and ``action_repeat``.

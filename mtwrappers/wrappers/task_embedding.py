@@ -1,4 +1,4 @@
-"""What is shown of each task beside its id, such as an embedding of its description in words."""
+"""Numbers to observe in each task beside its id, such as an embedding of its description."""
 
 from __future__ import annotations
 

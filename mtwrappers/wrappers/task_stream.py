@@ -112,9 +112,9 @@ class TaskStream(_Stream, MTEnv):
             the next reset. The end of the stream truncates in either case.
         task_obs: What ``task_obs`` shows: the ``"task"``, as in ``env``, or the index of the
             ``"phase"``. A task that comes again then looks like another one.
-        task_embedding: What else to show of each phase, ``(num_phases, E)`` numbers. Observations
-            then have a third key, ``task_embedding``, ``(E,)``. Where ``env`` shows an embedding of
-            each task, as `MultiEnvWrapper` can, it is shown without this argument.
+        task_embedding: Numbers to observe in each phase, ``(num_phases, E)``. Observations then
+            have a third key, ``task_embedding``, ``(E,)``. Where ``env`` has an embedding of each
+            task, as `MultiEnvWrapper` can, observations have that without this argument.
         at_end: What follows when the stream is over: with ``"stay"`` the last phase goes on, but
             its steps count for nothing, neither here nor in the statistics of
             `NormalizeObservationPerTask` and `NormalizeRewardPerTask`, so that an algorithm whose
@@ -131,7 +131,7 @@ class TaskStream(_Stream, MTEnv):
     Raises:
         TypeError: If ``env`` is no `MTEnv`, or a phase no pair.
         ValueError: If there is no phase, no such task, a budget is no positive integer, an argument
-            is none of those, or ``env`` shows an embedding already where one is given.
+            is none of those, or ``env`` has an embedding already where one is given.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -184,7 +184,7 @@ class TaskStream(_Stream, MTEnv):
             embedded = space.get("task_embedding")
         elif "task_embedding" in set(space):
             raise ValueError(
-                f"task_embedding must be None, because {env} shows an embedding of each task "
+                f"task_embedding must be None, because {env} has an embedding of each task "
                 f"already, got one of shape {self._embeddings.shape}"
             )
         else:
@@ -229,10 +229,10 @@ class TaskStream(_Stream, MTEnv):
 
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol, with ``task_embedding`` if there is one."""
-        return self._as_shown(self._mt_env.observe(env_obs))
+        return self._of_phase(self._mt_env.observe(env_obs))
 
-    def _as_shown(self, obs: Observation) -> Observation:
-        """An observation of ``env`` with what the phase shows instead, or beside it."""
+    def _of_phase(self, obs: Observation) -> Observation:
+        """An observation of ``env`` with the phase and its embedding, where they are asked for."""
         if self._shows_phase:
             obs = {**obs, "task_obs": self._phase_obs}
         if self._embeddings is not None:
@@ -312,7 +312,7 @@ class TaskStream(_Stream, MTEnv):
             self._counted, self._last_step = 0, sys.maxsize
         elif self._truncates:
             self._last_step = self._ends[phase]
-        return self._as_shown(obs), {**info, **self._episode_info}
+        return self._of_phase(obs), {**info, **self._episode_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Steps the environment.
@@ -328,7 +328,7 @@ class TaskStream(_Stream, MTEnv):
         if self.stream_steps == self._last_step:
             truncated = True
         info = {**info, **self._episode_info}
-        return self._as_shown(obs), reward, terminated, truncated, info
+        return self._of_phase(obs), reward, terminated, truncated, info
 
     def render(self) -> Any:
         """A frame of the environment."""

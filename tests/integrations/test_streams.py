@@ -1,5 +1,6 @@
 """Stable-Baselines3 trains through a stream whose end comes in the middle of a rollout."""
 
+import re
 from functools import partial
 
 import gymnasium
@@ -15,6 +16,7 @@ from mtwrappers import (
     as_sb3_vec_env,
     continual_evaluate,
 )
+from tests.fakes import ROOT, run_with_python
 
 pytest.importorskip("stable_baselines3")
 
@@ -102,3 +104,10 @@ def test_what_ppo_has_learnt_is_scored_at_the_steps_of_its_rollouts():
     )
     assert found.points == (0, 64, 128, 192, 240)
     assert np.isfinite(found.scores).all()
+
+
+def test_the_loop_of_the_guide_runs(tmp_path):
+    guide = (ROOT / "docs/guides/streams.md").read_text()
+    (code,) = re.findall(r"^```py\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)
+    run_with_python("-c", code, cwd=tmp_path)
+    assert (tmp_path / "stream.zip").stat().st_size > 10_000

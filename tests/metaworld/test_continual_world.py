@@ -42,6 +42,36 @@ def test_budget_and_horizon_are_arguments():
     ]
 
 
+def test_after_the_end_the_last_class_goes_on_or_a_step_is_an_error():
+    env = make("CW10", steps_per_task=1, max_episode_steps=2)
+    env.reset(seed=0)
+    for _ in range(10):
+        env.step(np.zeros(4))
+        _, info = env.reset()
+    for truncated in (False, True):
+        assert (info["phase"], info["task_name"]) == (9, "peg-unplug-side-v3")
+        assert (info["stream_over"], env.unwrapped.stream_steps) == (True, 10)
+        assert env.step(np.zeros(4))[3] is truncated
+    with make_vec("CW10", 2, steps_per_task=2, at_end="raise") as envs:
+        envs.reset(seed=0)
+        for _ in range(10):
+            envs.step(np.zeros((2, 4)))
+        with pytest.raises(RuntimeError, match="its 10 phases have 20 steps"):
+            envs.step(np.zeros((2, 4)))
+
+
+def test_an_embedding_of_each_phase_comes_before_the_onehot():
+    words = np.random.default_rng(0).random((10, 5))
+    with make_vec("CW10", 2, steps_per_task=2, task_embedding=words.tolist()) as envs:
+        obs, _ = envs.reset(seed=0)
+        assert obs.shape == (2, 39 + 5 + 10)
+        for phase in range(3):
+            assert equal(obs[:, 39:], np.hstack([words[[phase]], np.eye(10)[[phase]]]).repeat(2, 0))
+            obs, *_ = envs.step(np.zeros((2, 4)))
+    env = make("CW10", task_encoding="dict", task_embedding=words)
+    assert equal(env.reset(seed=0)[0]["task_embedding"], words[0])
+
+
 def test_a_stream_says_in_words_what_is_to_be_done():
     env = make("CW10", descriptions="lerobot")
     env.reset(seed=0)

@@ -417,7 +417,7 @@ def with_another_key():
         (
             {"env": family(task_embedding=[[1.0]] * 3), "task_embedding": [[1.0]]},
             ValueError,
-            "shows an embedding of each task already, got one of shape (1, 1)",
+            "has an embedding of each task already, got one of shape (1, 1)",
         ),
     ],
 )
