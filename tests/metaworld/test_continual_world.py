@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import load_checkpoint, save_checkpoint
+from mtwrappers.metaworld import opengl
 from tests.fakes import equal
 from tests.metaworld.fakes import make, make_vec
 from tests.vector.faults import kill
@@ -70,6 +71,27 @@ def test_an_embedding_of_each_phase_comes_before_the_onehot():
             obs, *_ = envs.step(np.zeros((2, 4)))
     env = make("CW10", task_encoding="dict", task_embedding=words)
     assert equal(env.reset(seed=0)[0]["task_embedding"], words[0])
+
+
+@pytest.mark.parametrize(
+    ("task_encoding", "onehot"), [("onehot", {"task_onehot"}), ("none", set())]
+)
+def test_an_embedding_has_a_key_of_its_own_beside_pixels(task_encoding, onehot, monkeypatch):
+    name = opengl.choose_gl()
+    if name is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    monkeypatch.setenv("MUJOCO_GL", name)
+    words = np.random.default_rng(0).random((10, 5))
+    size = {"width": 16, "height": 16}
+    given = {"task_embedding": words, "task_encoding": task_encoding}
+    env = make("CW10", observation="pixels_agent_pos", **size, **given)
+    obs, _ = env.reset(seed=0)
+    assert obs in env.observation_space
+    assert set(obs) == {"pixels", "agent_pos", "task_embedding"} | onehot
+    assert equal(obs["task_embedding"], words[0])
+    if onehot:
+        assert obs["task_onehot"].tolist() == [1] + [0] * 9
+    env.close()
 
 
 def test_a_stream_says_in_words_what_is_to_be_done():
