@@ -6,6 +6,7 @@ import functools
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from textwrap import shorten
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -326,7 +327,9 @@ def _require_phases(stream: Any, expected: Sequence[tuple[str, str, int]]) -> No
     for i, (one, other) in enumerate(itertools.zip_longest(_described(stream), expected)):
         if one != other:
             found, wanted = (
-                "none" if phase is None else "{} (task states {}) for {} steps".format(*phase)
+                "none"
+                if phase is None
+                else f"{phase[0]} (task states {shorten(phase[1], 60)}) for {phase[2]} steps"
                 for phase in (one, other)
             )
             raise ValueError(

@@ -124,7 +124,7 @@ class TaskStream(_Stream, MTEnv):
     Attributes:
         phases: The `Phase`s, with the list of task states of each.
         total_steps: The budgets of all phases.
-        stream_steps: How many steps were taken.
+        stream_steps: How many steps were taken, until the stream is over.
         held_phase: While this is set, from a `reset` on, episodes are of this phase, nothing is
             truncated and steps do not count: this is how a phase is evaluated.
 
@@ -348,11 +348,12 @@ class TaskStream(_Stream, MTEnv):
 
     def _refuse_step(self) -> None:
         self._require_more()
+        goes_on = f"goes on with step {self.stream_steps} of the stream"
+        if self.stream_over:
+            goes_on = "goes on after the end of the stream"
         raise ResetNeeded(
             f"call reset() before step(): the episode is over, or a task was set, and phase "
-            f"{self.phase} goes on with step {self.stream_steps} of the stream"
-            + " after its end"
-            * self.stream_over
+            f"{self.phase} {goes_on}"
         )
 
     # The state between two episodes.
@@ -458,7 +459,7 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
 
     Attributes:
         phases, phase_names, total_steps, at_end: As in `TaskStream`.
-        stream_steps: How many steps all environments have taken together.
+        stream_steps: How many steps all environments have taken together, until the stream is over.
 
     Raises:
         TypeError: If an environment has no `TaskStream`, or ``env`` is none of ours.
@@ -486,16 +487,8 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
                 "expected a vector environment in which every environment is a TaskStream, or has "
                 f"one inside, got {env}"
             )
-        for name in ("phases", "phase_names", "at_end"):
-            first, *others = self._inner.call(name)
-            for i, other in enumerate(others, 1):
-                if repr(other) != repr(first):
-                    raise ValueError(
-                        f"the environments must have one stream, got {name} {first} in environment "
-                        f"0 and {other} in environment {i}"
-                    )
-        self._begin_stream(self._inner.call("phases")[0], first)
-        self.phase_names = self._inner.call("phase_names")[0]
+        phases, self.phase_names, at_end = map(self._shared, ("phases", "phase_names", "at_end"))
+        self._begin_stream(phases, at_end)
         short = [i for i, phase in enumerate(self.phases) if phase.steps < self.num_envs]
         if short:
             raise ValueError(
@@ -503,6 +496,17 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
                 f"{self.phases[short[0]].steps} for phase {short[0]}"
             )
         self._playing = self.num_envs  # how many steps the one under way counts
+
+    def _shared(self, name: str) -> Any:
+        """What all environments have, or a `ValueError`."""
+        first, *others = self._inner.call(name)
+        for i, other in enumerate(others, 1):
+            if repr(other) != repr(first):
+                raise ValueError(
+                    f"the environments must have one stream, got {name} {first} in environment 0 "
+                    f"and {other} in environment {i}"
+                )
+        return first
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None

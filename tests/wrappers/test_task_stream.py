@@ -217,7 +217,7 @@ def test_the_last_step_of_a_stream_is_part_of_it_and_a_reset_follows():
     env.step(0)
     *_, truncated, info = env.step(0)
     assert (truncated, info["stream_over"]) == (True, False)
-    with pytest.raises(ResetNeeded, match="with step 2 of the stream after its end"):
+    with pytest.raises(ResetNeeded, match="phase 0 goes on after the end of the stream"):
         env.step(0)
     env.held_phase = 0
     assert not env.reset()[1]["stream_over"]  # what is evaluated is not played after the end
@@ -698,6 +698,9 @@ def test_what_is_no_shared_stream_is_refused():
         VectorTaskStream(MetaIterativeEnvExecutor(counting_makers(2), 2))
     makers = [partial(flat, [("a", n)]) for n in (4, 5)]
     with pytest.raises(ValueError, match=r"must have one stream, got .* in environment 1"):
+        VectorTaskStream(MetaIterativeEnvExecutor(makers, 2))
+    makers = [partial(flat, [("a", 4)], at_end=at_end) for at_end in ("stay", "raise")]
+    with pytest.raises(ValueError, match="got at_end stay in environment 0 and raise in environ"):
         VectorTaskStream(MetaIterativeEnvExecutor(makers, 2))
     with pytest.raises(ValueError, match="a step for each of 3 environments at least, got 2 for"):
         side_by_side([("a", 4), ("b", 2)], 3)
