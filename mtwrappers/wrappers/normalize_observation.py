@@ -24,7 +24,8 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     Gymnasium's ``NormalizeObservation`` with statistics per task, ``info["task_id"]``, in float64.
     A one-hot (or anything else) that a wrapper appended to the observation stays as it is, and so
     does the dtype. The statistics are updated once with each observation, of resets too, before it
-    is normalized; while ``update_running_mean`` is false, they stay as they are.
+    is normalized; while ``update_running_mean`` is false, and after the end of a `TaskStream`, they
+    stay as they are.
 
     Args:
         env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.

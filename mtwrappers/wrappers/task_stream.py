@@ -100,7 +100,8 @@ class TaskStream(_Stream, MTEnv):
     after `set_task_state`, plays that task, in the budget of the present phase.
 
     With the defaults, the phases and their ends are those of ``ContinualLearningEnv`` of Continual
-    World (Wolczyk et al. 2021, arXiv:2105.10919). `VectorTaskStream` lets the environments of a
+    World (Wolczyk et al. 2021, arXiv:2105.10919), whose stream ends with an error, as with
+    ``at_end="raise"``. `VectorTaskStream` lets the environments of a
     vector environment share a stream. What chooses tasks by what was seen is no stream: see
     ``select`` of `MultiEnvWrapper`.
 
