@@ -9,7 +9,8 @@ return per task, and plots it to mixed_family.png. What to expect after three mi
 some 50,000 steps of each task: the pole stands for all of its 500 steps, the arm learns to come to
 its goal, and the hopper to stand for a while. The pendulum and the cheetah take longer.
 
-Two tasks of DeepMind Control join with `--dm-control`, after `pip install '.[dm-control]'`.
+Two tasks of DeepMind Control join with `--dm-control`, after
+`pip install '.[metaworld,dm-control,torch,cli]'`, or `'.[dm-control]'` on top of the first.
 """
 
 import argparse

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_env, check_flag, check_keywords, positive
-from mtwrappers.spaces import append_box, as_row, difference, fits, pad_boxes, padded
+from mtwrappers.spaces import (
+    append_box,
+    as_row,
+    difference,
+    fits,
+    most_exact,
+    pad_boxes,
+    padded,
+)
 
 # What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` in a dict.
 Unify: TypeAlias = Literal["pad"] | Mapping[str, Any] | None
@@ -33,8 +43,9 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         observation_size: ``O``, the length of observations; by default that of the environment's.
         action_size: ``A``, the length of actions; by default that of the environment's.
         rescale: Whether actions are in [-1, 1] and mapped to the environment's bounds, to the same
-            bits as `gymnasium.wrappers.RescaleAction` does. If not, the environment's actions keep
-            their bounds, and the padded ones are in [-1, 1].
+            bits as `gymnasium.wrappers.RescaleAction` does; those that rounding puts beyond the
+            bounds are clipped to them. If not, the environment's actions keep their bounds, and the
+            padded ones are in [-1, 1].
 
     Raises:
         TypeError: If a space is of another kind; the message names a wrapper that helps.
@@ -49,6 +60,8 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
     """
 
     action_mask: NDArray[np.bool_] | None = None
+    # The largest integer that padded observations may have, where a dtype does not hold all.
+    _most: int | None = None
 
     def __init__(
         self,
@@ -88,6 +101,7 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         self.action_space = append_box(box, -ones, ones)
         self._action_shape, self._action_dtype = (size,), box.dtype
         self._casts = False
+        self._low, self._high = box.low, box.high
         # None where they would change nothing.
         self._gradient: NDArray[Any] | None = None
         self._intercept: NDArray[Any] | None = None
@@ -122,7 +136,13 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         out: NDArray[Any] = self._zeros.copy()
         # Nearly all observations are arrays of the space, which this finds fastest.
         known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
-        out[: self._size] = obs if known else as_row(obs, self._box)
+        row = obs if known else as_row(obs, self._box)
+        if self._most is not None and ((row > self._most) | (row < -self._most)).any():
+            raise ValueError(
+                f"expected an observation of integers in [-{self._most}, {self._most}], which "
+                f"{out.dtype} holds, got {obs!r}"
+            )
+        out[: self._size] = row
         return out
 
     def _cut(self, action: Any) -> Any:
@@ -135,12 +155,17 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
             cut = (cut if self._intercept is None else cut - self._intercept) / self._gradient
         if self._casts:
             cut = cut.astype(self._action_dtype, copy=False)
+        if self._gradient is not None:
+            cut = np.minimum(np.maximum(cut, self._low), self._high)
         return cut
 
     def _take(self, padding: Padding) -> PadSpaces:
         """Takes the spaces of a family, which hold those that this environment alone would have."""
         self.observation_space, self.action_space = padding[:2]
-        self._zeros = np.zeros(self.observation_mask.shape, padding.observation_space.dtype)
+        dtype: Any = padding.observation_space.dtype
+        self._zeros = np.zeros(self.observation_mask.shape, dtype)
+        if self._dtype.kind in "iu" and dtype.kind == "f":
+            self._most = most_exact(dtype)
         self._casts = self._changes_actions and padding.action_space.dtype != self._action_dtype
         return self
 
@@ -160,7 +185,11 @@ class Padding(NamedTuple):
 
     @classmethod
     def of(
-        cls, spaces: Sequence[tuple[Space[Any], Space[Any]]], names: Sequence[str], unify: Unify
+        cls,
+        spaces: Sequence[tuple[Space[Any], Space[Any]]],
+        names: Sequence[str],
+        unify: Unify,
+        action_dtype: Any = None,
     ) -> Padding:
         """What environments with these spaces (observation, action) are padded to.
 
@@ -168,13 +197,19 @@ class Padding(NamedTuple):
             spaces: Of each environment.
             names: What messages call them.
             unify: What `check_unify` returns.
+            action_dtype: That of actions of a Box, by default the one that NumPy promotes those of
+                these spaces to.
         """
         given = unify if isinstance(unify, Mapping) else {}
         observations, actions = zip(*spaces, strict=True)
         return cls(
             _union_of_observations(observations, names, given.get("observation_size")),
             _union_of_actions(
-                actions, names, given.get("action_size"), given.get("rescale", False)
+                actions,
+                names,
+                given.get("action_size"),
+                given.get("rescale", False),
+                action_dtype,
             ),
             given.get("rescale", False),
         )
@@ -182,7 +217,9 @@ class Padding(NamedTuple):
     def wrap(self, env: gymnasium.Env[Any, Any], name: str = "the environment") -> PadSpaces:
         """Pads an environment, or raises an error that names it."""
         expected, box = self.observation_space, env.observation_space
-        _box_of_observations(box, f"the observation space of {name}")
+        _require_exact(
+            _box_of_observations(box, f"the observation space of {name}"), name, expected.dtype
+        )
         if not fits(compared := padded(box, expected), expected):
             raise ValueError(
                 f"{name} has observation space {box}, expected one within {expected} when padded "
@@ -234,10 +271,21 @@ def _box_of_actions(space: Space[Any], what: str) -> Box:
 
 def _no_box(space: Space[Any], what: str) -> TypeError:
     """The error for actions that cannot be padded, with a wrapper that helps."""
-    if n := getattr(space, "n", None):
-        wrapper = f"TransformAction(env, np.argmax, Box(-1, 1, ({n},)))"
-    else:
-        wrapper = "TransformAction(env, function, Box(-1, 1, (number_of_actions,)))"
+    function, size = "function", "number_of_actions"
+    if isinstance(space, Discrete):
+        start, size = int(space.start), str(space.n)
+        function = f"lambda a: {start} + np.argmax(a)" if start else "np.argmax"
+    elif isinstance(space, MultiBinary):
+        size = str(math.prod(space.shape))
+        function = f"lambda a: np.int8(a > 0).reshape({space.shape})"
+    elif isinstance(space, MultiDiscrete):
+        sizes = space.nvec.ravel().tolist()
+        parts, size = list(itertools.accumulate(sizes))[:-1], str(sum(sizes))
+        function = (
+            f"lambda a: np.array([np.argmax(part) for part in np.split(a, {parts})])"
+            f".reshape({space.shape}) + {space.start.tolist()}"
+        )
+    wrapper = f"TransformAction(env, {function}, Box(-1, 1, ({size},)))"
     return TypeError(
         f"{what} must be a 1-D Box of floating-point numbers to be padded, got {space}; wrap the "
         f"environment first, as in gymnasium.wrappers.{wrapper}"
@@ -283,11 +331,40 @@ def _union_of_observations(
                 raise ValueError(
                     f"{name} has observation space {box}, expected at most {size} entries"
                 )
-    return pad_boxes(boxes, size)
+    if size is None and not any(box.shape[0] for box in boxes):
+        raise _no_entries("observation", spaces[0])
+    padded_to = pad_boxes(boxes, size)
+    for box, name in zip(boxes, names, strict=True):
+        _require_exact(box, name, padded_to.dtype)
+    return padded_to
+
+
+def _require_exact(box: Box, name: str, dtype: Any) -> None:
+    """Requires that a floating-point dtype holds all integers of a Box."""
+    if box.dtype.kind not in "iu" or dtype.kind != "f" or not box.shape[0]:
+        return
+    most = most_exact(dtype)
+    if int(box.low.min()) < -most or int(box.high.max()) > most:
+        raise ValueError(
+            f"{name} has observation space {box}, and not all integers beyond {most} are numbers "
+            f"of {dtype}, to which observations are padded: give it narrower bounds, or convert "
+            "its observations with gymnasium.wrappers.DtypeObservation"
+        )
+
+
+def _no_entries(kind: str, space: Space[Any]) -> ValueError:
+    return ValueError(
+        f"all environments have an {kind} space without entries, {space}, so there is no length to "
+        f"pad to: unify={{'{kind}_size': 1}} pads them to one"
+    )
 
 
 def _union_of_actions(
-    spaces: Sequence[Space[Any]], names: Sequence[str], size: int | None, rescale: bool
+    spaces: Sequence[Space[Any]],
+    names: Sequence[str],
+    size: int | None,
+    rescale: bool,
+    dtype: Any,
 ) -> Space[Any]:
     if size is None and not rescale and not any(isinstance(space, Box) for space in spaces):
         for space, name in zip(spaces, names, strict=True):
@@ -299,7 +376,9 @@ def _union_of_actions(
         for space, name in zip(spaces, names, strict=True)
     ]
     longest = max(box.shape[0] for box in boxes) if size is None else size
-    dtype = np.result_type(*(box.dtype for box in boxes))
+    if not longest:
+        raise _no_entries("action", spaces[0])
+    dtype = np.dtype(dtype or np.result_type(*(box.dtype for box in boxes)))
     low, high = -np.ones(longest, dtype), np.ones(longest, dtype)
     if not rescale:
         for box in reversed(boxes):  # the bounds of the first that has an entry

@@ -37,7 +37,8 @@ def require_floating_box(space: Space[Any], verb: str) -> Box:
 def as_row(obs: Any, box: Box) -> NDArray[Any]:
     """Returns an observation of a Box as an array, or raises `ValueError` if it is none.
 
-    Numbers of another dtype are left to whoever takes them, unless they would lose their fractions.
+    Numbers of another dtype are left to whoever takes them, unless they would lose their fractions,
+    or an integer dtype does not hold them.
     """
     if isinstance(obs, np.ndarray) and obs.shape == box.shape and obs.dtype == box.dtype:
         return obs
@@ -45,8 +46,12 @@ def as_row(obs: Any, box: Box) -> NDArray[Any]:
         row = np.asarray(obs)
     except ValueError:  # a list of lists of several lengths
         row = np.empty(())
-    kinds = "biuf" if np.issubdtype(box.dtype, np.floating) else "biu"
-    if row.shape != box.shape or row.dtype.kind not in kinds:
+    whole = not np.issubdtype(box.dtype, np.floating)
+    if (
+        row.shape != box.shape
+        or row.dtype.kind not in ("biu" if whole else "biuf")
+        or (whole and (row.astype(box.dtype) != row).any())
+    ):
         raise ValueError(
             f"expected an observation of shape {box.shape} and dtype {box.dtype}, got {obs!r}"
         )
@@ -71,8 +76,9 @@ def append_onehot(box: Box, n: int) -> Box:
 def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
     """The 1-D Box that holds every member of 1-D Boxes, padded with zeros to ``size``.
 
-    By default that is the length of the longest. The dtype is one that loses nothing of theirs.
-    Entries that none of them has are bounded by zero and one: others may divide by the difference.
+    By default that is the length of the longest. The dtype is the one that NumPy promotes theirs
+    to; `most_exact` says which integers a floating-point one holds. Entries that none of them has
+    are bounded by zero and one: others may divide by the difference.
     """
     dtype: Any = np.result_type(*(box.dtype for box in boxes))
     longest = max(box.shape[0] for box in boxes)
@@ -84,6 +90,12 @@ def pad_boxes(boxes: Sequence[Box], size: int | None = None) -> Box:
     return append_box(
         Box(np.min(lows, axis=0), np.max(highs, axis=0), dtype=dtype), extra, extra + 1
     )
+
+
+def most_exact(dtype: np.dtype[Any]) -> int:
+    """The integer up to which a floating-point dtype holds all: ``2**53`` for float64."""
+    digits: int = np.finfo(dtype).nmant + 1
+    return 1 << digits
 
 
 def difference(space: Space[Any], expected: Space[Any], *, within: bool = False) -> str:

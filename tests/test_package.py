@@ -147,6 +147,14 @@ def test_ruff_has_one_version():
     assert f"ruff=={version}" in extras["docs"]
 
 
+def test_dm_control_comes_with_the_mujoco_of_meta_world():
+    """Otherwise one of two commands would install another version, which breaks Meta-World."""
+    extra = PROJECT["optional-dependencies"]["dm-control"]
+    [needed] = [r for r in importlib.metadata.requires("metaworld") if r.startswith("mujoco")]
+    assert needed.replace(" ", "") in extra
+    assert "dm-control==1.0.28" in extra  # later ones need a later mujoco
+
+
 def test_the_changelog_begins_with_what_is_unreleased_and_the_present_version():
     entries = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert entries[0] == "Unreleased"

@@ -8,10 +8,10 @@ import gymnasium
 import numpy as np
 import pytest
 from gymnasium.envs.registration import EnvSpec
-from gymnasium.spaces import Box, Dict, Discrete
-from gymnasium.wrappers import RescaleAction, TransformAction
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete
+from gymnasium.wrappers import DtypeObservation, RescaleAction, TransformAction
 
-from mtwrappers import MetaIterativeEnvExecutor, PadSpaces
+from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper, PadSpaces
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
 from tests.families import ArmEnv
 
@@ -122,7 +122,7 @@ def test_rescaled_actions_are_those_of_gymnasiums_wrapper(bounds, dtype):
     ours, theirs = PadSpaces(env, 9, 3, rescale=True), RescaleAction(env, -ones, ones)
     assert ours.action_space == Box(-1.0, 1.0, (3,), dtype)
     for action in np.random.default_rng(0).uniform(-1, 1, (50, 3)).astype(dtype):
-        assert equal(ours._cut(action), theirs.func(action[:2]))
+        assert equal(ours._cut(action), np.clip(theirs.func(action[:2]), low, high))
 
 
 @pytest.mark.parametrize(
@@ -149,6 +149,41 @@ def test_what_cannot_be_padded_is_refused(change, args, error, message):
         setattr(env, name, space)
     with pytest.raises(error, match=message):
         PadSpaces(env, *args)
+
+
+@pytest.mark.parametrize(
+    "space",
+    [
+        Discrete(3),
+        Discrete(3, start=1),
+        Discrete(4, start=-2),
+        MultiBinary(3),
+        MultiBinary([2, 3]),
+        MultiDiscrete([3, 2, 4]),
+        MultiDiscrete([3, 2], start=[1, -1]),
+        MultiDiscrete([[3, 2], [4, 5]]),
+    ],
+    ids=str,
+)
+def test_what_a_message_says_of_actions_gives_all_of_them_and_no_others(space):
+    env = CountingEnv(99)
+    env.action_space = space
+    with pytest.raises(TypeError) as raised:
+        PadSpaces(env, 2, 30)
+    hint = str(raised.value).split("as in gymnasium.wrappers.")[1]
+    wrapped = eval(hint, {"TransformAction": TransformAction, "np": np, "Box": Box, "env": env})
+    env = PadSpaces(wrapped, 2, 30, rescale=True)
+    env.reset(seed=0)
+    env.action_space.seed(0)
+    for _ in range(300):
+        env.step(env.action_space.sample())
+        env.reset()
+    seen = env.unwrapped.actions
+    assert all(action in space for action in seen)
+    space.seed(0)
+    drawn = [space.sample() for _ in range(300)]
+    columns = [np.transpose([np.ravel(action) for action in each]) for each in (seen, drawn)]
+    assert [set(values) for values in columns[0]] == [set(values) for values in columns[1]]
 
 
 def test_what_the_messages_say_helps():
@@ -183,3 +218,115 @@ def test_it_goes_through_json_pickle_and_copies_and_passes_the_checker():
     results += [play(twin, actions, seed=2) for twin in twins]
     assert all(equal(results[0], result) for result in results[1:])
     assert check_env_warnings(env, skip_render_check=True) == []
+
+
+@pytest.mark.parametrize("family", [False, True], ids=["alone", "beside float64"])
+def test_rescaled_actions_are_in_the_environments_own_space(family):
+    """Without clipping, rounding puts one of six ends of an interval beyond its bound."""
+    rng = np.random.default_rng(0)
+    for dtype in TYPES * 100:
+        low, high = np.sort(rng.normal(scale=10, size=(2, 5)), axis=0).astype(dtype)
+        inner = ArmEnv(5, length=9)
+        inner.action_space = Box(low, high, dtype=dtype)
+        env = PadSpaces(inner, rescale=True)
+        if family:
+            makers = [partial(_same, inner), partial(arm, 0.0, 2.0, np.float64)]
+            env = MultiEnvWrapper(makers, unify={"rescale": True})
+        env.reset(seed=0)
+        for action in (-np.ones(5), np.ones(5), *rng.uniform(-1, 1, (3, 5))):
+            env.step(action.astype(env.action_space.dtype))  # which asserts it
+
+
+def _same(env):
+    return env
+
+
+@pytest.mark.parametrize("order", [1, -1])
+@pytest.mark.parametrize("unify", [{}, {"observation_size": 4, "action_size": 3}])
+def test_the_dtype_of_actions_does_not_depend_on_which_environment_is_first(order, unify):
+    types = TYPES[::order]
+    makers = [partial(arm, -1.0, 1.0, dtype) for dtype in types]
+    env = MultiEnvWrapper(makers, unify={"rescale": True, **unify})
+    assert env.action_space.dtype == np.float64
+    for task, dtype in enumerate(types):
+        env.reset(seed=0, options={"task_state": task})
+        env.step(np.full(env.action_space.shape, 0.1))
+        seen = env.active_env.unwrapped.seen
+        assert seen.dtype == dtype
+        assert (seen == dtype(0.1)).all()
+
+
+class WholeEnv(ArmEnv):
+    """Observes integers, the first of which is ``shown``."""
+
+    def __init__(self, low, high, shown=0, dtype=np.int64):
+        super().__init__()
+        self.observation_space, self.shown = Box(low, high, (3,), dtype), shown
+
+    def _obs(self):
+        return np.array([self.shown, 0, 0])
+
+
+@pytest.mark.parametrize(
+    "space",
+    [(0, 2**53 + 2), (-(2**53) - 2, 0), (0, 2**63, 0, np.uint64)],
+    ids=["above", "below", "unsigned"],
+)
+@pytest.mark.parametrize("unify", ["pad", {"observation_size": 4, "action_size": 2}])
+def test_integers_that_would_lose_digits_are_refused(space, unify):
+    makers = [ArmEnv, partial(WholeEnv, *space)]
+    message = "task 1 has .*, and not all integers beyond 9007199254740992 are numbers of float64"
+    with pytest.raises(ValueError, match=message):
+        MultiEnvWrapper(makers, unify=unify).reset(seed=0, options={"task_state": 1})
+    with pytest.raises(ValueError, match=message.replace("task", "environment")):
+        MetaIterativeEnvExecutor(makers, 2, unify="pad")
+    # Among integers alone they are kept, and what the message says helps.
+    alone = MultiEnvWrapper([makers[1]] * 2, unify="pad")
+    assert alone.env_observation_space.dtype == makers[1]().observation_space.dtype
+    converted = [ArmEnv, lambda: DtypeObservation(makers[1](), np.float64)]
+    MultiEnvWrapper(converted, unify=unify).reset(seed=0, options={"task_state": 1})
+
+
+@pytest.mark.parametrize("shown", [2**53, -(2**53)])
+def test_integers_that_a_float_holds_are_kept_and_others_are_refused(shown):
+    def make(shown):
+        makers = [ArmEnv, partial(WholeEnv, -(2**53), 2**53, shown)]
+        return MultiEnvWrapper(makers, 1, unify="pad")
+
+    assert int(make(shown).reset(seed=0)[0]["env_obs"][0]) == shown
+    with pytest.raises(ValueError, match=r"integers in \[-9007199254740992, 9007199254740992\]"):
+        make(shown + (1 if shown > 0 else -1)).reset(seed=0)
+
+
+@pytest.mark.parametrize(
+    ("dtype", "shown"), [(np.uint8, 256), (np.uint8, -1), (np.int8, 128), (np.uint64, -1)]
+)
+def test_observations_outside_of_their_integer_dtype_are_refused(dtype, shown):
+    env = partial(WholeEnv, 0, 100, shown, dtype)
+    message = rf"expected an observation of shape \(3,\) and dtype {dtype.__name__}, got .*{shown}"
+    for padded in (PadSpaces(env(), 5), MultiEnvWrapper([env, ArmEnv], unify="pad")):
+        with pytest.raises(ValueError, match=message):
+            padded.reset(seed=0)
+    inside = PadSpaces(WholeEnv(0, 100, 100, dtype), 5)  # of another dtype, which holds it
+    assert inside.reset(seed=0)[0].tolist() == [100, 0, 0, 0, 0]
+
+
+@pytest.mark.parametrize("kind", ["observation", "action"])
+def test_environments_without_any_entries_are_refused(kind):
+    def make():
+        env = ArmEnv()
+        setattr(env, f"{kind}_space", Box(-1, 1, (0,)))
+        return env
+
+    message = (
+        rf"all environments have an {kind} space without entries, Box\(\[\], .* to pad to: "
+        rf"unify=\{{'{kind}_size': 1\}} pads them to one"
+    )
+    with pytest.raises(ValueError, match=message):
+        MetaIterativeEnvExecutor(make, 2, unify="pad")
+    with pytest.raises(ValueError, match=message):
+        MultiEnvWrapper([make, make], unify="pad")
+    env = MultiEnvWrapper([make, make], unify={f"{kind}_size": 1})
+    assert getattr(env, f"{'env_' * (kind == 'observation')}{kind}_space").shape == (1,)
+    env = MultiEnvWrapper([make, ArmEnv], unify="pad")
+    assert getattr(env, f"{'env_' * (kind == 'observation')}{kind}_space").shape != (0,)

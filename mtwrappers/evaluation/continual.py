@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable, Mapping, Sequence
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing
+from textwrap import shorten
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -41,8 +43,9 @@ class _Player:
         **executor: Any,
     ) -> None:
         with closing(check_callable(make, "make")()) as env:
-            stream = _single(env)
-            self.phases, self.budgets = stream.phase_names, _budgets(stream)
+            self.described = _described(_single(env))
+        self.phases = tuple(name for name, _, _ in self.described)
+        self.budgets = [steps for _, _, steps in self.described]
         self.metric = check_choice(metric, METRICS, "metric")
         self._settings: dict[str, Any] = {
             "episodes_per_task": positive(episodes_per_phase, "episodes_per_phase"),
@@ -169,34 +172,40 @@ def continual_evaluate(
 ) -> ContinualResult:
     """Trains along a stream and evaluates at all of its phases, before and all along the way.
 
+    Every score is recorded at the step at which the learner stands. That is a step later than it
+    was asked for where its rollouts do not divide the phases; a phase is then scored at the last of
+    these steps that is in it. What a learner does after the end of the stream, where ``at_end`` is
+    ``"stay"``, is part of its last score.
+
     Args:
         make_learner: ``make_learner(env)`` returns a function ``learn(steps)``, which trains in
             ``env`` for so many agent steps more and returns the policy, as `evaluate` takes it.
-            One that takes a few steps more than it is asked for is asked for less the next time.
+            One that takes more steps than it is asked for is asked for fewer the next time.
         make: Makes an environment with the `TaskStream`; see `PhaseEvaluator`.
-        evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end.
-        train_in: Makes the environment to train in, such as a `VectorTaskStream`; by default it is
-            ``make``.
+        evaluations_per_phase: How many points each phase has, evenly spaced, the last at its end;
+            fewer where a learner goes beyond one of them.
+        train_in: Makes the environment to train in, such as a `VectorTaskStream`, of the same
+            phases; by default it is ``make``.
         **settings: Those of `PhaseEvaluator`.
 
     Returns:
         One run; `ContinualResult.pool` takes several of them together.
 
     Raises:
-        TypeError, ValueError: As `PhaseEvaluator`, or if ``make_learner`` is not callable.
+        TypeError: As `PhaseEvaluator`, or if ``make_learner`` is not callable.
+        ValueError: As `PhaseEvaluator`; if ``train_in`` makes a stream of other phases, tasks or
+            budgets than ``make``; or if the learner takes no step, or comes to the end of a phase
+            before that phase was scored.
     """
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with ExitStack() as stack:
         evaluator = stack.enter_context(closing(PhaseEvaluator(make, **settings)))
         env = stack.enter_context(closing((train_in or make)()))
-        stream, begin = _stream(env), 0
+        stream = _stream(env)
+        _require_phases(stream, evaluator.described)
         learn = check_callable(make_learner, "make_learner")(env)
-        evaluator(learn(0), 0)
-        for budget in _budgets(stream):
-            for point in _points(budget, per_phase):
-                policy = learn(max(0, begin + point - stream.stream_steps))
-                evaluator(policy, begin + point)
-            begin += budget
+        for policy, step in _along(learn, stream, evaluator.budgets, per_phase):
+            evaluator(policy, step)
         return evaluator.result()
 
 
@@ -211,26 +220,32 @@ def single_task_baselines(
     """What learning each task of a stream alone comes to, which forward transfer is measured by.
 
     For every task a new learner is made, and trained for the budget of the phase in which the task
-    comes first. The other arguments are those of `continual_evaluate`.
+    comes first. The other arguments, the errors and the steps at which scores are recorded are
+    those of `continual_evaluate`.
 
     Returns:
         By the phase's name, a result of one phase and one run.
     """
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with closing(check_callable(make, "make")()) as env:
-        names, budgets = _single(env).phase_names, _budgets(_single(env))
+        described = _described(_single(env))
     found: dict[str, ContinualResult] = {}
-    for i, (name, budget) in enumerate(zip(names, budgets, strict=True)):
+    for i, (name, _, budget) in enumerate(described):
         if name in found:
             continue
         with ExitStack() as stack:
             player = stack.enter_context(closing(_Player(make, [i], **settings)))
             env = stack.enter_context(closing((train_in or make)()))
+            stream: Any = _stream(env)
+            _require_phases(stream, described)
             _hold(env, i)
+            if isinstance(stream, TaskStream):  # which counts nothing while a phase is held
+                env = stream = _StepCounter(env)
             learn = check_callable(make_learner, "make_learner")(env)
-            points = [0, *_points(budget, per_phase)]
-            rows = [player.play(learn(steps)) for steps in np.diff(points, prepend=0).tolist()]
-        found[name] = ContinualResult([name], [budget], points, [rows], player.metric)
+            along = _along(learn, stream, [budget], per_phase)
+            rows = {step: player.play(policy) for policy, step in along}
+        scores = [list(rows.values())]
+        found[name] = ContinualResult([name], [budget], list(rows), scores, player.metric)
     return found
 
 
@@ -239,8 +254,88 @@ def _points(budget: int, n: int) -> list[int]:
     return sorted({round(budget * k / n) for k in range(1, n + 1)} - {0})
 
 
-def _budgets(stream: Any) -> list[int]:
-    return [phase.steps for phase in stream.phases]
+class _StepCounter(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """Counts the steps of an environment in ``stream_steps``."""
+
+    stream_steps = 0
+
+    def step(self, action: Any) -> Any:
+        self.stream_steps += 1
+        return self.env.step(action)
+
+
+def _along(
+    learn: Learn, stream: Any, budgets: Sequence[int], per_phase: int
+) -> Iterator[tuple[Any, int]]:
+    """Trains through phases; the policies on the way, and the step at which each of them is.
+
+    Args:
+        learn: Trains for so many steps more and returns the policy.
+        stream: Counts the steps that the learner has taken, ``stream_steps``.
+        budgets: How many steps each phase has.
+        per_phase: How many points each phase has.
+    """
+    ends = np.cumsum(budgets).tolist()
+    at_once = getattr(stream, "num_envs", 1)
+
+    def place() -> int:
+        # Where the budget is used up by a step of several environments, their number need not
+        # divide it: no step of the next phase was taken then.
+        steps = stream.stream_steps
+        return next((end for end in ends if 0 <= steps - end < at_once), int(steps))
+
+    policy, points = learn(0), [place()]
+    yield policy, points[-1]
+    for i, (budget, end) in enumerate(zip(budgets, ends, strict=True)):
+        begin = end - budget
+        for point in _points(budget, per_phase):
+            before = points[-1]
+            asked = begin + point - stream.stream_steps
+            if asked <= 0:
+                continue
+            policy = learn(asked)
+            if place() <= before:
+                raise ValueError(
+                    f"the learner was asked for {asked} steps more at step {before} of the stream, "
+                    f"and is at step {place()} after it: learn(steps) must step the environment "
+                    "that make_learner was given, at least once, and not reset it with a seed, "
+                    "which begins the stream anew; where it takes whole rollouts, let it take one "
+                    "more than fits"
+                )
+            points.append(place())
+            yield policy, points[-1]
+        if not any(begin < step <= end for step in points):
+            raise ValueError(
+                f"phase {i}, from step {begin} to {end}, has no score, because the learner was "
+                f"at the steps {points[-3:]} when it returned its policies: let the length of its "
+                f"rollouts, over all environments, divide the {budget} steps of the phase, or ask "
+                "for so many evaluations_per_phase that one of them is inside; a training loop of "
+                "your own can call a PhaseEvaluator in each phase"
+            )
+
+
+def _described(stream: Any) -> list[tuple[str, str, int]]:
+    """The name, the tasks and the budget of each phase."""
+    return [
+        (name, str(list(phase.tasks)), phase.steps)
+        for name, phase in zip(stream.phase_names, stream.phases, strict=True)
+    ]
+
+
+def _require_phases(stream: Any, expected: Sequence[tuple[str, str, int]]) -> None:
+    """Requires that a stream to train in has the phases of the one that is evaluated."""
+    for i, (one, other) in enumerate(itertools.zip_longest(_described(stream), expected)):
+        if one != other:
+            found, wanted = (
+                "none"
+                if phase is None
+                else f"{phase[0]} (task states {shorten(phase[1], 60)}) for {phase[2]} steps"
+                for phase in (one, other)
+            )
+            raise ValueError(
+                "train_in must make a stream of the phases of make: phase "
+                f"{i} must be {wanted}, got {found}"
+            )
 
 
 def _single(env: Any) -> TaskStream:

@@ -38,6 +38,9 @@ _COLUMNS = {
 class ContinualResult(StoredResult):
     """Scores of every phase of a stream, at points all along it.
 
+    Where a learner was not evaluated at the end of a phase, its last score inside of the phase is
+    taken for ``p_i(e_i)``, and the table says at which step that is.
+
     The scores are those of ``S`` runs, of ``P`` points and of ``N`` phases. All metrics are those
     of Continual World (Wolczyk et al. 2021, arXiv:2105.10919), with its names; backward transfer is
     that of Lopez-Paz & Ranzato (2017, arXiv:1706.08840, equation 3). ``p_i(t)`` is the score of
@@ -277,6 +280,11 @@ class ContinualResult(StoredResult):
                 zip(self.phases, self.ends, self.per_phase, strict=True)
             )
         ]
+        scored = [self.points[inside[-1]] if inside else None for inside in self._inside]
+        if any(step not in (end, None) for step, end in zip(scored, self.ends, strict=True)):
+            heads.insert(2, "scored at")
+            for row, step in zip(cells, scored, strict=True):
+                row.insert(2, "-" if step is None else f"{step:,}")
         widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
         lines = [
             "  ".join(

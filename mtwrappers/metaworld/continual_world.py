@@ -11,6 +11,7 @@ import functools
 from typing import Any, Literal
 
 from gymnasium.wrappers import RecordEpisodeStatistics
+from numpy.typing import ArrayLike
 
 from mtwrappers.checks import check_flag, check_keywords, positive
 from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
@@ -19,7 +20,13 @@ from mtwrappers.metaworld.continuous import Goals
 from mtwrappers.metaworld.registered import SETTINGS, Env, make_mt_env, parameters_of
 from mtwrappers.seeding import check_seed
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, make_executor
-from mtwrappers.wrappers.task_stream import Boundary, TaskObs, TaskStream, VectorTaskStream
+from mtwrappers.wrappers.task_stream import (
+    AtEnd,
+    Boundary,
+    TaskObs,
+    TaskStream,
+    VectorTaskStream,
+)
 
 CW10 = (
     "hammer-v3",
@@ -122,6 +129,8 @@ def make_stream(
     steps_per_task: int = 1_000_000,
     boundary: Boundary = "truncate",
     task_obs: TaskObs = "phase",
+    task_embedding: ArrayLike | None = None,
+    at_end: AtEnd = "stay",
     goals: Goals = "continuous",
     **settings: Any,
 ) -> Env:
@@ -134,12 +143,22 @@ def make_stream(
         boundary: What happens to the episode at a phase's end, see `TaskStream`.
         task_obs: What the one-hot (or ``task_obs``) shows: the ``"phase"``, as in Continual World,
             or the ``"task"``; it is the same for CW10.
+        task_embedding: Numbers to observe in each phase, ``(num_phases, E)``, before a one-hot.
+        at_end: What follows after the last step, see `TaskStream`.
         goals: ``"continuous"``, as in Continual World, or ``"list"``: one of the class's 50.
         **settings: The arguments of `MetaWorldMTEnv`, and ``action_repeat``.
     """
     env = make_mt_env("CustomMT", train_classes=CW10, goals=goals, **settings)
     phases = [(name, steps_per_task) for name in SEQUENCES[sequence]]
-    return inputs.apply(MetaWorldStream(env, phases, boundary=boundary, task_obs=task_obs))
+    stream = MetaWorldStream(
+        env,
+        phases,
+        boundary=boundary,
+        task_obs=task_obs,
+        task_embedding=task_embedding,
+        at_end=at_end,
+    )
+    return inputs.apply(stream)
 
 
 class MetaWorldStream(TaskStream):

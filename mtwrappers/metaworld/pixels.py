@@ -55,9 +55,9 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
 
     An observation is a dict. ``pixels`` is the frame that `render` returns, ``(height, width, 3)``
     uint8, upright; ``agent_pos`` the hand's position in metres and the gripper's opening, ``(4,)``;
-    ``environment_state`` the whole state, ``(39,)``; and ``task_onehot`` the one-hot, where the
-    observations of ``env`` end with one. Numbers keep their dtype, float64. A frame without
-    anything beside it is the observation itself.
+    ``environment_state`` the whole state, ``(39,)``; ``task_onehot`` the one-hot and
+    ``task_embedding`` the embedding, where the observations of ``env`` have them after the state.
+    Numbers keep their dtype, float64. A frame without anything beside it is the observation itself.
 
     Args:
         env: A `MetaWorldMTEnv` with ``render_mode="rgb_array"``, in wrappers whose observations are
@@ -75,8 +75,13 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         shown = _SHOWN[check_choice(observation, list(_SHOWN), "observation")]
         state: Any = env.observation_space
         self._parts = {key: slice(size) for key, size in shown.items()}
-        if state.shape[0] > OBS_SIZE:
-            self._parts["task_onehot"] = slice(OBS_SIZE, None)
+        end, mt_space = OBS_SIZE, env.unwrapped.observation_space
+        if isinstance(mt_space, Dict) and "task_embedding" in mt_space.spaces:
+            embedding: Any = mt_space["task_embedding"]
+            end += embedding.shape[0]
+            self._parts["task_embedding"] = slice(OBS_SIZE, end)
+        if state.shape[0] > end:
+            self._parts["task_onehot"] = slice(end, None)
         bottom: Any = env.unwrapped
         while hasattr(bottom, "env"):  # a TaskStream, which is an environment of its own
             bottom = bottom.env.unwrapped

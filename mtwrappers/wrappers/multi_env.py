@@ -22,12 +22,12 @@ from mtwrappers.checks import (
     positive,
 )
 from mtwrappers.core import Observation
-from mtwrappers.errors import with_place
 from mtwrappers.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.selection import SelectName, Strategy
 from mtwrappers.spaces import difference, fits
 from mtwrappers.task_list import TaskListMTEnv
 from mtwrappers.wrappers.action_repeat import ActionRepeat
+from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
 
 class MultiEnvWrapper(TaskListMTEnv):
@@ -51,9 +51,9 @@ class MultiEnvWrapper(TaskListMTEnv):
         unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
             longest; a dict has arguments for it, such as
             ``{"observation_size": 128, "action_size": 16, "rescale": True}``. To know the longest,
-            every environment is built at once, unless both lengths are given. Where the length of
-            observations is given, they are float64 without bounds, unless
-            ``env_observation_space`` says more.
+            every environment is built at once, unless both lengths are given; actions are float64
+            then. Where the length of observations is given, they are float64 without bounds,
+            unless ``env_observation_space`` says more.
         max_episode_steps: Truncates episodes after this many of the environment's steps: a number,
             or a list of one (or ``None``) for each task. By default as the environment does itself,
             whose episodes it cannot lengthen.
@@ -103,7 +103,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         unify = None if isinstance(unify, Padding) else check_unify(unify)
         self._limits = check_each(max_episode_steps, n, "max_episode_steps", positive)
         self._repeats = check_each(action_repeat, n, "action_repeat", positive)
-        self._embeddings = _embeddings(task_embedding, n)
+        self._embeddings = check_embeddings(task_embedding, n, "task")
         self._envs: dict[int, gymnasium.Env[Any, Any]] = {}
 
         with contextlib.ExitStack() as undo:
@@ -131,10 +131,9 @@ class MultiEnvWrapper(TaskListMTEnv):
         self._env = self._envs[initial]
         self._branch = initial
         if self._embeddings is not None:
-            low, high = self._embeddings.min(axis=0), self._embeddings.max(axis=0)
-            box = Box(low, high, dtype=self._embeddings.dtype.type)
             parts: Any = self.observation_space
-            self.observation_space = Dict({**parts, "task_embedding": box})
+            shown = {**parts, "task_embedding": embedding_box(self._embeddings)}
+            self.observation_space = Dict(shown)
         self.metadata = first.metadata
         self.render_mode = first.render_mode
 
@@ -222,12 +221,15 @@ class MultiEnvWrapper(TaskListMTEnv):
             if space is None:
                 space = Box(-np.inf, np.inf, (given["observation_size"],), np.float64)
             built = [initial]
+            # The environments that are built later may have finer numbers.
+            dtype: Any = np.float64
         else:
+            dtype = None
             built = [*range(len(self._makers))]
             for i in set(built) - {initial}:
                 self._envs[i] = self._construct(i)
         spaces = [(self._envs[i].observation_space, self._envs[i].action_space) for i in built]
-        padding = Padding.of(spaces, [self._name(i) for i in built], given)
+        padding = Padding.of(spaces, [self._name(i) for i in built], given, dtype)
         return padding if space is None else padding._replace(observation_space=space)
 
     def _fit(self, index: int, env: gymnasium.Env[Any, Any]) -> gymnasium.Env[Any, Any]:
@@ -252,22 +254,3 @@ class MultiEnvWrapper(TaskListMTEnv):
 
 def _hint(space: Space[Any]) -> str:
     return "; pass unify='pad' to pad shorter Boxes" if isinstance(space, Box) else ""
-
-
-def _embeddings(given: ArrayLike | None, n: int) -> NDArray[Any] | None:
-    """One row of floating-point numbers for each of ``n`` tasks, a copy."""
-    if given is None:
-        return None
-    try:
-        rows = np.array(given)
-    except ValueError as exc:  # rows of several lengths
-        raise with_place(exc, "task_embedding must be an array (num_tasks, E)") from None
-    if rows.ndim != 2 or len(rows) != n or not rows.size or rows.dtype.kind not in "biuf":
-        raise ValueError(
-            f"task_embedding must be an array ({n}, E) of numbers, a row for each task, got one of "
-            f"shape {rows.shape} and dtype {rows.dtype}"
-        )
-    rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
-    if not np.isfinite(rows).all():
-        raise ValueError(f"task_embedding must be finite, got {rows}")
-    return rows

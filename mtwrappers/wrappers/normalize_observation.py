@@ -24,7 +24,8 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     Gymnasium's ``NormalizeObservation`` with statistics per task, ``info["task_id"]``, in float64.
     A one-hot (or anything else) that a wrapper appended to the observation stays as it is, and so
     does the dtype. The statistics are updated once with each observation, of resets too, before it
-    is normalized; while ``update_running_mean`` is false, they stay as they are.
+    is normalized; while ``update_running_mean`` is false, and after the end of a `TaskStream`, they
+    stay as they are.
 
     Args:
         env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
@@ -83,7 +84,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         leading = obs if self._is_all else obs[: self._size]
         centered: NDArray[Any]
-        if self.update_running_mean:
+        if self.update_running_mean and not info.get("stream_over"):
             centered = statistics.update(moments, leading)
         else:
             centered = leading - moments.mean

@@ -21,10 +21,10 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
     Gymnasium's ``NormalizeReward`` with statistics per task, so that a task with large rewards
     does not drown the others. With :math:`R_t = \gamma R_{t-1} + r_t` from each episode's start, a
     reward becomes :math:`r_t / \sqrt{\mathrm{Var}[R] + \epsilon}`; the variance is updated with
-    :math:`R_t` first, once per step, and stays as it is while ``update_running_mean`` is false.
-    (Gymnasium's single form carries :math:`R` over a truncation and drops it before a terminal
-    reward; here, as in its SAME_STEP vector form and in Stable-Baselines3, :math:`R` covers exactly
-    one episode.)
+    :math:`R_t` first, once per step, and stays as it is while ``update_running_mean`` is
+    false and after the end of a `TaskStream`. (Gymnasium's single form carries :math:`R` over a
+    truncation and drops it before a terminal reward; here, as in its SAME_STEP vector form and in
+    Stable-Baselines3, :math:`R` covers exactly one episode.)
 
     The task of a step is ``info["task_id"]``. ``info["raw_reward"]`` is the reward before that, 0.0
     on reset.
@@ -76,7 +76,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         statistics = self._statistics
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         value = self._return * self._gamma + raw
-        if self.update_running_mean:
+        if self.update_running_mean and not info.get("stream_over"):
             statistics.update(moments, value)
         self._return = 0.0 if terminated or truncated else value
         info = {**info}

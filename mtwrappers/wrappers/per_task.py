@@ -208,7 +208,8 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
 
     The task of an episode is its ``infos["task_id"]``; where infos do not have it, it is the index
     of the environment's task group. Task groups that report one id share its statistics; a warning
-    says so, unless they report one ``task_name`` too.
+    says so, unless they report one ``task_name`` too. Episodes after the end of a stream,
+    ``infos["stream_over"]``, are not counted.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
@@ -216,6 +217,7 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
         self._num_groups = self.meta_batch_size
         self._tasks = np.arange(self.num_envs) // self.envs_per_task
         self._one_each = False  # environment i plays task i, which is faster to compute
+        self._uncounted: NDArray[np.bool_] | None = None  # whose stream is over, None if nobody's
         self._warned = False  # of task groups that share statistics
 
     def _read(self, name: str) -> Any:
@@ -225,6 +227,10 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
         """Notes the tasks of the episodes that have just begun in ``rows``, ``(N,)`` bool."""
         if rows is None:
             return
+        if "stream_over" in infos:
+            over = rows & infos.get("_stream_over", True)
+            before = False if self._uncounted is None else self._uncounted
+            self._set_uncounted(np.where(over, infos["stream_over"], before))
         if "task_id" in infos:
             rows = rows & infos.get("_task_id", True)
             self._tasks = np.where(rows, infos["task_id"], self._tasks).astype(np.int64)
@@ -257,6 +263,9 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
                     stacklevel=4,
                 )
 
+    def _set_uncounted(self, rows: NDArray[Any]) -> None:
+        self._uncounted = rows.astype(np.bool_) if rows.any() else None
+
     def _set_tasks(self, tasks: NDArray[np.int64]) -> None:
         self._tasks = tasks
         self._one_each = np.array_equal(tasks, np.arange(self._num_tasks))
@@ -271,16 +280,22 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
             self._set_episodes(state["episodes"])
 
     def _episodes(self) -> dict[str, Any]:
-        return {"tasks": self._tasks.tolist(), "due": self._due_rows()}
+        uncounted = [] if self._uncounted is None else np.flatnonzero(self._uncounted).tolist()
+        return {"tasks": self._tasks.tolist(), "due": self._due_rows(), "uncounted": uncounted}
 
     def _set_episodes(self, state: Mapping[str, Any]) -> None:
         self._set_tasks(np.array(state["tasks"]))
         self._set_due(state["due"])
+        self._set_uncounted(np.isin(np.arange(self.num_envs), state["uncounted"]))
 
     def _count(self, x: NDArray[Any], rows: Any) -> None:
         """Counts the samples of some environments; ``rows`` is a mask, or a slice for all."""
         if not self.update_running_mean:
             return
+        if self._uncounted is not None:
+            some = np.zeros(self.num_envs, dtype=np.bool_)
+            some[rows] = True
+            rows = some & ~self._uncounted
         if self._one_each and isinstance(rows, slice):
             self._statistics.update(self._statistics.moments[0], x)
         else:

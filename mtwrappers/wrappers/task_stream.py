@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict, Discrete
 from gymnasium.vector import VectorEnv
+from numpy.typing import ArrayLike
 
 from mtwrappers import seeding
 from mtwrappers.checks import (
@@ -27,10 +28,12 @@ from mtwrappers.core import MTEnv, Observation
 from mtwrappers.state import get_state, set_state
 from mtwrappers.task_list import TaskList
 from mtwrappers.vector.base import StepResult
+from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
 Boundary: TypeAlias = Literal["truncate", "finish"]
 TaskObs: TypeAlias = Literal["task", "phase"]
+AtEnd: TypeAlias = Literal["stay", "raise"]
 
 
 class Phase(NamedTuple):
@@ -50,8 +53,8 @@ class Phase(NamedTuple):
 class _Stream:
     """Where a stream is, which the single and the vector form share."""
 
-    def _begin_stream(self, phases: Iterable[Phase]) -> None:
-        self.phases = tuple(phases)
+    def _begin_stream(self, phases: Iterable[Phase], at_end: AtEnd) -> None:
+        self.phases, self.at_end = tuple(phases), at_end
         # The steps before which the phases end.
         self._ends = list(itertools.accumulate(phase.steps for phase in self.phases))
         self.total_steps = self._ends[-1]
@@ -59,7 +62,7 @@ class _Stream:
 
     @property
     def phase(self) -> int:
-        """The phase of the next step; that of the last step when the stream is over."""
+        """The phase of the next step; the last one when the stream is over."""
         return min(bisect.bisect_right(self._ends, self.stream_steps), len(self._ends) - 1)
 
     def phase_of(self, step: int) -> int:
@@ -70,11 +73,17 @@ class _Stream:
         """
         return bisect.bisect_right(self._ends, check_index(step, self.total_steps, "step"))
 
+    @property
+    def stream_over(self) -> bool:
+        """Whether all ``total_steps`` steps were taken."""
+        return self.stream_steps >= self.total_steps
+
     def _require_more(self) -> None:
-        if self.stream_steps >= self.total_steps:
+        if self.stream_over and self.at_end == "raise":
             raise RuntimeError(
                 f"the stream is over: its {len(self.phases)} phases have {self.total_steps} steps, "
-                "and all of them were taken; a reset with a seed begins it anew"
+                "and all of them were taken; a reset with a seed begins it anew, and with "
+                "at_end='stay' the last task goes on"
             )
 
 
@@ -84,14 +93,15 @@ class TaskStream(_Stream, MTEnv):
     Every `reset` begins an episode on a task of the present phase. The phase follows from how many
     steps the agent has taken: the budgets of all phases, one after another, divide the steps from 0
     to ``total_steps`` among them, and `phase_of` says which has a step. ``info["phase"]`` is the
-    phase of the present episode. After ``total_steps`` steps the stream is over, and another one is
-    an error; only a reset still works, so that what resets by itself can come to its end.
+    phase of the present episode. After ``total_steps`` steps the stream is over, and ``at_end``
+    says what follows. ``info["stream_over"]`` is true in the episodes that begin then.
 
     A reset with a seed begins the stream anew. A reset whose options name a task, and the first one
     after `set_task_state`, plays that task, in the budget of the present phase.
 
     With the defaults, the phases and their ends are those of ``ContinualLearningEnv`` of Continual
-    World (Wolczyk et al. 2021, arXiv:2105.10919). `VectorTaskStream` lets the environments of a
+    World (Wolczyk et al. 2021, arXiv:2105.10919), whose stream ends with an error, as with
+    ``at_end="raise"``. `VectorTaskStream` lets the environments of a
     vector environment share a stream. What chooses tasks by what was seen is no stream: see
     ``select`` of `MultiEnvWrapper`.
 
@@ -103,18 +113,26 @@ class TaskStream(_Stream, MTEnv):
             the next reset. The end of the stream truncates in either case.
         task_obs: What ``task_obs`` shows: the ``"task"``, as in ``env``, or the index of the
             ``"phase"``. A task that comes again then looks like another one.
+        task_embedding: Numbers to observe in each phase, ``(num_phases, E)``. Observations then
+            have a third key, ``task_embedding``, ``(E,)``. Where ``env`` has an embedding of each
+            task, as `MultiEnvWrapper` can, observations have that without this argument.
+        at_end: What follows when the stream is over: with ``"stay"`` the last phase goes on, but
+            its steps count for nothing, neither here nor in the statistics of
+            `NormalizeObservationPerTask` and `NormalizeRewardPerTask`, so that an algorithm whose
+            rollout goes beyond the end comes to its own; with ``"raise"`` another step is an error,
+            and only a reset still works.
 
     Attributes:
         phases: The `Phase`s, with the list of task states of each.
         total_steps: The budgets of all phases.
-        stream_steps: How many steps were taken.
+        stream_steps: How many steps were taken, until the stream is over.
         held_phase: While this is set, from a `reset` on, episodes are of this phase, nothing is
             truncated and steps do not count: this is how a phase is evaluated.
 
     Raises:
         TypeError: If ``env`` is no `MTEnv`, or a phase no pair.
-        ValueError: If there is no phase, no such task, a budget is no positive integer, or an
-            argument is none of those.
+        ValueError: If there is no phase, no such task, a budget is no positive integer, an argument
+            is none of those, or ``env`` has an embedding already where one is given.
 
     >>> import gymnasium
     >>> from functools import partial
@@ -142,32 +160,39 @@ class TaskStream(_Stream, MTEnv):
         *,
         boundary: Boundary = "truncate",
         task_obs: TaskObs = "task",
+        task_embedding: ArrayLike | None = None,
+        at_end: AtEnd = "stay",
     ) -> None:
         self.env = check_env(env, "env")
         self._mt_env: Any = env.unwrapped
-        space = env.observation_space
-        if (
-            not isinstance(self._mt_env, MTEnv)
-            or not isinstance(space, Dict)
-            or set(space.keys()) != {"env_obs", "task_obs"}
-        ):
-            raise TypeError(
-                "expected an MTEnv with observations {env_obs, task_obs}, such as a "
-                f"MultiEnvWrapper, got {env} with {space}; what flattens observations "
-                "(FlattenMTEnv, or task_encoding of gymnasium.make) goes around a TaskStream"
-            )
+        space = _space_of_observations(env)
         listed = check_list(phases, "phases", "pair (tasks, steps)")
-        self._begin_stream(self._phase(one, i) for i, one in enumerate(listed))
+        at_end = check_choice(at_end, ("stay", "raise"), "at_end")
+        self._begin_stream((self._phase(one, i) for i, one in enumerate(listed)), at_end)
         self._truncates = check_choice(boundary, ("truncate", "finish"), "boundary") == "truncate"
         self._shows_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
         self.held_phase: int | None = None
-        # Of the present episode: its phase, what a step counts, and at which step it is truncated.
-        self._episode_phase, self._counted, self._last_step = 0, 1, -1
-        self._phase_obs = np.int64(0)
+        # Of the present episode: its infos, what a step counts, and at which step it is truncated.
+        self._episode_info: dict[str, Any] = {}
+        self._counted, self._last_step = 1, -1
         self._task_is_set = False
+        self._phase_obs = np.int64(0)
+        self._embeddings = check_embeddings(task_embedding, len(self.phases), "phase")
         shown = Discrete(len(self.phases)) if self._shows_phase else space["task_obs"]
         super().__init__(env.action_space, space["env_obs"], shown)
         self.metadata, self.render_mode = env.metadata, env.render_mode
+        if self._embeddings is None:
+            embedded = space.get("task_embedding")
+        elif "task_embedding" in set(space):
+            raise ValueError(
+                f"task_embedding must be None, because {env} has an embedding of each task "
+                f"already, got one of shape {self._embeddings.shape}"
+            )
+        else:
+            embedded = embedding_box(self._embeddings)
+        if embedded is not None:
+            parts: Any = self.observation_space
+            self.observation_space = Dict({**parts, "task_embedding": embedded})
 
     @property
     def phase_names(self) -> tuple[str, ...]:
@@ -202,6 +227,18 @@ class TaskStream(_Stream, MTEnv):
     def get_task_state(self) -> Any:
         """The present task's state."""
         return self._mt_env.get_task_state()
+
+    def observe(self, env_obs: Any) -> Observation:
+        """The observation of the protocol, with ``task_embedding`` if there is one."""
+        return self._of_phase(self._mt_env.observe(env_obs))
+
+    def _of_phase(self, obs: Observation) -> Observation:
+        """An observation of ``env`` with the phase and its embedding, where they are asked for."""
+        if self._shows_phase:
+            obs = {**obs, "task_obs": self._phase_obs}
+        if self._embeddings is not None:
+            obs = {**obs, "task_embedding": self._embeddings[self._phase_obs].copy()}
+        return obs
 
     def set_task_state(self, task_state: Any) -> None:
         """Makes ``task_state`` the task of the next episode."""
@@ -268,22 +305,21 @@ class TaskStream(_Stream, MTEnv):
             asked = {"task_state": self.sample_task_state()}
         obs, info = self.env.reset(seed=seed, options={**others, **asked} or None)
         self._task_is_set = False
-        self._episode_phase = phase = self._next_phase()
+        phase, over = self._next_phase(), self.held_phase is None and self.stream_over
         self._phase_obs = np.int64(phase)
+        self._episode_info = {"phase": phase, "stream_over": over}
         self._counted, self._last_step = 1, self.total_steps
-        if self.held_phase is not None:
+        if self.held_phase is not None or (over and self.at_end == "stay"):
             self._counted, self._last_step = 0, sys.maxsize
         elif self._truncates:
             self._last_step = self._ends[phase]
-        if self._shows_phase:
-            obs = self.observe(obs["env_obs"])
-        return obs, {**info, "phase": phase}
+        return self._of_phase(obs), {**info, **self._episode_info}
 
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Steps the environment.
 
         Raises:
-            RuntimeError: If the stream is over.
+            RuntimeError: If the stream is over and ``at_end="raise"``.
             ResetNeeded: If the episode was truncated at a phase's end, or a task was set.
         """
         if self.stream_steps >= self._last_step:
@@ -292,9 +328,8 @@ class TaskStream(_Stream, MTEnv):
         self.stream_steps += self._counted
         if self.stream_steps == self._last_step:
             truncated = True
-        if self._shows_phase:
-            obs = {"env_obs": obs["env_obs"], "task_obs": self._phase_obs}
-        return obs, reward, terminated, truncated, {**info, "phase": self._episode_phase}
+        info = {**info, **self._episode_info}
+        return self._of_phase(obs), reward, terminated, truncated, info
 
     def render(self) -> Any:
         """A frame of the environment."""
@@ -314,9 +349,12 @@ class TaskStream(_Stream, MTEnv):
 
     def _refuse_step(self) -> None:
         self._require_more()
+        goes_on = f"goes on with step {self.stream_steps} of the stream"
+        if self.stream_over:
+            goes_on = "goes on after the end of the stream"
         raise ResetNeeded(
             f"call reset() before step(): the episode is over, or a task was set, and phase "
-            f"{self.phase} goes on with step {self.stream_steps} of the stream"
+            f"{self.phase} {goes_on}"
         )
 
     # The state between two episodes.
@@ -384,6 +422,25 @@ class TaskStream(_Stream, MTEnv):
         return [task if known is None else known.check(task, f"phase {i}: a task state")]
 
 
+def _space_of_observations(env: gymnasium.Env[Any, Any]) -> Dict:
+    """The space of an `MTEnv`'s observations, or a `TypeError`."""
+    space, protocol = env.observation_space, "{env_obs, task_obs}"
+    hint = f"expected an MTEnv with observations {protocol}, such as a MultiEnvWrapper, got {env}"
+    if not isinstance(env.unwrapped, MTEnv):
+        raise TypeError(f"{hint}, which is none")
+    if not isinstance(space, Dict):
+        raise TypeError(
+            f"{hint} with {space}; what flattens observations (FlattenMTEnv, or task_encoding of "
+            "gymnasium.make) goes around a TaskStream"
+        )
+    if set(space.keys()) - {"task_embedding"} != {"env_obs", "task_obs"}:
+        raise TypeError(
+            f"{hint} with the keys {list(space.keys())}; only task_embedding may come beside them, "
+            "and wrappers that add other keys go around a TaskStream"
+        )
+    return space
+
+
 class VectorTaskStream(_Stream, EpisodeVectorWrapper):
     """A stream of tasks that the environments of a vector environment share.
 
@@ -395,15 +452,15 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
     many steps less. Steps in which NEXT_STEP resets an environment do not count, nor do those of
     environments that rest.
 
-    After ``total_steps`` steps the stream is over, and another `step` is an error. A reset with
-    seeds begins the stream anew.
+    After ``total_steps`` steps the stream is over for all of them, and ``at_end`` of the
+    `TaskStream`s says what follows. A reset with seeds begins the stream anew.
 
     Args:
         env: One of our vector environments, or a `MetaVectorWrapper` of one.
 
     Attributes:
-        phases, total_steps: As in `TaskStream`.
-        stream_steps: How many steps all environments have taken together.
+        phases, phase_names, total_steps, at_end: As in `TaskStream`.
+        stream_steps: How many steps all environments have taken together, until the stream is over.
 
     Raises:
         TypeError: If an environment has no `TaskStream`, or ``env`` is none of ours.
@@ -431,21 +488,26 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
                 "expected a vector environment in which every environment is a TaskStream, or has "
                 f"one inside, got {env}"
             )
-        phases = self._inner.call("phases")
-        self._begin_stream(phases[0])
-        different = [i for i, others in enumerate(phases) if repr(others) != repr(self.phases)]
-        if different:
-            raise ValueError(
-                f"the environments must have one stream, got {self.phases} in environment 0 and "
-                f"{phases[different[0]]} in environment {different[0]}"
-            )
+        phases, self.phase_names, at_end = map(self._shared, ("phases", "phase_names", "at_end"))
+        self._begin_stream(phases, at_end)
         short = [i for i, phase in enumerate(self.phases) if phase.steps < self.num_envs]
         if short:
             raise ValueError(
                 f"a phase must have a step for each of {self.num_envs} environments at least, got "
                 f"{self.phases[short[0]].steps} for phase {short[0]}"
             )
-        self._playing = self.num_envs  # how many environments the step under way plays
+        self._playing = self.num_envs  # how many steps the one under way counts
+
+    def _shared(self, name: str) -> Any:
+        """What all environments have, or a `ValueError`."""
+        first, *others = self._inner.call(name)
+        for i, other in enumerate(others, 1):
+            if repr(other) != repr(first):
+                raise ValueError(
+                    f"the environments must have one stream, got {name} {first} in environment 0 "
+                    f"and {other} in environment {i}"
+                )
+        return first
 
     def reset(
         self, *, seed: Any = None, options: dict[str, Any] | None = None
@@ -467,14 +529,14 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
         return result
 
     def step_async(self, actions: Any) -> None:
-        """Begins a step; a `RuntimeError` if the stream is over."""
+        """Begins a step; a `RuntimeError` if the stream is over and ``at_end="raise"``."""
         self._require_more()
         idle = self._executor._buffers.resting
         if self._due is not None:
             idle = idle | self._due
-        self._playing = self.num_envs - int(np.count_nonzero(idle))
-        end = self._ends[self.phase]
-        if self.stream_steps + self._playing >= end:
+        playing = 0 if self.stream_over else self.num_envs - int(np.count_nonzero(idle))
+        self._playing, end = playing, self._ends[self.phase]
+        if playing and self.stream_steps + playing >= end:
             # Their next step is the last of the phase; what is reset instead begins the next one.
             self._inner.set_attr("stream_steps", (end - 1 + idle).tolist())
         self._inner.step_async(actions)

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from gymnasium.vector import AutoresetMode
 
 from mtwrappers import (
     FlattenMTEnv,
@@ -215,7 +216,7 @@ class ChoiceEnv(CountingEnv):
     """Succeeds if the action is the task's."""
 
     def __init__(self, right):
-        super().__init__(length=4)
+        super().__init__(length=4, num_actions=3)
         self.right, self.success = right, False
 
     def reset(self, *, seed=None, options=None):
@@ -270,18 +271,161 @@ def test_all_phases_are_evaluated_before_and_along_the_stream(train_in):
         lambda env: Habit(env, asked), make, 2, train_in=train_in, episodes_per_phase=2
     )
     assert found.phases == ("left", "right", "left")
-    assert found.points == (0, 10, 20, 35, 50, 60, 70)
+    # Two environments side by side take 16 steps for 15.
+    assert found.points == (0, 10, 20, 35 if train_in is None else 36, 50, 60, 70)
     assert (found.ends, found.metric) == ((20, 50, 70), "success_once")
     # It is "right" before it was trained, forgets what it did in the phase before, and is then
     # as good at the task that comes again as at its first visit.
     left, right = [1.0, 0.0, 1.0], [0.0, 1.0, 0.0]
     assert found.R.tolist() == [right, left, left, right, right, left, left]
-    # Two environments side by side take 16 steps for 15.
     assert asked == (
         [0, 10, 10, 15, 15, 10, 10] if train_in is None else [0, 10, 10, 15, 14, 10, 10]
     )
     assert found.forgetting.value == pytest.approx(1 / 3)
     assert found.backward_transfer.value == pytest.approx(-0.5)
+
+
+def test_a_learner_whose_rollouts_do_not_divide_the_phases_is_scored_where_it_stands():
+    """Three phases of 40 steps and rollouts of 32: it stands at 0, 32, 64, 96 and 120."""
+    found = continual_evaluate(
+        lambda env: Rollouts(env, 32), partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
+    )
+    assert found.points == (0, 32, 64, 96, 120)
+    assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1], [0, 0, 1]]
+    assert round(found.forgetting.value, 2) == 0.67
+    assert "scored at" in str(found).splitlines()[0]
+    assert [line.split()[4] for line in str(found).splitlines()[1:4]] == ["32", "64", "120"]
+
+
+class Rollouts:
+    """Takes whole rollouts, and does what was right in the last of them; at first that is 0."""
+
+    def __init__(self, env, length):
+        self.env, self.length, self.right = env, length, 0
+        env.reset(seed=0)
+
+    def __call__(self, steps):
+        for _ in range(-(-steps // self.length)):
+            for _ in range(self.length):
+                *_, terminated, truncated, info = self.env.step(0)
+                self.right = info["task_id"]
+                if terminated or truncated:
+                    self.env.reset()
+        return lambda obs, right=self.right: np.full(len(obs), right)
+
+
+def make_three(*budgets, at_end="stay"):
+    tasks = MultiEnvWrapper([partial(ChoiceEnv, i) for i in range(3)])
+    return FlattenMTEnv(TaskStream(tasks, [*enumerate(budgets)], at_end=at_end))
+
+
+def three_side_by_side(*budgets, n=2, mode=AutoresetMode.SAME_STEP, **kwargs):
+    makers = [partial(make_three, *budgets, **kwargs)] * n
+    return VectorTaskStream(MetaIterativeEnvExecutor(makers, n, autoreset_mode=mode))
+
+
+@pytest.mark.parametrize(
+    ("length", "per_phase", "message"),
+    [
+        # It stands at 64 in phase 1 before phase 0 was scored.
+        (32, 1, "phase 0, from step 0 to 40, has no score, because the learner was at the steps"),
+        (100, 2, "[0, 100] when it returned its policies: let the length of its rollouts"),
+    ],
+)
+def test_a_learner_that_goes_through_a_phase_before_it_was_scored_is_refused(
+    length, per_phase, message
+):
+    with pytest.raises(ValueError, match=exact(message)):
+        continual_evaluate(
+            lambda env: Rollouts(env, length),
+            partial(make_three, 40, 40, 40),
+            per_phase,
+            episodes_per_phase=1,
+        )
+    with pytest.raises(ValueError, match=exact("phase 0, from step 0 to 40, has no score")):
+        single_task_baselines(
+            lambda env: Rollouts(env, 64), partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
+        )
+
+
+def test_baselines_are_scored_where_their_learners_stand():
+    """Rollouts of 32 in a phase of 40 steps stand at 32 and at 64, which is not in it."""
+    found = single_task_baselines(
+        lambda env: Rollouts(env, 32), partial(make_three, 40, 40, 40), 2, episodes_per_phase=1
+    )
+    assert [one.points for one in found.values()] == [(0, 32, 64)] * 3
+    assert [one.area.tolist() for one in found.values()] == [[[1.0]]] * 3
+
+
+@pytest.mark.parametrize(
+    ("learn", "message"),
+    [
+        (
+            lambda env: lambda steps: None,
+            "was asked for 20 steps more at step 0 of the stream, and",
+        ),
+        (
+            lambda env: lambda steps: env.reset(seed=0) and Rollouts(env, 8)(steps and 8),
+            "at step 8",
+        ),
+    ],
+)
+def test_a_learner_that_never_steps_or_begins_anew_is_refused(learn, message):
+    def make_learner(env):
+        asked = learn(env)
+        return lambda steps: asked(steps) or (lambda obs: np.zeros(len(obs), int))
+
+    with pytest.raises(ValueError, match=exact(message)):
+        continual_evaluate(make_learner, partial(make_three, 40, 40), 2, episodes_per_phase=1)
+
+
+def test_the_step_of_several_environments_that_ends_a_phase_is_its_end():
+    """Three environments use up 40 steps with the 42nd; nobody has met the next task yet."""
+
+    def make_learner(env):
+        env.reset(seed=0)
+        right = 0
+
+        def learn(steps):
+            nonlocal right
+            for _ in range(-(-steps // 3)):
+                *_, infos = env.step([0] * 3)
+                right = infos.get("final_info", infos)["task_id"][0]
+            return lambda obs, right=right: np.full(len(obs), right)
+
+        return learn
+
+    train_in = partial(three_side_by_side, 40, 40, 40, n=3)
+    settings = {"train_in": train_in, "episodes_per_phase": 1}
+    found = continual_evaluate(make_learner, partial(make_three, 40, 40, 40), 1, **settings)
+    assert found.points == (0, 40, 80, 120)
+    assert found.R.tolist() == [[1, 0, 0], [1, 0, 0], [0, 1, 0], [0, 0, 1]]
+    alone = single_task_baselines(make_learner, partial(make_three, 40, 40, 40), 1, **settings)
+    assert [one.points for one in alone.values()] == [(0, 40)] * 3
+
+
+@pytest.mark.parametrize(
+    ("train_in", "message"),
+    [
+        (partial(make_three, 40, 30, 40), "phase 1 must be task 1 (task states [1]) for 40 steps"),
+        (
+            partial(make_three, 40, 40),
+            "phase 2 must be task 2 (task states [2]) for 40 steps, got no",
+        ),
+        (
+            partial(make, [("left", 40)] * 3),
+            "phase 0 must be task 0 (task states [0]) for 40 steps,",
+        ),
+        (
+            partial(three_side_by_side, 40, 30, 40),
+            "phase 1 must be task 1 (task states [1]) for 40 ",
+        ),
+    ],
+)
+def test_a_stream_to_train_in_must_be_the_one_that_is_evaluated(train_in, message):
+    for function in (continual_evaluate, single_task_baselines):
+        with pytest.raises(ValueError, match=exact(message)):
+            function(lambda env: None, partial(make_three, 40, 40, 40), 1, train_in=train_in)
 
 
 def test_points_are_at_the_nearest_step_and_the_last_at_the_end_of_a_phase():
@@ -299,9 +443,8 @@ def test_baselines_are_of_each_task_alone_and_once():
     alone = single_task_baselines(
         lambda env: Habit(env, []), make, 2, train_in=make_several, episodes_per_phase=1
     )
-    assert {n: one.to_dict() for n, one in alone.items()} == {
-        n: one.to_dict() for n, one in found.items()
-    }
+    assert [one.points for one in alone.values()] == [(0, 10, 20), (0, 16, 30)]
+    assert all(equal(alone[name].scores, found[name].scores) for name in found)
 
 
 def test_an_evaluation_shows_each_phase_as_the_stream_does_and_leaves_the_stream_alone():

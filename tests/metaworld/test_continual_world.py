@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import load_checkpoint, save_checkpoint
+from mtwrappers.metaworld import opengl
 from tests.fakes import equal
 from tests.metaworld.fakes import make, make_vec
 from tests.vector.faults import kill
@@ -40,6 +41,57 @@ def test_budget_and_horizon_are_arguments():
         (1, 1, "push-wall-v3", True),
         (1, 1, "push-wall-v3", True),
     ]
+
+
+def test_after_the_end_the_last_class_goes_on_or_a_step_is_an_error():
+    env = make("CW10", steps_per_task=1, max_episode_steps=2)
+    env.reset(seed=0)
+    for _ in range(10):
+        env.step(np.zeros(4))
+        _, info = env.reset()
+    for truncated in (False, True):
+        assert (info["phase"], info["task_name"]) == (9, "peg-unplug-side-v3")
+        assert (info["stream_over"], env.unwrapped.stream_steps) == (True, 10)
+        assert env.step(np.zeros(4))[3] is truncated
+    with make_vec("CW10", 2, steps_per_task=2, at_end="raise") as envs:
+        envs.reset(seed=0)
+        for _ in range(10):
+            envs.step(np.zeros((2, 4)))
+        with pytest.raises(RuntimeError, match="its 10 phases have 20 steps"):
+            envs.step(np.zeros((2, 4)))
+
+
+def test_an_embedding_of_each_phase_comes_before_the_onehot():
+    words = np.random.default_rng(0).random((10, 5))
+    with make_vec("CW10", 2, steps_per_task=2, task_embedding=words.tolist()) as envs:
+        obs, _ = envs.reset(seed=0)
+        assert obs.shape == (2, 39 + 5 + 10)
+        for phase in range(3):
+            assert equal(obs[:, 39:], np.hstack([words[[phase]], np.eye(10)[[phase]]]).repeat(2, 0))
+            obs, *_ = envs.step(np.zeros((2, 4)))
+    env = make("CW10", task_encoding="dict", task_embedding=words)
+    assert equal(env.reset(seed=0)[0]["task_embedding"], words[0])
+
+
+@pytest.mark.parametrize(
+    ("task_encoding", "onehot"), [("onehot", {"task_onehot"}), ("none", set())]
+)
+def test_an_embedding_has_a_key_of_its_own_beside_pixels(task_encoding, onehot, monkeypatch):
+    name = opengl.choose_gl()
+    if name is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    monkeypatch.setenv("MUJOCO_GL", name)
+    words = np.random.default_rng(0).random((10, 5))
+    size = {"width": 16, "height": 16}
+    given = {"task_embedding": words, "task_encoding": task_encoding}
+    env = make("CW10", observation="pixels_agent_pos", **size, **given)
+    obs, _ = env.reset(seed=0)
+    assert obs in env.observation_space
+    assert set(obs) == {"pixels", "agent_pos", "task_embedding"} | onehot
+    assert equal(obs["task_embedding"], words[0])
+    if onehot:
+        assert obs["task_onehot"].tolist() == [1] + [0] * 9
+    env.close()
 
 
 def test_a_stream_says_in_words_what_is_to_be_done():

@@ -241,7 +241,8 @@ def test_with_both_sizes_given_environments_are_built_on_first_use(unify, built)
     env = MultiEnvWrapper(makers, 1, unify={"rescale": True, **unify})
     assert sorted(made) == built
     size = unify.get("observation_size", 5)
-    assert env.action_space == Box(-1, 1, (unify.get("action_size", 4),))
+    dtype = np.float64 if "action_size" in unify else np.float32
+    assert env.action_space == Box(-1, 1, (unify.get("action_size", 4),), dtype)
     assert env.env_observation_space.shape == (size,)
     assert env.env_observation_space.dtype == np.float64
     for task in range(3):

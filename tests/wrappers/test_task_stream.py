@@ -1,5 +1,6 @@
 """Streams of tasks, one environment at a time and side by side."""
 
+import json
 import pickle
 import signal
 from contextlib import closing
@@ -18,8 +19,12 @@ from mtwrappers import (
     FlattenMTEnv,
     MetaIterativeEnvExecutor,
     MultiEnvWrapper,
+    NormalizeObservationPerTask,
+    NormalizeRewardPerTask,
     TaskOnehotWrapper,
     TaskStream,
+    VectorNormalizeObservationPerTask,
+    VectorNormalizeRewardPerTask,
     VectorRL2Observation,
     VectorTaskStream,
     evaluate,
@@ -29,7 +34,7 @@ from mtwrappers import (
 from mtwrappers.testing import check_meta_vector_env, check_mtenv
 from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal
 from tests.vector.fakes import all_modes, both_executors, exact
-from tests.vector.faults import FragileEnv, kill_itself, once, parallel, play
+from tests.vector.faults import FragileEnv, kill, kill_itself, once, parallel, play
 
 LENGTHS = (4, 3, 6)
 TEN = [(i % 3, 6) for i in range(10)]
@@ -115,7 +120,8 @@ def test_boundaries_infos_and_onehots_are_those_of_continual_world(budget):
         ],
         budget,
     )
-    ours = TimeLimit(flat([(task, budget) for task in visits], task_obs="phase"), 5)
+    phases = [(task, budget) for task in visits]
+    ours = TimeLimit(flat(phases, task_obs="phase", at_end="raise"), 5)
     obs, _ = ours.reset(seed=0)
     assert equal(obs, theirs.reset())
     for step in range(6 * budget):
@@ -135,7 +141,7 @@ def test_boundaries_infos_and_onehots_are_those_of_continual_world(budget):
 
 
 def test_a_phase_truncates_and_the_next_reset_is_of_the_next_task():
-    env = stream([("a", 5), ("b", 2), ("a", 4)])
+    env = stream([("a", 5), ("b", 2), ("a", 4)], at_end="raise")
     assert env.reset(seed=0)[1]["phase"] == 0
     assert run(env, 11) == [
         (1, False, False, 0),
@@ -179,6 +185,55 @@ def test_a_phase_finishes_its_episode_in_the_budget_of_the_next():
         (1, False, True, 2),  # the end of the stream
         [0, 2],
     ]
+
+
+@pytest.mark.parametrize("boundary", ["truncate", "finish"])
+def test_after_the_end_the_last_task_goes_on_and_counts_for_nothing(boundary):
+    env = stream([("a", 4), ("b", 2)], boundary=boundary)
+    _, info = env.reset(seed=0)
+    assert (info["stream_over"], env.stream_over, env.at_end) == (False, False, "stay")
+    assert run(env, 6)[-2:] == [(102, False, True, 1), [100, 1]]
+    assert (env.stream_over, env.stream_steps) == (True, 6)
+    for _ in range(3):
+        # Whole episodes of the last task.
+        *_, terminated, truncated, info = env.step(0)
+        assert (terminated, truncated, info["phase"], info["stream_over"]) == (
+            False,
+            False,
+            1,
+            True,
+        )
+        assert run(env, 2) == [(102, False, False, 1), (103, True, False, 1), [100, 1]]
+    assert env.stream_steps == 6
+    assert env.reset(options={"task_state": 0})[1]["stream_over"]
+    _, info = env.reset(seed=0)
+    assert (info["phase"], info["stream_over"], env.stream_steps) == (0, False, 0)
+    assert run(env, 4)[-1] == [100, 1]
+
+
+def test_the_last_step_of_a_stream_is_part_of_it_and_a_reset_follows():
+    env = stream([("a", 2)])
+    env.reset(seed=0)
+    env.step(0)
+    *_, truncated, info = env.step(0)
+    assert (truncated, info["stream_over"]) == (True, False)
+    with pytest.raises(ResetNeeded, match="phase 0 goes on after the end of the stream"):
+        env.step(0)
+    env.held_phase = 0
+    assert not env.reset()[1]["stream_over"]  # what is evaluated is not played after the end
+
+
+def test_a_stream_goes_on_after_its_end_from_its_state(tmp_path):
+    phases = [("a", 3), (["b", "c"], 4)]
+    env, other = stream(phases), stream(phases)
+    env.reset(seed=3)
+    run(env, 9)
+    save_checkpoint(tmp_path / "stream", env=env)
+    load_checkpoint(tmp_path / "stream", env=other)
+    for one in (env, other):
+        assert one.reset()[1]["stream_over"]
+    assert equal(run(other, 20), run(env, 20))
+    assert other.stream_steps == 7
 
 
 def test_phases_say_which_steps_they_have():
@@ -265,6 +320,80 @@ def test_a_held_phase_is_played_without_counting_and_without_an_end():
     assert env.reset()[1]["phase"] == 0
 
 
+# What is shown of a task in words.
+
+
+WORDS = np.array([[0.1, 0.9, 0.0], [0.8, 0.2, 0.4], [0.0, 0.0, 1.0]])
+
+
+def words(env, steps):
+    """The embedding and the one-hot of each observation, from a seeded reset on."""
+    obs, _ = env.reset(seed=0)
+    seen = [(obs[2:5].tolist(), obs[5:].tolist())]
+    for _ in range(steps):
+        obs, _, terminated, truncated, _ = env.step(0)
+        seen.append((obs[2:5].tolist(), obs[5:].tolist()))
+        if terminated or truncated:
+            obs, _ = env.reset()
+            seen.append((obs[2:5].tolist(), obs[5:].tolist()))
+    return seen
+
+
+@pytest.mark.parametrize(("task_obs", "size", "third"), [("task", 3, 0), ("phase", 4, 2)])
+def test_an_embedding_of_each_task_is_shown_in_its_phases(task_obs, size, third):
+    phases = [("a", 2), ("b", 2), ("a", 2), (["b", "c"], 9)]
+    env = TaskStream(family(task_embedding=WORDS), phases, task_obs=task_obs)
+    check_mtenv(env)
+    onehot = np.eye(size)
+    first, second = (WORDS[0].tolist(), onehot[0].tolist()), (WORDS[1].tolist(), onehot[1].tolist())
+    again = WORDS[0].tolist(), onehot[third].tolist()
+    assert words(FlattenMTEnv(env), 6)[:9] == [first] * 3 + [second] * 3 + [again] * 3
+
+
+def test_an_embedding_of_each_phase_is_shown_and_each_observation_has_its_own():
+    phases = [("a", 2), ("b", 2), ("a", 2)]
+    env = TaskStream(family(), phases, task_embedding=WORDS)
+    check_mtenv(env)
+    assert env.observation_space["task_embedding"] == Box(
+        WORDS.min(axis=0), WORDS.max(axis=0), dtype=np.float64
+    )
+    shown = [embedding for embedding, _ in words(FlattenMTEnv(env), 6)]
+    assert shown[:9] == [WORDS[0].tolist()] * 3 + [WORDS[1].tolist()] * 3 + [WORDS[2].tolist()] * 3
+    obs, _ = env.reset(seed=0)
+    obs["task_embedding"][:] = 7
+    assert equal(env.observe(obs["env_obs"])["task_embedding"], WORDS[0])
+    flat = FlattenMTEnv(TaskStream(family(), phases, task_embedding=WORDS), "none")
+    assert check_env_warnings(flat, skip_render_check=True) == []
+    assert flat.observation_space.shape == (2 + 3,)
+
+
+def test_a_mixed_family_in_a_stream_shows_embeddings():
+    made = gymnasium.make(
+        "mtwrappers/MultiEnv-v0",
+        env_ids=["Pendulum-v1", "MountainCarContinuous-v0"],
+        unify={"rescale": True},
+        task_encoding="dict",
+        task_embedding=WORDS[:2].tolist(),
+    )
+    env = FlattenMTEnv(TaskStream(made, [("Pendulum-v1", 2), ("MountainCarContinuous-v0", 2)]))
+    shown = []
+    for _ in range(2):
+        obs, _ = env.reset(seed=None if shown else 0)
+        shown += [obs[3:].tolist(), env.step(env.action_space.sample())[0][3:].tolist()]
+        env.step(env.action_space.sample())
+    expected = np.hstack([np.float32(WORDS[:2]), np.eye(2)]).tolist()
+    assert equal(shown, [expected[0]] * 2 + [expected[1]] * 2)
+
+
+def with_another_key():
+    def change(obs):
+        return {**obs, "words": np.zeros(1)}
+
+    env = family()
+    space = gymnasium.spaces.Dict({**env.observation_space, "words": Box(0, 1, (1,), np.float64)})
+    return gymnasium.wrappers.TransformObservation(env, change, space)
+
+
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -276,8 +405,20 @@ def test_a_held_phase_is_played_without_counting_and_without_an_end():
         ({"phases": [([], 1)]}, ValueError, "the tasks of phase 0 must hold at least one task"),
         ({"boundary": "end"}, ValueError, "boundary must be 'truncate' or 'finish', got 'end'"),
         ({"task_obs": "id"}, ValueError, "task_obs must be 'task' or 'phase', got 'id'"),
+        ({"at_end": "stop"}, ValueError, "at_end must be 'stay' or 'raise', got 'stop'"),
         ({"env": CountingEnv()}, TypeError, "expected an MTEnv with observations {env_obs, task"),
         ({"env": FlattenMTEnv(family())}, TypeError, "what flattens observations"),
+        ({"env": with_another_key()}, TypeError, "with the keys ['env_obs', 'task_obs', 'words']"),
+        (
+            {"task_embedding": [[1.0]] * 2},
+            ValueError,
+            "an array (1, E) of numbers, a row for each p",
+        ),
+        (
+            {"env": family(task_embedding=[[1.0]] * 3), "task_embedding": [[1.0]]},
+            ValueError,
+            "has an embedding of each task already, got one of shape (1, 1)",
+        ),
     ],
 )
 def test_what_is_no_stream_is_refused(change, error, message):
@@ -338,7 +479,7 @@ NONE, ALL = [False, False], [True, True]
 
 
 def test_at_a_boundary_same_step_resets_all_and_keeps_what_they_have_seen():
-    envs = side_by_side([("a", 4), ("b", 4)])
+    envs = side_by_side([("a", 4), ("b", 4)], at_end="raise")
     envs.reset(seed=0)
     assert rows(envs.step([0, 0])) == ([1, 1], [0, 0], NONE, NONE, [0, 0])
     result = envs.step([0, 0])
@@ -358,9 +499,9 @@ def test_at_a_boundary_same_step_resets_all_and_keeps_what_they_have_seen():
     assert rows(envs.step([0, 0])) == ([1, 1], [0, 0], NONE, NONE, [0, 0])
 
 
-def uneven(phases, mode):
+def uneven(phases, mode, at_end="raise"):
     """Environment 0 has episodes of 2 steps and environment 1 of 3."""
-    makers = [partial(flat, phases, lengths=(n, n)) for n in (2, 3)]
+    makers = [partial(flat, phases, lengths=(n, n), at_end=at_end) for n in (2, 3)]
     return VectorTaskStream(MetaIterativeEnvExecutor(makers, 2, autoreset_mode=mode))
 
 
@@ -431,6 +572,80 @@ def test_episodes_that_finish_go_to_the_next_phase_one_by_one():
     ]
 
 
+@all_modes
+def test_after_the_end_all_environments_stay_with_the_last_task(mode):
+    envs = uneven([("a", 7), ("b", 5)], mode, at_end="stay")
+    envs.reset(seed=0)
+    play(envs, [[0, 0]] * 8)
+    assert (envs.stream_over, envs.at_end) == (True, "stay")
+    steps = envs.stream_steps
+    assert steps in (12, 13)
+    later = [result for result in play(envs, [[0, 0]] * 12)[2:] if len(result) == 5]
+    assert all(result[-1]["stream_over"].all() for result in later)
+    assert all(result[-1]["phase"].tolist() == [1, 1] for result in later)
+    assert not any(result[3].any() for result in later)
+    # Episodes have their own lengths, 2 and 3.
+    ended = [result[2] for result in later]
+    assert all(np.count_nonzero(column) >= 2 for column in np.transpose(ended))
+    assert envs.stream_steps == steps
+    assert not envs.reset(seed=0)[1]["stream_over"].any()
+    assert envs.stream_steps == 0
+
+
+def test_the_step_that_ends_a_stream_is_the_last_that_counts():
+    envs = side_by_side([("a", 3)])
+    envs.reset(seed=0)
+    envs.step([0, 0])
+    *_, truncated, infos = envs.step([0, 0])
+    assert (truncated.tolist(), infos["stream_over"].tolist()) == (ALL, ALL)
+    assert infos["final_info"]["stream_over"].tolist() == NONE
+    assert envs.stream_steps == 4  # a step beyond the end, as at every boundary
+    *_, infos = envs.step([0, 0])
+    assert (infos["stream_over"].tolist(), envs.stream_steps) == (ALL, 4)
+
+
+@all_modes
+def test_statistics_of_tasks_stop_at_the_end_of_a_stream(mode):
+    envs = uneven([("a", 6), ("b", 6)], mode, at_end="stay")
+    envs = VectorNormalizeRewardPerTask(VectorNormalizeObservationPerTask(envs))
+    envs.reset(seed=0)
+    while not envs.env.env.stream_over:
+        play(envs, [[0, 0]])
+    if mode is AutoresetMode.NEXT_STEP:
+        play(envs, [[0, 0]])
+
+    def statistics():
+        return [
+            {k: one.get_state()[k] for k in ("count", "mean", "m2")} for one in (envs, envs.env)
+        ]
+
+    before = statistics()
+    state = json.loads(json.dumps([envs.get_state(), envs.env.get_state()]))
+    assert state[0]["episodes"]["uncounted"] == [0, 1]
+    play(envs, [[0, 0]] * 6)
+    assert statistics() == before
+    for one, kept in zip((envs, envs.env), state, strict=True):
+        one.set_state(kept)
+    play(envs, [[0, 0]] * 3)
+    assert statistics() == before
+    envs.reset(seed=0)
+    play(envs, [[0, 0]])
+    assert statistics() != before
+
+
+def test_statistics_of_one_environment_stop_at_the_end_of_a_stream():
+    env = NormalizeRewardPerTask(NormalizeObservationPerTask(flat([("a", 2), ("b", 3)])))
+    env.reset(seed=0)
+    counts = []
+    for _ in range(9):
+        *_, terminated, truncated, _ = env.step(0)
+        counts.append([sum(one.get_state()["count"]) // 1 for one in (env, env.env)])
+        if terminated or truncated:
+            env.reset()
+    # The last step that counts is the fifth: with two resets, seven observations were seen.
+    assert counts[4:] == [[5.0, 7.0]] * 5
+
+
 def test_each_plays_what_it_would_alone_with_its_share_of_the_budgets():
     """In step with each other, three environments divide a budget evenly."""
     phases = [([0, 1], 15), ("b", 9), ([1, 2], 21)]
@@ -483,6 +698,9 @@ def test_what_is_no_shared_stream_is_refused():
         VectorTaskStream(MetaIterativeEnvExecutor(counting_makers(2), 2))
     makers = [partial(flat, [("a", n)]) for n in (4, 5)]
     with pytest.raises(ValueError, match=r"must have one stream, got .* in environment 1"):
+        VectorTaskStream(MetaIterativeEnvExecutor(makers, 2))
+    makers = [partial(flat, [("a", 4)], at_end=at_end) for at_end in ("stay", "raise")]
+    with pytest.raises(ValueError, match="got at_end stay in environment 0 and raise in environ"):
         VectorTaskStream(MetaIterativeEnvExecutor(makers, 2))
     with pytest.raises(ValueError, match="a step for each of 3 environments at least, got 2 for"):
         side_by_side([("a", 4), ("b", 2)], 3)
@@ -556,6 +774,48 @@ def test_a_kill_at_a_boundary_changes_nothing(mode, at, tmp_path):
             results.append([first, play(envs, actions), envs.stream_steps])
         assert equal(*results)
         assert inner.recoveries == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*starting a replacement")
+@pytest.mark.usefixtures("leaves_nothing_behind")
+@all_modes
+def test_after_the_end_kills_checkpoints_and_workers_change_nothing(mode, tmp_path):
+    makers = [partial(deadly, tmp_path, 2, i) for i in range(4)]
+    actions = np.zeros((18, 4), dtype=np.int64)
+    with closing(MetaIterativeEnvExecutor(makers, 2, 2, autoreset_mode=mode)) as inner:
+        envs = VectorTaskStream(inner)
+        envs.reset(seed=1)
+        expected, steps = play(envs, actions), envs.stream_steps
+        assert envs.stream_over
+
+    def same(found):
+        over = [result[-1]["stream_over"] for result in expected[-6:]]
+        assert np.all(over)
+        assert equal(found, expected)
+
+    for workers in (1, 2, 4):
+        made = parallel(makers, workers=workers, autoreset_mode=mode)
+        with closing(made) as inner:
+            envs = VectorTaskStream(inner)
+            envs.reset(seed=1)
+            same(play(envs, actions))
+
+    # Killed after the end, and saved and loaded in mid-episode after it.
+    with (
+        closing(parallel(makers, autoreset_mode=mode, on_worker_failure="recover")) as inner,
+        closing(MetaIterativeEnvExecutor(makers, 2, 2, autoreset_mode=mode, journal=True)) as other,
+    ):
+        envs, others = VectorTaskStream(inner), VectorTaskStream(other)
+        envs.reset(seed=1)
+        found = play(envs, actions[:14])
+        assert envs.stream_over
+        kill(inner, 1)
+        found += play(envs, actions[14:16])
+        save_checkpoint(tmp_path / "stream", envs=envs)
+        load_checkpoint(tmp_path / "stream", envs=others)
+        same(found + play(others, actions[16:]))
+        assert inner.recoveries == 1
+        assert others.stream_steps == steps
 
 
 @both_executors

@@ -1,0 +1,44 @@
+"""Numbers to observe in each task beside its id, such as an embedding of its description."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box
+from numpy.typing import ArrayLike, NDArray
+
+from mtwrappers.errors import with_place
+
+
+def check_embeddings(given: ArrayLike | None, n: int, of: str) -> NDArray[Any] | None:
+    """One row of floating-point numbers for each of ``n`` tasks or phases, a copy.
+
+    Args:
+        given: ``(n, E)`` numbers, or ``None``.
+        n: How many rows are expected.
+        of: What a row is of, ``"task"`` or ``"phase"``.
+
+    Raises:
+        ValueError: If it is something else.
+    """
+    if given is None:
+        return None
+    try:
+        rows = np.array(given)
+    except ValueError as exc:  # rows of several lengths
+        raise with_place(exc, f"task_embedding must be an array (num_{of}s, E)") from None
+    if rows.ndim != 2 or len(rows) != n or not rows.size or rows.dtype.kind not in "biuf":
+        raise ValueError(
+            f"task_embedding must be an array ({n}, E) of numbers, a row for each {of}, got one of "
+            f"shape {rows.shape} and dtype {rows.dtype}"
+        )
+    rows = rows if rows.dtype.kind == "f" else rows.astype(np.float64)
+    if not np.isfinite(rows).all():
+        raise ValueError(f"task_embedding must be finite, got {rows}")
+    return rows
+
+
+def embedding_box(rows: NDArray[Any]) -> Box:
+    """The smallest Box that holds all rows of ``(n, E)``."""
+    return Box(rows.min(axis=0), rows.max(axis=0), dtype=rows.dtype.type)
