@@ -62,7 +62,7 @@ EXAMPLES = {
     "protocols": """
   mtwrappers protocols""",
     "verify": """
-  mtwrappers rollout MT10 --policy my_policy.py:act --evidence results/results.npz
+  mtwrappers rollout MT10 --policy my_policy.py:act
   mtwrappers verify results/results.json
   mtwrappers verify results/results.json --sample 0.1 --workers 4""",
     "compare": """
@@ -85,8 +85,10 @@ HELP = {
     "(N, 4) in [-1, 1], or a function without arguments that makes it",
     "--name": "what tables call the policy (default: what --policy says)",
     "--protocol": "play by the rules of a published score; `mtwrappers protocols` shows them",
-    "--evidence": "an .npz file with the actions of all episodes: rollout writes it, and verify "
-    "replays them (by default those beside the result)",
+    "--evidence": "the .npz file with the actions of the episodes (default: the one beside the "
+    "result that has its name, as rollout writes it)",
+    "--no-evidence": "do not keep the actions (about 8 kB an episode) in results.npz, from which "
+    "anyone can verify the results",
     "--episodes": "episodes per class (default: 5, or as many as the protocol has)",
     "--seed": "determines goals, their order and random actions (default: 0); a protocol has its "
     "own goals",
@@ -178,7 +180,6 @@ def _main(argv: Sequence[str] | None) -> int:
     rollout.add("--policy", type=_policy, metavar="POLICY")
     rollout.add("--name", type=_name)
     rollout.add("--protocol", metavar="NAME")
-    rollout.add("--evidence", type=Path, metavar="FILE")
     rollout.add("--episodes", type=_positive)
     rollout.add("--seed", type=_seed)
     rollout.add("--workers", type=_positive)
@@ -186,6 +187,7 @@ def _main(argv: Sequence[str] | None) -> int:
     rollout.add("--out", type=Path, metavar="DIR")
     rollout.add("--video", action="store_true")
     rollout.add("--no-fast", action="store_true", default=None)
+    rollout.add("--no-evidence", dest="evidence", action="store_const", const=False)
     rollout.add("--resume", type=Path, metavar="DIR")
     command("protocols", "show how scores of the literature are measured, side by side")
     verified = command("verify", "replay the actions of a result, and compare every number")
