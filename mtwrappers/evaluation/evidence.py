@@ -241,7 +241,8 @@ def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int) -> None:
 def to_npy(actions: NDArray[Any]) -> bytes:
     """An array as it stands in a file."""
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.ascontiguousarray(actions), (1, 0), allow_pickle=False)
+    actions = np.ascontiguousarray(actions, actions.dtype.newbyteorder("<"))
+    np.lib.format.write_array(buffer, actions, (1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
