@@ -33,16 +33,16 @@ from mtwrappers.registration import TABLE
 # Of each column, how a cell is written, and the width of a terminal from which on it is shown.
 LIST = {
     "id": ("{:28}", 0),
-    "tasks": ("{:>5}", 0),
+    "classes": ("{:>7}", 0),
     "goals": ("{:>5}", 0),
-    "observation": (" {:11}", 67),
-    "action": ("{:11}", 79),
+    "observation": ("{:11}", 68),
+    "action": ("{:11}", 80),
     "encoding": ("{:8}", 0),
     "envs": ("{:>4}", 0),
 }
 LIST_NOTES = """
-goals: tasks per class, or a new one in every episode
-encoding: how make() shows the task
+goals: how many each class has, or a new one in every episode
+encoding: how observations of make() say which class it is
 envs: how many make_vec() makes by default"""
 EXAMPLES = {
     "mtwrappers": """
@@ -102,7 +102,8 @@ HELP = {
     "stopped",
     "result": "what a rollout or EvaluationResult.save has written",
     "results": "results of rollouts or of EvaluationResult.save, two or more",
-    "--sample": "replay only this share of each task's episodes, drawn anew each time (default: 1)",
+    "--sample": "replay only this share of the episodes of each class, drawn anew each time (default: "
+    "1)",
     "--plot": "also draw the comparison",
     "--force": "compare results of different protocols, settings or goals all the same",
     "environment": "package.module:NAME or FILE.py:NAME, a function without arguments that makes "
@@ -173,7 +174,7 @@ def _main(argv: Sequence[str] | None) -> int:
         )
         return made
 
-    command("list", "show every environment id with its tasks, spaces and sizes")
+    command("list", "show every environment id with its classes, spaces and sizes")
     rollout = command("rollout", "play a benchmark with a scripted policy and report success rates")
     rollout.add("benchmark", nargs="?")
     rollout.add("--task", action="append", metavar="CLASS")

@@ -176,7 +176,7 @@ def _play(
     console.print(str(result), soft_wrap=True, markup=False)
     console.print(f"{steps:,} steps in {seconds:.1f} s: {rate:,.0f} steps/s")
     title = f"{args.benchmark}, {args.policy} policy, seed {args.seed}, "
-    title += f"{args.episodes} episodes per task"
+    title += f"{args.episodes} episodes per class"
     note = f"interrupted: {len(result.episodes)} of {kept.planned} episodes" * interrupted
     try:
         paths = write_files(kept, settings, result, (title, note), videos)
@@ -222,7 +222,7 @@ def _environments(
         choices, num_classes = sorted(all_classes()), 1
         if len(args.task) > 1:
             raise UsageError(
-                f"{name} has one task, got {len(args.task)}; several classes are in MT10, MT50, ..."
+                f"{name} has one class, got {len(args.task)}; several are in MT10, MT50, ..."
             )
     else:
         made = make_benchmark(name, seed=args.seed)
@@ -231,7 +231,7 @@ def _environments(
     for task in args.task:
         if task not in choices:
             raise UsageError(
-                f"unknown task {task!r} of {args.benchmark} (choose from {', '.join(choices)})"
+                f"unknown class {task!r} of {args.benchmark} (choose from {', '.join(choices)})"
             )
     if args.task and name in ("MT1", "ML1"):
         kwargs["env_name"] = args.task[0]
@@ -239,7 +239,7 @@ def _environments(
         try:
             protocol = protocol.on(args.benchmark, kwargs.get("env_name"))
             if args.episodes != (due := protocol.episodes_per_task):
-                raise ValueError(f"it plays {due} episodes of each task, got {args.episodes}")
+                raise ValueError(f"it has {due} episodes of each class, got {args.episodes}")
         except ValueError as exc:
             raise UsageError(f"--protocol {args.protocol}: {exc}") from None
         kwargs.update(protocol.settings)

@@ -28,6 +28,7 @@ def test_a_rollout_is_verified(played, capsys):
     assert main([*command.split()[1:], "--workers", "2", "--no-fast"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert 'policy        "mine"' in lines
+    assert "episodes      3 of 1 classes, seed 0" in lines
     assert "reach-v3     3 of    3 the same" in lines
     assert lines[-2:-1] == ["verified: 3 of 3 episodes gave the same numbers"]
     assert max(map(len, lines)) <= 80
@@ -67,7 +68,7 @@ def test_what_is_not_true_is_told_with_exit_code_1(played, capsys):
         (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
         (
             ["rollout", "--protocol", "metaworld-3.1", "--episodes", "2"],
-            "it plays 50 episodes of each task, got 2",
+            "it has 50 episodes of each class, got 2",
         ),
     ],
 )

@@ -179,7 +179,7 @@ ask(None) -> ValueError: ...got ()
 called(0.0) -> ValueError: expected actions of shape (6,) and more from the policy, got ()
 called(np.zeros((5, 2))) -> ValueError: expected actions of shape (6,) and ..., got (5, 2)
 called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
-called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...model.predict(obs)[0], or ...get_actions
+called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...predict(obs)[0], or ...get_actions
 called((ACTED, (np.zeros((1, 6, 8)),) * 2)) -> TypeError: ...returned a tuple (actions, state)
 called((ACTED[:, 0], None)) -> TypeError: ...returned a tuple (actions, state)
 called((ACTED[:5], None)) -> ValueError: ...rows of one shape, got tuple
