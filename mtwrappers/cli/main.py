@@ -102,7 +102,7 @@ HELP = {
     "stopped",
     "result": "what a rollout or EvaluationResult.save has written",
     "results": "results of rollouts or of EvaluationResult.save, two or more",
-    "--sample": "replay only this share of the episodes of each class, drawn anew each time (default: "
+    "--sample": "replay only this share of each class's episodes, drawn anew every time (default: "
     "1)",
     "--plot": "also draw the comparison",
     "--force": "compare results of different protocols, settings or goals all the same",
