@@ -195,7 +195,7 @@ def page(figures: dict[str, dict[str, Any]]) -> str:
     return "\n".join([*parts, "</div>\n"])
 
 
-HEAD = """# The 50 tasks
+HEAD = """# The 50 classes
 
 <!-- Written by docs/gallery.py; edit that file, not this one. -->
 

@@ -205,9 +205,9 @@ cli("nope") -> Exit: argument {list,...,verify-fast}: invalid choice
 cli("rollout") -> Exit: the following arguments are required: benchmark, or --resume DIR
 cli("rollout", "MT10-test") -> Exit: unknown benchmark 'MT10-test' (choose from MT1, MT10, MT25, MT5
 cli("rollout", "ML10-test", "--task", "reach-v3") -> Exit: ...of ML10-test (choose from drawer-open-
-cli("rollout", *TWO, "--task", "hammer-v3") -> Exit: unknown task 'hammer-v3' of MT10 (choose from r
+cli("rollout", *TWO, "--task", "hammer-v3") -> Exit: unknown class 'hammer-v3' of MT10 (choose from 
 cli("rollout", "MT1", "--task", "reach-v2") -> Exit: ...of MT1 (choose from assembly-v3, basketball-
-cli("rollout", "MT1", *TWO[1:], "--task", "reach-v3") -> Exit: MT1 has one task, got 2; several clas
+cli("rollout", "MT1", *TWO[1:], "--task", "reach-v3") -> Exit: MT1 has one class, got 2; several are
 cli("rollout", "MT1", "--seed", "4294967295") -> Exit: ...in [0, 2**32 - 2], got 4294967295
 cli("rollout", "MT10", "--episodes", "0") -> Exit: argument --episodes: must be 1 or more, got 0
 cli("rollout", "MT10", "--policy", "best") -> Exit: argument --policy: invalid choice: 'best'

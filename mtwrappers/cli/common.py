@@ -15,7 +15,7 @@ BENCHMARKS = tuple(
     if "benchmark" in kwargs and "train_classes" not in kwargs
 )
 
-RESULTS = "results.json"
+RESULTS, EVIDENCE = "results.json", "results.npz"
 POLICIES = ("expert", "random")  # which need no file of one's own
 MAX_SEED = 2**32 - 2
 MAX_COUNT = 1_000_000  # of episodes per class, and of workers

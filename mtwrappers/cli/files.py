@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import dataclasses
 import fcntl
 import json
 import os
@@ -13,8 +14,9 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from mtwrappers.cli.common import RESULTS, UsageError
+from mtwrappers.cli.common import EVIDENCE, RESULTS, UsageError
 from mtwrappers.cli.observers import Videos
+from mtwrappers.cli.progress import Progress
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.files import remove_unfinished, write_together
 
@@ -66,28 +68,26 @@ def _drop_locks() -> None:
 os.register_at_fork(after_in_child=_drop_locks)
 
 
-def results_of(settings: Mapping[str, Any], result: EvaluationResult) -> dict[str, Any]:
-    """What ``results.json`` holds: what `EvaluationResult.load` reads, and how it was played."""
-    steps = sum(episode.length for episode in result.episodes)
-    rate = steps / settings["seconds"]
-    played = {**settings, "steps": steps, "steps_per_second": rate}
-    return {**result.to_dict(), "rollout": played}
-
-
 def write_files(
-    directory: Path,
-    results: Mapping[str, Any],
+    kept: Progress,
+    settings: Mapping[str, Any],
     result: EvaluationResult,
     texts: tuple[str, str],
     videos: Videos | None,
 ) -> list[Path]:
-    """Writes ``results.json``, ``results.csv``, ``success.png`` and videos; returns their paths.
+    """Writes the results, their evidence, a table, a chart and videos; returns their paths.
 
     All are complete before the first is moved into place, so a full disk or a kill leaves the
     files of an earlier run as they were. ``texts`` are the chart's title and note.
     """
+    directory = kept.directory
     with tempfile.TemporaryDirectory(dir=directory, prefix=_UNFINISHED) as beside:
         place = Path(beside)
+        if kept.settings["evidence"] and result.provenance is not None:
+            written = kept.write_evidence(place / EVIDENCE)
+            provenance = dataclasses.replace(result.provenance, evidence=written)
+            result = dataclasses.replace(result, provenance=provenance)
+        results = {**result.to_dict(), "rollout": settings}
         (place / RESULTS).write_text(json.dumps(results, indent=2) + "\n")
         with (place / "results.csv").open("w", newline="") as file:
             writer = csv.writer(file)
@@ -101,4 +101,6 @@ def write_files(
             videos.write(place)
         names = sorted(os.listdir(place))
         write_together({directory / name: (place / name).read_bytes() for name in names})
+        if EVIDENCE not in names:
+            (directory / EVIDENCE).unlink(missing_ok=True)  # that of other results
     return [directory / name for name in names]

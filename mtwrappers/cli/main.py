@@ -33,16 +33,16 @@ from mtwrappers.registration import TABLE
 # Of each column, how a cell is written, and the width of a terminal from which on it is shown.
 LIST = {
     "id": ("{:28}", 0),
-    "tasks": ("{:>5}", 0),
+    "classes": ("{:>7}", 0),
     "goals": ("{:>5}", 0),
-    "observation": (" {:11}", 67),
-    "action": ("{:11}", 79),
+    "observation": ("{:11}", 68),
+    "action": ("{:11}", 80),
     "encoding": ("{:8}", 0),
     "envs": ("{:>4}", 0),
 }
 LIST_NOTES = """
-goals: tasks per class, or a new one in every episode
-encoding: how make() shows the task
+goals: how many each class has, or a new one in every episode
+encoding: how observations of make() say which class it is
 envs: how many make_vec() makes by default"""
 EXAMPLES = {
     "mtwrappers": """
@@ -62,7 +62,7 @@ EXAMPLES = {
     "protocols": """
   mtwrappers protocols""",
     "verify": """
-  mtwrappers rollout MT10 --policy my_policy.py:act --evidence results/results.npz
+  mtwrappers rollout MT10 --policy my_policy.py:act
   mtwrappers verify results/results.json
   mtwrappers verify results/results.json --sample 0.1 --workers 4""",
     "compare": """
@@ -85,8 +85,10 @@ HELP = {
     "(N, 4) in [-1, 1], or a function without arguments that makes it",
     "--name": "what tables call the policy (default: what --policy says)",
     "--protocol": "play by the rules of a published score; `mtwrappers protocols` shows them",
-    "--evidence": "an .npz file with the actions of all episodes: rollout writes it, and verify "
-    "replays them (by default those beside the result)",
+    "--evidence": "the .npz file with the actions of the episodes (default: the one beside the "
+    "result that has its name, as rollout writes it)",
+    "--no-evidence": "do not keep the actions (about 8 kB an episode) in results.npz, from which "
+    "anyone can verify the results",
     "--episodes": "episodes per class (default: 5, or as many as the protocol has)",
     "--seed": "determines goals, their order and random actions (default: 0); a protocol has its "
     "own goals",
@@ -100,7 +102,8 @@ HELP = {
     "stopped",
     "result": "what a rollout or EvaluationResult.save has written",
     "results": "results of rollouts or of EvaluationResult.save, two or more",
-    "--sample": "replay only this share of each task's episodes, drawn anew each time (default: 1)",
+    "--sample": "replay only this share of each class's episodes, drawn anew every time (default: "
+    "1)",
     "--plot": "also draw the comparison",
     "--force": "compare results of different protocols, settings or goals all the same",
     "environment": "package.module:NAME or FILE.py:NAME, a function without arguments that makes "
@@ -172,14 +175,13 @@ def _main(argv: Sequence[str] | None) -> int:
         )
         return made
 
-    command("list", "show every environment id with its tasks, spaces and sizes")
+    command("list", "show every environment id with its classes, spaces and sizes")
     rollout = command("rollout", "play a benchmark with a scripted policy and report success rates")
     rollout.add("benchmark", nargs="?")
     rollout.add("--task", action="append", metavar="CLASS")
     rollout.add("--policy", type=_policy, metavar="POLICY")
     rollout.add("--name", type=_name)
     rollout.add("--protocol", metavar="NAME")
-    rollout.add("--evidence", type=Path, metavar="FILE")
     rollout.add("--episodes", type=_positive)
     rollout.add("--seed", type=_seed)
     rollout.add("--workers", type=_positive)
@@ -187,6 +189,7 @@ def _main(argv: Sequence[str] | None) -> int:
     rollout.add("--out", type=Path, metavar="DIR")
     rollout.add("--video", action="store_true")
     rollout.add("--no-fast", action="store_true", default=None)
+    rollout.add("--no-evidence", dest="evidence", action="store_const", const=False)
     rollout.add("--resume", type=Path, metavar="DIR")
     command("protocols", "show how scores of the literature are measured, side by side")
     verified = command("verify", "replay the actions of a result, and compare every number")

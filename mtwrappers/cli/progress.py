@@ -9,26 +9,28 @@ import json
 import reprlib
 import shlex
 import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from numpy.typing import NDArray
+
 from mtwrappers.cli.common import POLICIES, RESULTS, UsageError
-from mtwrappers.cli.lines import DEFAULTS, MAX_SIZE, check_line, of_header, whole_lines
-from mtwrappers.evaluation.episodes import Episode, Observer
-from mtwrappers.evaluation.evidence import name_of
+from mtwrappers.cli.lines import DEFAULTS, MAX_SIZE, Line, of_header, of_line, whole_lines
+from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.provenance import versions
-from mtwrappers.files import opened, write_atomically
+from mtwrappers.files import opened
+from mtwrappers.samplers.rollout import Step
 
-NAME = "progress.jsonl"
-FORMAT = "mtwrappers.rollout/2"
+NAME = "unfinished.jsonl"
+FORMAT = "mtwrappers.rollout/3"
 START = "start one with: mtwrappers rollout MT10 --out DIR"
 
 
-class Progress(Observer):
-    """Writes each finished episode as a line of JSON, below a line with the settings.
+class Progress(ActionRecorder):
+    """Writes each finished episode with its actions as a line of JSON, below one with the settings.
 
     Every episode begins with its seed, so finished ones need only be remembered, and one that was
     not finished is played again from its start. Lines are handed to the operating system at once:
@@ -36,45 +38,46 @@ class Progress(Observer):
     manager.
     """
 
-    def __init__(
-        self,
-        directory: Path,
-        settings: Mapping[str, Any],
-        lines: Sequence[Mapping[str, Any]] = (),
-        size: int = 0,
-    ) -> None:
+    def __init__(self, directory: Path, settings: Mapping[str, Any], size: int = 0) -> None:
+        super().__init__(self.add)
         self.directory, self.settings = directory, settings
-        self.episodes = [Episode(**line["episode"]) for line in lines]
-        self.resumed = len(lines)  # how many of them were in the file
+        self.episodes: dict[Episode, int] = {}  # the finished ones, and where their lines begin
+        self.resumed = 0  # how many of them were in the file
         self.planned = 0
         self.bar: Any = None  # a progress bar to be kept up to date, if there is one
         self._file: BinaryIO
-        self._lines, self._size = list(lines), size  # how many bytes of the file are to be kept
-        self._before, self._began = lines[-1]["seconds"] if lines else 0.0, 0.0
+        self._size = size  # how many bytes of the file are to be kept
+        self._before, self._began = 0.0, 0.0
 
     @classmethod
     def load(cls, directory: Path) -> Progress:
         """What was written into a directory, if these versions wrote it."""
-        path = directory / NAME
+        path, number = directory / NAME, 1
         try:
-            size, (header, *lines) = whole_lines(path)
+            with opened(path, MAX_SIZE) as file:
+                lines = whole_lines(file)
+                first: tuple[int, Any] = next(lines, (0, None))
+                size, header = first
+                found = header.get("format") if isinstance(header, dict) else None
+                if found != FORMAT:
+                    raise UsageError(
+                        f"no rollout to resume: {path} must begin with a line of the format "
+                        f"{FORMAT!r}, got {reprlib.repr(found)}; {START}"
+                    )
+                then, settings = of_header(header)
+                kept = cls(directory, settings, size)
+                for size, data in lines:
+                    number += 1
+                    line = of_line(data, settings)
+                    if line.episode in kept.episodes:
+                        raise ValueError("its episode is there twice")
+                    kept.episodes[line.episode] = kept._size
+                    kept._size, kept._before = size, line.seconds
         except OSError as exc:
             raise UsageError(f"no rollout to resume: {path}: {exc.strerror}; {START}") from None
-        found = header.get("format") if isinstance(header, dict) else None
-        if found != FORMAT:
-            raise UsageError(
-                f"no rollout to resume: {path} must begin with a line of the format {FORMAT!r}, "
-                f"got {reprlib.repr(found)}; {START}"
-            )
-        checked = 1
-        try:
-            then, settings = of_header(header)
-            for line in lines:
-                checked += 1
-                check_line(line, settings)
         except ValueError as exc:
             raise UsageError(
-                f"line {checked} of {path} was not written by a rollout: {exc}; {START}"
+                f"line {number} of {path} was not written by a rollout: {exc}; {START}"
             ) from None
         now = {name: text for name, text in versions().items() if name != "python"}
         if changed := [f"{n} {then.get(n)}, not {now[n]}" for n in now if then.get(n) != now[n]]:
@@ -82,7 +85,8 @@ class Progress(Observer):
                 f"the rollout into {directory} was begun with {', '.join(changed)}; install what "
                 f"it was begun with, or start again without --resume"
             )
-        return cls(directory, settings, lines, size)
+        kept.resumed = len(kept.episodes)
+        return kept
 
     def __enter__(self) -> Progress:
         """Opens the file: a new one, or that which was loaded, up to its last whole line."""
@@ -94,8 +98,7 @@ class Progress(Observer):
             if self._size:
                 self._file.truncate(self._size)
             else:
-                header = {"format": FORMAT, "settings": self.settings, "versions": versions()}
-                self._write(header)
+                self._write({"format": FORMAT, "settings": self.settings, "versions": versions()})
         except OSError as exc:
             raise cannot_begin(self.directory, exc) from None
         return self
@@ -103,17 +106,6 @@ class Progress(Observer):
     def __exit__(self, *exc: object) -> None:
         with contextlib.suppress(OSError):  # a full disk, which was reported before
             self._file.close()
-
-    def forget_without(self, actions: Collection[str]) -> int:
-        """Leaves out finished episodes whose actions are not there; returns how many."""
-        kept = [line for line in self._lines if name_of(Episode(**line["episode"])) in actions]
-        lost = len(self._lines) - len(kept)
-        if lost:
-            header = {"format": FORMAT, "settings": self.settings, "versions": versions()}
-            data = b"".join(_line(each) for each in (header, *kept))
-            write_atomically(self.directory / NAME, data)
-            self.__init__(self.directory, self.settings, kept, len(data))  # type: ignore[misc]
-        return lost
 
     @property
     def seconds(self) -> float:
@@ -127,15 +119,27 @@ class Progress(Observer):
             (episode.task, episode.number): place for place, episode in enumerate(episodes)
         }
 
+    def step(self, step: Step) -> None:
+        """Notes the actions of a step, if they are to be kept."""
+        if self.settings["evidence"]:
+            super().step(step)
+
     def end(self, i: int, episode: Episode) -> None:
-        """Writes an episode."""
-        self.episodes.append(episode)
+        """Takes an episode."""
+        if self.settings["evidence"]:
+            super().end(i, episode)
+        else:
+            self.add(episode, None)
+
+    def add(self, episode: Episode, actions: NDArray[Any] | None) -> None:
+        """Writes an episode and its actions, ``(T, 4)``."""
+        self.episodes[episode] = self._size
         try:
-            self._write({"seconds": self.seconds, "episode": asdict(episode)})
+            self._write(Line(self.seconds, episode, actions).to_json())
         except OSError as exc:
             raise cannot_write(self.directory, self.settings["policy"], exc) from None
         if self.bar is not None:
-            steps = sum(e.length for e in self.episodes[self.resumed :])
+            steps = sum(e.length for e in [*self.episodes][self.resumed :])
             rate = f"{steps / (self.seconds - self._before):,.0f} steps/s"
             self.bar(total=self.planned, completed=len(self.episodes), rate=rate)
 
@@ -143,17 +147,25 @@ class Progress(Observer):
         """The finished episodes, in the order of the plan."""
         return sorted(self.episodes, key=lambda episode: self._order[episode.task, episode.number])
 
+    def write_evidence(self, path: Path) -> str:
+        """Writes the actions of the finished episodes, in that order; returns their digest."""
+        with (self.directory / NAME).open("rb") as file, EvidenceWriter(path) as writer:
+            for episode in self.in_order():
+                file.seek(self.episodes[episode])
+                actions = of_line(json.loads(file.readline()), self.settings).actions
+                assert actions is not None  # as each line was checked
+                writer.add(episode, actions)
+            return writer.digest
+
     def remove(self) -> None:
         """Removes the file."""
         (self.directory / NAME).unlink(missing_ok=True)
 
     def _write(self, line: Mapping[str, Any]) -> None:
-        self._file.write(_line(line))
+        data = json.dumps(line).encode() + b"\n"
+        self._file.write(data)
         self._file.flush()
-
-
-def _line(data: Mapping[str, Any]) -> bytes:
-    return json.dumps(data).encode() + b"\n"
+        self._size += len(data)
 
 
 def begun(args: argparse.Namespace) -> Progress:
@@ -170,9 +182,7 @@ def begun(args: argparse.Namespace) -> Progress:
 
 def _given(args: argparse.Namespace) -> dict[str, Any]:
     """The settings that the command gives, ``None`` for those that it leaves out."""
-    given = {name: getattr(args, name) for name in DEFAULTS}
-    # Where to write comes from the command alone, not from a file that is read.
-    return {**given, "evidence": None if args.evidence is None else True}
+    return {name: getattr(args, name) for name in DEFAULTS}
 
 
 def resumed(args: argparse.Namespace) -> Progress | None:
@@ -197,10 +207,6 @@ def resumed(args: argparse.Namespace) -> Progress | None:
                 f"the rollout into {directory} was begun with {name} {reprlib.repr(value)}, got "
                 f"{given!r}; leave it out, or start another rollout with another --out"
             )
-    if progress and progress.settings["evidence"] and args.evidence is None:
-        raise UsageError(
-            f"the rollout into {directory} was begun with evidence: give --evidence FILE again"
-        )
     if progress and progress.settings["policy"] not in (*POLICIES, args.policy):
         # What code to run comes from the command alone, not from a file that is read.
         raise UsageError(
@@ -209,11 +215,10 @@ def resumed(args: argparse.Namespace) -> Progress | None:
     return progress
 
 
-def how_to_resume(directory: Path, policy: str, evidence: Path | None = None) -> str:
+def how_to_resume(directory: Path, policy: str) -> str:
     """The command that resumes a rollout."""
     played = "" if policy in POLICIES else f" --policy {shlex.quote(policy)}"
-    kept = "" if evidence is None else f" --evidence {shlex.quote(str(evidence))}"
-    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}{played}{kept}"
+    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}{played}"
 
 
 def cannot_begin(directory: Path, exc: OSError) -> UsageError:
@@ -228,14 +233,11 @@ def foreign(directory: Path, exc: Exception) -> UsageError:
     return UsageError(f"{directory / NAME} was not written by a rollout: {exc}; {START}")
 
 
-def cannot_write(
-    directory: Path, policy: str, exc: OSError, evidence: Path | None = None
-) -> UsageError:
+def cannot_write(directory: Path, policy: str, exc: OSError) -> UsageError:
     """The error for a full disk, once there are finished episodes."""
-    where = directory if evidence is None else f"{directory} or {evidence}"
     return UsageError(
-        f"cannot write to {where}: {exc.strerror or exc}; the episodes that were finished are "
-        f"kept: go on with {how_to_resume(directory, policy, evidence)}"
+        f"cannot write to {directory}: {exc.strerror or exc}; the episodes that were finished are "
+        f"kept: go on with {how_to_resume(directory, policy)}"
     )
 
 

@@ -5,11 +5,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import copy
-import errno
 import functools
 import os
 import shlex
-from collections.abc import Collection
 from multiprocessing import forkserver
 from typing import Any
 
@@ -20,13 +18,14 @@ from mtwrappers._extras import import_extra
 from mtwrappers._interrupts import after_start
 from mtwrappers.cli.common import (
     BENCHMARKS,
+    EVIDENCE,
     POLICIES,
     RESULTS,
     UsageError,
     progress,
     quiet_experts,
 )
-from mtwrappers.cli.files import locked, results_of, write_files
+from mtwrappers.cli.files import locked, write_files
 from mtwrappers.cli.observers import Interruption, ScriptedPolicy, Videos
 from mtwrappers.cli.policies import Own, load_policy, own_errors
 from mtwrappers.cli.progress import (
@@ -38,9 +37,8 @@ from mtwrappers.cli.progress import (
     how_to_resume,
     resumed,
 )
-from mtwrappers.evaluation import EvaluationResult, EvidenceError, Observer, Provenance, evaluate
+from mtwrappers.evaluation import EvaluationResult, Observer, Provenance, evaluate
 from mtwrappers.evaluation.episodes import ForeignEpisodeError
-from mtwrappers.evaluation.evidence import read_evidence
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.metaworld.benchmarks import make_benchmark
@@ -49,8 +47,6 @@ from mtwrappers.registration import EPISODE_STEPS
 from mtwrappers.vector.make import Execution, make_executor
 from mtwrappers.vector.process import cores
 
-# What writing fails with on a disk that is full or broken.
-_FULL = (errno.ENOSPC, errno.EFBIG, errno.EDQUOT, errno.EIO, errno.EACCES, errno.EROFS)
 # The settings that the results name.
 SHOWN = ("benchmark", "policy", "episodes", "seed", "protocol")
 
@@ -95,16 +91,12 @@ def _play(
     console = import_extra("rich.console", "cli").Console()
     import_extra("matplotlib.figure", "cli")
     plain = {"soft_wrap": True, "markup": False, "highlight": False}
-    if args.evidence is not None and not args.evidence.parent.is_dir():
-        raise UsageError(f"--evidence {args.evidence}: there is no such directory")
     films = args.video and _prepare_video(console)
     if films:
         kwargs.update(render_mode="rgb_array", camera_name=kwargs.get("camera_name", "corner3"))
     quiet_experts()
     privileged = args.benchmark.startswith("ML") and args.policy == "expert"
     interrupted, videos, played = False, None, None
-    if args.evidence is not None and kept.episodes:
-        _forget_lost(args, kept, console)
     name = args.name or args.policy
     alone = bool(args.task) and protocol is None
     _start.catch()  # from here on there is something to keep
@@ -151,17 +143,12 @@ def _play(
                     seed=args.seed,
                     observers=observers,
                     finished=tuple(kept.episodes),
-                    evidence=args.evidence,
                     policy_name=name,
                 )
         except KeyboardInterrupt:
             interrupted = True
         except ForeignEpisodeError as exc:
             raise foreign(kept.directory, exc) from None
-        except OSError as exc:
-            if args.evidence is None or exc.errno not in _FULL:
-                raise
-            raise cannot_write(args.out, args.policy, exc, args.evidence) from None
         except UsageError:
             if not kept.episodes:
                 kept.remove()
@@ -175,55 +162,38 @@ def _play(
         )
         return 130
     result = played or EvaluationResult(kept.in_order(), args.seed, provenance=provenance)
+    seconds, steps = kept.seconds, sum(episode.length for episode in result.episodes)
     settings = {
         **{key: getattr(args, key) for key in SHOWN},
         "name": name,
         "privileged_goal": privileged,
         "interrupted": interrupted,
-        "seconds": kept.seconds,
+        "seconds": seconds,
+        "steps": steps,
+        "steps_per_second": (rate := steps / seconds),
     }
-    results = results_of(settings, result)
     # Whole lines, so that pipes and files get the table as it is.
     console.print(str(result), soft_wrap=True, markup=False)
-    steps, rate = results["rollout"]["steps"], results["rollout"]["steps_per_second"]
-    console.print(f"{steps:,} steps in {kept.seconds:.1f} s: {rate:,.0f} steps/s")
+    console.print(f"{steps:,} steps in {seconds:.1f} s: {rate:,.0f} steps/s")
     title = f"{args.benchmark}, {args.policy} policy, seed {args.seed}, "
-    title += f"{args.episodes} episodes per task"
+    title += f"{args.episodes} episodes per class"
     note = f"interrupted: {len(result.episodes)} of {kept.planned} episodes" * interrupted
     try:
-        paths = write_files(args.out, results, result, (title, note), videos)
+        paths = write_files(kept, settings, result, (title, note), videos)
     except OSError as exc:
-        raise cannot_write(args.out, args.policy, exc, args.evidence) from None
-    if args.evidence is not None:
-        paths.append(args.evidence)
+        raise cannot_write(args.out, args.policy, exc) from None
     for path in paths:
         console.print(f"wrote {path}", highlight=False)
     if interrupted:
         console.print("Interrupted: these are the episodes that were finished. Go on with:")
-        console.print(how_to_resume(args.out, args.policy, args.evidence), **plain)
+        console.print(how_to_resume(args.out, args.policy), **plain)
         return 130
     kept.remove()
-    if args.evidence is not None:
-        results_file, evidence = (
-            shlex.quote(str(one)) for one in (args.out / RESULTS, args.evidence)
-        )
-        console.print("Anyone who has both files can check the numbers:")
-        console.print(f"mtwrappers verify {results_file} --evidence {evidence}", **plain)
+    if kept.settings["evidence"]:
+        both = f"{RESULTS} and {EVIDENCE}"
+        console.print(f"Anyone who has {both} can check the numbers:", **plain)
+        console.print(f"mtwrappers verify {shlex.quote(str(args.out / RESULTS))}", **plain)
     return 0
-
-
-def _forget_lost(args: argparse.Namespace, kept: Progress, console: Any) -> None:
-    """Plays those finished episodes again whose actions went with a kill."""
-    try:
-        actions: Collection[str] = read_evidence(args.evidence)
-    except OSError:
-        actions = ()
-    except EvidenceError as exc:
-        raise UsageError(f"--evidence {args.evidence}: {exc}") from None
-    if lost := kept.forget_without(actions):
-        console.print(
-            f"{lost} finished episodes have no actions in {args.evidence}: playing them again."
-        )
 
 
 def _environments(
@@ -233,7 +203,7 @@ def _environments(
 
     Settings of the progress go to ``args``.
     """
-    vars(args).update(kept.settings, out=kept.directory, evidence=args.evidence)
+    vars(args).update(kept.settings, out=kept.directory)
     full = args.benchmark if args.benchmark in BENCHMARKS else f"{args.benchmark}-train"
     protocol = None if args.protocol is None else _protocol(args.protocol)
     if protocol is not None and args.policy in POLICIES:
@@ -252,7 +222,7 @@ def _environments(
         choices, num_classes = sorted(all_classes()), 1
         if len(args.task) > 1:
             raise UsageError(
-                f"{name} has one task, got {len(args.task)}; several classes are in MT10, MT50, ..."
+                f"{name} has one class, got {len(args.task)}; several are in MT10, MT50, ..."
             )
     else:
         made = make_benchmark(name, seed=args.seed)
@@ -261,7 +231,7 @@ def _environments(
     for task in args.task:
         if task not in choices:
             raise UsageError(
-                f"unknown task {task!r} of {args.benchmark} (choose from {', '.join(choices)})"
+                f"unknown class {task!r} of {args.benchmark} (choose from {', '.join(choices)})"
             )
     if args.task and name in ("MT1", "ML1"):
         kwargs["env_name"] = args.task[0]
@@ -269,7 +239,7 @@ def _environments(
         try:
             protocol = protocol.on(args.benchmark, kwargs.get("env_name"))
             if args.episodes != (due := protocol.episodes_per_task):
-                raise ValueError(f"it plays {due} episodes of each task, got {args.episodes}")
+                raise ValueError(f"it has {due} episodes of each class, got {args.episodes}")
         except ValueError as exc:
             raise UsageError(f"--protocol {args.protocol}: {exc}") from None
         kwargs.update(protocol.settings)

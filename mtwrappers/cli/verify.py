@@ -70,5 +70,5 @@ def _about(claim: EvaluationResult | FewShotResult) -> list[str]:
         name, digest = claim.protocol["name"], claim.protocol["digest"]
         lines.append(f"protocol      {json.dumps(name)} ({digest[:12]})")
     lines.append(f"policy        {json.dumps(found and found.policy)}")
-    lines.append(f"episodes      {n} of {len(claim.tasks)} tasks, seed {claim.seed}")
+    lines.append(f"episodes      {n} of {len(claim.tasks)} classes, seed {claim.seed}")
     return lines

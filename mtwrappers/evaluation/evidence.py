@@ -33,7 +33,7 @@ from mtwrappers.samplers.rollout import Step
 Actions = Mapping[str, NDArray[Any]]
 # What is read of a file from anywhere, in bytes: its size, and what its arrays take in memory.
 MAX_FILE, MAX_BYTES = 2**28, 2**30
-# What `_to_npy` begins with: a dtype of numbers and a shape.
+# What `to_npy` begins with: a dtype of numbers and a shape.
 _HEADER = re.compile(
     rb"\x93NUMPY\x01\x00..\{'descr': '([<|][fiub][1248])', 'fortran_order': False, "
     rb"'shape': \(((?:\d{1,9},? ?){1,9})\), \} *\n",
@@ -58,7 +58,7 @@ def name_of(episode: Episode | PlannedEpisode) -> str:
 
 def digest(actions: Actions) -> str:
     """The SHA-256 of all actions, whatever the order in which the episodes ended."""
-    return _seal({name: _code(_to_npy(array)) for name, array in actions.items()})
+    return _seal({name: _code(to_npy(array)) for name, array in actions.items()})
 
 
 class ActionRecorder(Observer):
@@ -148,7 +148,7 @@ class EvidenceWriter:
         return _seal(self._codes)
 
     def _write(self, name: str, actions: NDArray[Any]) -> None:
-        data = _to_npy(actions)
+        data = to_npy(actions)
         member = zipfile.ZipInfo(f"{name}.npy", _DATE)
         self._zip.writestr(member, data, zipfile.ZIP_DEFLATED, compresslevel=1)
         self._codes[name] = _code(data)
@@ -185,7 +185,7 @@ def read_evidence(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -
     """
     with opened(path, MAX_FILE) as file:
         try:
-            return {name[:-4]: _of_npy(name, data) for name, data in _members(file, max_bytes)}
+            return {name[:-4]: actions_of(name, data) for name, data in _members(file, max_bytes)}
         except Exception as exc:  # whatever a file that is none of ours makes of its reader
             said = f"{os.fspath(path)} holds none: {full_message(exc)}"
             raise EvidenceError(f"expected the actions of episodes, {said}") from exc
@@ -238,14 +238,16 @@ def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int) -> None:
         raise ValueError(f"it takes {needed:,} bytes of memory, and max_bytes is {max_bytes:,}")
 
 
-def _to_npy(actions: NDArray[Any]) -> bytes:
+def to_npy(actions: NDArray[Any]) -> bytes:
+    """An array as it stands in a file."""
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.ascontiguousarray(actions), (1, 0), allow_pickle=False)
+    actions = np.ascontiguousarray(actions, actions.dtype.newbyteorder("<"))
+    np.lib.format.write_array(buffer, actions, (1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 
-def _of_npy(name: str, data: bytes) -> NDArray[Any]:
-    """An array as `_to_npy` writes it: plain numbers in C order, none of them NaN."""
+def actions_of(name: str, data: bytes) -> NDArray[Any]:
+    """An array as `to_npy` writes it: plain numbers in C order, none of them NaN."""
     header = _HEADER.match(data)
     if header is None:
         raise ValueError(f"{name!r} must hold plain numbers, got {data[:80]!r}")

@@ -55,9 +55,10 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
 
     An observation is a dict. ``pixels`` is the frame that `render` returns, ``(height, width, 3)``
     uint8, upright; ``agent_pos`` the hand's position in metres and the gripper's opening, ``(4,)``;
-    ``environment_state`` the whole state, ``(39,)``; ``task_onehot`` the one-hot and
-    ``task_embedding`` the embedding, where the observations of ``env`` have them after the state.
-    Numbers keep their dtype, float64. A frame without anything beside it is the observation itself.
+    ``environment_state`` the whole state, ``(39,)``; ``task_onehot`` the one-hot, ``(number of
+    classes,)``, and ``task_embedding`` the embedding, where the observations of ``env`` have them
+    after the state. Numbers keep their dtype, float64. A frame without anything beside it is the
+    observation itself.
 
     Args:
         env: A `MetaWorldMTEnv` with ``render_mode="rgb_array"``, in wrappers whose observations are

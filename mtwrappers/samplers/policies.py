@@ -99,14 +99,24 @@ class PolicyCaller:
         All are new arrays: a policy may use its arrays again.
 
         Raises:
-            TypeError: If ``get_actions`` returns no pair, or agent infos are of another form.
+            TypeError: If ``get_actions`` returns no pair, a callable a tuple (actions, state), or
+                agent infos are of another form.
             ValueError: If the policy returns another number of actions or agent infos.
         """
         # Copies: what a policy changes in place is not what is recorded.
         given = map_arrays(lambda a: a.copy().reshape(*self._shape, *a.shape[1:]), observations)
         answer = self._act(given, **self._extra)
         if len(self._shape) == 1:
-            return self._joined(answer, "actions"), {}
+            try:
+                return self._joined(answer, "actions"), {}
+            except ValueError:
+                if not self._is_with_state(answer):
+                    raise
+            raise TypeError(
+                "the policy returned a tuple (actions, state): give lambda obs: "
+                "model.predict(obs)[0], or an object whose get_actions(observations) returns "
+                "(actions, agent_infos)"
+            )
         if not isinstance(answer, (tuple, list)) or len(answer) != 2:
             raise TypeError(
                 f"get_actions must return a pair (actions, agent_infos), got {_short(answer)}"
@@ -123,6 +133,12 @@ class PolicyCaller:
         if not isinstance(infos, (dict, type(None))):
             raise TypeError(f"agent_infos must be dicts, in lists or not, got {_short(answer[1])}")
         return self._joined(actions, "actions"), self._joined(infos or {}, "agent_infos")
+
+    def _is_with_state(self, answer: Any) -> bool:
+        """Whether these are the actions of all environments, and something else."""
+        if not isinstance(answer, tuple) or len(answer) != 2:
+            return False
+        return getattr(answer[0], "shape", ())[:1] == self._shape
 
     def _joined(self, values: Any, name: str) -> Any:
         """What the policy returned, in dicts or not, as arrays ``(n, ...)``."""

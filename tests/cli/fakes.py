@@ -10,7 +10,7 @@ from mtwrappers.evaluation import EvaluationResult
 from mtwrappers.evaluation.remake import determining
 
 TIMING = ("seconds", "steps_per_second")
-FILES = ["results.csv", "results.json", "success.png"]
+FILES = ["results.csv", "results.json", "results.npz", "success.png"]
 
 
 def play(out, *arguments, workers=1):

@@ -1,8 +1,7 @@
-"""From a rollout with evidence to a verified result and a comparison, on the command line."""
+"""From a rollout to a verified result and a comparison, on the command line."""
 
 import dataclasses
 import json
-import os
 import signal
 from functools import partial
 
@@ -10,26 +9,26 @@ import pytest
 
 from mtwrappers.cli import main, rollout
 from mtwrappers.evaluation.evidence import read_evidence
-from tests.cli.fakes import Interrupting, read, stable
+from tests.cli.fakes import FILES, Interrupting, read, stable
 
 ROLLOUT = ["rollout", "MT1", "--policy", "random", "--episodes", "3", "--workers", "1"]
 
 
 @pytest.fixture
 def played(tmp_path, short_episodes, capsys):
-    """A rollout with evidence, and what it said."""
-    evidence = ["--evidence", str(tmp_path / "results.npz"), "--out", str(tmp_path)]
-    assert main([*ROLLOUT, *evidence, "--name", "mine"]) == 0
+    """A rollout, and what it said."""
+    assert main([*ROLLOUT, "--out", str(tmp_path), "--name", "mine"]) == 0
     return tmp_path, capsys.readouterr().out
 
 
-def test_a_rollout_with_evidence_is_verified(played, capsys):
+def test_a_rollout_is_verified(played, capsys):
     where, said = played
-    command = f"mtwrappers verify {where / 'results.json'} --evidence {where / 'results.npz'}"
+    command = f"mtwrappers verify {where / 'results.json'}"
     assert said.endswith(f"check the numbers:\n{command}\n")
     assert main([*command.split()[1:], "--workers", "2", "--no-fast"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert 'policy        "mine"' in lines
+    assert "episodes      3 of 1 classes, seed 0" in lines
     assert "reach-v3     3 of    3 the same" in lines
     assert lines[-2:-1] == ["verified: 3 of 3 episodes gave the same numbers"]
     assert max(map(len, lines)) <= 80
@@ -63,14 +62,13 @@ def test_what_is_not_true_is_told_with_exit_code_1(played, capsys):
         (["compare", "none.json"], "cannot read none.json: No such file or directory"),
         (["compare", "results.json"], "two policies or more to compare, got ['mine']"),
         (["compare", "broken.json", "results.json"], "broken.json: broken.json is no result"),
-        (["rollout", "MT1", "--evidence", "no/r.npz"], "no/r.npz: there is no such directory"),
         (["rollout", "MT10", "--name", "a\nb"], "must be 1 to 100 characters, got 'a\\nb'"),
         (["rollout", "--protocol", "none"], "unknown protocol 'none' (choose from metaworld-3.1"),
         (["rollout", "--protocol", "metaworld-3.1-ml"], "lets policies adapt, which takes more"),
         (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
         (
             ["rollout", "--protocol", "metaworld-3.1", "--episodes", "2"],
-            "it plays 50 episodes of each task, got 2",
+            "it has 50 episodes of each class, got 2",
         ),
     ],
 )
@@ -106,28 +104,43 @@ def test_policies_are_compared_by_name(played, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("FORCED, these results do not compare: max_epis")
 
 
-@pytest.mark.parametrize("deleted", [False, True])
-def test_a_rollout_goes_on_with_the_evidence_that_is_left(deleted, played, capsys, monkeypatch):
+def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(played, capsys, monkeypatch):
     where, _ = played
-    out, path = where / "out", where / "again.npz"
-    begun = [*ROLLOUT, "--name", "mine", "--out", str(out), "--evidence", str(path)]
+    out = where / "out"
     with monkeypatch.context() as patch:
         patch.setattr(rollout, "Interruption", partial(Interrupting, 2))
+        assert main([*ROLLOUT, "--name", "mine", "--out", str(out)]) == 130
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    again = f"mtwrappers rollout --resume {out}"
+    assert capsys.readouterr().out.endswith(f"{again}\n")
+    assert list(read_evidence(out / "results.npz")) == ["reach-v3/0", "reach-v3/1"]
+    assert main(again.split()[1:]) == 0
+    assert stable(read(out)) == stable(read(where))
+    assert (out / "results.npz").read_bytes() == (where / "results.npz").read_bytes()
+    assert main(["verify", str(out / "results.json")]) == 0
+
+
+def test_a_rollout_keeps_no_actions_where_it_is_not_to(played, capsys, monkeypatch):
+    where, _ = played
+    before = read(where)
+    begun = [*ROLLOUT, "--name", "mine", "--out", str(where), "--no-evidence"]
+    with monkeypatch.context() as patch:
+        patch.setattr(rollout, "Interruption", partial(Interrupting, 1))
         assert main(begun) == 130
     signal.signal(signal.SIGINT, signal.default_int_handler)
-    again = f"mtwrappers rollout --resume {out} --evidence {path}"
-    assert capsys.readouterr().out.endswith(f"{again}\n")
-    assert len(read_evidence(path)) == 2
-    with pytest.raises(SystemExit):
-        main(["rollout", "--resume", str(out)])
-    assert "begun with evidence: give --evidence FILE again" in capsys.readouterr().err
-    if deleted:
-        os.unlink(path)
-    assert main(again.split()[1:]) == 0
-    lost = "2 finished episodes have no actions in" in " ".join(capsys.readouterr().out.split())
-    assert lost is deleted
-    assert stable(read(out)) == stable(read(where))
-    assert main(["verify", str(out / "results.json"), "--evidence", str(path)]) == 0
+    assert not (where / "results.npz").exists()  # that of other results
+    log = (where / "unfinished.jsonl").read_text()
+    assert len(log) < 2000
+    assert '"actions": null}' in log
+    capsys.readouterr()
+    assert main(["rollout", "--resume", str(where)]) == 0
+    assert "verify" not in capsys.readouterr().out
+    assert sorted(path.name for path in where.iterdir()) == [
+        name for name in FILES if name != "results.npz"
+    ]
+    assert stable(read(where)) == stable(before)
+    assert main(["verify", str(where / "results.json")]) == 1
+    assert "played without evidence" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("short_episodes")
@@ -136,9 +149,8 @@ def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatc
         rollout.protocols["metaworld-3.1"], name="short", episodes_per_task=2, max_episode_steps=9
     )
     monkeypatch.setattr(rollout, "protocols", {"short": published})
-    evidence = ["--evidence", str(tmp_path / "results.npz"), "--out", str(tmp_path)]
     of_task = ["MT1", "--task", "push-v3", "--policy", "random"]
-    assert main(["rollout", "--protocol", "short", *of_task, *evidence]) == 0
+    assert main(["rollout", "--protocol", "short", *of_task, "--out", str(tmp_path)]) == 0
     results = json.loads((tmp_path / "results.json").read_text())
     assert [one["length"] for one in results["episodes"]] == [9, 9]
     assert results["provenance"]["protocol"]["name"] == "short"
@@ -146,6 +158,7 @@ def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatc
     path = tmp_path / "results.json"
     assert main(["verify", str(path)]) == 0
     assert 'protocol      "short"' in capsys.readouterr().out
+    evidence = ["--evidence", str(tmp_path / "results.npz")]
     for change, said in (
         ({"terminate_on_success": False}, "the digest of short is "),
         ({"name": "metaworld-3.1"}, "metaworld-3.1 has max_episode_steps=500, got 9"),
@@ -153,13 +166,12 @@ def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatc
         changed = json.loads(path.read_text())
         changed["provenance"]["protocol"].update(change)
         (tmp_path / "changed.json").write_text(json.dumps(changed))
-        arguments = ["verify", str(tmp_path / "changed.json"), "--evidence", evidence[1]]
-        assert main(arguments) == 1
+        assert main(["verify", str(tmp_path / "changed.json"), *evidence]) == 1
         assert said in capsys.readouterr().out
     changed = json.loads(path.read_text())
     changed["provenance"]["spec"]["kwargs"]["max_episode_steps"] = 10
     (tmp_path / "changed.json").write_text(json.dumps(changed))
-    assert main(["verify", str(tmp_path / "changed.json"), "--evidence", evidence[1]]) == 1
+    assert main(["verify", str(tmp_path / "changed.json"), *evidence]) == 1
     assert (
         "it cannot be replayed: short fixes max_episode_steps=9, got 10" in capsys.readouterr().out
     )

@@ -33,9 +33,9 @@ def test_a_rollout_that_is_interrupted_before_an_episode_was_finished_writes_not
     assert "Interrupted before an episode was finished; nothing was written. Run" in said
 
 
-def roll_out(out, episodes, workers="1"):
+def roll_out(out, episodes, workers="1", *more):
     arguments = ["--episodes", episodes, "--workers", workers, "--out", str(out)]
-    return main(["rollout", "MT1", *arguments])
+    return main(["rollout", "MT1", *arguments, *more])
 
 
 def processes(group):
@@ -87,7 +87,7 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollou
     [row] = results["tasks"]
     assert 6 <= row["episodes"] < 5000
     assert results["steps"] == 500 * row["episodes"]
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.jsonl", *FILES]
+    assert sorted(path.name for path in tmp_path.iterdir()) == [*FILES, "unfinished.jsonl"]
     deadline = time.monotonic() + 10  # for workers that end when their parent has
     while processes(long_rollout.pid) and time.monotonic() < deadline:
         time.sleep(0.05)
@@ -96,7 +96,7 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollou
 
 def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(tmp_path, capsys):
     first = forks.start(roll_out, tmp_path, "5000", "2")
-    assert wait_until((tmp_path / "progress.jsonl").exists, 30)
+    assert wait_until((tmp_path / "unfinished.jsonl").exists, 30)
     assert wait_until(lambda: len(processes(first.pid)) == 3, 30)
     for command in (["MT1", "--out", str(tmp_path)], ["--resume", str(tmp_path)]):
         with pytest.raises(SystemExit, match=r"^2$"):
@@ -135,7 +135,7 @@ def test_what_a_kill_leaves_is_gone_after_the_next_rollout(tmp_path):
     process.join()
     assert process.exitcode == -signal.SIGKILL
     left = [path.name for path in tmp_path.iterdir()]
-    assert len([name for name in left if "unfinished" in name]) == 2
+    assert len([name for name in left if ".unfinished-" in name]) == 2
     assert resume(tmp_path)[1] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == FILES
 
@@ -159,16 +159,20 @@ def test_files_have_the_mode_of_any_file_and_links_are_written_through(tmp_path)
     assert [path.name for path in real.parent.iterdir()] == ["table.csv"]
 
 
-# In the results, and in the progress.
-@pytest.mark.parametrize(("size", "left"), [(9000, 0), (1250, 1)])
-def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, left, tmp_path):
-    (tmp_path / "results.json").write_text("of before")
+# In the results, and in what is unfinished.
+@pytest.mark.parametrize(
+    ("size", "arguments", "left"),
+    [(9000, ["--no-evidence"], 0), (1250, ["--no-evidence"], 1), (36_000, [], 1)],
+)
+def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, arguments, left, tmp_path):
+    for name in ("results.json", "results.npz"):
+        (tmp_path / name).write_text("of before")
     said = tmp_path.with_name("said")
 
     def roll_out_on_a_full_disk():
         # A limit on the size of files fails as a full disk does, in the middle of one.
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
-        return roll_out(tmp_path, "4")
+        return roll_out(tmp_path, "4", "1", *arguments)
 
     process = forks.start(roll_out_on_a_full_disk, output=said)
     process.join()
@@ -177,8 +181,11 @@ def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, left, tmp_p
         f"\nmtwrappers: error: cannot write to {tmp_path}: File too large; the episodes that were "
         f"finished are kept: go on with mtwrappers rollout --resume {tmp_path}\n"
     )
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["progress.jsonl", "results.json"]
-    assert (tmp_path / "results.json").read_text() == "of before"
+    unfinished = tmp_path / "unfinished.jsonl"
+    before = [tmp_path / "results.json", tmp_path / "results.npz"]
+    assert sorted(tmp_path.iterdir()) == [*before, unfinished]
+    assert [path.read_text() for path in before] == ["of before"] * 2
     # Once there is room, nothing is played again.
     assert resume(tmp_path)[1] == left
-    assert sorted(path.name for path in tmp_path.iterdir()) == FILES
+    files = [name for name in FILES if not arguments or name != "results.npz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == files

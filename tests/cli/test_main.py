@@ -36,7 +36,7 @@ def test_list_shows_every_id_whole_with_its_sizes_in_a_file_too(capsys, monkeypa
 
 
 @pytest.mark.parametrize(
-    ("columns", "left_out"), [(79, ()), (67, ("action",)), (60, ("action", "observation"))]
+    ("columns", "left_out"), [(80, ()), (79, ("action",)), (67, ("action", "observation"))]
 )
 def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
     columns, left_out, capsys, monkeypatch
@@ -44,7 +44,7 @@ def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
     monkeypatch.setenv("COLUMNS", str(columns))
     assert main(["list"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
-    every = ["id", "tasks", "goals", "observation", "action", "encoding", "envs"]
+    every = ["id", "classes", "goals", "observation", "action", "encoding", "envs"]
     assert head.split() == [name for name in every if name not in left_out]
     assert max(map(len, [head, *lines])) <= columns
     explained = {note.split(":")[0] for line in lines[-3:] for note in line.split("; ")}

@@ -1,6 +1,8 @@
 """`mtwrappers rollout --resume`: a rollout that was killed or interrupted goes on."""
 
+import base64
 import contextlib
+import io
 import json
 import os
 import re
@@ -9,6 +11,7 @@ import time
 from functools import partial
 from importlib.metadata import version
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,7 +26,7 @@ from tests.cli.fakes import FILES, Interrupting, play, read, resume, stable
 
 def finished(out):
     """How many episodes a rollout has kept."""
-    path = out / "progress.jsonl"
+    path = out / "unfinished.jsonl"
     return path.read_bytes().count(b"\n") - 1 if path.exists() else -1
 
 
@@ -46,15 +49,16 @@ def test_a_rollout_killed_twice_ends_with_the_results_of_one_that_was_not(tmp_pa
     out = tmp_path / "out"
     kept = kill_when(out, 2, *arguments, "--workers", "3", "--out", str(out))
     assert 2 <= kept < 8
-    with (out / "progress.jsonl").open("ab") as file:
+    with (out / "unfinished.jsonl").open("ab") as file:
         file.write(b'{"seconds": 1.0, "episode": {"task": "push')
+    assert not (out / "results.npz").exists()  # there is one log
     again = kill_when(out, kept + 1, "--resume", str(out), "--workers", "2")
     assert kept < again < 8
     results, played = resume(out)
     assert stable(results) == stable(expected)
     assert again + played == 8
     assert sorted(path.name for path in out.iterdir()) == FILES
-    for name in ("results.csv", "success.png"):
+    for name in ("results.csv", "results.npz", "success.png"):
         assert (out / name).read_bytes() == (tmp_path / "expected" / name).read_bytes()
 
 
@@ -75,8 +79,8 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
     assert [row["episodes"] for row in interrupted["tasks"]] == [3]
     monkeypatch.undo()
     monkeypatch.setattr(rollout, "EPISODE_STEPS", 40)
-    text = (out / "progress.jsonl").read_text()
-    (out / "progress.jsonl").write_text(re.sub(r'"seconds": [^,]+', '"seconds": 1000.0', text))
+    text = (out / "unfinished.jsonl").read_text()
+    (out / "unfinished.jsonl").write_text(re.sub(r'"seconds": [^,]+', '"seconds": 1000.0', text))
     results, played = resume(out, "MT1", "--seed", "0", "--out", str(out), workers=2)
     assert stable(results) == stable(expected)
     assert results["seconds"] > 1000  # the time of before counts too
@@ -91,11 +95,11 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
 def unfinished(tmp_path):
     """The progress of a rollout that has finished two of its episodes."""
     chosen = {**DEFAULTS, "benchmark": "MT1", "task": ["push-v3"]}
-    path = tmp_path / "progress.jsonl"
+    path = tmp_path / "unfinished.jsonl"
     with Progress(tmp_path, chosen) as kept:
         kept.plan([])
         for i in range(2):
-            kept.end(0, Episode("push-v3", i, 0.1, 500))
+            kept.add(Episode("push-v3", i, 0.1, 3), np.full((3, 4), i, np.float32))
     path.write_text(re.sub(r'"seconds": [^,]+', '"seconds": 1.5', path.read_text()))
     return path
 
@@ -119,6 +123,7 @@ def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
         (["MT10"], "was begun with benchmark 'MT1', got 'MT10'"),
         (["--task", "reach-v3"], "was begun with task ['push-v3'], got ['reach-v3']"),
         (["--no-fast"], "was begun with no_fast False, got True"),
+        (["--no-evidence"], "was begun with evidence True, got False"),
         (["--out", "elsewhere"], "writes into that directory, got --out elsewhere"),
         (["--video"], "--video films a rollout from its start, --resume plays what is left"),
     ],
@@ -134,12 +139,12 @@ def test_arguments_that_contradict_those_of_the_rollout_are_one_line(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (lambda path: path.unlink(), "progress.jsonl: No such file or directory"),
-        (lambda path: path.write_text("[1]\n"), "'mtwrappers.rollout/2', got None"),
-        (lambda path: path.write_text("foreign\n"), "'mtwrappers.rollout/2', got None"),
+        (lambda path: path.unlink(), "unfinished.jsonl: No such file or directory"),
+        (lambda path: path.write_text("[1]\n"), "'mtwrappers.rollout/3', got None"),
+        (lambda path: path.write_text("foreign\n"), "'mtwrappers.rollout/3', got None"),
         (
-            lambda path: path.write_text(path.read_text().replace("rollout/2", "rollout/1")),
-            "'mtwrappers.rollout/2', got 'mtwrappers.rollout/1'",
+            lambda path: path.write_text(path.read_text().replace("rollout/3", "rollout/2")),
+            "'mtwrappers.rollout/3', got 'mtwrappers.rollout/2'",
         ),
         (
             lambda path: path.write_text(path.read_text().replace(version("mujoco"), "2.0.0")),
@@ -181,6 +186,14 @@ def whole_line(number, text):
     return changed
 
 
+def npy(array):
+    """Actions as they stand in a line."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, (1, 0))
+    return base64.b64encode(buffer.getvalue()).decode()
+
+
+ACTIONS = partial(change, 1, "actions")
 EPISODE = partial(change, 1, "episode")
 SETTING = partial(change, 0, "settings")
 
@@ -197,7 +210,7 @@ SETTING = partial(change, 0, "settings")
         (SETTING("benchmark", to="\ud800\33[2J"), "unknown benchmark '\\ud800\\x1b[2J'"),
         (SETTING("task", to="push-v3"), "task cannot be 'push-v3'"),
         (SETTING("task", to=[["push-v3"]]), "task cannot be [['push-v3']]"),
-        (SETTING("task", to=["\ud800"]), "unknown task '\\ud800'"),
+        (SETTING("task", to=["\ud800"]), "unknown class '\\ud800'"),
         (SETTING("policy", to="evil.py:act"), "begun with a policy of your own: give --policy"),
         (SETTING("episodes", to=10**12), "episodes cannot be 1000000000000"),
         (SETTING("episodes", to=True), "episodes cannot be True"),
@@ -218,11 +231,20 @@ SETTING = partial(change, 0, "settings")
         (EPISODE("episode_return", to=float("inf")), "episode_return of an episode must be of the"),
         (EPISODE("episode_return", to=1e308), "episode_return cannot be 1e+308"),
         (EPISODE("success_once", to="no"), "success_once of an episode must be of the type bool"),
-        (lambda path: os.truncate(path, 2**40), "larger than the 268,435,456 bytes that are read"),
-        (lambda path: (path.unlink(), path.mkdir()), "progress.jsonl: "),
-        (lambda path: (path.unlink(), os.mkfifo(path)), "progress.jsonl: not a regular file"),
+        (EPISODE("length", to=2), "2 actions cannot be of the shape (3, 4)"),
+        (EPISODE("number", to=1), "line 3 of "),
+        (ACTIONS(to=None), "actions cannot be None"),
+        (ACTIONS(to="no base64"), "line 2 of "),
+        (ACTIONS(to="AAAA"), "'actions' must hold plain numbers, got b'\\x00\\x00\\x00'"),
+        (ACTIONS(to=npy(np.array([None]))), "'actions' must hold plain numbers"),
+        (ACTIONS(to=npy(np.full((3, 4), np.nan))), "'actions' has actions that are NaN"),
+        (ACTIONS(to=npy(np.zeros((3, 5)))), "3 actions cannot be of the shape (3, 5)"),
+        (SETTING("evidence", to=False), "line 2 of "),
+        (lambda path: os.truncate(path, 2**40), "larger than the 4,294,967,296 bytes that are"),
+        (lambda path: (path.unlink(), path.mkdir()), "unfinished.jsonl: "),
+        (lambda path: (path.unlink(), os.mkfifo(path)), "unfinished.jsonl: not a regular file"),
         (lambda path: (path.unlink(), path.symlink_to("/dev/zero")), "not a regular file"),
-        (lambda path: (path.unlink(), path.symlink_to(path)), "progress.jsonl: "),
+        (lambda path: (path.unlink(), path.symlink_to(path)), "unfinished.jsonl: "),
     ],
 )
 def test_progress_that_no_rollout_has_written_is_one_line(change, message, unfinished, capsys):
@@ -231,7 +253,7 @@ def test_progress_that_no_rollout_has_written_is_one_line(change, message, unfin
 
 
 @pytest.mark.parametrize(
-    "change", [EPISODE("task", to="reach-v3"), EPISODE("number", to=1), EPISODE("task_state", to=1)]
+    "change", [EPISODE("task", to="reach-v3"), EPISODE("number", to=2), EPISODE("task_state", to=1)]
 )
 def test_finished_episodes_that_are_not_of_the_rollout_are_one_line(change, unfinished, capsys):
     change(unfinished)
@@ -311,4 +333,4 @@ def test_a_complete_rollout_of_other_settings_is_one_line(tmp_path, capsys):
     (tmp_path / "results.json").write_text(text)
     require_refused(tmp_path, "was begun with seed 0, got 1", capsys, ["--seed", "1"])
     (tmp_path / "results.json").write_text("{}")
-    require_refused(tmp_path, "progress.jsonl: No such file or directory", capsys)
+    require_refused(tmp_path, "unfinished.jsonl: No such file or directory", capsys)

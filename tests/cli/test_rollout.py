@@ -134,6 +134,9 @@ def expert(observations):
 def short(observations):
     return observations[:, :3]
 
+def predict(observations):
+    return act(observations), None
+
 class Policy:
     def get_actions(self, observations):
         return act(observations.reshape(-1, observations.shape[-1])).reshape(
@@ -213,9 +216,13 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
         ("own.py:number", "or an object with get_actions, got 3"),
         ("own.py:Wants", "or an object with get_actions, got <class "),
         ("own.py:nothing", "what nothing() returns must be a function from observations (N, O) "),
-        ("own.py:fails", "own.py:fails: fails() failed: ValueError: of mine (own.py, line 28)"),
+        ("own.py:fails", "own.py:fails: fails() failed: ValueError: of mine (own.py, line 31)"),
         ("own.py:expert", "own.py:expert: ZeroDivisionError: of mine (own.py, line 8)"),
         ("own.py:short", "own.py:short: ValueError: expected actions of shape (1, 4)"),
+        (
+            "own.py:predict",
+            "a tuple (actions, state): give lambda obs: model.predict(obs)[0], or an",
+        ),
         ("broken.py:act", "the import failed: ZeroDivisionError: division by zero (broken.py, li"),
         ("exits.py:act", "the import failed: SystemExit: 3 (exits.py, line 1)"),
         ("syntax.py:act", "the import failed: SyntaxError: "),

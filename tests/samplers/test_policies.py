@@ -69,6 +69,7 @@ def test_a_policy_may_change_the_observations_that_it_is_given(rows):
 
 
 MEANS = np.arange(12.0).reshape(2, 3, 2)
+ACTED = np.zeros((6, 2))
 STDS = np.arange(6.0).reshape(2, 3)
 
 
@@ -178,6 +179,10 @@ ask(None) -> ValueError: ...got ()
 called(0.0) -> ValueError: expected actions of shape (6,) and more from the policy, got ()
 called(np.zeros((5, 2))) -> ValueError: expected actions of shape (6,) and ..., got (5, 2)
 called([[0], [1, 2]] * 3) -> ValueError: ...an array with rows of one shape, got list
+called((ACTED, None)) -> TypeError: ...tuple (actions, state): ...predict(obs)[0], or ...get_actions
+called((ACTED, (np.zeros((1, 6, 8)),) * 2)) -> TypeError: ...returned a tuple (actions, state)
+called((ACTED[:, 0], None)) -> TypeError: ...returned a tuple (actions, state)
+called((ACTED[:5], None)) -> ValueError: ...rows of one shape, got tuple
 ask(ACTIONS, [{"mean": MEANS[0]}]) -> ValueError: ...['mean'] of shape (2, 3) ...got (1, 3, 2)
 ask(ACTIONS, [[{"std": 0.0}] * 3, [{"std": 0.0}] * 2]) -> ValueError: agent_infos['std'] of task 1 m
 ask(ACTIONS, {"std": [[0.0] * 3, [0.0] * 2]}) -> ValueError: agent_infos['std'] must be an array
