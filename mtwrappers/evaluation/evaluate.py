@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_choice, positive
+from mtwrappers.checks import check_choice, check_name, positive
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.frozen import frozen
@@ -134,6 +134,7 @@ def evaluate(
     100.0
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
+    check_name(policy_name, "policy_name")
     episodes_per_task = positive(episodes_per_task, "episodes_per_task")
     if max_episode_steps is not None:
         max_episode_steps = positive(max_episode_steps, "max_episode_steps")

@@ -1,8 +1,9 @@
 """The actions of an evaluation's episodes, in an ``.npz`` file with an array ``(T, A)`` for each.
 
 The actions are kept as the environments got them, in the dtype that the policy gave them: a cast
-would change the last bits of what follows. `numpy.load` reads the file, under names such as
-``"push-v3/7"``: the task and the number of the episode.
+would change the last bits of what follows. Only the order of their bytes is always the same, the
+little end first. `numpy.load` reads the file, under names such as ``"push-v3/7"``: the task and the
+number of the episode.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.errors import full_message
+from mtwrappers.errors import full_message, printable
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.files import Unfinished, opened
@@ -49,6 +50,9 @@ _LOCAL = struct.Struct("<4x4xH4x3I2H")
 class EvidenceError(ValueError):
     """A file holds no actions of episodes, or not those that are needed."""
 
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message))
+
 
 def name_of(episode: Episode | PlannedEpisode) -> str:
     """The name of an episode's actions in a file."""
@@ -72,7 +76,10 @@ class ActionRecorder(Observer):
     def step(self, step: Step) -> None:
         """Notes the actions of a step."""
         if self._log is None:
-            self._log = np.empty((512, *step.actions.shape), step.actions.dtype)
+            kept = step.actions.dtype
+            if kept.kind not in "fiub" or kept.itemsize > 8:
+                raise TypeError(f"actions that are kept as evidence must be numbers, got {kept}")
+            self._log = np.empty((512, *step.actions.shape), kept)
             # At which row each environment's episode begins, in the future where it plays none.
             self._begins = np.full(len(step.actions), _NEVER)
         if step.actions.dtype != self._log.dtype:
@@ -240,7 +247,8 @@ def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int) -> None:
 
 def _to_npy(actions: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
-    np.lib.format.write_array(buffer, np.ascontiguousarray(actions), (1, 0), allow_pickle=False)
+    actions = np.ascontiguousarray(actions, actions.dtype.newbyteorder("<"))
+    np.lib.format.write_array(buffer, actions, (1, 0), allow_pickle=False)
     return buffer.getvalue()
 
 

@@ -131,7 +131,8 @@ def test_a_bit_that_is_not_as_it_was_is_named(experts, part):
     with h5py.File(file, "a") as data:
         stored = data[f"episode_0/{part}"]
         array = stored[:]
-        array.view(np.uint8).flat[16] ^= 1
+        # The last bits of rewards may differ between processors.
+        array.view(np.uint8).flat[20 if part == "rewards" else 16] ^= 1
         stored[:] = array
     found = "observations" if part == "actions" else part
     with pytest.raises(SystemExit, match=rf"episode 0, reach-v3: {found} differs"):
