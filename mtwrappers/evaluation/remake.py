@@ -25,8 +25,9 @@ _OF_GYMNASIUM = ("id", "vector_kwargs", "wrappers")
 _GROUPS = ("num_envs", "meta_batch_size")
 # How many environments play a class changes no episode.
 _OF_EACH = ("num_envs", "envs_per_task")
-# What takes time and memory by its size before an episode begins.
+# What takes time and memory by its size: before an episode begins, and in each.
 _MAX = {"num_envs": 10_000, "meta_batch_size": 10_000, "envs_per_task": 10_000, "num_goals": 1000}
+_MAX |= {"action_repeat": 100, "idle_steps": 1000}
 _MAX_LENGTH = 1000
 # More environments than this must have an episode each.
 _FEW = 100
@@ -93,6 +94,7 @@ def remake(
     kwargs = {name: value for name, value in chosen.items() if name not in of_id}
     kwargs.update({name: given[name] for name in given if name.endswith("_classes")})
     _check_sizes(kwargs, episodes)
+    _check_sizes(provenance.protocol or {}, episodes)
     as_many = in_trials or ("benchmark" in of_id and _shares_goals(given))
     try:
         return _make(env_id, kwargs, workers, fast, episodes, make, as_many)

@@ -429,7 +429,10 @@ def _found(found: Verification) -> list[str]:
         return [*lines, f"not verified: {same:,} of {replayed:,} episodes gave the same numbers"]
     if found.rounding:
         most = Context(prec=1, rounding=ROUND_CEILING).create_decimal(found.rounding)
-        how = [f"equal but for rounding, at most {most:.0e}: other versions or another", "processor"]
+        how = [
+            f"equal but for rounding, at most {most:.0e}: other versions or another",
+            "processor",
+        ]
     else:
         how = ["equal to the last bit"]
     lines = ["success, length, steps to success and goals are equal;", f"returns are {how[0]}"]

@@ -167,7 +167,7 @@ def goal(data):
         (lambda data: data.update(trials=None), "does not say how its trials were played"),
         (
             lambda data: data["evaluation"]["provenance"].update(episodes_per_task=7),
-            "its trials have 1 episodes after adaptation, and its provenance says 7",
+            "its provenance and its trials do not go together",
         ),
         (
             lambda data: data["adaptation"].update(seed=6),
