@@ -50,16 +50,19 @@ class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised its
         return f"\n{self.args[0]}"
 
 
-def printable(text: str) -> str:
+def printable(text: str, most: int | None = None) -> str:
     r"""A text from anywhere as it can be printed: on a terminal it draws what it says, no more.
 
     Escaped are control characters (with which a terminal is told to move and to erase), what
     changes the direction of writing, what has no width or draws nothing, lone surrogates, and every
-    blank but the space. All other letters, marks and signs stay.
+    blank but the space. All other letters, marks and signs stay. A text of more than ``most``
+    characters is cut.
 
     >>> print(printable("naïve 技 \x1b[2K\u202everified\u200b"))
     naïve 技 \x1b[2K\u202everified\u200b
     """
+    if most is not None and len(text) > most:
+        return f"{printable(text[:most])}..."
     if is_printable(text):
         return text
     return "".join(one if is_printable(one) else ascii(one)[1:-1] for one in text)

@@ -129,7 +129,7 @@ def load_json(path: str | os.PathLike[str], max_size: int) -> Any:
         elif isinstance(one, list):
             left += one
         elif isinstance(one, str) and not (is_printable(one) and len(one) <= _MAX_TEXT):
-            raise ValueError(f"it has a text that cannot be printed: {printable(one[:100])}")
+            raise ValueError(f"it has a text that cannot be printed: {printable(one, 100)}")
     return data
 
 
@@ -137,7 +137,7 @@ def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
         [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
-        raise ValueError(f"an object has the key {printable(key[:100])!r} twice")
+        raise ValueError(f"an object has the key {printable(key, 100)!r} twice")
     return found
 
 

@@ -33,7 +33,7 @@ class VerificationError(ValueError):
     """A result cannot be what it says it is, or cannot be replayed here."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+        super().__init__(printable(message, 1000))
 
 
 def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult:

@@ -51,7 +51,7 @@ class EvidenceError(ValueError):
     """A file holds no actions of episodes, or not those that are needed."""
 
     def __init__(self, message: str) -> None:
-        super().__init__(printable(message))
+        super().__init__(printable(message, 1000))
 
 
 def name_of(episode: Episode | PlannedEpisode) -> str:
@@ -76,10 +76,7 @@ class ActionRecorder(Observer):
     def step(self, step: Step) -> None:
         """Notes the actions of a step."""
         if self._log is None:
-            kept = step.actions.dtype
-            if kept.kind not in "fiub" or kept.itemsize > 8:
-                raise TypeError(f"actions that are kept as evidence must be numbers, got {kept}")
-            self._log = np.empty((512, *step.actions.shape), kept)
+            self._log = np.empty((512, *step.actions.shape), step.actions.dtype)
             # At which row each environment's episode begins, in the future where it plays none.
             self._begins = np.full(len(step.actions), _NEVER)
         if step.actions.dtype != self._log.dtype:
