@@ -27,7 +27,7 @@ from mtwrappers.cli.common import (
     progress,
     quiet_experts,
 )
-from mtwrappers.errors import full_message, printable
+from mtwrappers.errors import full_message, is_printable, printable
 from mtwrappers.registration import TABLE
 
 # Of each column, how a cell is written, and the width of a terminal from which on it is shown.
@@ -263,7 +263,7 @@ def _policy(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    if not 1 <= len(text.strip()) <= 100 or not text.isprintable():
+    if not 1 <= len(text.strip()) <= 100 or not is_printable(text):
         raise argparse.ArgumentTypeError(f"must be 1 to 100 characters, got {text!r}")
     return text
 

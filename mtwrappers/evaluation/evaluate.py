@@ -123,7 +123,8 @@ def evaluate(
         ValueError: If a number is out of range, there is no such task, actions have another shape
             or are NaN, a finished episode is none of those to be played, ``success`` in infos is
             neither a bool nor 0 or 1, a return is not finite, an environment that is not given
-            its task moves to another, or actions that are kept change their dtype.
+            its task moves to another, actions that are kept change their dtype, or the name of a
+            task or of the policy cannot be printed as it is.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 

@@ -62,6 +62,11 @@ def test_a_true_result_is_confirmed(settings, played):
     n = 3 if "sample" in settings else 6
     assert found.ok
     assert found.same == found.replayed == {"pick-place-v3": n, "door-open-v3": n}
+    assert found.result == FewShotResult.load(played / "r.json")
+    assert found.score == found.result.evaluation
+    assert "chosen        seed=5, trials=2, adaptation_episodes=2, evaluation_episodes=1" in str(
+        found
+    )
 
 
 @pytest.mark.parametrize("policy", [Remembers(), Adapts()])

@@ -1,5 +1,6 @@
 """`verify`: what is true is confirmed, and each falsification is caught and named."""
 
+import dataclasses
 import functools
 import json
 import os
@@ -12,7 +13,7 @@ import gymnasium
 import numpy as np
 import pytest
 
-from mtwrappers import evaluate
+from mtwrappers import evaluate, protocols
 from mtwrappers.evaluation import EvaluationResult, VerificationError, verify
 from mtwrappers.evaluation.evidence import digest, read_evidence
 from tests.evaluation.fakes import drawn, scripted
@@ -117,6 +118,54 @@ def test_environments_that_were_made_by_hand_are_given(tmp_path):
     found = verify(tmp_path / "r.json", envs=longer)
     assert found.same == {"a": 0}
     assert found.difference == "a, episode 0 goes on in the replay after its 3 steps"
+
+
+# What was verified.
+
+
+def test_what_was_verified_is_printed_with_the_score_that_the_replay_gave(tmp_path):
+    rules = dataclasses.replace(
+        protocols["metaworld-3.1"].on("MT1", "reach-v3"),
+        **{"name": "short", "episodes_per_task": 4, "num_goals": 2, "max_episode_steps": 5},
+    )
+    result = rules.evaluate(act, seed=7, evidence=tmp_path / "r.npz", policy_name="mine, 技")
+    dataclasses.replace(result, confidence=0.9).save(tmp_path / "r.json")
+    found = verify(tmp_path / "r.json")
+    assert found.result == dataclasses.replace(result, confidence=0.9)
+    lines = str(found).splitlines()
+    assert lines[0] == "policy        mine, 技"
+    assert lines[1] == f"protocol      short ({rules.digest[:10]})"
+    assert lines[2].startswith('environments  id="mtwrappers/MT1-v0", benchmark="MT1", ')
+    assert "chosen        seed=7, episodes_per_task=4, tasks=null, max_episode_steps=null" in lines
+    assert "replayed      4 of 4 episodes" in lines
+    assert lines[-2:] == ["verified:", "  mean over tasks     0.000  0.000 to 0.403 (90%)"]
+    assert max(map(len, lines)) <= 80
+    part = verify(tmp_path / "r.json", sample=0.5)
+    assert "replayed      2 of 4 episodes" in str(part)
+    assert "\nverified, as far as it was replayed:\n" in str(part)
+
+
+def test_without_a_protocol_the_mean_success_or_return_is_printed(played, tmp_path):
+    text = str(verify(played / "r.json"))
+    assert "\nprotocol      none\n" in text
+    assert text.endswith("\n  mean success_once over tasks  0.000  0.000 to 0.397 (95%)")
+    make = functools.partial(scripted, [{"name": "a", "key": None}])
+    result = evaluate(drawn, make(), 2, evidence=tmp_path / "r.npz")
+    result.save(tmp_path / "r.json")
+    text = str(verify(tmp_path / "r.json", envs=make()))
+    mean = result.per_task["a"]["return"].value
+    assert re.search(rf"  mean return over tasks  {mean:.3f}  .* to .* \(95%\)$", text)
+
+
+def test_what_is_not_true_has_no_score(played, tmp_path):
+    text = str(
+        verify(falsified(played, tmp_path, episode(4, success_final=True)), played / "r.npz")
+    )
+    assert text.splitlines()[-3:] == [
+        "push-v3: 2 of 3 the same",
+        "false: push-v3, episode 1: success_final is False in the replay, True in the result",
+        "not verified: 5 of 6 episodes gave the same numbers",
+    ]
 
 
 # Other versions, and other processors.
