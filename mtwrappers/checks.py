@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Space
 
-from mtwrappers.errors import with_place
+from mtwrappers.errors import is_printable, printable, with_place
 
 LogSink: TypeAlias = Callable[[str, Any], object]
 
@@ -121,6 +121,18 @@ def check_string(value: Any, name: str) -> str:
     """Returns ``value`` if it is a string, or raises `TypeError`."""
     if not isinstance(value, str):
         raise TypeError(f"{name} must be a string, got {value!r}")
+    return value
+
+
+def check_name(value: str | None, name: str) -> str | None:
+    """Returns a name that is to be saved and printed, or ``None``.
+
+    Raises:
+        TypeError: If it is no string.
+        ValueError: If it cannot be printed as it is, see `mtwrappers.errors.printable`.
+    """
+    if value is not None and not is_printable(check_string(value, name)):
+        raise ValueError(f"{name} must be printable, got '{printable(value)}'")
     return value
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import pickle
+import re
 from typing import Any, TypeVar
 
 import cloudpickle
@@ -16,6 +17,11 @@ import cloudpickle
 E = TypeVar("E", bound=BaseException)
 # Modules whose exceptions are our own. Gymnasium's vector environments batch infos for ours.
 _OURS = ("mtwrappers.", "gymnasium.vector.")
+# Of what `str.isprintable` lets through: letters and marks that draw nothing
+# (Default_Ignorable_Code_Point of Unicode 15.1), and Braille's blank.
+_INVISIBLE = re.compile(
+    "[\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u2800\u3164\ufe00-\ufe0f\uffa0\U000e0000-\U000e0fff]"
+)
 
 
 class SeedNotSetError(AssertionError):
@@ -42,6 +48,29 @@ class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised its
 
     def __str__(self) -> str:
         return f"\n{self.args[0]}"
+
+
+def printable(text: str, most: int | None = None) -> str:
+    r"""A text from anywhere as it can be printed: on a terminal it draws what it says, no more.
+
+    Escaped are control characters (with which a terminal is told to move and to erase), what
+    changes the direction of writing, what has no width or draws nothing, lone surrogates, and every
+    blank but the space. All other letters, marks and signs stay. A text of more than ``most``
+    characters is cut.
+
+    >>> print(printable("naïve 技 \x1b[2K\u202everified\u200b"))
+    naïve 技 \x1b[2K\u202everified\u200b
+    """
+    if most is not None and len(text) > most:
+        return f"{printable(text[:most])}..."
+    if is_printable(text):
+        return text
+    return "".join(one if is_printable(one) else ascii(one)[1:-1] for one in text)
+
+
+def is_printable(text: str) -> bool:
+    """Whether `printable` leaves a text as it is."""
+    return text.isprintable() and _INVISIBLE.search(text) is None
 
 
 def with_place(exc: E, where: str) -> E:

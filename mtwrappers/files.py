@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
 import os
 import secrets
 import stat
 import sys
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
+
+from mtwrappers.errors import is_printable, printable
 
 if sys.platform != "win32":
     import fcntl
 
 _MARK = ".unfinished-"
+_MAX_TEXT = 10_000
 
 
 def write_atomically(path: str | os.PathLike[str], data: bytes) -> None:
@@ -101,6 +106,39 @@ def opened(path: str | os.PathLike[str], max_size: int) -> Iterator[BinaryIO]:
             text = f"larger than the {max_size:,} bytes that are read"
             raise OSError(errno.EFBIG, text, os.fspath(path))
         yield file
+
+
+def load_json(path: str | os.PathLike[str], max_size: int) -> Any:
+    """What a JSON file from anywhere holds.
+
+    Raises:
+        OSError: If it cannot be read, or is larger than ``max_size``.
+        ValueError: If it is no JSON, an object in it has a key twice, or a text in it cannot be
+            printed as it is (see `printable`) or is longer than 10,000 characters.
+    """
+    with opened(path, max_size) as file:
+        try:
+            data = json.load(file, object_pairs_hook=_each_key_once)
+        except RecursionError:
+            raise ValueError("it is nested too deeply") from None
+    left = [data]
+    while left:
+        one = left.pop()
+        if isinstance(one, dict):
+            left += [*one, *one.values()]
+        elif isinstance(one, list):
+            left += one
+        elif isinstance(one, str) and not (is_printable(one) and len(one) <= _MAX_TEXT):
+            raise ValueError(f"it has a text that cannot be printed: {printable(one, 100)}")
+    return data
+
+
+def _each_key_once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        [(key, _)] = Counter(key for key, _ in pairs).most_common(1)
+        raise ValueError(f"an object has the key {printable(key, 100)!r} twice")
+    return found
 
 
 def remove_unfinished(directory: Path) -> None:

@@ -7,6 +7,7 @@ import warnings
 from typing import Any
 
 from mtwrappers._extras import import_extra
+from mtwrappers.errors import printable
 from mtwrappers.registration import TABLE
 
 BENCHMARKS = tuple(
@@ -23,6 +24,12 @@ MAX_COUNT = 1_000_000  # of episodes per class, and of workers
 
 class UsageError(Exception):
     """Bad input that parsing does not find."""
+
+
+def show(console: Any, text: str) -> None:
+    """Prints lines as they are; what of a file is among them draws nothing else."""
+    for line in text.split("\n"):
+        console.print(printable(line), soft_wrap=True, markup=False, highlight=False)
 
 
 def progress(console: Any) -> Any:

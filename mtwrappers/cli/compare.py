@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from mtwrappers._extras import import_extra
-from mtwrappers.cli.common import UsageError
+from mtwrappers.cli.common import UsageError, show
 from mtwrappers.evaluation import (
     EvaluationResult,
     FewShotResult,
@@ -31,7 +31,7 @@ def run(args: argparse.Namespace) -> int:
     except ValueError as exc:
         raise UsageError(str(exc)) from None
     for i, each in enumerate(found):
-        console.print(f"{chr(10) * (i > 0)}{each}", soft_wrap=True, markup=False, highlight=False)
+        show(console, f"{chr(10) * (i > 0)}{each}")
         if args.plot is not None:
             numbered = f"{args.plot.stem}-{i + 1}{args.plot.suffix}"
             path = args.plot if len(found) == 1 else args.plot.with_name(numbered)
@@ -39,7 +39,7 @@ def run(args: argparse.Namespace) -> int:
                 each.plot(path)
             except (OSError, ValueError) as exc:  # a suffix that is no image
                 raise UsageError(f"cannot write {path}: {exc}") from None
-            console.print(f"wrote {path}", highlight=False)
+            show(console, f"wrote {path}")
     return 0
 
 
@@ -56,4 +56,4 @@ def _read(path: Path) -> EvaluationResult:
 def _name(path: Path, result: EvaluationResult) -> str:
     """What the result calls its policy; without that, its file."""
     name = result.provenance and result.provenance.policy
-    return ascii(name)[1:-1] if name else str(path)
+    return name or str(path)

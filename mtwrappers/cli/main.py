@@ -27,7 +27,7 @@ from mtwrappers.cli.common import (
     progress,
     quiet_experts,
 )
-from mtwrappers.errors import full_message
+from mtwrappers.errors import full_message, is_printable, printable
 from mtwrappers.registration import TABLE
 
 # Of each column, how a cell is written, and the width of a terminal from which on it is shown.
@@ -104,6 +104,7 @@ HELP = {
     "results": "results of rollouts or of EvaluationResult.save, two or more",
     "--sample": "replay only this share of each class's episodes, drawn anew every time (default: "
     "1)",
+    "--table": "also print the success of each class, with intervals",
     "--plot": "also draw the comparison",
     "--force": "compare results of different protocols, settings or goals all the same",
     "environment": "package.module:NAME or FILE.py:NAME, a function without arguments that makes "
@@ -139,7 +140,7 @@ class _Parser(argparse.ArgumentParser):
 
     def refuse(self, message: str) -> NoReturn:
         """Ends with a message that says what to do by itself."""
-        self.exit(2, f"mtwrappers: error: {' '.join(message.split())}\n")
+        self.exit(2, f"mtwrappers: error: {printable(' '.join(message.split()))}\n")
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -196,6 +197,7 @@ def _main(argv: Sequence[str] | None) -> int:
     verified.add("result", type=Path)
     verified.add("--evidence", type=Path, metavar="FILE")
     verified.add("--sample", type=_share, metavar="SHARE")
+    verified.add("--table", action="store_true")
     verified.add("--workers", type=_positive)
     verified.add("--no-fast", action="store_true")
     compared = command("compare", "compare the success of policies, task by task and over all")
@@ -266,7 +268,7 @@ def _policy(text: str) -> str:
 
 
 def _name(text: str) -> str:
-    if not 1 <= len(text.strip()) <= 100 or not text.isprintable():
+    if not 1 <= len(text.strip()) <= 100 or not is_printable(text):
         raise argparse.ArgumentTypeError(f"must be 1 to 100 characters, got {text!r}")
     return text
 

@@ -2,27 +2,38 @@
 
 from __future__ import annotations
 
-import json
 import math
 import os
+import reprlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
-from mtwrappers.errors import full_message
+from mtwrappers.errors import full_message, printable
 from mtwrappers.evaluation.episodes import Episode
-from mtwrappers.evaluation.evidence import MAX_FILE, Actions, name_of
+from mtwrappers.evaluation.evidence import Actions, name_of
 from mtwrappers.evaluation.few_shot import FewShotResult
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.provenance import versions
-from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.files import opened
+from mtwrappers.evaluation.result import MAX_SIZE, EvaluationResult
+from mtwrappers.files import load_json
 
-_MAX_RESAMPLES = 100_000
+# How far apart, relative, two returns may be that differ by rounding.
+ROUNDING = 1e-9
+# What takes time by its size before anything is replayed: resamples, their product with episodes,
+# and rows of tables.
+_MAX_RESAMPLES, _MAX_DRAWS, _MAX_ROWS = 100_000, 10**8, 5000
+# What `mtwrappers rollout` notes beside its result. Nothing of it is verified.
+_NOTED = {"benchmark", "policy", "episodes", "seed", "protocol", "name", "privileged_goal"}
+_NOTED |= {"interrupted", "seconds", "steps", "steps_per_second"}
 
 
 class VerificationError(ValueError):
     """A result cannot be what it says it is, or cannot be replayed here."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, 1000))
 
 
 def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult:
@@ -32,36 +43,58 @@ def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult
         OSError: If it cannot be read.
         VerificationError: If it is no result, or contradicts itself.
     """
-    with opened(path, MAX_FILE) as file:
-        try:
-            data = json.load(file)
-            few_shot = isinstance(data, dict) and data.get("format") == FewShotResult.FORMAT
-            kind: Any = FewShotResult if few_shot else EvaluationResult
-            claim = kind.from_dict(data)
-        except (ValueError, RecursionError) as exc:
-            raise VerificationError(f"{os.fspath(path)} is no result: {full_message(exc)}") from exc
-    parts = [claim]
-    if isinstance(claim, FewShotResult):
-        parts = [claim.adaptation, claim.evaluation]
+    try:
+        data = load_json(path, MAX_SIZE)
+        few_shot = isinstance(data, dict) and data.get("format") == FewShotResult.FORMAT
+        kind: Any = FewShotResult if few_shot else EvaluationResult
+        claim: EvaluationResult | FewShotResult = kind.from_dict(data)
+        _check_noted(data.pop("rollout", {}))
+        _check_sizes(claim)
+        found = _contradiction(claim.to_dict(), data, "")
+    except VerificationError:
+        raise
+    except (ValueError, OverflowError, RecursionError) as exc:
+        raise VerificationError(f"{os.fspath(path)} is no result: {full_message(exc)}") from exc
+    if found:
+        raise VerificationError(f"its numbers do not follow from its episodes: {found}")
+    return claim
+
+
+def _check_noted(note: Any) -> None:
+    if not isinstance(note, dict) or not note.keys() <= _NOTED:
+        raise VerificationError(f"a rollout notes no {reprlib.repr(note)}")
+    for name, value in note.items():
+        if isinstance(value, (list, dict)):
+            raise VerificationError(f"a rollout notes of {name} no {reprlib.repr(value)}")
+
+
+def _check_sizes(claim: EvaluationResult | FewShotResult) -> None:
+    """Raises `VerificationError` if a table of its numbers would take very long to make."""
+    parts = [claim] if isinstance(claim, EvaluationResult) else [claim.adaptation, claim.evaluation]
     needed = max(part.resamples for part in parts)
     if needed > _MAX_RESAMPLES:
         raise VerificationError(
-            f"at most {_MAX_RESAMPLES:,} resamples are drawn, its intervals need {needed}"
+            f"at most {_MAX_RESAMPLES:,} resamples are drawn, its intervals need {needed:,}"
         )
-    for name, expected in claim.to_dict().items():
-        if found := _contradiction(expected, data.get(name), name):
-            raise VerificationError(f"its numbers do not follow from its episodes: {found}")
-    return claim  # type: ignore[no-any-return]
+    if needed * len(claim.episodes) > _MAX_DRAWS:
+        raise VerificationError(
+            f"it has {len(claim.episodes):,} episodes, of which {needed:,} resamples take too long"
+        )
+    rows = sum(len(part.tasks) for part in parts)
+    if isinstance(claim, FewShotResult):
+        rows += len({(one.number, one.task) for one in claim.episodes})
+    if rows > _MAX_ROWS:
+        raise VerificationError(f"its tables have {rows:,} rows, more than {_MAX_ROWS:,}")
 
 
-def check_versions(there: Mapping[str, str]) -> None:
-    """Raises `VerificationError` if a result was played with other versions than are here."""
+def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """Of what was played with another version than is installed here: both, by its name."""
     here = versions()
-    for name in sorted({*here, *there} - {"python"}):  # whose version changes no number
-        if here.get(name) != there.get(name):
-            raise VerificationError(
-                f"it was played with {name} {there.get(name)}, and {here.get(name)} is installed"
-            )
+    return {
+        name: (there.get(name), here.get(name))
+        for name in sorted({*here, *there})
+        if here.get(name) != there.get(name)
+    }
 
 
 def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
@@ -92,6 +125,14 @@ def check_trials(claim: FewShotResult, m: int, k: int) -> None:
     design, episodes = claim.trials, claim.episodes
     if design is None:
         raise VerificationError("it does not say how its trials were played")
+    before, after = claim.adaptation, claim.evaluation
+    for name in ("seed", "confidence", "resamples"):
+        if getattr(before, name) != getattr(after, name):
+            raise VerificationError(f"its adaptation and its evaluation have another {name}")
+    made = after.provenance
+    given = made and (made.episodes_per_task, made.tasks, made.max_episode_steps)
+    if given != (design.evaluation_episodes, None, None) or before.provenance is not None:
+        raise VerificationError("its provenance and its trials do not go together")
     if (due := design.length(m, k)) > 2 * len(episodes) + 1000:
         raise VerificationError(f"it has {len(episodes)} of {due:,} episodes")
     of_trial = {one.trial: one for one in episodes}
@@ -127,20 +168,37 @@ def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> N
             )
 
 
+def rounding(claimed: Episode, replayed: Episode) -> float | None:
+    """How far apart, relative to the larger, the returns of episodes are that are equal otherwise.
+
+    ``None`` if anything else differs, or they are further apart than rounding makes them.
+    """
+    one, other = claimed.episode_return, replayed.episode_return
+    if replace(replayed, episode_return=one) != claimed:
+        return None
+    if one == other:
+        return 0.0
+    apart = abs(one - other) / max(abs(one), abs(other))
+    return apart if apart <= ROUNDING else None
+
+
 def difference(claimed: Episode, replayed: Episode) -> str:
     """How an episode differs from what was claimed."""
-    for name, value in vars(claimed).items():
-        if (got := getattr(replayed, name)) != value:
-            return f"{said(claimed)}: {name} is {got!r} in the replay, {value!r} in the result"
+    names = [name for name in vars(claimed) if name != "episode_return"]
+    for name in (*names, "episode_return"):
+        value, got = getattr(claimed, name), getattr(replayed, name)
+        if got == value:
+            continue
+        if name == "length" and got > value:
+            return f"{said(claimed)} goes on in the replay after its {value} steps"
+        return f"{said(claimed)}: {name} is {got!r} in the replay, {value!r} in the result"
     raise AssertionError("they are equal")
 
 
 def said(one: Episode | PlannedEpisode) -> str:
     """An episode in words."""
     trial = "" if one.trial is None else f"trial {one.trial}, "
-    # What a file says may be meant for the terminal.
-    task = one.task if one.task.isprintable() else ascii(one.task)
-    return f"{task}, {trial}episode {one.number}"
+    return f"{one.task}, {trial}episode {one.number}"
 
 
 def _place(one: Episode | PlannedEpisode) -> tuple[Any, ...]:
@@ -150,7 +208,11 @@ def _place(one: Episode | PlannedEpisode) -> tuple[Any, ...]:
 def _contradiction(expected: Any, got: Any, where: str) -> str | None:
     """The first place in which what was read from JSON is not what it should be."""
     parts: list[tuple[Any, Any, Any]] = []
-    if isinstance(expected, dict) and isinstance(got, dict) and expected.keys() == got.keys():
+    if isinstance(expected, dict) and isinstance(got, dict):
+        for name in (*expected, *got):
+            if name not in got or name not in expected:
+                what = "is not there" if name in expected else "is no part of it"
+                return f"{_within(where, name)} {what}"
         parts = [(value, got[name], name) for name, value in expected.items()]
     elif (
         isinstance(expected, (list, tuple)) and isinstance(got, list) and len(expected) == len(got)
@@ -163,7 +225,11 @@ def _contradiction(expected: Any, got: Any, where: str) -> str | None:
         if math.isclose(expected, got, rel_tol=1e-9, abs_tol=1e-12):
             return None
         return f"{where} is {expected!r}, got {got!r}"
-    elif expected != got:
-        return f"{where} is {expected!r}, got {got!r}"
-    found = (_contradiction(one, other, f"{where}, {label}") for one, other, label in parts)
+    elif type(expected) is not type(got) or expected != got:
+        return f"{where} is {reprlib.repr(expected)}, got {reprlib.repr(got)}"
+    found = (_contradiction(one, other, _within(where, label)) for one, other, label in parts)
     return next(filter(None, found), None)
+
+
+def _within(where: str, label: Any) -> str:
+    return f"{where}, {label}" if where else f"{label}"

@@ -122,7 +122,10 @@ def _why_not(results: Sequence[EvaluationResult]) -> str:
     described = [one.provenance for one in results]
     if any(one is None for one in described):
         return ""  # made by hand
-    kwargs = [determining(one.spec) if one and one.spec else {} for one in described]
+    specs = [determining(one.spec) if one and one.spec else ("none", {}) for one in described]
+    if reason := differ("id", [env_id for env_id, _ in specs]):
+        return reason
+    kwargs = [own for _, own in specs]
     for name in dict.fromkeys(key for own in kwargs for key in own):
         if reason := differ(name, [own.get(name) for own in kwargs]):
             return reason

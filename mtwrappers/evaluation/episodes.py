@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import math
 import reprlib
+import sys
 from collections.abc import Callable, Sequence
 from dataclasses import MISSING, dataclass, fields
 from typing import Any
@@ -17,7 +17,7 @@ from mtwrappers.samplers.rollout import Flags, Step
 # Whether a value from a file is of a field's type, in a size that arrays hold.
 _IS: dict[str, Callable[[Any], bool]] = {
     "str": lambda value: type(value) is str,
-    "float": lambda value: type(value) in (int, float) and abs(value) < math.inf,
+    "float": lambda value: type(value) in (int, float) and abs(value) <= sys.float_info.max,
     "int": lambda value: type(value) is int and 0 <= value < 2**63,
     "int | None": lambda value: value is None or _IS["int"](value),
     "bool | None": lambda value: value is None or type(value) is bool,

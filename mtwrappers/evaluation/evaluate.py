@@ -12,7 +12,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_choice, positive
+from mtwrappers.checks import check_choice, check_name, positive
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.frozen import frozen
@@ -123,7 +123,8 @@ def evaluate(
         ValueError: If a number is out of range, there is no such task, actions have another shape
             or are NaN, a finished episode is none of those to be played, ``success`` in infos is
             neither a bool nor 0 or 1, a return is not finite, an environment that is not given
-            its task moves to another, or actions that are kept change their dtype.
+            its task moves to another, actions that are kept change their dtype, or the name of a
+            task or of the policy cannot be printed as it is.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 
@@ -134,6 +135,7 @@ def evaluate(
     100.0
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
+    check_name(policy_name, "policy_name")
     episodes_per_task = positive(episodes_per_task, "episodes_per_task")
     if max_episode_steps is not None:
         max_episode_steps = positive(max_episode_steps, "max_episode_steps")

@@ -1,8 +1,9 @@
 """The actions of an evaluation's episodes, in an ``.npz`` file with an array ``(T, A)`` for each.
 
 The actions are kept as the environments got them, in the dtype that the policy gave them: a cast
-would change the last bits of what follows. `numpy.load` reads the file, under names such as
-``"push-v3/7"``: the task and the number of the episode.
+would change the last bits of what follows. Only the order of their bytes is always the same, the
+little end first. `numpy.load` reads the file, under names such as ``"push-v3/7"``: the task and the
+number of the episode.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.errors import full_message
+from mtwrappers.errors import full_message, printable
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.files import Unfinished, opened
@@ -48,6 +49,9 @@ _LOCAL = struct.Struct("<4x4xH4x3I2H")
 
 class EvidenceError(ValueError):
     """A file holds no actions of episodes, or not those that are needed."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, 1000))
 
 
 def name_of(episode: Episode | PlannedEpisode) -> str:

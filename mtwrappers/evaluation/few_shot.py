@@ -15,7 +15,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.checks import positive
+from mtwrappers.checks import check_name, positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
 from mtwrappers.evaluation.evaluate import check_arguments
@@ -45,7 +45,7 @@ class FewShotResult(StoredResult):
         trials: What has decided which episodes were played, if `few_shot_evaluate` did.
     """
 
-    FORMAT = "mtwrappers.FewShotResult/4"
+    FORMAT = "mtwrappers.FewShotResult/5"
 
     adaptation: EvaluationResult
     evaluation: EvaluationResult
@@ -61,10 +61,10 @@ class FewShotResult(StoredResult):
         """A result for each place in a trial: the first is before any adaptation."""
         both = self.episodes
         settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
-        places = sorted({episode.number for episode in both})
-        return tuple(
-            EvaluationResult([e for e in both if e.number == place], *settings) for place in places
-        )
+        places: dict[int, list[Episode]] = {}
+        for episode in both:
+            places.setdefault(episode.number, []).append(episode)
+        return tuple(EvaluationResult(places[place], *settings) for place in sorted(places))
 
     @property
     def adaptation_length(self) -> int:
@@ -194,6 +194,7 @@ def few_shot_evaluate(
     (8, 24)
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
+    check_name(policy_name, "policy_name")
     trials = positive(trials, "trials")
     before = positive(adaptation_episodes, "adaptation_episodes")
     after = positive(evaluation_episodes, "evaluation_episodes")

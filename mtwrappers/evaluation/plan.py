@@ -9,6 +9,7 @@ from typing import Any
 
 from numpy.random import PCG64, Generator, SeedSequence
 
+from mtwrappers.checks import check_name
 from mtwrappers.vector.base import MetaVectorEnv
 
 
@@ -29,6 +30,9 @@ class PlannedEpisode:
     seed: int | None = None
     task_state: int | None = None
     trial: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.task, "the name of a task")
 
 
 def stream_seed(seed: int, *key: int) -> int:

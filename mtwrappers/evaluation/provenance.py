@@ -13,9 +13,8 @@ from typing import Any
 
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 
-from mtwrappers.checks import check_mapping, check_string
+from mtwrappers.checks import check_mapping, check_name
 from mtwrappers.evaluation.rules import Rules
-from mtwrappers.metaworld.arithmetic import arithmetic
 from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
@@ -40,15 +39,19 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
+def _is_spec(value: Any) -> bool:
+    is_of_two = isinstance(value, dict) and value.keys() == {"id", "kwargs"}
+    return is_of_two and isinstance(value["id"], str) and isinstance(value["kwargs"], dict)
+
+
 # Whether a value from a file may stand in a field.
 _IS: dict[str, Callable[[Any], bool]] = {
     "episodes_per_task": lambda value: type(value) is int and 0 < value < 10**7,
     "tasks": lambda value: value is None or _is_names(value),
-    "max_episode_steps": lambda value: value is None or (type(value) is int and value > 0),
-    "spec": lambda value: value is None or isinstance(value, dict),
+    "max_episode_steps": lambda value: value is None or (type(value) is int and 0 < value < 2**63),
+    "spec": lambda value: value is None or _is_spec(value),
     "goals": lambda value: value is None or isinstance(value, str),
     "versions": _is_table,
-    "arithmetic": lambda value: value in ("plain", "fused", "other"),
     "protocol": lambda value: value is None or isinstance(value, dict),
     "policy": lambda value: value is None or isinstance(value, str),
     "evidence": lambda value: value is None or isinstance(value, str),
@@ -61,14 +64,13 @@ class Provenance:
 
     Args:
         episodes_per_task: As `evaluate` was given it, like ``tasks`` and ``max_episode_steps``.
-        arithmetic: How NumPy adds up squares there, on which the last bits of Meta-World's rewards
-            depend: ``"plain"``, ``"fused"`` (processors with AVX-512) or ``"other"``.
         versions: Of Python and of all packages that take part, by name.
         tasks: Names of tasks, or ``None`` for all.
         max_episode_steps: When episodes were cut, or ``None``.
-        spec: The environments' `gymnasium.envs.registration.EnvSpec` as JSON; ``None`` where they
-            have none, or a wrapper around them changes actions or rewards. Such a result can be
-            verified only with environments that are made by hand.
+        spec: The ``id`` and the ``kwargs`` of the environments'
+            `gymnasium.envs.registration.EnvSpec`, as JSON has them; ``None`` where they have none,
+            or a wrapper around them changes actions or rewards. Such a result can be verified only
+            with environments that are made by hand.
         goals: A digest of the goals that the environments can be given, if there is a list.
         protocol: The fields of the protocol, with its ``name`` and ``digest``.
         policy: The policy's name.
@@ -77,7 +79,6 @@ class Provenance:
 
     episodes_per_task: int
     versions: Mapping[str, str]
-    arithmetic: str
     tasks: Sequence[str] | None = None
     max_episode_steps: int | None = None
     spec: Mapping[str, Any] | None = None
@@ -88,7 +89,9 @@ class Provenance:
 
     def __post_init__(self) -> None:
         if self.protocol is not None:
-            Rules.from_dict(self.protocol)  # which checks it
+            rules = Rules.from_dict(self.protocol)  # which checks it
+            if missing := sorted(rules.to_dict().keys() - self.protocol.keys()):
+                raise ValueError(f"the protocol {rules.name} is without its {missing[0]}")
 
     @classmethod
     def of(
@@ -109,10 +112,9 @@ class Provenance:
         return cls(
             episodes_per_task,
             versions(),
-            arithmetic(),
             spec=_spec(envs),
             goals=goals_of(envs),
-            policy=None if policy is None else check_string(policy, "policy_name"),
+            policy=check_name(policy, "policy_name"),
             protocol=None if protocol is None else dict(check_mapping(protocol, "protocol")),
             **rest,
         )
@@ -165,10 +167,10 @@ def _spec(envs: Any) -> dict[str, Any] | None:
             return None
         layer = layer.env
     try:
-        described: dict[str, Any] = json.loads(layer.spec.to_json())
+        described = json.loads(layer.spec.to_json())
     except Exception:  # there is none, or arguments that no JSON holds
         return None
-    return described
+    return {name: described[name] for name in ("id", "kwargs")}
 
 
 @read_only

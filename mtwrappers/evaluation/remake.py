@@ -9,6 +9,7 @@ from typing import Any
 
 import gymnasium
 
+from mtwrappers.errors import full_message
 from mtwrappers.evaluation.claim import VerificationError
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.metaworld.benchmarks import META_LEARNING
@@ -19,24 +20,29 @@ from mtwrappers.vector.make import EXECUTOR_OPTIONS
 # These do not change an episode's numbers, and are for whoever replays it to choose.
 _CHOSEN_HERE = {*EXECUTOR_OPTIONS, "execution", "vector_strategy", "vectorization_mode"}
 _CHOSEN_HERE |= {"fast", "render_mode"}
+# Arguments of `gymnasium.make_vec` itself, which no spec of ours has.
+_OF_GYMNASIUM = ("id", "vector_kwargs", "wrappers")
 _GROUPS = ("num_envs", "meta_batch_size")
 # How many environments play a class changes no episode.
 _OF_EACH = ("num_envs", "envs_per_task")
-_SIZES = (*_GROUPS, "envs_per_task", "num_goals")
-_MAX_SIZE = 10_000
+# What takes time and memory by its size: before an episode begins, and in each.
+_MAX = {"num_envs": 10_000, "meta_batch_size": 10_000, "envs_per_task": 10_000, "num_goals": 1000}
+_MAX |= {"action_repeat": 100, "idle_steps": 1000}
+_MAX_LENGTH = 1000
+# More environments than this must have an episode each.
+_FEW = 100
 
 
-def determining(spec: Mapping[str, Any], in_trials: bool = False) -> dict[str, Any]:
+def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:
     """What of a spec determines episodes: the id, and the arguments that no user may choose.
 
     ``in_trials`` says that they are those of few-shot trials, which environments share.
     """
-    given = spec.get("kwargs")
-    kwargs = given if isinstance(given, dict) else {}
+    kwargs = spec["kwargs"]
     chosen = {name: value for name, value in kwargs.items() if name not in _CHOSEN_HERE}
     if "benchmark" in kwargs and not (in_trials or _shares_goals(kwargs)):
         chosen = {name: value for name, value in chosen.items() if name not in _OF_EACH}
-    return {"id": spec.get("id"), **chosen}
+    return spec["id"], chosen
 
 
 def _shares_goals(kwargs: Mapping[str, Any]) -> bool:
@@ -48,6 +54,7 @@ def remake(
     provenance: Provenance,
     workers: int,
     fast: Any,
+    episodes: int,
     make: Callable[..., Any] | None = None,
     in_trials: bool = False,
 ) -> Any:
@@ -55,13 +62,15 @@ def remake(
 
     Few-shot trials (``in_trials``) are played on as many as before.
     They draw no frames: what is seen changes nothing where actions are given. ``make``, a
-    protocol's `make_vec`, takes the place of `gymnasium.make_vec` with the id.
+    protocol's `make_vec`, takes the place of `gymnasium.make_vec` with the id. ``episodes`` is how
+    many the result has.
 
     A file is not to decide what code runs. So the id must be one of this package's, and what it
-    calls is what is registered here, not what the result says.
+    calls is what is registered here, not what the result says. Nor is it to take all memory: sizes
+    are checked before anything is made.
 
     Raises:
-        TypeError, ValueError: If they cannot be made with these arguments.
+        VerificationError: If they cannot be made with these arguments.
     """
     spec = provenance.spec
     if spec is None:
@@ -69,8 +78,9 @@ def remake(
             "it does not say how to make its environments (they have no spec, or are in a wrapper "
             "that changes actions or rewards): give them as envs=..."
         )
-    env_id, given = spec.get("id"), spec.get("kwargs")
-    if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0" or not isinstance(given, dict):
+    env_id, chosen = determining(spec, in_trials)
+    given = spec["kwargs"]
+    if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
         raise VerificationError(
             f"it was played on {env_id!r}, and no file decides which code runs: make these "
             "environments and give them as envs=..."
@@ -81,28 +91,67 @@ def remake(
             raise VerificationError(
                 f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"
             )
-    kwargs = {
-        name: value
-        for name, value in determining(spec, in_trials).items()
-        if name not in ("id", *of_id)
-    }
-    kwargs.update({name: given[name] for name in of_id if name.endswith("_classes")})
-    for name in _SIZES:
-        if isinstance(size := kwargs.get(name), int) and size > _MAX_SIZE:
-            raise VerificationError(f"{name} must be at most {_MAX_SIZE:,}, got {size}")
-    if make is None:
-        make, kwargs = (
-            functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}"),
-            without_frames(kwargs),
+    kwargs = {name: value for name, value in chosen.items() if name not in of_id}
+    kwargs.update({name: given[name] for name in given if name.endswith("_classes")})
+    _check_sizes(kwargs, episodes)
+    _check_sizes(provenance.protocol or {}, episodes)
+    as_many = in_trials or ("benchmark" in of_id and _shares_goals(given))
+    try:
+        return _make(env_id, kwargs, workers, fast, episodes, make, as_many)
+    except VerificationError:
+        raise
+    except Exception as exc:  # whatever arguments from anywhere lead to
+        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+
+
+def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
+    for name in _OF_GYMNASIUM:
+        if name in kwargs:
+            raise VerificationError(f"environments of this package are not made with {name!r}")
+    sizes = {name: size for name, size in kwargs.items() if isinstance(size, int)}
+    for name, most in _MAX.items():
+        if sizes.get(name, 0) > most:
+            raise VerificationError(f"{name} must be at most {most:,}, got {sizes[name]:,}")
+    for name, value in kwargs.items():
+        if isinstance(value, (list, dict)) and len(value) > _MAX_LENGTH:
+            raise VerificationError(
+                f"{name} must have at most {_MAX_LENGTH:,} entries, got {len(value):,}"
+            )
+    groups = max(sizes.get(name, 1) for name in _GROUPS)
+    each = sizes.get("envs_per_task", 1)
+    _check_number(max(groups, each, sizes.get("meta_batch_size", 1) * each), episodes)
+
+
+def _check_number(num_envs: int, episodes: int) -> None:
+    if num_envs > max(_FEW, episodes):
+        raise VerificationError(
+            f"it was played in {num_envs:,} environments, and has {episodes:,} episodes: make the "
+            "environments and give them as envs=..."
         )
+
+
+def _make(
+    env_id: str,
+    kwargs: dict[str, Any],
+    workers: int,
+    fast: Any,
+    episodes: int,
+    make: Callable[..., Any] | None,
+    as_many: bool,
+) -> Any:
+    if make is None:
+        make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
+        kwargs = without_frames(kwargs)
     else:  # which checks what is said of frames before it leaves them out
         make = functools.partial(make, frames=False)
-    if "benchmark" in of_id:
+    if "benchmark" in TABLE[env_id][1]:
         kwargs["fast"] = fast
         probe: Any = make(execution="iterative", **kwargs)
         with contextlib.closing(probe):
             groups, each = probe.meta_batch_size, probe.envs_per_task
-        if not (in_trials or _shares_goals(given)):
+        if as_many:
+            _check_number(groups * each, episodes)
+        else:
             each = kwargs["envs_per_task"] = -(-workers // groups)
         workers = min(workers, groups * each)
     return make(workers=workers, **kwargs)

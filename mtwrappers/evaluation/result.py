@@ -15,15 +15,19 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.checks import positive
+from mtwrappers.errors import printable
 from mtwrappers.evaluation import headline, plot
 from mtwrappers.evaluation.episodes import METRICS, Episode
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.rules import Rules
 from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, estimate
+from mtwrappers.files import load_json, write_atomically
 from mtwrappers.seeding import check_seed
 
 # How much of the tasks each leaves out at either end.
 AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
+# What is read of a result's file, in bytes.
+MAX_SIZE = 2**28
 # Keeps the bootstrap's streams apart from those that play episodes with the same seed.
 _BOOTSTRAP = 1_000_003
 # The columns of a table.
@@ -62,20 +66,26 @@ class StoredResult(abc.ABC):
             raise ValueError(f"expected an evaluation: {exc}") from None
 
     def save(self, path: str | Path) -> None:
-        """Writes `to_dict` as JSON."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n")
+        """Writes `to_dict` as JSON, or leaves the file that is there as it was.
+
+        Raises:
+            OSError: If it cannot be written, or is there and not a regular file.
+        """
+        write_atomically(path, f"{json.dumps(self.to_dict(), indent=2)}\n".encode())
 
     @classmethod
     def load(cls: type[Result], path: str | Path) -> Result:
         """Reads what `save` wrote.
 
         Raises:
+            OSError: If it cannot be read.
             ValueError: If it is something else.
         """
         try:
-            data = json.loads(Path(path).read_text())
-        except (ValueError, RecursionError) as exc:
-            raise ValueError(f"expected an evaluation in JSON, {path} is none: {exc}") from None
+            data = load_json(path, MAX_SIZE)
+        except ValueError as exc:
+            said = printable(f"{path} is none: {exc}")
+            raise ValueError(f"expected an evaluation in JSON, {said}") from None
         return cls.from_dict(data)
 
 
@@ -111,7 +121,7 @@ class EvaluationResult(StoredResult):
     95%: intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
     """
 
-    FORMAT = "mtwrappers.EvaluationResult/3"
+    FORMAT = "mtwrappers.EvaluationResult/4"
 
     episodes: Sequence[Episode]
     seed: int = 0
@@ -134,7 +144,15 @@ class EvaluationResult(StoredResult):
     @cached_property
     def tasks(self) -> tuple[str, ...]:
         """The names of the tasks, in the order of their episodes."""
-        return tuple(dict.fromkeys(episode.task for episode in self.episodes))
+        return tuple(self._by_task)
+
+    @cached_property
+    def _by_task(self) -> dict[str, tuple[Episode, ...]]:
+        found: dict[str, list[Episode]] = {}
+        for episode in self.episodes:
+            found.setdefault(episode.task, []).append(episode)
+        place = lambda one: (-1 if one.trial is None else one.trial, one.number)  # noqa: E731
+        return {task: tuple(sorted(own, key=place)) for task, own in found.items()}
 
     def of_task(self, task: str) -> tuple[Episode, ...]:
         """The episodes of a task, in their order.
@@ -142,10 +160,9 @@ class EvaluationResult(StoredResult):
         Raises:
             ValueError: If there is no such task.
         """
-        if task not in self.tasks:
+        if task not in self._by_task:
             raise ValueError(f"task must be one of {list(self.tasks)}, got {task!r}")
-        found = (episode for episode in self.episodes if episode.task == task)
-        return tuple(sorted(found, key=lambda e: (-1 if e.trial is None else e.trial, e.number)))
+        return self._by_task[task]
 
     @cached_property
     def per_task(self) -> dict[str, Estimates]:

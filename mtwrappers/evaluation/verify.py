@@ -1,4 +1,4 @@
-"""Whether a result is true: its actions must give the same numbers again, to the last bit.
+"""Whether a result is true: its actions must give the same numbers again.
 
 What a file says is data. It names the environments, the goals and the actions, and nothing in it is
 run: only environments of this package are made from it.
@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 import math
 import os
+import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +24,16 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_fraction
-from mtwrappers.errors import full_message
+from mtwrappers.errors import full_message, printable
 from mtwrappers.evaluation.claim import (
     VerificationError,
     check_actions,
     check_plan,
     check_trials,
-    check_versions,
     difference,
+    other_versions,
     read_claim,
+    rounding,
 )
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
@@ -39,31 +43,53 @@ from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.provenance import Provenance, goals_of
 from mtwrappers.evaluation.published import protocols  # noqa: F401 (their names are then theirs)
-from mtwrappers.evaluation.remake import remake
+from mtwrappers.evaluation.remake import determining, remake
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.metaworld.arithmetic import SUMS, arithmetic
-from mtwrappers.metaworld.known_good import take_arithmetic
+from mtwrappers.evaluation.statistics import Estimate
 from mtwrappers.samplers.bar import Advance, ProgressBar
+from mtwrappers.samplers.rollout import Step
+
+# How many steps of the simulation are replayed; more take a smaller sample.
+_MAX_STEPS = 20_000_000
 
 
 @dataclass(frozen=True)
 class Verification:
-    """What a replay has found.
+    """What a replay has found; as text, all that was verified, with the score.
 
     Args:
-        same: How many episodes of each task gave the same return, length and successes.
+        result: The result with the numbers that the replay gave. Only what was not replayed, in a
+            sample, is as it stands in the file.
+        same: How many episodes of each task gave the same: success, length, steps to success and
+            goal exactly, and the return to the last bit or but for ``rounding``.
         replayed: How many were replayed of each.
         difference: The first episode that differs, and how; ``None`` if all are the same.
+        rounding: How far apart, relative to the larger, the two returns of an episode are at most,
+            among those that count as the same: 0.0 if all are equal to the last bit.
+        versions: Of packages (and Python) that the result was played with in another version than
+            is installed here: both, by the name.
     """
 
+    result: EvaluationResult | FewShotResult
     same: Mapping[str, int]
     replayed: Mapping[str, int]
     difference: str | None
+    rounding: float
+    versions: Mapping[str, tuple[str | None, str | None]]
 
     @property
     def ok(self) -> bool:
         """Whether the result is true, as far as it was replayed."""
         return self.difference is None
+
+    @property
+    def score(self) -> EvaluationResult:
+        """The episodes that the score is made of: those after adaptation, where there is one."""
+        found = self.result
+        return found.evaluation if isinstance(found, FewShotResult) else found
+
+    def __str__(self) -> str:
+        return "\n".join([*_about(self), "", *_found(self)])
 
 
 def verify(
@@ -78,9 +104,13 @@ def verify(
 ) -> Verification:
     """Replays the actions of a saved result, and compares every episode with what it says.
 
-    Before that, the file itself is checked: its numbers must follow from its episodes, and these
-    must be the ones that its environments, goals, seed and protocol determine, each once and in
-    order, made with the versions that are installed here.
+    Before that, the file itself is checked: it has nothing but what a result has, its numbers
+    follow from its episodes, and these are the ones that its environments, goals, seed and protocol
+    determine, each once and in order.
+
+    The replay decides, with whatever versions are installed here. Success, length, steps to success
+    and goals must be equal; returns too, or else to 1e-9 relative, which is then said: their last
+    bits depend on versions, and on the processor.
 
     Args:
         result: What `EvaluationResult.save` or `FewShotResult.save` wrote.
@@ -96,7 +126,8 @@ def verify(
         progress: Whether to show a progress bar.
 
     Returns:
-        How many episodes gave the same numbers, and the first that did not; see `Verification`.
+        What was verified, how many episodes gave the same numbers, and the first that did not; see
+        `Verification`.
 
     Raises:
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
@@ -111,7 +142,7 @@ def verify(
     provenance = (claim.evaluation if isinstance(claim, FewShotResult) else claim).provenance
     if provenance is None or provenance.evidence is None:
         raise VerificationError("it was played without evidence, so there is nothing to replay")
-    check_versions(provenance.versions)
+    others = other_versions(provenance.versions)
     path = Path(result).with_suffix(".npz") if evidence is None else evidence
     actions = read_evidence(path)
     check_actions(claim.episodes, actions)
@@ -121,24 +152,38 @@ def verify(
         if envs is None:
             made_by = None if protocol is None else protocol.make_vec
             workers = 1 if workers is None else workers
-            envs = remake(provenance, workers, fast, made_by, in_trials)
+            envs = remake(provenance, workers, fast, len(claim.episodes), made_by, in_trials)
             stack.enter_context(contextlib.closing(envs))
             protocol = protocol and protocol.with_states()
         if goals_of(envs) != provenance.goals:
             raise VerificationError("its goals are not those of its environments")
-        stack.enter_context(_as_elsewhere(envs, provenance.arithmetic))
         settings = actions, envs, protocol, sample, progress
+        replayed: EvaluationResult | FewShotResult
         if isinstance(claim, FewShotResult):
-            chosen, again = _replay_trials(claim, *settings)
+            chosen, trials = _replay_trials(claim, provenance, *settings)
+            replayed = replace(
+                claim,
+                adaptation=replace(claim.adaptation, episodes=trials.adaptation.episodes),
+                evaluation=replace(claim.evaluation, episodes=trials.evaluation.episodes),
+            )
         else:
             chosen, again = _replay_tasks(claim, provenance, *settings)
-    pairs = [pair for pair in zip(claim.episodes, again, strict=True) if pair[0] in chosen]
-    same = Counter(one.task for one, other in pairs if one == other)
-    found = next((difference(*pair) for pair in pairs if pair[0] != pair[1]), None)
+            replayed = replace(claim, episodes=again.episodes)
+    pairs = zip(claim.episodes, replayed.episodes, strict=True)
+    apart = [(pair, rounding(*pair)) for pair in pairs if pair[0] in chosen]
+    found = next((difference(*pair) for pair, by in apart if by is None), None)
     if found is None and digest(actions) != provenance.evidence:
-        found = f"the actions in {path} are not those that the result was saved with"
-    replayed = Counter(one.task for one, _ in pairs)
-    return Verification({task: same[task] for task in replayed}, replayed, found)
+        found = printable(f"the actions in {path} are not those that the result was saved with")
+    same = Counter(one.task for (one, _), by in apart if by is not None)
+    of_task = Counter(one.task for (one, _), _ in apart)
+    return Verification(
+        replayed,
+        {task: same[task] for task in of_task},
+        of_task,
+        found,
+        max((by for _, by in apart if by is not None), default=0.0),
+        others,
+    )
 
 
 def _replay_tasks(
@@ -149,13 +194,14 @@ def _replay_tasks(
     protocol: Protocol | None,
     sample: float,
     progress: bool,
-) -> tuple[set[Episode], Sequence[Episode]]:
-    """Which episodes of a result were replayed, and all of them as the replay gave them."""
-    replay = _Replay(claim.episodes, actions, envs.num_envs)
+) -> tuple[set[Episode], EvaluationResult]:
+    """Which episodes of a result were replayed, and the result that the replay gave."""
+    due = provenance.episodes_per_task * len(provenance.tasks or claim.tasks)
+    if due > 2 * len(claim.episodes) + 1000:
+        raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
     chosen = _chosen(claim.episodes, sample)
-    limit = provenance.max_episode_steps
-    if limit is None and protocol is None:  # other actions than these may come to no end
-        limit = replay.longest + 1
+    _check_steps(chosen, provenance, envs)
+    replay = _Replay(claim.episodes, actions, envs.num_envs)
     measure: Any = evaluate if protocol is None else protocol.evaluate
     again: EvaluationResult = measure(
         replay,
@@ -163,22 +209,23 @@ def _replay_tasks(
         episodes_per_task=provenance.episodes_per_task,
         tasks=provenance.tasks,
         seed=claim.seed,
-        max_episode_steps=limit,
+        max_episode_steps=provenance.max_episode_steps,
         observers=[replay],
         finished=[one for one in claim.episodes if one not in chosen],
         progress=progress,
     )
-    return chosen, again.episodes
+    return chosen, again
 
 
 def _replay_trials(
     claim: FewShotResult,
+    provenance: Provenance,
     actions: Actions,
     envs: Any,
     protocol: Protocol | None,
     sample: float,
     progress: bool,
-) -> tuple[set[Episode], Sequence[Episode]]:
+) -> tuple[set[Episode], FewShotResult]:
     """As `_replay_tasks`, of whole trials."""
     inner = envs.unwrapped
     sizes = inner.meta_batch_size, inner.envs_per_task
@@ -189,15 +236,19 @@ def _replay_trials(
     trials = rng.permutation(design.trials)[: max(1, math.ceil(sample * design.trials))].tolist()
     at = {(one.trial, one.number): one for one in claim.episodes}
     chosen = {at[place] for trial in trials for place in design.of_trial(trial, *sizes)}
+    _check_steps(chosen, provenance, envs)
     queues: list[list[Episode]] = [[] for _ in range(envs.num_envs)]
+    steps = 0
     for trial, phase in itertools.product(sorted(trials), range(len(design.phases))):
-        for queue, row in zip(queues, design.rows(trial, phase, *sizes), strict=True):
-            queue += [at[place] for place in row]
+        rows = [[at[place] for place in row] for row in design.rows(trial, phase, *sizes)]
+        steps += max(sum(one.length for one in row) for row in rows)
+        for queue, row in zip(queues, rows, strict=True):
+            queue += row
     measure: Any = few_shot_evaluate if protocol is None else protocol.evaluate
     given = {} if design.tasks is None else {"tasks": design.tasks}
     with ProgressBar(progress).of("episodes", len(chosen)) as advance:
         again: FewShotResult = measure(
-            _TrialReplay(claim.episodes, actions, queues, design.adapts, advance),
+            _TrialReplay(claim.episodes, actions, queues, steps, design.adapts, advance),
             envs,
             trials=design.trials,
             adaptation_episodes=design.adaptation_episodes,
@@ -207,7 +258,23 @@ def _replay_trials(
             finished=[one for one in claim.episodes if one not in chosen],
             **given,
         )
-    return chosen, again.episodes
+    return chosen, again
+
+
+def _check_steps(chosen: Collection[Episode], provenance: Provenance, envs: Any) -> None:
+    """Raises `VerificationError` if the replay would take very long."""
+    kwargs = (provenance.spec or {}).get("kwargs", {})
+    rules = provenance.protocol or {}
+    repeat, idle = (
+        max([value for of in (kwargs, rules) if type(value := of.get(name)) is int], default=least)
+        for name, least in (("action_repeat", 1), ("idle_steps", 0))
+    )
+    steps = sum(one.length for one in chosen) * repeat + (len(chosen) + envs.num_envs) * idle
+    if steps > _MAX_STEPS:
+        raise VerificationError(
+            f"{len(chosen):,} of its episodes are {steps:,} steps of the simulation, and at most "
+            f"{_MAX_STEPS:,} are replayed: take a smaller sample"
+        )
 
 
 def _chosen(episodes: Sequence[Episode], sample: float) -> set[Episode]:
@@ -235,6 +302,7 @@ class _Replay(Observer):
         # One step more than there are actions, for an episode that goes on after them.
         self._rows = np.zeros((num_envs, self.longest + 1, *row.shape[1:]), row.dtype)
         self._times = np.zeros(num_envs, dtype=np.int64)
+        self._ends = np.full(num_envs, self.longest)
         self._all = np.arange(num_envs)
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
@@ -246,13 +314,17 @@ class _Replay(Observer):
         actions = self._actions[name_of(episode)]
         self._rows[i, : len(actions)] = actions
         self._rows[i, len(actions) :] = 0
-        self._times[i] = 0
+        self._times[i], self._ends[i] = 0, len(actions)
 
     def __call__(self, observations: Any) -> NDArray[Any]:
         """The next actions, ``(N, A)``."""
-        actions: NDArray[Any] = self._rows[self._all, self._times]
-        np.minimum(self._times + 1, self.longest, out=self._times)
+        actions: NDArray[Any] = self._rows[self._all, np.minimum(self._times, self.longest)]
+        self._times += 1
         return actions
+
+    def step(self, step: Step) -> None:
+        """Ends an episode that goes on after its actions: it is another one already."""
+        step.over[self._times > self._ends] = True
 
 
 class _TrialReplay(_Replay):
@@ -263,14 +335,22 @@ class _TrialReplay(_Replay):
         episodes: Sequence[Episode],
         actions: Actions,
         queues: Sequence[Sequence[Episode]],
+        steps: int,
         adapts: bool,
         advance: Advance | None,
     ) -> None:
         super().__init__(episodes, actions, len(queues))
         self._queues = [iter(queue) for queue in queues]
-        self._advance = advance
+        self._left, self._advance = steps, advance
         if adapts:
             self.adapt = lambda paths: None
+
+    def __call__(self, observations: Any) -> NDArray[Any]:
+        """The next actions, as long as the trials have steps."""
+        if not self._left:
+            raise VerificationError("its trials go on in the replay after all of their actions")
+        self._left -= 1
+        return super().__call__(observations)
 
     def begin_trial(self) -> None:
         """Makes it a policy for few-shot evaluation."""
@@ -284,26 +364,6 @@ class _TrialReplay(_Replay):
 
 
 @contextlib.contextmanager
-def _as_elsewhere(envs: Any, there: str) -> Iterator[None]:
-    """Lets environments give rewards as on the machine where a result was played."""
-    here = arithmetic()
-    if there == here:
-        yield
-        return
-    call = envs.unwrapped.call
-    try:
-        if there not in SUMS or not all(call(take_arithmetic, there)):
-            raise VerificationError(
-                f"it was played on a processor on which NumPy adds up squares otherwise ({there}, "
-                f"here: {here}), which only the fast classes can repeat"
-            )
-        yield
-    finally:
-        with contextlib.suppress(Exception):  # environments that were interrupted
-            call(take_arithmetic, None)
-
-
-@contextlib.contextmanager
 def _refusals() -> Iterator[None]:
     """Says of an error that it was what is verified that led to it."""
     try:
@@ -312,3 +372,92 @@ def _refusals() -> Iterator[None]:
         raise
     except (TypeError, ValueError, RuntimeError) as exc:
         raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+
+
+# What a verification says.
+
+
+def _about(found: Verification) -> list[str]:
+    """What was verified: the environments, the protocol, and all that was chosen."""
+    result, score = found.result, found.score
+    provenance = score.provenance
+    assert provenance is not None  # or nothing could be replayed
+    rows = []
+    if provenance.spec is not None:
+        env_id, kwargs = determining(provenance.spec, isinstance(result, FewShotResult))
+        rows.append(("environments", {"id": env_id, **kwargs}))
+    rows.append(("chosen", _chosen_of(result, provenance)))
+    if found.versions:
+        changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
+        rows.append(("versions", changed))
+    lines = [f"policy        {provenance.policy or '(without a name)'}"]
+    lines.append(f"protocol      {protocol_label(score.protocol)}")
+    for head, values in rows:
+        text = ", ".join(
+            f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in values.items()
+        )
+        lines += textwrap.wrap(f"{head:<14}{text}", 80, subsequent_indent=" " * 14)
+    n, replayed = len(result.episodes), sum(found.replayed.values())
+    lines.append(f"replayed      {replayed:,} of {n:,} episodes")
+    return lines
+
+
+def protocol_label(fields: Mapping[str, Any] | None) -> str:
+    """A protocol's name with the first ten digits of its digest."""
+    return "none" if fields is None else f"{fields['name']} ({fields['digest'][:10]})"
+
+
+def _chosen_of(result: EvaluationResult | FewShotResult, provenance: Provenance) -> dict[str, Any]:
+    """What whoever evaluated had to choose."""
+    if isinstance(result, FewShotResult):
+        design = result.trials.to_dict() if result.trials else {}
+        return {"seed": result.evaluation.seed, **design}
+    names = ("episodes_per_task", "tasks", "max_episode_steps")
+    return {"seed": result.seed, **{name: getattr(provenance, name) for name in names}}
+
+
+def _found(found: Verification) -> list[str]:
+    """What the replay gave, and the score if it gave the same."""
+    same, replayed = sum(found.same.values()), sum(found.replayed.values())
+    if not found.ok:
+        rows = [(task, found.same[task], n) for task, n in found.replayed.items()]
+        lines = [f"{task}: {count} of {n} the same" for task, count, n in rows if count < n]
+        cause = ""
+        if found.versions:
+            cause = f" (perhaps because of other versions of {', '.join(found.versions)})"
+        lines.append(f"false: {found.difference}{cause}")
+        return [*lines, f"not verified: {same:,} of {replayed:,} episodes gave the same numbers"]
+    if found.rounding:
+        most = Context(prec=1, rounding=ROUND_CEILING).create_decimal(found.rounding)
+        how = [
+            f"equal but for rounding, at most {most:.0e}: other versions or another",
+            "processor",
+        ]
+    else:
+        how = ["equal to the last bit"]
+    lines = ["success, length, steps to success and goals are equal;", f"returns are {how[0]}"]
+    lines += how[1:]
+    part = "" if replayed == len(found.result.episodes) else ", as far as it was replayed"
+    return [*lines, f"verified{part}:", *_score(found.score)]
+
+
+def _score(result: EvaluationResult) -> list[str]:
+    """The recomputed score with its interval, or what there is without a protocol."""
+    rows: dict[str, Estimate] = {}
+    if result.headline is not None:
+        for name, mean in result.headline.items():
+            rows[f"mean over {name}" if name in ("tasks", "groups") else f"  {name}"] = mean
+    elif result.protocol is not None:
+        return [f"no score: {len(result.episodes):,} episodes are not all of the protocol's"]
+    else:
+        overall = result.overall["mean"]
+        name = "success_once" if result.has_success else "return"
+        if (mean_of := overall[name]) is not None:
+            rows[f"mean {name} over tasks"] = mean_of
+    lines = []
+    for label, one in rows.items():
+        ends = ""
+        if one.low is not None and one.high is not None:
+            ends = f"  {one.low:.3f} to {one.high:.3f} ({100 * result.confidence:g}%)"
+        lines.append(f"  {label:<18}  {one.value:.3f}{ends}")
+    return lines

@@ -7,9 +7,7 @@ import warnings
 from importlib.metadata import version
 from typing import Any, Literal, TypeAlias
 
-from mtwrappers.metaworld.arithmetic import SUMS, Arithmetic
 from mtwrappers.metaworld.upstream import classes_by_name, is_upstream, metaworld
-from mtwrappers.vector.replay import read_only
 
 Fast: TypeAlias = Literal["auto"] | bool
 
@@ -86,20 +84,3 @@ def why_not_verified() -> str | None:
 
     differ = exact()
     return f"{', '.join(differ)} differ from NumPy's and SciPy's own here" if differ else None
-
-
-@read_only
-def take_arithmetic(env: Any, name: Arithmetic | None) -> bool:
-    """Lets fast classes in this process add up as another machine does; ``None`` ends it.
-
-    Returns:
-        Whether ``env`` can follow: it is of fast classes, or not Meta-World's.
-    """
-    pool = getattr(env.unwrapped, "pool", None)
-    if pool is None:
-        return True
-    from mtwrappers.metaworld.fast import helpers
-
-    reason = why_not_verified()  # which compares the helpers as they are
-    helpers.set_sum(None if name is None else SUMS.get(name))
-    return pool.settings.fast is True or (pool.settings.fast == "auto" and reason is None)

@@ -42,7 +42,7 @@ def read(out):
         )
     found = {"tasks": rows, "overall": data["overall"]}
     found["versions"] = data["provenance"]["versions"]
-    found["spec"] = determining(data["provenance"]["spec"])
+    found["spec"] = list(determining(data["provenance"]["spec"]))
     return {**data["rollout"], **found}
 
 

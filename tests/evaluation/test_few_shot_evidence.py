@@ -62,6 +62,11 @@ def test_a_true_result_is_confirmed(settings, played):
     n = 3 if "sample" in settings else 6
     assert found.ok
     assert found.same == found.replayed == {"pick-place-v3": n, "door-open-v3": n}
+    assert found.result == FewShotResult.load(played / "r.json")
+    assert found.score == found.result.evaluation
+    assert "chosen        seed=5, trials=2, adaptation_episodes=2, evaluation_episodes=1" in str(
+        found
+    )
 
 
 @pytest.mark.parametrize("policy", [Remembers(), Adapts()])
@@ -83,8 +88,9 @@ def test_a_protocol_is_verified_and_the_command_says_so(tmp_path, capsys):
     result.save(tmp_path / "r.json")
     assert main(["verify", str(tmp_path / "r.json"), "--workers", "1"]) == 0
     said = capsys.readouterr().out
-    assert 'protocol      "short"' in said
-    assert "verified: 20 of 20 episodes gave" in said
+    assert "protocol      short (" in said
+    assert "replayed      20 of 20 episodes\n" in said
+    assert "verified:\n  mean over tasks     0.000  0.000 to " in said
     result.save(tmp_path / "other.json")
     data = json.loads((tmp_path / "other.json").read_text())
     data["evaluation"]["provenance"]["policy"] = "theirs"
@@ -165,8 +171,12 @@ def goal(data):
         (trials(tasks=[[0, "x"]]), "is no result: tasks of trials must be numbers"),
         (lambda data: data.update(trials=None), "does not say how its trials were played"),
         (
-            lambda data: data["evaluation"]["provenance"]["versions"].update(mujoco="3.2.0"),
-            "it was played with mujoco 3.2.0",
+            lambda data: data["evaluation"]["provenance"].update(episodes_per_task=7),
+            "its provenance and its trials do not go together",
+        ),
+        (
+            lambda data: data["adaptation"].update(seed=6),
+            "its adaptation and its evaluation have another seed",
         ),
     ],
 )
@@ -207,7 +217,7 @@ def test_what_the_replay_gives_otherwise_is_named(change, message, played, tmp_p
 def test_a_changed_action_of_adaptation_is_found(played, tmp_path):
     actions = dict(read_evidence(played / "r.npz"))
     nudged = actions["door-open-v3/1/0"].copy()
-    nudged[3, 0] = np.nextafter(nudged[3, 0], np.float32(0))
+    nudged[3, 0] *= 0.99
     np.savez(tmp_path / "r.npz", **{**actions, "door-open-v3/1/0": nudged})
     found = verify(played / "r.json", tmp_path / "r.npz")
     assert found.difference.startswith("door-open-v3, trial 1, episode 0: episode_return is ")

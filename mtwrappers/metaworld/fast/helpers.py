@@ -16,24 +16,12 @@ from metaworld.utils import reward_utils
 from numpy.typing import NDArray
 from scipy.spatial.transform import Rotation
 
-from mtwrappers.metaworld.arithmetic import MAX_LENGTH
-
 _sqrt = math.sqrt
 _minimum, _maximum = np.minimum, np.maximum
 _exp, _float64, _ndarray = np.exp, np.float64, np.ndarray
 _FLOAT64 = np.dtype(np.float64)
 _norm, _tolerance = np.linalg.norm, reward_utils.tolerance
 _from_matrix = Rotation.from_matrix
-
-
-# What adds up the squares of a vector, in place of BLAS.
-_sum: Callable[[NDArray[np.float64]], float] | None = None
-
-
-def set_sum(total: Callable[[NDArray[np.float64]], float] | None) -> None:
-    """Lets `norm` add up the squares of short vectors like this; ``None`` leaves it to BLAS."""
-    global _sum
-    _sum = total
 
 
 def clip(x: NDArray[Any], low: NDArray[Any], high: NDArray[Any]) -> Any:
@@ -47,9 +35,7 @@ def norm(x: Any, ord: Any = None, *args: Any, **kwargs: Any) -> Any:
         # Not `is`: an array that was unpickled may have a dtype of its own.
         if type(x) is _ndarray and x.ndim == 1 and x.dtype == _FLOAT64:
             if ord is None or ord == 2:  # the same for a vector
-                if _sum is None or x.size > MAX_LENGTH:
-                    return _float64(_sqrt(x.dot(x)))  # by the same BLAS that the original calls
-                return _float64(_sqrt(_sum(x)))
+                return _float64(_sqrt(x.dot(x)))  # by the same BLAS that the original calls
         elif type(x) is _float64 and ord is None:
             return _float64(_sqrt(x * x))
     return _norm(x, ord, *args, **kwargs)
