@@ -14,6 +14,7 @@ from mtwrappers.evaluation import EvidenceError, FewShotResult, VerificationErro
 from mtwrappers.evaluation.claim import read_claim
 from mtwrappers.evaluation.remake import determining
 from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.rules import Rules
 from mtwrappers.vector.process import cores
 
 
@@ -67,8 +68,7 @@ def _about(claim: EvaluationResult | FewShotResult) -> list[str]:
     arguments = ", ".join(f"{name}={json.dumps(value)}" for name, value in made.items())
     lines = textwrap.wrap(f"environments  {ascii(arguments)[1:-1]}", 80, subsequent_indent=" " * 14)
     if claim.protocol is not None:
-        name, digest = claim.protocol["name"], claim.protocol["digest"]
-        lines.append(f"protocol      {json.dumps(name)} ({digest[:12]})")
+        lines.append(f"protocol      {Rules.from_dict(claim.protocol).label}")
     lines.append(f"policy        {json.dumps(found and found.policy)}")
     lines.append(f"episodes      {n} of {len(claim.tasks)} tasks, seed {claim.seed}")
     return lines

@@ -10,12 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from mtwrappers.errors import full_message
+from mtwrappers.evaluation.arguments import check_made
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import MAX_FILE, Actions, name_of
 from mtwrappers.evaluation.few_shot import FewShotResult
 from mtwrappers.evaluation.plan import PlannedEpisode
-from mtwrappers.evaluation.provenance import versions
+from mtwrappers.evaluation.provenance import Provenance, versions
 from mtwrappers.evaluation.result import EvaluationResult
+from mtwrappers.evaluation.rules import Rules
 from mtwrappers.files import opened
 
 _MAX_RESAMPLES = 100_000
@@ -51,7 +53,20 @@ def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult
     for name, expected in claim.to_dict().items():
         if found := _contradiction(expected, data.get(name), name):
             raise VerificationError(f"its numbers do not follow from its episodes: {found}")
+    _check_made(parts[-1].provenance)
     return claim  # type: ignore[no-any-return]
+
+
+def _check_made(provenance: Provenance | None) -> None:
+    """Raises `VerificationError` if environments are not those of the protocol that is named."""
+    if provenance is None or provenance.protocol is None or provenance.spec is None:
+        return
+    rules, spec = Rules.from_dict(provenance.protocol), provenance.spec
+    kwargs = spec.get("kwargs")
+    try:
+        check_made(rules, spec.get("id"), kwargs if isinstance(kwargs, dict) else {})
+    except (TypeError, ValueError) as exc:
+        raise VerificationError(str(exc)) from None
 
 
 def check_versions(there: Mapping[str, str]) -> None:

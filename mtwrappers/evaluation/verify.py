@@ -38,7 +38,6 @@ from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.provenance import Provenance, goals_of
-from mtwrappers.evaluation.published import protocols  # noqa: F401 (their names are then theirs)
 from mtwrappers.evaluation.remake import remake
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.metaworld.arithmetic import SUMS, arithmetic
@@ -194,18 +193,13 @@ def _replay_trials(
         for queue, row in zip(queues, design.rows(trial, phase, *sizes), strict=True):
             queue += [at[place] for place in row]
     measure: Any = few_shot_evaluate if protocol is None else protocol.evaluate
-    given = {} if design.tasks is None else {"tasks": design.tasks}
     with ProgressBar(progress).of("episodes", len(chosen)) as advance:
         again: FewShotResult = measure(
             _TrialReplay(claim.episodes, actions, queues, design.adapts, advance),
             envs,
-            trials=design.trials,
-            adaptation_episodes=design.adaptation_episodes,
-            evaluation_episodes=design.evaluation_episodes,
-            adaptation_steps=design.adaptation_steps,
             seed=claim.evaluation.seed,
             finished=[one for one in claim.episodes if one not in chosen],
-            **given,
+            **design.arguments,
         )
     return chosen, again.episodes
 

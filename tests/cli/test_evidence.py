@@ -142,10 +142,10 @@ def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatc
     results = json.loads((tmp_path / "results.json").read_text())
     assert [one["length"] for one in results["episodes"]] == [9, 9]
     assert results["provenance"]["protocol"]["name"] == "short"
-    assert "protocol short on MT1" in capsys.readouterr().out
+    assert "protocol short (" in capsys.readouterr().out
     path = tmp_path / "results.json"
     assert main(["verify", str(path)]) == 0
-    assert 'protocol      "short"' in capsys.readouterr().out
+    assert "protocol      short (" in capsys.readouterr().out
     for change, said in (
         ({"terminate_on_success": False}, "the digest of short is "),
         ({"name": "metaworld-3.1"}, "metaworld-3.1 has max_episode_steps=500, got 9"),
@@ -160,6 +160,4 @@ def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatc
     changed["provenance"]["spec"]["kwargs"]["max_episode_steps"] = 10
     (tmp_path / "changed.json").write_text(json.dumps(changed))
     assert main(["verify", str(tmp_path / "changed.json"), "--evidence", evidence[1]]) == 1
-    assert (
-        "it cannot be replayed: short fixes max_episode_steps=9, got 10" in capsys.readouterr().out
-    )
+    assert "it fixes max_episode_steps=9, got 10" in capsys.readouterr().out

@@ -49,14 +49,9 @@ class Leaving:
 
 def of_one_class(name, env_name, episodes):
     """The protocol on one class, with few episodes and, if they are listed, as many goals."""
-    rest = {"groups": (), "means": ("tasks",), "task_encoding": "none"}
-    protocol = protocols[name].with_states()  # for experts
-    if protocol.num_goals:
-        rest["num_goals"] = episodes
-    one = {"benchmark": "MT1", "benchmarks": ("MT1",), "env_name": env_name}
-    return dataclasses.replace(
-        protocol, name="one class", episodes_per_task=episodes, **one, **rest
-    )
+    protocol = protocols[name].with_states().on("MT1", env_name)  # for experts
+    rest = {"num_goals": episodes} if protocol.num_goals else {}
+    return dataclasses.replace(protocol, name="one class", episodes_per_task=episodes, **rest)
 
 
 def measured(name, env_name, episodes, leaves=500):
