@@ -108,7 +108,7 @@ def fixed_by(rules: Rules, function: Function) -> dict[str, Any]:
         found |= {"camera_name": rules.camera_name, "camera_id": None, "upright": True}
         found |= {"height": height, "width": width, "shadows": True}
     if frames or not rules.goal_visible:
-        found |= {"task_encoding": "none", "descriptions": rules.descriptions}
+        found |= dict(zip(SHOWN_OF_THE_TASK, ("none", rules.descriptions), strict=True))
     return found
 
 
@@ -120,7 +120,8 @@ def check_given(rules: Rules, function: Function, given: Mapping[str, Any]) -> N
     """
     fixed, kinds = fixed_by(rules, function), ARGUMENTS[function]
     for name, value in given.items():
-        if value is None and (function, name) == ("evaluate", "max_episode_steps"):
+        # None is what is not given, but for a make_vec that never cuts episodes.
+        if value is None and (function == "make_vec") is (name != "max_episode_steps"):
             continue
         if kinds.get(name) == "refused" and value is not None:
             got = reprlib.repr(value)
@@ -199,7 +200,7 @@ def _defaults() -> dict[str, Any]:
 def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `make_vec` as they count, whether they were given or not."""
     made = {**_defaults(), **given}
-    benchmark, listed = made.get("benchmark"), made["goals"] == "list"
+    benchmark, listed = str(made.get("benchmark")), made["goals"] == "list"
     hidden, one_class = benchmark in META_LEARNING, benchmark in ("MT1", "ML1")
     frames = made["observation"] != "state" and made["camera_id"] is None
     each = made["envs_per_task"] or 1

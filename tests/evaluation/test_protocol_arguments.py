@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import few_shot_evaluate, protocols
-from mtwrappers.evaluation import VerificationError, evaluate, verify
+from mtwrappers.evaluation import Observer, VerificationError, evaluate, verify
 from mtwrappers.evaluation.arguments import ARGUMENTS, SHOWN_OF_THE_TASK, fixed_by
 from mtwrappers.metaworld.agent_view import UPSTREAM
 from mtwrappers.metaworld.registered import KEYWORDS, make_vec_env, parameters_of
@@ -167,6 +167,7 @@ def test_a_policy_that_was_trained_on_mt1_is_scored_on_its_39_numbers(tmp_path):
         return towards(observations)
 
     made = {"env_name": "reach-v3", "terminate_on_success": True, "max_episode_steps": 40}
+    made |= {"seed": None, "use_one_hot": False}
     expected = SMALL.evaluate(policy)
     with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **made)) as envs:
         result = SMALL.evaluate(policy, envs, evidence=tmp_path / "r.npz")
@@ -367,6 +368,20 @@ def test_another_programs_loop_plays_the_same_episodes(name, steps, monkeypatch)
     assert any(once for *_, once, _ in found) or steps < 20
 
 
+def test_the_plan_is_what_is_planned_however_many_environments_share_a_task():
+    class Stops(Observer):
+        def plan(self, episodes):
+            raise InterruptedError(*episodes)
+
+    protocol = protocols["metaworld-3.1"].on("MT10")
+    for each in (1, 3):
+        with closing(protocol.make_vec(envs_per_task=each)) as envs:
+            with pytest.raises(InterruptedError) as stopped:
+                protocol.evaluate(towards, envs, seed=5, observers=[Stops()])
+            assert list(stopped.value.args) == protocol.plan(5)
+    assert len(protocol.plan(5)) == 500
+
+
 @pytest.mark.parametrize("policy", [Reaches, Adapts])
 def test_the_plan_of_few_shot_evaluation_is_what_is_played(policy):
     with closing(FEW.make_vec()) as envs:
@@ -399,5 +414,6 @@ def test_make_refuses_what_the_protocol_does_not_have():
         SMALL.make("push-v3")
     with pytest.raises(ValueError, match=r"task must be an integer in \[0, 0\], got 1"):
         SMALL.make(1)
-    with pytest.raises(ValueError, match="small fixes max_episode_steps=40, got 9"):
-        SMALL.make(max_episode_steps=9)
+    for steps in (9, None):
+        with pytest.raises(ValueError, match=f"small fixes max_episode_steps=40, got {steps}"):
+            SMALL.make(max_episode_steps=steps)
