@@ -226,6 +226,8 @@ def test_episodes_of_adaptation_go_on_after_a_success(policy, workers, tmp_path)
     assert set(learner.lengths) <= {60}
     assert all(e.length < 60 and e.success_final for e in result.evaluation.episodes)
     assert all(e.length < 60 for e in other.episodes)
+    # This policy has nothing to learn: what is counted is the same.
+    assert other.evaluation.episodes == result.evaluation.episodes
     result.save(tmp_path / "r.json")
     assert result.trials.adaptation_terminate_on_success is False
     assert verify(tmp_path / "r.json", workers=2).ok
