@@ -98,7 +98,8 @@ def check_choice(value: Any, known: Sequence[Any], name: str) -> Any:
     for one in known:
         if value is one or (isinstance(one, str) and isinstance(value, str) and value == one):
             return one
-    expected = f"{', '.join(map(repr, known[:-1]))} or {known[-1]!r}"
+    *others, last = map(repr, known)
+    expected = f"{', '.join(others)} or {last}" if others else last
     raise ValueError(f"{name} must be {expected}, got {value!r}")
 
 

@@ -39,13 +39,15 @@ ROWS: dict[str, Callable[[Protocol], str]] = {
     "few-shot: tasks": lambda p: _text(p.meta_batch_size),
     "  goals of each": lambda p: _text(p.trials),
     "  adapting on": lambda p: _text(p.adaptation_episodes),
+    "  how often": lambda p: _text(p.adaptation_steps),
+    "  success ends": lambda p: _text(p.adaptation_terminate_on_success) if p.few_shot else "-",
     "mean over": lambda p: p.means[0],
     "  and over": lambda p: ", ".join(p.means[1:]) or "-",
     "groups of tasks": lambda p: "/".join(str(len(of)) for _, of in p.groups) or "-",
     "agent sees": lambda p: p.observation.partition("_")[0],
     "  and": lambda p: p.observation.partition("_")[2] or "-",
     "  the goal": lambda p: _text(p.goal_visible),
-    "  the task": lambda p: p.task_encoding,
+    "  sentences of": lambda p: _text(p.descriptions),
     "  camera": lambda p: _text(p.camera_name),
     "  image size": lambda p: " x ".join(map(str, p.image_size or "-")),
     "digest": lambda p: p.digest[:10],
@@ -70,8 +72,8 @@ def show() -> int:
     print("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
     print("list: Meta-World's goals, each once; continuous: a new goal in every episode")
     print("expert and random of mtwrappers rollout read states, in the place of frames too\n")
-    for name, protocol in protocols.items():
-        print(f"{name}:")
+    for protocol in protocols.values():
+        print(f"{protocol.label}:")
         for source in protocol.source:
             print(textwrap.fill(source, _WIDTH, initial_indent="  ", subsequent_indent="    "))
     return 0

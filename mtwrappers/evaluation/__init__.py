@@ -16,6 +16,7 @@ from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.provenance import Provenance
+from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.verify import Verification, verify
 
@@ -39,6 +40,7 @@ __all__ = [
     "continual_evaluate",
     "evaluate",
     "few_shot_evaluate",
+    "protocols",
     "single_task_baselines",
     "verify",
 ]

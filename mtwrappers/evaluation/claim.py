@@ -11,12 +11,14 @@ from dataclasses import replace
 from typing import Any
 
 from mtwrappers.errors import full_message, printable
+from mtwrappers.evaluation.arguments import check_made
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import Actions, name_of
 from mtwrappers.evaluation.few_shot import FewShotResult
 from mtwrappers.evaluation.plan import PlannedEpisode
-from mtwrappers.evaluation.provenance import versions
+from mtwrappers.evaluation.provenance import Provenance, versions
 from mtwrappers.evaluation.result import MAX_SIZE, EvaluationResult
+from mtwrappers.evaluation.rules import Rules
 from mtwrappers.files import load_json
 
 # How far apart, relative, two returns may be that differ by rounding.
@@ -57,6 +59,7 @@ def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult
         raise VerificationError(f"{os.fspath(path)} is no result: {full_message(exc)}") from exc
     if found:
         raise VerificationError(f"its numbers do not follow from its episodes: {found}")
+    _check_made((claim.evaluation if isinstance(claim, FewShotResult) else claim).provenance)
     return claim
 
 
@@ -85,6 +88,18 @@ def _check_sizes(claim: EvaluationResult | FewShotResult) -> None:
         rows += len({(one.number, one.task) for one in claim.episodes})
     if rows > _MAX_ROWS:
         raise VerificationError(f"its tables have {rows:,} rows, more than {_MAX_ROWS:,}")
+
+
+def _check_made(provenance: Provenance | None) -> None:
+    """Raises `VerificationError` if environments are not those of the protocol that is named."""
+    if provenance is None or provenance.protocol is None or provenance.spec is None:
+        return
+    rules, spec = Rules.from_dict(provenance.protocol), provenance.spec
+    kwargs = spec.get("kwargs")
+    try:
+        check_made(rules, spec.get("id"), kwargs if isinstance(kwargs, dict) else {})
+    except (TypeError, ValueError) as exc:
+        raise VerificationError(str(exc)) from None
 
 
 def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:

@@ -113,7 +113,7 @@ def _why_not(results: Sequence[EvaluationResult]) -> str:
         return "" if other == values[0] else f"{what} {values[0]} and {other}"
 
     protocols = [one.protocol or {} for one in results]
-    names = [f"{p['name']} ({p['digest'][:8]})" if p else "none" for p in protocols]
+    names = [Rules.from_dict(p).label if p else "none" for p in protocols]
     if reason := differ("protocols", names):
         return reason
     every = set.union(*(set(one.tasks) for one in results))

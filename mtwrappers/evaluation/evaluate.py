@@ -13,6 +13,7 @@ from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
 from mtwrappers.checks import check_choice, check_name, positive
+from mtwrappers.evaluation.arguments import check_evaluation
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.frozen import frozen
@@ -25,6 +26,7 @@ from mtwrappers.evaluation.plan import (
 )
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
+from mtwrappers.evaluation.rules import Rules
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
@@ -110,7 +112,7 @@ def evaluate(
             holds those that were finished. Those that are given as ``finished`` must be in it.
         policy_name: What the result calls the policy; `compare` groups results by it.
         protocol: The fields of the protocol that this evaluation follows, for the result to name;
-            see `Protocol.evaluate`.
+            what contradicts it is refused. See `Protocol.evaluate`.
 
     Returns:
         Success, return and length of each task and of all; see `EvaluationResult`.
@@ -123,8 +125,8 @@ def evaluate(
         ValueError: If a number is out of range, there is no such task, actions have another shape
             or are NaN, a finished episode is none of those to be played, ``success`` in infos is
             neither a bool nor 0 or 1, a return is not finite, an environment that is not given
-            its task moves to another, actions that are kept change their dtype, or the name of a
-            task or of the policy cannot be printed as it is.
+            its task moves to another, actions that are kept change their dtype, the name of a task
+            or of the policy cannot be printed as it is, or something contradicts the protocol.
         RuntimeError: If an episode has not ended after 100,000 steps and there is no
             ``max_episode_steps``.
 
@@ -139,6 +141,9 @@ def evaluate(
     episodes_per_task = positive(episodes_per_task, "episodes_per_task")
     if max_episode_steps is not None:
         max_episode_steps = positive(max_episode_steps, "max_episode_steps")
+    if protocol is not None:
+        given = {"episodes_per_task": episodes_per_task, "max_episode_steps": max_episode_steps}
+        check_evaluation(Rules.from_dict(protocol), "evaluate", envs, given)
     listed = isinstance(observers, (list, tuple))
     if not listed or not all(isinstance(observer, Observer) for observer in observers):
         raise TypeError(f"observers must be a list of Observer, got {observers!r}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path as File
@@ -13,18 +13,19 @@ from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
-from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.checks import check_name, positive
+from mtwrappers.checks import check_flag, check_name, positive
 from mtwrappers.evaluation import plot
+from mtwrappers.evaluation.arguments import check_evaluation
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
 from mtwrappers.evaluation.evaluate import check_arguments
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.frozen import frozen
-from mtwrappers.evaluation.plan import PlannedEpisode, has_everywhere, stream_seed, task_names
+from mtwrappers.evaluation.plan import has_everywhere, stream_seed, task_names
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.result import EvaluationResult, StoredResult, table
-from mtwrappers.evaluation.trials import Trials, numbers
+from mtwrappers.evaluation.rules import Rules
+from mtwrappers.evaluation.trials import Trials, draw_states, numbers
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
@@ -43,6 +44,9 @@ class FewShotResult(StoredResult):
             adapted in any of them.
         evaluation: The episodes after it.
         trials: What has decided which episodes were played, if `few_shot_evaluate` did.
+
+    Raises:
+        ValueError: If there is a protocol, and these are not its trials.
     """
 
     FORMAT = "mtwrappers.FewShotResult/5"
@@ -50,6 +54,15 @@ class FewShotResult(StoredResult):
     adaptation: EvaluationResult
     evaluation: EvaluationResult
     trials: Trials | None = None
+
+    def __post_init__(self) -> None:
+        fields = self.evaluation.protocol
+        if fields is None:
+            return
+        rules = Rules.from_dict(fields)
+        if self.trials is None:
+            raise ValueError(f"a result of {rules.name} says how its trials were played")
+        self.trials.check(rules)
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
@@ -123,6 +136,7 @@ def few_shot_evaluate(
     evaluation_episodes: int = 3,
     *,
     adaptation_steps: int = 1,
+    adaptation_terminate_on_success: bool | None = None,
     tasks: Sequence[Sequence[Any]] | None = None,
     seed: int = 0,
     finished: Sequence[Episode] = (),
@@ -162,6 +176,9 @@ def few_shot_evaluate(
         adaptation_episodes: How many episodes there are to adapt on (for each step).
         evaluation_episodes: How many after that.
         adaptation_steps: How often ``adapt`` is called, each time on new episodes.
+        adaptation_terminate_on_success: Whether a success ends an episode of adaptation. The
+            environments, which then need ``toggle_terminate_on_success``, say it of the episodes
+            after it; with ``None`` of all.
         tasks: For each trial ``M`` tasks, for ``set_tasks``.
         seed: Zero or greater.
         finished: Episodes of the same evaluation that count already. A trial that has all of its
@@ -172,7 +189,7 @@ def few_shot_evaluate(
             `evaluate`. Tasks that are given must then be numbers, such as task states.
         policy_name: What the result calls the policy.
         protocol: The fields of the protocol that this evaluation follows, for the result to name;
-            see `Protocol.evaluate`.
+            what contradicts it is refused. See `Protocol.evaluate`.
 
     Returns:
         Success, return and length while adapting and after; see `FewShotResult`.
@@ -180,7 +197,8 @@ def few_shot_evaluate(
     Raises:
         TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
             ``tasks`` have another shape, the environments are in another autoreset mode or draw
-            tasks in every reset, or a finished episode is none of those to be played.
+            tasks in every reset, cannot be told whether a success ends an episode, or contradict
+            the protocol, or a finished episode is none of those to be played.
 
     >>> import gymnasium, numpy as np
     >>> class Seeker:
@@ -199,6 +217,9 @@ def few_shot_evaluate(
     before = positive(adaptation_episodes, "adaptation_episodes")
     after = positive(evaluation_episodes, "evaluation_episodes")
     adaptation_steps = positive(adaptation_steps, "adaptation_steps")
+    ends = adaptation_terminate_on_success
+    if ends is not None:
+        ends = check_flag(ends, "adaptation_terminate_on_success")
     adapts = callable(getattr(policy, "adapt", None))
     begin_trial = getattr(policy, "begin_trial", None)
     if not adapts and not callable(begin_trial):
@@ -222,7 +243,10 @@ def few_shot_evaluate(
                 f"tasks must be {trials} lists, one per trial, of {inner.meta_batch_size} tasks, "
                 f"got {tasks!r}"
             )
-    design = Trials(trials, before, after, adaptation_steps, adapts, numbers(tasks))
+    design = Trials(trials, before, after, adaptation_steps, adapts, numbers(tasks), ends)
+    if protocol is not None:
+        given = {**design.arguments, "tasks": tasks}
+        check_evaluation(Rules.from_dict(protocol), "few_shot_evaluate", envs, given)
     if evidence is not None and tasks is not None and design.tasks is None:
         raise TypeError(
             "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
@@ -231,10 +255,11 @@ def few_shot_evaluate(
     sizes, phases = (inner.meta_batch_size, inner.envs_per_task), design.phases
     known = _whole_trials(finished, design, sizes)
     episodes = [episode for own in known.values() for episode in own]
-    observers: list[Observer] = []
     writer = None
     with contextlib.ExitStack() as stack:
         scale, raw = stack.enter_context(frozen(envs))
+        ending = stack.enter_context(_Ending.of(inner, design))
+        observers: list[Observer] = [ending]
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, episodes))
             observers.append(ActionRecorder(writer.add))
@@ -243,22 +268,15 @@ def few_shot_evaluate(
                 continue
             if callable(begin_trial):
                 begin_trial()
-            states = [task if type(task) is int else None for task in of_trial]
             for phase in range(len(phases)):
+                adapting = phase < len(phases) - 1
+                ending.begin_phase(adapting or not adapts)
                 getattr(envs, "set_tasks", inner.set_tasks)(of_trial)
                 seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
                 obs, infos = envs.reset(seed=seeds)
-                rows = zip(task_names(inner, infos), design.rows(trial, phase, *sizes), strict=True)
-                plan = [
-                    [
-                        PlannedEpisode(name, n, None, states[i // inner.envs_per_task], of)
-                        for of, n in row
-                    ]
-                    for i, (name, row) in enumerate(rows)
-                ]
+                plan = design.plan(trial, phase, task_names(inner, infos), of_trial, seed)
                 quotas = np.array([len(row) for row in plan], dtype=np.int64)
                 tally, recorder = Tally(plan, scale, raw, observers), Recorder()
-                adapting = phase < len(phases) - 1
                 observe = (tally, recorder) if adapting else (tally,)
                 rollout(envs, act, quotas, obs, observe=observe)
                 episodes += [episode for _, episode in tally.ended]
@@ -275,6 +293,54 @@ def few_shot_evaluate(
         EvaluationResult([e for e in episodes if e.number >= last], *settings, provenance),
         design,
     )
+
+
+class _Ending(Observer):
+    """Says whether a success ends an episode: in adaptation as asked for, after it as before."""
+
+    _TOGGLE = "toggle_terminate_on_success"
+
+    def __init__(self, inner: MetaVectorEnv, on: bool | None, last: int) -> None:
+        self._inner, self._on, self._last = inner, on, last
+        self._own = (
+            [] if on is None else [bool(own) for own in inner.get_attr("terminate_on_success")]
+        )
+
+    @classmethod
+    @contextlib.contextmanager
+    def of(cls, inner: MetaVectorEnv, design: Trials) -> Iterator[_Ending]:
+        """One for an evaluation, after which the environments are as they were.
+
+        Raises:
+            ValueError: If it cannot be said to the environments.
+        """
+        on = design.adaptation_terminate_on_success
+        if on is not None and not has_everywhere(inner, cls._TOGGLE):
+            raise ValueError(
+                f"adaptation_terminate_on_success={on} needs environments with {cls._TOGGLE}, such "
+                "as those of Meta-World's ids"
+            )
+        ending = cls(inner, on, design.adaptation_length - 1)
+        try:
+            yield ending
+        except BaseException:
+            with contextlib.suppress(Exception):  # environments that were interrupted
+                ending.begin_phase(False)
+            raise
+        ending.begin_phase(False)
+
+    def begin_phase(self, adapting: bool) -> None:
+        """Says it to all environments."""
+        for i, own in enumerate(self._own):
+            self._say(i, self._on if adapting else own)
+
+    def end(self, i: int, episode: Episode) -> None:
+        """Says it to an environment that goes on without a reset of ours after its adaptation."""
+        if self._own and episode.number == self._last:
+            self._say(i, self._own[i])
+
+    def _say(self, i: int, on: bool | None) -> None:
+        self._inner.call_some([i], self._TOGGLE, on)
 
 
 def _whole_trials(
@@ -323,18 +389,13 @@ def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
 def _draw_tasks(envs: Any, inner: MetaVectorEnv, trials: int, seed: int) -> list[list[Any]]:
     m, k = inner.meta_batch_size, inner.envs_per_task
     if has_everywhere(inner, "task_states"):
-        columns = []
-        for group, states in enumerate(inner.get_attr("task_states")[::k]):
-            rng = Generator(PCG64(SeedSequence(seed, spawn_key=(group,))))
-            sweeps = [rng.permutation(states) for _ in range(-(-trials // len(states)))]
-            columns.append(np.concatenate(sweeps)[:trials].tolist())
+        rows: list[list[Any]] = [*draw_states(inner.get_attr("task_states")[::k], trials, seed)]
         if has_everywhere(inner, "exact_task_state"):
             # All environments of a group are to have one goal, whatever their seeds.
-            for group, column in enumerate(columns):
-                for trial, state in enumerate(column):
-                    args = state, stream_seed(seed, group, trial)
-                    [column[trial]] = inner.call_some([group * k], "exact_task_state", *args)
-        return [list(row) for row in zip(*columns, strict=True)]
+            for trial, group in itertools.product(range(trials), range(m)):
+                args = rows[trial][group], stream_seed(seed, group, trial)
+                [rows[trial][group]] = inner.call_some([group * k], "exact_task_state", *args)
+        return rows
     if not has_everywhere(inner, "sample_tasks"):
         raise ValueError(
             "the environments have neither task_states nor sample_tasks: pass tasks, "

@@ -7,11 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 import numpy as np
 
 from mtwrappers.evaluation.episodes import Episode
-from mtwrappers.evaluation.rules import Groups, Rules
+from mtwrappers.evaluation.rules import TASKS, Groups, Rules
 from mtwrappers.evaluation.statistics import Estimate, Values
-
-# How many tasks the benchmarks have; the test split for meta-learning.
-TASKS = {"MT1": 1, "MT10": 10, "MT25": 25, "MT50": 50, "ML1": 1, "ML10": 5, "ML25": 5, "ML45": 5}
 
 
 def succeeded(episode: Episode, rules: Rules) -> bool:
@@ -60,18 +57,30 @@ def headline(
     return {name: estimate(weights(tasks, name, rules.groups)) for name in names}
 
 
-def lines(rules: Rules, found: Mapping[str, Estimate] | None, episodes: int) -> list[str]:
+def lines(
+    rules: Rules, found: Mapping[str, Estimate] | None, episodes: int, confidence: float
+) -> list[str]:
     """What a table says below its rows: the protocol and its numbers, or what is missing."""
     when = {"any": "at any step", "last": "at the last step"}
     success = when.get(rules.success, f"held for {rules.held_for} steps")
-    split = "-test" if rules.kind == "test" else ""
-    where = f"{rules.benchmark}{split} ({rules.digest[:12]})"
-    head = f"protocol {rules.name} on {where}: success {success}"
+    where = rules.benchmark + "-test" * (rules.kind == "test")
+    head = [f"protocol {rules.label}", f"on {where}{_of(rules.env_name)}: success {success}"]
     if found is None:
-        return [head, f"no score: {episodes} of {episodes_needed(rules)} episodes"]
-    rows = []
+        return [*head, f"no score: {episodes} of {episodes_needed(rules)} episodes"]
+    return [*head, *rows(found, confidence)]
+
+
+def rows(found: Mapping[str, Estimate], confidence: float) -> list[str]:
+    """The means of a headline with their intervals, a line each."""
+    lines = []
     for name, mean in found.items():
         label = f"mean over {name}" if name in ("tasks", "groups") else f"  {name}"
-        ends = "" if mean.low is None else f"  {mean.low:.3f}-{mean.high:.3f}"
-        rows.append(f"{label:<18}{mean.value:.3f}{ends}")
-    return [head, *rows]
+        ends = ""
+        if mean.low is not None and mean.high is not None:
+            ends = f"  {mean.low:.3f}-{mean.high:.3f} ({100 * confidence:g}%)"
+        lines.append(f"{label:<18}{mean.value:.3f}{ends}")
+    return lines
+
+
+def _of(env_name: str | None) -> str:
+    return f" {env_name}" if env_name else ""

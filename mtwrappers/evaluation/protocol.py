@@ -9,13 +9,23 @@ from typing import Any, Literal
 
 import gymnasium
 
-from mtwrappers.checks import check_string
+from mtwrappers.checks import check_choice, check_flag, check_index, check_string
+from mtwrappers.evaluation import rules
+from mtwrappers.evaluation.arguments import Function, check_given, fixed_by
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
+from mtwrappers.evaluation.plan import PlannedEpisode, make_plan
 from mtwrappers.evaluation.result import EvaluationResult
 from mtwrappers.evaluation.rules import LIST_OF_GOALS, Rules
+from mtwrappers.evaluation.trials import Trials, draw_states
+from mtwrappers.metaworld.agent_view import by_our_names
+from mtwrappers.metaworld.benchmarks import class_names, share_out
 from mtwrappers.metaworld.pixels import without_frames
+from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
+
+# What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
+_OF_VECTORS = ("meta_batch_size", "envs_per_task", "total_tasks_per_cls")
 
 
 @dataclass(frozen=True)
@@ -34,71 +44,42 @@ class Protocol(Rules):
     (0.0, 'mine')
     """
 
-    @property
-    def env_id(self) -> str:
-        """The id of the environments."""
-        split = f"-{self.kind}" if self.benchmark.startswith("ML") else ""
-        return f"mtwrappers/{self.benchmark}{split}-v0"
-
     def on(self, benchmark: str, env_name: str | None = None) -> Protocol:
         """The same protocol on another benchmark.
 
+        On one that its source does not have, its name says so: ``"lerobot-0.6 on MT10"``. Groups
+        without a task there are left out, and the mean over groups where less than two remain. In
+        few-shot evaluation there are as many trials as give each goal as many as before.
+
         Args:
-            benchmark: One of ``benchmarks``; ``"ML10-test"`` is understood too.
-            env_name: The class of MT1 and ML1.
+            benchmark: ``"MT1"``, ``"MT10"``, ``"MT25"`` or ``"MT50"``; for meta-learning ``"ML1"``,
+                ``"ML10"``, ``"ML25"`` or ``"ML45"``, also as ``"ML10-test"``.
+            env_name: The class of MT1 and ML1, ``"reach-v3"`` by default.
 
         Raises:
-            ValueError: If the protocol is not for that benchmark.
+            ValueError: If there is no such benchmark of its kind.
         """
         name, _, kind = check_string(benchmark, "benchmark").partition("-")
-        if name not in self.benchmarks or kind not in ("", self.kind):
-            split = f"-{self.kind}" if self.kind == "test" else ""
-            known = ", ".join(f"{one}{split}" for one in self.benchmarks)
-            raise ValueError(f"{self.name} is for {known}, got {benchmark!r}")
-        return dataclasses.replace(self, benchmark=name, env_name=env_name)
+        if kind not in ("", self.kind):
+            name = benchmark  # which is none
+        return dataclasses.replace(self, **rules.on(rules.fields_of(self), name, env_name))
 
     def with_states(self) -> Protocol:
-        """The same protocol with states in the place of frames, ``"-states"`` after its name.
+        """The same protocol with states in the place of frames, ``"-states"`` in its name.
 
         For policies that read states: what they score does not compare with what others see. A
         protocol without frames is returned as it is.
         """
         if self.observation == "state":
             return self
-        name = f"{self.name}-states"
-        return dataclasses.replace(
-            self, name=name, observation="state", camera_name=None, image_size=None
-        )
+        return dataclasses.replace(self, **rules.with_states(rules.fields_of(self)))
 
     @property
     def settings(self) -> dict[str, Any]:
         """The arguments of `gymnasium.make_vec` that the protocol fixes."""
-        height, width = self.image_size or (None, None)
-        found: dict[str, Any] = {
-            "seed": self.goals_seed,
-            "goals": self.goals,
-            "num_goals": self.num_goals and LIST_OF_GOALS,
-            "total_tasks_per_cls": self.num_goals,
-            "env_name": self.env_name,
-            "meta_batch_size": self.meta_batch_size or None,
-            "max_episode_steps": self.env_steps,
-            "action_repeat": self.action_repeat,
-            "idle_steps": self.idle_steps,
-            "terminate_on_success": self.terminate_on_success,
-            "reward_function_version": self.reward_function_version,
-            "task_encoding": self.task_encoding,
-            "observation": None if self.observation == "state" else self.observation,
-            "camera_name": self.camera_name,
-            "height": height,
-            "width": width,
-        }
-        return {name: value for name, value in found.items() if value is not None}
-
-    @property
-    def _shown(self) -> dict[str, Any]:
-        """What the agent sees. Everybody's frames are upright and have shadows."""
-        drawn = {} if self.observation == "state" else {"upright": True, "shadows": True}
-        return {"observation": self.observation, **drawn}
+        fixed = fixed_by(self, "make_vec")
+        registered = ("benchmark", "kind")
+        return {k: v for k, v in fixed.items() if v is not None and k not in registered}
 
     def make_vec(
         self, *, workers: int | None = None, frames: bool = True, **options: Any
@@ -110,28 +91,82 @@ class Protocol(Rules):
             frames: Whether to draw the frames that a protocol may show. Without, the environments
                 are those of `with_states`, which play the same episodes, in much less time.
             **options: More arguments of `gymnasium.make_vec` for `env_id`, such as
-                ``envs_per_task``, ``fast`` or ``recurrent_info_in_obs``. What the protocol fixes
-                may be repeated, not changed.
+                ``envs_per_task``, ``fast``, ``recurrent_info_in_obs`` or, where states are
+                observed and goals too, ``task_encoding``. What the protocol fixes may be
+                repeated, not changed.
 
         Raises:
             TypeError, ValueError: If an argument contradicts the protocol, or is none of those.
         """
-        fixed = self.settings
-        closed = {
-            **dict.fromkeys(("num_goals", "total_tasks_per_cls", "env_name", "meta_batch_size")),
-            **{"benchmark": self.benchmark, "kind": self.kind},
-            **{"use_one_hot": self.task_encoding == "onehot", "train_classes": None},
-            **{"test_classes": None, **self._shown, **fixed},
-        }
-        if self.few_shot:
-            closed["envs_per_task"] = 1  # how a trial is shared out would depend on it
-        for name in closed.keys() & options.keys():
-            self._agree(name, closed[name], options[name])
-        rest = {name: value for name, value in options.items() if name not in closed}
-        if not frames:
-            fixed, rest = self.with_states().settings, without_frames(rest)
-        envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **fixed, **rest)
+        settings, rest = self._settle(options)
+        if not check_flag(frames, "frames"):
+            settings, rest = self.with_states().settings, without_frames(rest)
+        envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **settings, **rest)
         return envs  # type: ignore[no-any-return]
+
+    def make(self, task: int | str = 0, **options: Any) -> gymnasium.Env[Any, Any]:
+        """The single environment of a task, for a loop of one's own.
+
+        It plays an episode of `plan` after
+        ``reset(seed=one.seed, options={"task_state": one.task_state})``. In few-shot evaluation
+        resets without these stay on the task, as the later episodes of a trial do.
+
+        Args:
+            task: The class, by its name or its index.
+            **options: As for `make_vec`, as far as `gymnasium.make` has them.
+
+        Raises:
+            TypeError, ValueError: If there is no such task, an argument contradicts the protocol,
+                or is none of those.
+        """
+        names = class_names(self.benchmark, self.kind, self.env_name)
+        if isinstance(task, str):
+            i = names.index(check_choice(task, names, "task"))
+        else:
+            i = check_index(task, len(names), "task")
+        settings, rest = self._settle(options)
+        settings = {name: value for name, value in settings.items() if name not in _OF_VECTORS}
+        first = LIST_OF_GOALS * i
+        states = range(i, i + 1) if self.num_goals is None else range(first, first + self.num_goals)
+        settings["task_states"] = list(states)
+        if self.few_shot:
+            settings["sample_tasks_on_reset"] = False
+        return gymnasium.make(self.env_id, **settings, **rest)
+
+    def plan(self, seed: int = 0, *, adapts: bool = True) -> list[PlannedEpisode]:
+        """Which episodes `evaluate` plays with this seed; nothing is built for it.
+
+        Args:
+            seed: As for `evaluate`.
+            adapts: In few-shot evaluation, whether the policy has ``adapt``. If it has, evaluation
+                begins with a seeded reset; else a trial is one sequence of episodes.
+
+        Returns:
+            Each episode with its task, its task state and the seed of its reset. The episodes of a
+            task stand in their order, and tasks in that of the benchmark. In few-shot evaluation
+            trial follows trial (``trial % meta_batch_size`` is the task group), and the seed is
+            ``None`` of an episode that follows the one before it.
+        """
+        seed = check_seed(seed)
+        names = class_names(self.benchmark, self.kind, self.env_name)
+        continuous, used = self.goals == "continuous", self.num_goals or 1
+        length = 1 if continuous else LIST_OF_GOALS
+        groups = self.meta_batch_size or len(names)
+        shares = share_out(len(names), groups, length, used, continuous)
+        tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
+        if not self.few_shot:
+            choices = [{task: list(own)} for task, own in zip(tasks, states, strict=True)]
+            return [one for row in make_plan(choices, self.episodes_per_task, seed) for one in row]
+        design = Trials.of(self, adapts)
+        drawn = draw_states(states, self.trials, seed)
+        found = [
+            one
+            for trial, of_trial in enumerate(drawn)
+            for phase in range(len(design.phases))
+            for row in design.plan(trial, phase, tasks, of_trial, seed)
+            for one in row
+        ]
+        return sorted(found, key=lambda one: (one.trial or 0, one.number))
 
     def evaluate(
         self,
@@ -148,7 +183,8 @@ class Protocol(Rules):
         Args:
             policy: As `mtwrappers.evaluate` takes it, or `mtwrappers.few_shot_evaluate` where the
                 protocol is few-shot.
-            envs: What `make_vec` made, or a wrapper of it; made here (and closed) by default.
+            envs: What `make_vec` made, or a wrapper of it, or environments of `gymnasium.make_vec`
+                with the same id and settings; made here (and closed) by default.
             workers: How many worker processes, for environments that are made here.
             fast: Likewise, see `make_vec`.
             seed: The order of the goals, or the goals themselves where they are continuous.
@@ -162,18 +198,11 @@ class Protocol(Rules):
             TypeError, ValueError: As those functions do; or if the environments or an argument
                 contradict the protocol.
         """
-        fixed: dict[str, Any] = {"episodes_per_task": self.episodes_per_task}
-        if self.few_shot:
-            fixed = {
-                "trials": self.trials,
-                "adaptation_episodes": self.adaptation_episodes,
-                "evaluation_episodes": self.episodes_per_task,
-            }
-        for name in fixed.keys() & options.keys():
-            self._agree(name, fixed[name], options.pop(name))
-        if (steps := options.pop("max_episode_steps", None)) is not None:
-            self._agree("max_episode_steps", self.env_steps, steps)
         measure: Any = few_shot_evaluate if self.few_shot else evaluate
+        name: Function = "few_shot_evaluate" if self.few_shot else "evaluate"
+        check_given(self, name, options)
+        options |= {**fixed_by(self, name), "protocol": self.to_dict()}
+        options.pop("max_episode_steps", None)
         with contextlib.ExitStack() as stack:
             if envs is None:
                 envs = stack.enter_context(
@@ -181,25 +210,12 @@ class Protocol(Rules):
                 )
             elif workers is not None or fast != "auto":
                 raise TypeError("workers and fast are for environments that are made here")
-            else:
-                self._check_envs(envs)
-            result: EvaluationResult | FewShotResult = measure(
-                policy, envs, seed=seed, protocol=self.to_dict(), **fixed, **options
-            )
+            result: EvaluationResult | FewShotResult = measure(policy, envs, seed=seed, **options)
         return result
 
-    def _agree(self, name: str, expected: Any, got: Any) -> None:
-        if got != expected:
-            raise ValueError(f"{self.name} fixes {name}={expected!r}, got {got!r}")
-
-    def _check_envs(self, envs: Any) -> None:
-        """Refuses environments that this protocol did not make."""
-        spec = getattr(getattr(envs, "unwrapped", envs), "spec", None)
-        default = {"observation": "state", "upright": True, "shadows": True}
-        made = {} if spec is None else {**default, **spec.kwargs, "id": spec.id}
-        for name, expected in {"id": self.env_id, **self._shown, **self.settings}.items():
-            if name not in made or made[name] != expected:
-                raise ValueError(
-                    f"{self.name} needs environments of its make_vec, with {name}={expected!r}; "
-                    f"got {made.get(name)!r} in {envs}"
-                )
+    def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
+        """What the protocol fixes of `make_vec`, and the other arguments that were given."""
+        given = by_our_names(options)
+        check_given(self, "make_vec", given)
+        fixed = fixed_by(self, "make_vec")
+        return self.settings, {name: value for name, value in given.items() if name not in fixed}

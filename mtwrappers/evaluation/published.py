@@ -58,6 +58,7 @@ _FRAMES: Any = {
     "observation": "pixels_agent_pos",
     "camera_name": "corner4",
     "image_size": (480, 480),
+    "descriptions": "lerobot",
 }
 
 
@@ -95,10 +96,10 @@ protocols = Protocols(
             benchmark="MT10",
             benchmarks=("MT1", "MT10", "MT25", "MT50"),
             terminate_on_success=True,
-            task_encoding="onehot",
         ),
         # "Three episodes per testing goal position, per testing task", 40 goals per task, which
-        # metalearning_evaluation goes through with 10 evaluations of 20 environments.
+        # metalearning_evaluation goes through with 10 evaluations of 20 environments. It lets the
+        # episodes of adaptation go on after a success.
         Protocol(
             name="metaworld-3.1-ml",
             version="3.1.1",
@@ -112,6 +113,7 @@ protocols = Protocols(
             meta_batch_size=20,
             trials=10,
             adaptation_episodes=10,
+            adaptation_steps=1,
             goal_visible=False,
         ),
         # The documentation recommends 10 episodes of each task; the configuration's default is 50.

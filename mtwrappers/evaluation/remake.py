@@ -10,6 +10,7 @@ from typing import Any
 import gymnasium
 
 from mtwrappers.errors import full_message
+from mtwrappers.evaluation.arguments import SHOWN_OF_THE_TASK
 from mtwrappers.evaluation.claim import VerificationError
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.metaworld.benchmarks import META_LEARNING
@@ -40,6 +41,9 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
     """
     kwargs = spec["kwargs"]
     chosen = {name: value for name, value in kwargs.items() if name not in _CHOSEN_HERE}
+    seen = kwargs.get("observation", "state") != "state"
+    if not seen and kwargs.get("benchmark") not in META_LEARNING:
+        chosen = {k: v for k, v in chosen.items() if k not in (*SHOWN_OF_THE_TASK, "use_one_hot")}
     if "benchmark" in kwargs and not (in_trials or _shares_goals(kwargs)):
         chosen = {name: value for name, value in chosen.items() if name not in _OF_EACH}
     return spec["id"], chosen

@@ -246,7 +246,7 @@ class EvaluationResult(StoredResult):
             kinds = f"Wilson for rates, {kinds}"
         lines.append(f"{self.confidence:.0%}: intervals over {self.unit} ({kinds})")
         if self._rules is not None:
-            lines += ["", *headline.lines(self._rules, self.headline, n)]
+            lines += ["", *headline.lines(self._rules, self.headline, n, self.confidence)]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:

@@ -6,13 +6,16 @@ import dataclasses
 import functools
 import hashlib
 import json
+import re
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Any, Literal, TypeAlias, TypeVar, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from mtwrappers.checks import check_choice
+from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, class_names
+from mtwrappers.metaworld.descriptions import Descriptions
 from mtwrappers.metaworld.pixels import ObservationName
 
 Means: TypeAlias = Literal["tasks", "groups"]
@@ -21,10 +24,15 @@ OfRules = TypeVar("OfRules", bound="Rules")
 
 # How long Meta-World's lists of goals are.
 LIST_OF_GOALS = 50
-_BENCHMARKS = ("MT1", "MT10", "MT25", "MT50", "ML1", "ML10", "ML25", "ML45")
-# The benchmark is chosen by `Protocol.on`; every other field is what the name stands for.
+# How many tasks the benchmarks have; the test split for meta-learning.
+TASKS = {"MT1": 1, "MT10": 10, "MT25": 25, "MT50": 50, "ML1": 1, "ML10": 5, "ML25": 5, "ML45": 5}
+_OF_ONE_CLASS = ("MT1", "ML1")
+# The benchmark is chosen by `on`; every other field is what the name stands for.
 _OPEN = ("benchmark", "env_name")
 _AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task"}
+_NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
+# What follows a published protocol's name in the names of what is derived from it.
+_DERIVED = re.compile(r"(-states)?(?: on (.+))?")
 # The published ones by name, so that no other can have the name of one of them.
 _published: dict[str, Rules] = {}
 
@@ -34,7 +42,7 @@ class Rules:
     """The fields of a `Protocol`, which says what they are for.
 
     Args:
-        name: With a version, such as ``"metaworld-3.1"``.
+        name: With a version, such as ``"metaworld-3.1"``; printable ASCII.
         version: Of the source.
         source: Where each field is from: repository, commit and files.
         benchmark: ``"MT1"``, ``"MT10"``, ``"ML10"`` and so on.
@@ -62,19 +70,24 @@ class Rules:
         meta_batch_size: In few-shot evaluation, how many tasks adapt at a time; else 0.
         trials: In few-shot evaluation, how many goals each of them plays; else 0.
         adaptation_episodes: In few-shot evaluation, how many episodes there are to adapt on.
+        adaptation_steps: In few-shot evaluation, how often the policy adapts, each time on as many
+            new episodes.
+        adaptation_terminate_on_success: In few-shot evaluation, whether a success ends an episode
+            of adaptation.
         means: What successes are averaged over, the headline first: ``"tasks"`` (each task counts
             the same) and ``"groups"`` (each named group of tasks counts the same).
         groups: The named groups and their tasks.
         observation: What the agent sees: ``"state"``, 39 numbers, or frames, as in
             `mtwrappers.metaworld.pixels`.
         goal_visible: Whether the goal is among the numbers.
-        task_encoding: How it is shown the task: ``"onehot"`` or ``"none"``.
+        descriptions: Whose sentences say what the task is, where frames are observed.
         camera_name: The camera of the frames; ``None`` without frames.
         image_size: Their height and width in pixels, likewise.
 
     Raises:
         TypeError, ValueError: If a field is none of those, or they do not go together, or a
-            published protocol's name comes with other fields.
+            name that is a published protocol's, or that of what is derived from one, comes with
+            other fields.
     """
 
     name: str
@@ -99,29 +112,35 @@ class Rules:
     meta_batch_size: int = 0
     trials: int = 0
     adaptation_episodes: int = 0
+    adaptation_steps: int = 0
+    adaptation_terminate_on_success: bool = False
     means: tuple[Means, ...] = ("tasks",)
     groups: Groups = ()
     observation: ObservationName = "state"
     goal_visible: bool = True
-    task_encoding: Literal["onehot", "none"] = "none"
+    descriptions: Descriptions | None = None
     camera_name: str | None = None
     image_size: tuple[int, int] | None = None
 
     def __post_init__(self) -> None:
         self._check_types()
         self._check_together()
-        known = _published.get(self.name)
+        known = _kept_for(self.name)
         if known is None:
             return
-        for field in dataclasses.fields(self):
-            expected, got = getattr(known, field.name), getattr(self, field.name)
-            if field.name not in _OPEN and got != expected:
+        for name, expected in known.items():
+            got = getattr(self, name)
+            if name not in _OPEN and got != expected:
                 raise ValueError(
-                    f"{self.name} has {field.name}={expected!r}, got {got!r}: give a variant "
-                    "another name"
+                    f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another name"
                 )
 
     def _check_types(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ValueError(
+                "the name of a protocol must be printable ASCII without spaces around it, at most "
+                f"80 characters, got {ascii(self.name)[:200]}"
+            )
         hints = get_type_hints(type(self))
         for field in dataclasses.fields(self):
             value, hint = getattr(self, field.name), hints[field.name]
@@ -131,11 +150,15 @@ class Rules:
                 raise (ValueError if choices else TypeError)(
                     f"{field.name} of a protocol must be {expected}, got {reprlib.repr(value)}"
                 )
+            if not _is_printable(value):
+                raise ValueError(
+                    f"{field.name} of a protocol must be printable ASCII, got {ascii(value)[:200]}"
+                )
             least = 1 if field.name in _AT_LEAST_1 else 0
             if type(value) is int and not least <= value < 2**32:
                 raise ValueError(f"{field.name} must be in [{least}, 2**32 - 1], got {value}")
         for one in self.benchmarks:
-            check_choice(one, _BENCHMARKS, "each of benchmarks")
+            check_choice(one, tuple(TASKS), "each of benchmarks")
         check_choice(self.benchmark, self.benchmarks, f"the benchmark of {self.name}")
 
     def _check_together(self) -> None:
@@ -149,18 +172,19 @@ class Rules:
             refuse(f"num_goals must be at most {LIST_OF_GOALS}, got {self.num_goals}")
         if (self.success == "held") != (self.held_for > 0):
             refuse(f"success={self.success!r} and held_for={self.held_for} do not go together")
-        few_shot = (self.meta_batch_size, self.trials, self.adaptation_episodes)
+        names = ("meta_batch_size", "trials", "adaptation_episodes", "adaptation_steps")
+        few_shot = [getattr(self, name) for name in names]
         if any(few_shot) and not all(few_shot):
-            refuse(
-                "few-shot evaluation needs all of meta_batch_size, trials and adaptation_episodes, "
-                f"got {few_shot}"
-            )
+            refuse(f"few-shot evaluation needs all of {', '.join(names)}, got {few_shot}")
+        if self.adaptation_terminate_on_success and not self.few_shot:
+            refuse("adaptation_terminate_on_success is for few-shot evaluation, got True")
         if not self.means:
             refuse("means must be 'tasks', 'groups' or both, got none")
         if "groups" in self.means and not self.groups:
             refuse("a mean over groups needs groups")
-        if (self.env_name is not None) and self.benchmark not in ("MT1", "ML1"):
-            refuse(f"{self.benchmark} takes no env_name, got {self.env_name!r}")
+        if (self.env_name is not None) != (self.benchmark in _OF_ONE_CLASS):
+            needs = "takes no" if self.env_name else "needs an"
+            refuse(f"{self.benchmark} {needs} env_name, got {self.env_name!r}")
         if self.goal_visible is self.benchmark.startswith("ML"):
             refuse(f"{self.benchmark} {'hides' * self.goal_visible or 'shows'} its goals")
         if self.kind == "test" and self.benchmark.startswith("MT"):
@@ -169,10 +193,21 @@ class Rules:
         for name, value in unseen.items():
             if (self.observation == "state") != (value is None):
                 refuse(f"observation={self.observation!r} and {name}={value!r} do not go together")
+        sees = self.observation != "state"
+        if self.descriptions is None and sees and self.goal_visible:
+            refuse(f"observation={self.observation!r} needs descriptions: whose sentences it is")
+        if self.descriptions is not None and not sees:
+            refuse(f"descriptions are for frames, got {self.descriptions!r} with states")
         if self.image_size is not None and min(self.image_size) < 1:
             refuse(f"image_size must be at least (1, 1), got {self.image_size}")
         if self.env_steps < 1:
             refuse(f"{self.idle_steps} idle steps leave nothing of {self.max_episode_steps}")
+
+    @property
+    def env_id(self) -> str:
+        """The id of the environments."""
+        split = f"-{self.kind}" if self.benchmark.startswith("ML") else ""
+        return f"mtwrappers/{self.benchmark}{split}-v0"
 
     @property
     def few_shot(self) -> bool:
@@ -184,6 +219,12 @@ class Rules:
         """After how many actions of the policy an episode is cut."""
         idle = -(-self.idle_steps // self.action_repeat) if self.idle_steps_count else 0
         return self.max_episode_steps - idle
+
+    @property
+    def label(self) -> str:
+        """The name with what tells it from others of that name, for people."""
+        note = "" if self.name in _published else ", not a published protocol"
+        return f"{self.name} ({self.digest[:10]}{note})"
 
     @functools.cached_property
     def digest(self) -> str:
@@ -216,6 +257,79 @@ class Rules:
         return protocol
 
 
+def with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a protocol with states in the place of frames, under a derived name."""
+    if fields["observation"] == "state":
+        return dict(fields)
+    base, on, benchmark = fields["name"].partition(" on ")
+    unseen = dict.fromkeys(("camera_name", "image_size", "descriptions"))
+    name = f"{base}-states{on}{benchmark}"
+    return {**fields, **unseen, "name": name, "observation": "state"}
+
+
+def on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) -> dict[str, Any]:
+    """The fields of a protocol on another benchmark, under a derived name if it is not for that.
+
+    A group that has no task there goes, and with less than two of them the mean over groups. Of
+    few-shot protocols each goal is given as many trials as before.
+
+    Raises:
+        ValueError: If there is no such benchmark, or it is for the other kind of learning.
+    """
+    if env_name is None and benchmark in _OF_ONE_CLASS:
+        env_name = DEFAULT_CLASS
+    moved = {**fields, "benchmark": benchmark, "env_name": env_name}
+    if benchmark in fields["benchmarks"]:
+        return moved
+    name, before = fields["name"], fields["benchmark"]
+    known = [one for one in TASKS if one[:2] == before[:2]]
+    if " on " in name or benchmark not in known:
+        split = "-test" if fields["kind"] == "test" else ""
+        ends = fields["benchmarks"] if " on " in name else known
+        raise ValueError(
+            f"{name} is for {', '.join(one + split for one in ends)}, got {benchmark!r}"
+        )
+    present = class_names(benchmark, fields["kind"], env_name)
+    groups = [(of, tuple(one for one in tasks if one in present)) for of, tasks in fields["groups"]]
+    groups = [group for group in groups if group[1]]
+    if len(groups) < 2:
+        groups = []
+        moved["means"] = ("tasks",)
+    if fields["trials"]:
+        moved["trials"] = max(1, fields["trials"] * TASKS[benchmark] // TASKS[before])
+    name = f"{name} on {benchmark}"
+    return {**moved, "name": name, "benchmarks": (benchmark,), "groups": tuple(groups)}
+
+
+def fields_of(rules: Rules) -> dict[str, Any]:
+    """All fields of a protocol by name."""
+    return {field.name: getattr(rules, field.name) for field in dataclasses.fields(rules)}
+
+
+def _kept_for(name: str) -> dict[str, Any] | None:
+    """The fields that a name is kept for, if it is a published protocol's or derived from one's.
+
+    Raises:
+        ValueError: If nothing that is derived has the name, though it is formed like one.
+    """
+    for base, published in _published.items():
+        if not name.startswith(base) or not (parts := _DERIVED.fullmatch(name, len(base))):
+            continue
+        states, benchmark = parts.groups()
+        fields = fields_of(published)
+        if states:
+            fields = with_states(fields)
+        if benchmark:
+            fields = on(fields, benchmark)
+        if fields["name"] != name:
+            raise ValueError(
+                f"{name!r} is kept for what is derived from {base}, and is none of it: give a "
+                "variant another name"
+            )
+        return fields
+    return None
+
+
 def publish(*protocols: OfRules) -> dict[str, OfRules]:
     """Keeps the names of these for them; returns them by name."""
     _published.update({one.name: one for one in protocols})
@@ -227,7 +341,7 @@ def _fits(value: Any, hint: Any) -> bool:
     kind, args = get_origin(hint), get_args(hint)
     if kind is Literal:
         return isinstance(value, str) and value in args
-    if kind is UnionType:
+    if kind in (UnionType, Union):
         return any(_fits(value, one) for one in args)
     if kind is not tuple:
         return type(value) is hint
@@ -235,6 +349,13 @@ def _fits(value: Any, hint: Any) -> bool:
         return False
     hints = [args[0]] * len(value) if args[-1] is ... else args
     return all(_fits(item, one) for item, one in zip(value, hints, strict=True))
+
+
+def _is_printable(value: Any) -> bool:
+    """Whether all text in a field is printable ASCII."""
+    if isinstance(value, tuple):
+        return all(map(_is_printable, value))
+    return not isinstance(value, str) or (value.isascii() and value.isprintable())
 
 
 def _listed(value: Any) -> Any:

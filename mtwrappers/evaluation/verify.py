@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.checks import check_fraction
 from mtwrappers.errors import full_message, printable
+from mtwrappers.evaluation import headline
 from mtwrappers.evaluation.claim import (
     VerificationError,
     check_actions,
@@ -42,10 +43,9 @@ from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.provenance import Provenance, goals_of
-from mtwrappers.evaluation.published import protocols  # noqa: F401 (their names are then theirs)
 from mtwrappers.evaluation.remake import determining, remake
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.statistics import Estimate
+from mtwrappers.evaluation.rules import Rules
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Step
 
@@ -245,18 +245,13 @@ def _replay_trials(
         for queue, row in zip(queues, rows, strict=True):
             queue += row
     measure: Any = few_shot_evaluate if protocol is None else protocol.evaluate
-    given = {} if design.tasks is None else {"tasks": design.tasks}
     with ProgressBar(progress).of("episodes", len(chosen)) as advance:
         again: FewShotResult = measure(
             _TrialReplay(claim.episodes, actions, queues, steps, design.adapts, advance),
             envs,
-            trials=design.trials,
-            adaptation_episodes=design.adaptation_episodes,
-            evaluation_episodes=design.evaluation_episodes,
-            adaptation_steps=design.adaptation_steps,
             seed=claim.evaluation.seed,
             finished=[one for one in claim.episodes if one not in chosen],
-            **given,
+            **design.arguments,
         )
     return chosen, again
 
@@ -391,7 +386,8 @@ def _about(found: Verification) -> list[str]:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
         rows.append(("versions", changed))
     lines = [f"policy        {provenance.policy or '(without a name)'}"]
-    lines.append(f"protocol      {protocol_label(score.protocol)}")
+    fields = score.protocol
+    lines.append(f"protocol      {'none' if fields is None else Rules.from_dict(fields).label}")
     for head, values in rows:
         text = ", ".join(
             f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in values.items()
@@ -400,11 +396,6 @@ def _about(found: Verification) -> list[str]:
     n, replayed = len(result.episodes), sum(found.replayed.values())
     lines.append(f"replayed      {replayed:,} of {n:,} episodes")
     return lines
-
-
-def protocol_label(fields: Mapping[str, Any] | None) -> str:
-    """A protocol's name with the first ten digits of its digest."""
-    return "none" if fields is None else f"{fields['name']} ({fields['digest'][:10]})"
 
 
 def _chosen_of(result: EvaluationResult | FewShotResult, provenance: Provenance) -> dict[str, Any]:
@@ -443,21 +434,11 @@ def _found(found: Verification) -> list[str]:
 
 def _score(result: EvaluationResult) -> list[str]:
     """The recomputed score with its interval, or what there is without a protocol."""
-    rows: dict[str, Estimate] = {}
     if result.headline is not None:
-        for name, mean in result.headline.items():
-            rows[f"mean over {name}" if name in ("tasks", "groups") else f"  {name}"] = mean
-    elif result.protocol is not None:
+        return headline.rows(result.headline, result.confidence)
+    if result.protocol is not None:
         return [f"no score: {len(result.episodes):,} episodes are not all of the protocol's"]
-    else:
-        overall = result.overall["mean"]
-        name = "success_once" if result.has_success else "return"
-        if (mean_of := overall[name]) is not None:
-            rows[f"mean {name} over tasks"] = mean_of
-    lines = []
-    for label, one in rows.items():
-        ends = ""
-        if one.low is not None and one.high is not None:
-            ends = f"  {one.low:.3f} to {one.high:.3f} ({100 * result.confidence:g}%)"
-        lines.append(f"  {label:<18}  {one.value:.3f}{ends}")
-    return lines
+    mean = result.overall["mean"]["success_once" if result.has_success else "return"]
+    assert mean is not None  # every episode has a return
+    name = "success at any step" if result.has_success else "return"
+    return [f"{name}, {one}" for one in headline.rows({"tasks": mean}, result.confidence)]

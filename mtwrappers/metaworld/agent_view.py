@@ -6,6 +6,7 @@ Meta-World's own names are understood, so that changing the id of `gymnasium.mak
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
@@ -129,10 +130,12 @@ def default_task_encoding(benchmark: str) -> TaskEncoding:
     return "none" if benchmark in META_LEARNING or benchmark == "MT1" else "onehot"
 
 
-def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
-    """The `AgentView` that an id's keyword arguments ask for, and the others, by our names.
+def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Keyword arguments of an id with our names in the place of Meta-World's.
 
-    The others have what the view needs: a render mode and a camera, where it shows frames.
+    Raises:
+        TypeError: If both names of an argument are given.
+        ValueError: If a value is none that Meta-World knows.
     """
     rest = dict(kwargs)
     for name, (ours, values) in UPSTREAM.items():
@@ -145,6 +148,15 @@ def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict
         if ours in kwargs and not ours.endswith("_classes"):
             raise TypeError(f"{name} is Meta-World's name for {ours}, got both")
         rest[ours] = value
+    return rest
+
+
+def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
+    """The `AgentView` that an id's keyword arguments ask for, and the others, by our names.
+
+    The others have what the view needs: a render mode and a camera, where it shows frames.
+    """
+    rest = by_our_names(kwargs)
     own = {name: rest.pop(name) for name in INPUTS if name in rest}
     if own.get("task_encoding") is None:
         own["task_encoding"] = default_task_encoding(benchmark)

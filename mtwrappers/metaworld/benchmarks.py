@@ -85,6 +85,31 @@ def make_benchmark(
     return benchmark
 
 
+def class_names(
+    benchmark: str, kind: Kind = "train", env_name: str | None = None
+) -> tuple[str, ...]:
+    """The names of a benchmark's classes, in its order; no goal is drawn."""
+    chosen = _classes(benchmark, env_name, None, None)[kind == "test"]
+    return tuple(name for name, _ in chosen)
+
+
+def share_out(
+    num_classes: int, num_groups: int, num_goals: int, used: int, continuous: bool
+) -> list[tuple[int, range]]:
+    """The class of each task group, as evenly as it goes, and the task states that it has.
+
+    The groups of a class share its first ``used`` goals out among them. With continuous goals a
+    class is one task state.
+    """
+    owners = sorted(group % num_classes for group in range(num_groups))
+    shares = []
+    for group, c in enumerate(owners):
+        first, groups_of_class = owners.index(c), owners.count(c)
+        own = range(num_goals * c, num_goals * c + used)[group - first :: groups_of_class]
+        shares.append((c, range(c, c + 1) if continuous else own))
+    return shares
+
+
 def take_benchmark(benchmark: Any, seed: int | None, options: dict[str, Any]) -> Any:
     """A benchmark, made if it is a name; the arguments for that are taken out of ``options``."""
     own = {name: options.pop(name) for name in OPTIONS if name in options}

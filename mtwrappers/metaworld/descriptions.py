@@ -5,8 +5,9 @@ The sentences are data of others, by the names of the classes:
 - ``"metaworld"``: Meta-World's documentation, ``docs/benchmark/task_descriptions.md`` in
   https://github.com/Farama-Foundation/Metaworld (MIT licence), the first sentence of each task; the
   second says what is random. Word for word, slips included.
-- ``"lerobot"``: LeRobot, ``src/lerobot/envs/metaworld_config.json`` in
-  https://github.com/huggingface/lerobot (Apache-2.0 licence), since its pull request 4410.
+- ``"lerobot"``: LeRobot 0.6.1, ``src/lerobot/envs/metaworld_config.json`` in
+  https://github.com/huggingface/lerobot (Apache-2.0 licence), commit 7e241bd6. ``push-v3`` and
+  ``push-back-v3`` have the same sentence there.
 """
 
 from __future__ import annotations
@@ -70,6 +71,6 @@ _METAWORLD = {
 _LEROBOT = {
     **_METAWORLD,
     "disassemble-v3": "Pick a nut out of a peg",
-    "push-back-v3": "Push the puck back toward the robot to the goal",
+    "push-back-v3": "Push the puck to a goal",
 }
 DESCRIPTIONS: dict[Descriptions, dict[str, str]] = {"metaworld": _METAWORLD, "lerobot": _LEROBOT}

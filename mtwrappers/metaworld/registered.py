@@ -13,7 +13,14 @@ from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.checks import check_flag, check_keywords, positive
 from mtwrappers.metaworld.agent_view import INPUTS, UPSTREAM, AgentView, take_inputs
-from mtwrappers.metaworld.benchmarks import META_LEARNING, OPTIONS, Kind, split_of, take_benchmark
+from mtwrappers.metaworld.benchmarks import (
+    META_LEARNING,
+    OPTIONS,
+    Kind,
+    share_out,
+    split_of,
+    take_benchmark,
+)
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
 from mtwrappers.metaworld.continuous import Goals, check_goals
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
@@ -142,14 +149,9 @@ def make_vec_env(
     check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
     passed = (*SETTINGS, "select", "descriptions", "action_repeat")
     settings = {name: rest.pop(name) for name in passed if name in rest}
-    # The class of each group, as evenly as it goes.
-    owners = sorted(group % len(classes) for group in range(num_groups))
     makers: list[functools.partial[TaskControl]] = []
-    for group, c in enumerate(owners):
-        first, groups_of_class = owners.index(c), owners.count(c)
-        own = range(num_goals * c, num_goals * c + used)[group - first :: groups_of_class]
-        if continuous:
-            own = range(c, c + 1)
+    shares = share_out(len(classes), num_groups, num_goals, used, continuous)
+    for group, (c, own) in enumerate(shares):
         for i in range(group * each, (group + 1) * each):
             make = functools.partial(
                 make_slot,

@@ -31,7 +31,7 @@ def test_a_rollout_is_verified(played, capsys):
     assert "replayed      3 of 3 episodes" in lines
     assert lines[-3:-1] == [
         "verified:",
-        "  mean success_once over tasks  0.000  0.000 to 0.561 (95%)",
+        "success at any step, mean over tasks   0.000  0.000-0.561 (95%)",
     ]
     assert max(map(len, lines)) <= 80
     assert main(["verify", str(where / "results.json"), "--sample", "0.3", "--table"]) == 0
@@ -159,7 +159,7 @@ def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatc
     results = json.loads((tmp_path / "results.json").read_text())
     assert [one["length"] for one in results["episodes"]] == [9, 9]
     assert results["provenance"]["protocol"]["name"] == "short"
-    assert "protocol short on MT1" in capsys.readouterr().out
+    assert "protocol short (" in capsys.readouterr().out
     path = tmp_path / "results.json"
     assert main(["verify", str(path)]) == 0
     assert (

@@ -64,6 +64,7 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     assert rows["idle steps"] == ["-", "-", "-", "15", "1"]
     assert rows["success at"] == ["any", "any", "any", "any", "last"]
     assert rows["digest"] == [p.digest[:10] for p in protocols.values()]
+    assert rows["sentences of"] == ["-", "-", "lerobot", "lerobot", "-"]
     # A row for each field but these, and three for the digest and what two fields say second.
     fields = {field.name for field in dataclasses.fields(Protocol)}
     assert len(ROWS) == len(fields - {"name", "source", "env_name"}) + 3
@@ -71,6 +72,7 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     for protocol in protocols.values():
         for source in protocol.source:
             assert source.split(":")[0] in said
+        assert f"\n{protocol.name} ({protocol.digest[:10]}):\n" in said
 
 
 # Help.

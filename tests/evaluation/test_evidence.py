@@ -1,5 +1,6 @@
 """The actions of an evaluation in a file, and what a result says of where it comes from."""
 
+import dataclasses
 import io
 import os
 import signal
@@ -215,10 +216,12 @@ def test_what_is_no_file_is_refused(tmp_path, monkeypatch):
 
 
 def test_a_result_says_what_it_was_played_with(tmp_path):
-    make = {"env_name": "reach-v3", "num_goals": 3, "max_episode_steps": 5}
-    envs = gymnasium.make_vec("mtwrappers/MT1-v0", **make)
+    make = {"env_name": "reach-v3", "num_goals": 50, "max_episode_steps": 5}
+    envs = gymnasium.make_vec("mtwrappers/MT1-v0", terminate_on_success=True, **make)
     still = lambda obs: np.zeros((1, 4), np.float32)  # noqa: E731
-    fields = protocols["metaworld-3.1"].to_dict()
+    of_two = {"name": "short", "episodes_per_task": 2, "max_episode_steps": 5}
+    protocol = protocols["metaworld-3.1"].on("MT1", "reach-v3")
+    fields = dataclasses.replace(protocol, **of_two).to_dict()
     result = evaluate(still, envs, 2, seed=3, policy_name="still", protocol=fields)
     result.save(tmp_path / "r.json")
     loaded = EvaluationResult.load(tmp_path / "r.json")
