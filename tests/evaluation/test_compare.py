@@ -250,7 +250,7 @@ def test_several_results_of_a_policy_are_runs():
     assert lines[-5:] == [
         "95% intervals over runs; *: the interval is without zero",
         "tasks and means: Welch's t (1947); all else: bootstrap of whole runs, expanded",
-        "(Hesterberg 2015); for 95% it covers 88% at 3, 95% at 5 and 97% at 10 runs",
+        "(Hesterberg 2015); for 95% it covers 88% at 3, 96% at 5 and 97% at 10 runs",
         "2 runs are few: a star is right if runs scatter normally",
         "the bootstrap takes 5 runs of each; below, it has no interval",
     ]
