@@ -210,7 +210,7 @@ def trimmed(one: Sequence[Values], other: Sequence[Values]) -> Values:
 
 
 def covers(found: Estimate, truth: float) -> bool:
-    """Whether the interval of an estimate covers the truth; where there is none, it says nothing."""
+    """Whether the interval of an estimate covers the truth; no interval covers everything."""
     if found.low is None or found.high is None:
         return True
     return found.low <= truth + 1e-9 and truth - 1e-9 <= found.high

@@ -1,4 +1,4 @@
-"""How often intervals cover the truth: what the docs say of it is what `benchmarks.coverage` drew."""
+"""How often intervals cover the truth: the docs say what `benchmarks.coverage` has drawn."""
 
 import json
 from pathlib import Path
