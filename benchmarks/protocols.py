@@ -34,6 +34,7 @@ from benchmarks import bias
 from benchmarks.common import HERE, machine, table
 from mtwrappers import protocols
 from mtwrappers.evaluation import Episode, EvaluationResult
+from mtwrappers.evaluation.headline import succeeded
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.metaworld.experts import expert
 
@@ -78,6 +79,13 @@ def play(protocol: Protocol, workers: int) -> EvaluationResult:
     return result
 
 
+def successes(result: EvaluationResult, protocol: Protocol) -> dict[str, int]:
+    """How many episodes of each task count as a success, from which intervals follow."""
+    return {
+        task: sum(succeeded(one, protocol) for one in result.of_task(task)) for task in result.tasks
+    }
+
+
 def part_protocols(workers: int) -> list[dict[str, Any]]:
     """The score under each protocol."""
     rows = []
@@ -95,6 +103,7 @@ def part_protocols(workers: int) -> list[dict[str, Any]]:
                 "means": {over: dataclasses.asdict(mean) for over, mean in found.items()},
                 "once": result.overall["mean"]["success_once"].value,  # type: ignore[union-attr]
                 "final": result.overall["mean"]["success_final"].value,  # type: ignore[union-attr]
+                "successes": successes(result, protocol),
                 "seconds": round(time.perf_counter() - start, 1),
             }
         )

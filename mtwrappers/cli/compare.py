@@ -20,12 +20,15 @@ from mtwrappers.evaluation.claim import read_claim
 def run(args: argparse.Namespace) -> int:
     """Runs the command; returns its exit code."""
     console = import_extra("rich.console", "cli").Console()
-    policies: dict[str, list[EvaluationResult]] = {}
+    policies: dict[str, dict[str, EvaluationResult | FewShotResult]] = {}
     for path in args.results:
         result = _read(path)
-        policies.setdefault(_name(path, result), []).append(result)
+        of_name = policies.setdefault(_name(path, result), {})
+        if str(path) in of_name:
+            raise UsageError(f"{path} is given twice")
+        of_name[str(path)] = result
     try:
-        found = compare(policies, force=args.force)
+        found = compare(policies, runs=args.runs.replace("-", "_"), force=args.force)
     except IncomparableError as exc:
         raise UsageError(f"{exc}; --force compares them all the same") from None
     except ValueError as exc:
@@ -43,17 +46,17 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _read(path: Path) -> EvaluationResult:
+def _read(path: Path) -> EvaluationResult | FewShotResult:
     try:
-        claim = read_claim(path)
+        return read_claim(path)
     except VerificationError as exc:
         raise UsageError(f"{path}: {exc}") from None
     except OSError as exc:
         raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
-    return claim.evaluation if isinstance(claim, FewShotResult) else claim
 
 
-def _name(path: Path, result: EvaluationResult) -> str:
+def _name(path: Path, result: EvaluationResult | FewShotResult) -> str:
     """What the result calls its policy; without that, its file."""
-    name = result.provenance and result.provenance.policy
+    of = result.evaluation if isinstance(result, FewShotResult) else result
+    name = of.provenance and of.provenance.policy
     return name or str(path)

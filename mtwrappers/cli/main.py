@@ -106,6 +106,7 @@ HELP = {
     "1)",
     "--table": "also print the success of each class, with intervals",
     "--plot": "also draw the comparison",
+    "--runs": "whether a training run is one network for all-tasks (default), or one per-task",
     "--force": "compare results of different protocols, settings or goals all the same",
     "environment": "package.module:NAME or FILE.py:NAME, a function without arguments that makes "
     "an environment or a vector environment; or a registered id",
@@ -203,6 +204,7 @@ def _main(argv: Sequence[str] | None) -> int:
     compared = command("compare", "compare the success of policies, task by task and over all")
     compared.add("results", type=Path, nargs="+")
     compared.add("--plot", type=Path, metavar="FILE")
+    compared.add("--runs", choices=("all-tasks", "per-task"), default="all-tasks")
     compared.add("--force", action="store_true")
     checked = command("check", "check whether an environment can be trusted, step by step")
     checked.add("environment")

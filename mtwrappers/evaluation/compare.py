@@ -2,39 +2,53 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.checks import check_list, check_mapping, positive
+from mtwrappers.checks import check_choice, check_list, check_mapping, positive
 from mtwrappers.evaluation.comparison import Comparison, Difference
 from mtwrappers.evaluation.differences import (
     Statistic,
+    apart,
     bootstrap,
     improvement,
     interquartile_mean,
-    rate_distances,
+    rate_difference,
+    too_few,
+    welch,
 )
+from mtwrappers.evaluation.few_shot import FewShotResult
 from mtwrappers.evaluation.headline import succeeded, weights
 from mtwrappers.evaluation.remake import determining
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
 from mtwrappers.evaluation.rules import Rules
-from mtwrappers.evaluation.statistics import Estimate, Values, estimate
+from mtwrappers.evaluation.statistics import Estimate, Values, trimmed_interval, trimmed_rate
 
 # Keeps the bootstrap's stream apart from those of results.
 _STREAM = 1_000_039
+# What one training run has made.
+Runs: TypeAlias = Literal["all_tasks", "per_task"]
 
 
 class IncomparableError(ValueError):
     """Results were measured in different ways, so their difference says nothing of the policies."""
 
 
+class _Given(NamedTuple):
+    """A result, and what errors call it."""
+
+    label: str
+    result: EvaluationResult
+    budget: tuple[int, int] | None = None  # how many episodes each trial adapts on, and counts
+
+
 def compare(
-    policies: Mapping[str, Sequence[EvaluationResult]],
+    policies: Mapping[str, Any],
     *,
+    runs: Runs = "all_tasks",
     force: bool = False,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -42,18 +56,27 @@ def compare(
 ) -> list[Comparison]:
     """Compares the success of policies with that of the first.
 
-    An episode is a success if its protocol says so; without a protocol, if any step was one.
+    An episode is a success if its protocol says so; without a protocol, if any step was one. Of a
+    `FewShotResult`, the episodes after adaptation are compared, trial by trial; what came before
+    is its `FewShotResult.unadapted`.
 
-    **One result each.** Intervals are over episodes: they say how precisely *these* two policies
-    were measured, not what another training run would give. Where both have played the same goals,
-    those are compared one by one, which takes the difficulty of goals out of the difference.
+    **One result each.** Intervals are over episodes (over trials in few-shot evaluation): they say
+    how precisely *these* two policies were measured, not what another training run would give.
+    Where both have played the same goals, those are compared one by one, which takes the difficulty
+    of goals out of the difference. A row with less than three values of either has no interval.
 
     **Several results of a policy** are taken for training runs with different seeds, and intervals
-    are over runs, resampled within each task (Agarwal et al. 2021). The interquartile mean is that
-    of all runs of all tasks. A policy with a single run adds nothing to their width.
+    are over runs. A run is one network for all tasks, so a good run is good at all of them: means
+    have Welch's interval over the means of runs, and for the interquartile mean of all runs of all
+    tasks (Agarwal et al. 2021) whole runs are resampled. Methods that train a network for each task
+    by itself say so with ``runs="per_task"``; their runs of different tasks are independent, and
+    each task's are resampled by themselves. Their results may be of some tasks each. A single run
+    of either policy leaves no interval.
 
     Args:
-        policies: The results of each policy, by its name.
+        policies: The results of each policy, by its name: a list of `EvaluationResult` or
+            `FewShotResult`, or a dict of them by what errors are to call them, such as their files.
+        runs: What a training run has made: one network for ``"all_tasks"``, or one ``"per_task"``.
         force: Compare what does not compare, on the tasks that all have; `Comparison.forced` says
             why.
         confidence: How likely the intervals cover the truth, in (0, 1).
@@ -64,10 +87,11 @@ def compare(
         A comparison with the first policy for each of the others.
 
     Raises:
-        IncomparableError: If the results are of different protocols, environments or tasks.
-        TypeError: If the policies are no dict of lists of `EvaluationResult`.
-        ValueError: If there are fewer than two, no result says anything of success, or a number is
-            out of range.
+        IncomparableError: If the results are of different protocols, environments, versions or
+            tasks, only some of them say of which, or one is given twice.
+        TypeError: If the policies are no dict of such results.
+        ValueError: If there are fewer than two, no result says anything of success, an episode
+            stands twice in one, or a number is out of range.
 
     >>> from mtwrappers.evaluation import Episode
     >>> def result(*successes):
@@ -78,50 +102,120 @@ def compare(
     >>> found.tasks["reach"].difference.value
     0.5
     """
+    check_choice(runs, get_args(Runs), "runs")
     check_confidence(confidence)
     resamples = positive(resamples, "resamples")
-    named = dict(check_mapping(policies, "policies"))
-    for name, results in named.items():
-        named[name] = check_list(results, f"the results of {name!r}", "result")
-        for result in named[name]:
-            if not isinstance(result, EvaluationResult):
-                raise TypeError(f"expected results of {name!r}, got {result!r}")
-            if not result.has_success:
-                raise ValueError(f"a result of {name!r} says nothing of success")
+    named = {
+        name: list(_given(name, results))
+        for name, results in check_mapping(policies, "policies").items()
+    }
     if len(named) < 2:
         raise ValueError(f"there must be two policies or more to compare, got {list(named)}")
     (first, of_first), *others = named.items()
     rng = Generator(PCG64(SeedSequence(seed, spawn_key=(_STREAM,))))
     found = []
     for name, results in others:
-        reason = _why_not([*of_first, *results])
+        reason = _same([*of_first, *results]) or _why_not(of_first, results, runs)
         if reason and not force:
             raise IncomparableError(f"{first} and {name} do not compare: {reason}")
-        pair = _Pair(of_first, results, confidence, resamples, rng)
-        fields = of_first[0].protocol
-        rules = None if fields is None else Rules.from_dict(fields)
-        runs = len(of_first), len(results)
-        found.append(pair.comparison((first, name), runs, rules, reason))
+        both = [one.result for one in of_first], [one.result for one in results]
+        pair = _Pair(*both, runs, confidence, resamples, rng)
+        found.append(pair.comparison((first, name), reason))
     return found
 
 
-def _why_not(results: Sequence[EvaluationResult]) -> str:
+def _given(name: str, results: Any) -> Iterator[_Given]:
+    """The results of a policy, checked."""
+    if isinstance(results, Mapping):
+        labels, results = [str(label) for label in results], list(results.values())
+    else:
+        results = check_list(results, f"the results of {name!r}", "result")
+        labels = [f"result {i + 1} of {name!r}" for i in range(len(results))]
+    for label, one in zip(labels, results, strict=True):
+        budget = None
+        if isinstance(one, FewShotResult):
+            if one.trials is not None:
+                budget = one.trials.adaptation_length, one.trials.evaluation_episodes
+            one = one.evaluation
+        if not isinstance(one, EvaluationResult):
+            raise TypeError(
+                f"expected an EvaluationResult or FewShotResult as {label}, got "
+                f"{type(one).__name__}"
+            )
+        if not one.has_success:
+            raise ValueError(f"{label} says nothing of success")
+        met = set()
+        for episode in one.episodes:
+            place = episode.task, episode.trial, episode.number
+            if place in met:
+                of_trial = "" if episode.trial is None else f"trial {episode.trial}, "
+                raise ValueError(
+                    f"{label} has {episode.task!r}, {of_trial}episode {episode.number} twice"
+                )
+            met.add(place)
+        yield _Given(label, one, budget)
+
+
+def _same(results: Sequence[_Given]) -> str:
+    """Which two are one result, or nothing: runs of their own never come to equal episodes.
+
+    Actions that were kept tell apart policies that never get any reward.
+    """
+    met: dict[Any, _Given] = {}
+    for one in results:
+        kept = one.result.provenance and one.result.provenance.evidence
+        for key in (kept, frozenset(one.result.episodes)):
+            if key is None:
+                continue
+            other = met.setdefault(key, one)
+            if other is one:
+                continue
+            of_other = other.result.provenance and other.result.provenance.evidence
+            if key == kept or not (kept and of_other):
+                what = "actions" if key == kept else "episodes"
+                return f"{other.label} and {one.label} have the same {what}"
+    return ""
+
+
+def _why_not(first: Sequence[_Given], second: Sequence[_Given], runs: Runs) -> str:
     """Why results do not compare, or nothing."""
+    every = [one for of in (first, second) for one in of]
+    of_each = [[one.result for one in of] for of in (first, second)]
+    if runs == "all_tasks":
+        return _differ(every, [one.result.tasks for one in every])
+    tasks = [tuple(dict.fromkeys(task for one in of for task in one.tasks)) for of in of_each]
+    if alone := set(tasks[0]) ^ set(tasks[1]):
+        return f"{min(alone)} is a task of some of them alone"
+    for task in tasks[0]:
+        of_task = [one for one in every if task in one.result.tasks]
+        if reason := _differ(of_task, [(task,)] * len(of_task)):
+            return reason
+    return ""
+
+
+def _differ(results: Sequence[_Given], tasks: Sequence[Sequence[str]]) -> str:
+    """How results of these tasks each were measured in different ways."""
 
     def differ(what: str, values: Sequence[Any]) -> str:
         other = next((value for value in values if value != values[0]), values[0])
         return "" if other == values[0] else f"{what} {values[0]} and {other}"
 
-    protocols = [one.protocol or {} for one in results]
+    protocols = [one.result.protocol or {} for one in results]
     names = [Rules.from_dict(p).label if p else "none" for p in protocols]
     if reason := differ("protocols", names):
         return reason
-    every = set.union(*(set(one.tasks) for one in results))
-    if alone := [task for one in results for task in sorted(every - set(one.tasks))]:
+    every = set[str]().union(*tasks)
+    if alone := [task for own in tasks for task in sorted(every - set(own))]:
         return f"{alone[0]} is a task of some of them alone"
-    described = [one.provenance for one in results]
-    if any(one is None for one in described):
+    budgets = [one.budget for one in results if one.budget is not None]
+    if budgets and (reason := differ("episodes to adapt on, and after,", budgets)):
+        return reason
+    described = [one.result.provenance for one in results]
+    if all(one is None for one in described):
         return ""  # made by hand
+    if None in described:
+        silent = results[described.index(None)].label
+        return f"{silent} does not say what it was measured on, as others do"
     specs = [determining(one.spec) if one and one.spec else ("none", {}) for one in described]
     if reason := differ("id", [env_id for env_id, _ in specs]):
         return reason
@@ -137,7 +231,7 @@ def _why_not(results: Sequence[EvaluationResult]) -> str:
 
 
 class _Task(NamedTuple):
-    """The successes of both at a task: of each goal, or of each run."""
+    """The successes of both at a task: of each goal, of each trial, or of each run."""
 
     first: Values
     second: Values
@@ -151,18 +245,23 @@ class _Pair:
         self,
         first: Sequence[EvaluationResult],
         second: Sequence[EvaluationResult],
+        runs: Runs,
         confidence: float,
         resamples: int,
         rng: Generator,
     ) -> None:
-        self._settings, self._confidence = (rng, confidence, resamples), confidence
+        self._rng, self._confidence, self._resamples = rng, confidence, resamples
+        self._of = first, second
         self._several = len(first) > 1 or len(second) > 1
+        self._whole = runs == "all_tasks"
         self._tasks: dict[str, _Task] = {}
         same_goals = _same_goals([*first, *second])
-        for task in first[0].tasks:
-            if task not in second[0].tasks:
+        for task in dict.fromkeys(task for one in first for task in one.tasks):
+            ones, others = (
+                [_successes(run, task) for run in of if task in run.tasks] for of in self._of
+            )
+            if not others or (self._whole and len(ones) + len(others) < len([*first, *second])):
                 continue
-            ones, others = ([_successes(run, task) for run in of] for of in (first, second))
             if self._several:
                 self._tasks[task] = _Task(_of_runs(ones), _of_runs(others))
                 continue
@@ -177,20 +276,22 @@ class _Pair:
     def mean(self, tasks: Sequence[_Task], shares: Values) -> Difference:
         """The weighted mean over tasks, of both and of the difference."""
         both = [task.first for task in tasks], [task.second for task in tasks]
-        p1, p2 = (float(shares @ np.array([own.mean() for own in of])) for of in both)
-        if not self._several and all(_are_binary(task) for task in tasks):
-            ends = np.array([rate_distances(*task, self._confidence) for task in tasks])
-            # The method of variance estimates recovery, as for one policy's means.
-            below, above = np.sqrt(((shares[:, None] * ends) ** 2).sum(axis=0)).tolist()
-            return _difference(p1, p2, below, above)
+        p1, p2 = (float((shares * [own.mean() for own in of]).sum()) for of in both)
+        if not self._several:
+            paired = [task.paired for task in tasks]
+            found = rate_difference(*both, paired, shares, self._confidence)
+        elif self._whole or len(tasks) == 1:
+            one, other = ((shares[:, None] * np.array(of)).sum(axis=0) for of in both)
+            found = welch(one, other, self._confidence)
+        else:
 
-        def statistic(one: Sequence[Values], other: Sequence[Values]) -> Values:
-            apart = [b.mean(axis=-1) - a.mean(axis=-1) for a, b in zip(one, other, strict=True)]
-            found: Values = np.tensordot(shares, np.array(apart), axes=1)
-            return found
+            def statistic(one: Sequence[Values], other: Sequence[Values]) -> Values:
+                means = [b.mean(axis=-1) - a.mean(axis=-1) for a, b in zip(one, other, strict=True)]
+                total: Values = sum(share * own for share, own in zip(shares, means, strict=True))
+                return total
 
-        paired = all(task.paired for task in tasks)
-        return Difference(p1, p2, self._bootstrap(statistic, tasks, paired))
+            found = self._bootstrap(statistic, tasks)
+        return Difference(p1, p2, found)
 
     def trimmed(self, tasks: Sequence[_Task]) -> Difference:
         """The interquartile mean, over the runs of all tasks, or over tasks."""
@@ -202,28 +303,23 @@ class _Pair:
 
             p1, p2 = (float(interquartile_mean(of)) for of in both)
             return Difference(p1, p2, self._bootstrap(statistic, tasks))
-        one, other = (estimate(of, 0.25, *self._settings, rate=True) for of in both)
-        if one.low is None or one.high is None or other.low is None or other.high is None:
+        one, other = (trimmed_rate(of, 0.25, self._confidence) for of in both)
+        if one.low is None or other.low is None or too_few(*both):
             return Difference(one.value, other.value, Estimate(other.value - one.value, None, None))
-        below = math.hypot(other.value - other.low, one.high - one.value)
-        above = math.hypot(other.high - other.value, one.value - one.low)
-        return _difference(one.value, other.value, below, above)
+        ends = [trimmed_interval(of, 0.25, self._confidence) for of in both]
+        found = Estimate(*map(float, apart(ends[0], ends[1])))
+        return Difference(one.value, other.value, found)
 
-    def improvement(self, tasks: Sequence[_Task]) -> Estimate:
-        """How likely a run of the second is better than one of the first."""
-        return self._bootstrap(improvement, tasks)
-
-    def _bootstrap(
-        self, statistic: Statistic, tasks: Sequence[_Task], paired: bool = False
-    ) -> Estimate:
+    def _bootstrap(self, statistic: Statistic, tasks: Sequence[_Task]) -> Estimate:
         both = [task.first for task in tasks], [task.second for task in tasks]
-        rng, confidence, resamples = self._settings
-        return bootstrap(statistic, *both, rng, confidence, resamples, paired)
+        return bootstrap(
+            statistic, *both, self._rng, self._confidence, self._resamples, self._whole
+        )
 
-    def comparison(
-        self, names: tuple[str, str], runs: tuple[int, int], rules: Rules | None, forced: str
-    ) -> Comparison:
+    def comparison(self, names: tuple[str, str], forced: str) -> Comparison:
         """All of it."""
+        fields = self._of[0][0].protocol
+        rules = None if fields is None else Rules.from_dict(fields)
         all_of = list(self._tasks.values())
         rows = {name: self.mean([task], np.ones(1)) for name, task in self._tasks.items()}
         overall = {}
@@ -231,23 +327,30 @@ class _Pair:
             shares = weights([*self._tasks], over, () if rules is None else rules.groups)
             overall[f"mean over {over}"] = self.mean(all_of, shares)
         overall["interquartile mean"] = self.trimmed(all_of)
-        better = self.improvement(all_of) if min(runs) > 1 else None
-        paired = sum(task.paired for task in all_of)
-        return Comparison(names, runs, rows, overall, better, paired, forced, self._confidence)
-
-
-def _difference(p1: float, p2: float, below: float, above: float) -> Difference:
-    low, high = max(-1.0, p2 - p1 - below), min(1.0, p2 - p1 + above)
-    return Difference(p1, p2, Estimate(p2 - p1, low, high))
+        fewest = min(len(one.first) for one in all_of), min(len(one.second) for one in all_of)
+        better = None
+        if self._several and min(fewest) > 1:
+            better = self._bootstrap(improvement, all_of)
+        unit = self._of[0][0].unit
+        if self._several:
+            unit = "runs" if self._whole else "runs of each task"
+        return Comparison(
+            names=names,
+            runs=(len(self._of[0]), len(self._of[1])),
+            tasks=rows,
+            overall=overall,
+            improvement=better,
+            paired=sum(task.paired for task in all_of),
+            forced=forced,
+            confidence=self._confidence,
+            unit=unit,
+            fewest=fewest,
+        )
 
 
 def _of_runs(runs: Sequence[Mapping[Any, float]]) -> Values:
     """The success rate of each run, ``(n,)``."""
     return np.array([np.mean([*run.values()]) for run in runs], dtype=np.float64)
-
-
-def _are_binary(task: _Task) -> bool:
-    return all(((own == 0) | (own == 1)).all() for own in (task.first, task.second))
 
 
 def _same_goals(results: Sequence[EvaluationResult]) -> bool:

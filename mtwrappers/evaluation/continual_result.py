@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -213,7 +214,9 @@ class ContinualResult(StoredResult):
         the interval. It is ``None`` without baselines, or where one of them is perfect throughout.
         """
         transfer = self._forward_transfer
-        return None if transfer is None else self._estimate(transfer.mean(axis=1), "forward")
+        if transfer is None:
+            return None
+        return self._estimate(transfer.mean(axis=1), "forward_transfer")
 
     @cached_property
     def per_phase(self) -> list[dict[str, float | None]]:
@@ -265,8 +268,8 @@ class ContinualResult(StoredResult):
         if not np.isfinite(values).all():
             return None
         # A stream each, so that no number depends on which was asked for first.
-        key = tuple(int.from_bytes(str(part).encode(), "big") % 2**32 for part in key)
-        rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=key)))
+        digest = hashlib.sha256(repr(key).encode()).digest()
+        rng = Generator(PCG64(SeedSequence([self.seed, *digest])))
         return estimate([values], 0.0, rng, self.confidence, self.resamples)
 
     # Table, file and picture.

@@ -6,7 +6,7 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path as File
 from typing import Any
@@ -33,7 +33,7 @@ from mtwrappers.samplers.rollout import rollout
 from mtwrappers.vector.base import MetaVectorEnv
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class FewShotResult(StoredResult):
     """The episodes that a policy adapted on, and those that it was then evaluated on.
 
@@ -78,6 +78,22 @@ class FewShotResult(StoredResult):
         for episode in both:
             places.setdefault(episode.number, []).append(episode)
         return tuple(EvaluationResult(places[place], *settings) for place in sorted(places))
+
+    @cached_property
+    def unadapted(self) -> EvaluationResult:
+        """The episodes before any adaptation, to `compare` those after it with.
+
+        A policy with ``adapt`` plays all episodes until its first call so, one with a memory the
+        first of each trial. Actions of the file with the evidence are not its alone, so it names
+        none.
+        """
+        first = 1
+        if self.trials is not None and self.trials.adapts:
+            first = self.trials.adaptation_episodes
+        of = self.evaluation
+        provenance = of.provenance and replace(of.provenance, evidence=None)
+        before = [episode for episode in self.adaptation.episodes if episode.number < first]
+        return EvaluationResult(before, of.seed, of.confidence, of.resamples, provenance)
 
     @property
     def adaptation_length(self) -> int:

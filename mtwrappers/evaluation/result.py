@@ -20,7 +20,14 @@ from mtwrappers.evaluation import headline, plot
 from mtwrappers.evaluation.episodes import METRICS, Episode
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.rules import Rules
-from mtwrappers.evaluation.statistics import Estimate, Estimates, Values, estimate
+from mtwrappers.evaluation.statistics import (
+    Estimate,
+    Estimates,
+    Values,
+    estimate,
+    mean_rate,
+    trimmed_rate,
+)
 from mtwrappers.files import load_json, write_atomically
 from mtwrappers.seeding import check_seed
 
@@ -39,6 +46,9 @@ class StoredResult(abc.ABC):
     """A result that is saved to JSON and loaded from it, under the name ``FORMAT``."""
 
     FORMAT: ClassVar[str]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}>"
 
     @abc.abstractmethod
     def to_dict(self) -> dict[str, Any]:
@@ -89,14 +99,15 @@ class StoredResult(abc.ABC):
         return cls.from_dict(data)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class EvaluationResult(StoredResult):
     """The episodes of an evaluation, and what they say of each task and of all.
 
     Intervals are over the episodes (over the trials in few-shot evaluation) of *one* policy: they
     say how precisely it was measured, not how much another training run would differ from it.
-    Success rates have Wilson intervals, everything else (returns, lengths, and rates within trials)
-    percentile bootstrap intervals. Metrics that no episode has, such as success where infos do not
+    Success rates have Wilson intervals, those of several tasks or trials at their effective number,
+    and returns and lengths percentile bootstrap intervals; how often each covers the truth is
+    in the docs (Scores). Metrics that no episode has, such as success where infos do not
     carry it, are ``None``. Returns are not normalised, so across tasks their aggregates say little
     where reward scales differ.
 
@@ -186,11 +197,15 @@ class EvaluationResult(StoredResult):
         for column, metric in enumerate(METRICS):
             found = (_samples(self.of_task(task), metric) for task in tasks)
             samples = [values for values in found if values is not None]
+            if not samples:
+                estimates[metric] = None
+                continue
+            if metric.startswith("success"):
+                estimates[metric] = trimmed_rate(samples, trim, self.confidence)
+                continue
             # A stream each, so that no number depends on which was asked for first.
             rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, row, column))))
-            rate = metric.startswith("success")
-            settings = (trim, rng, self.confidence, self.resamples, rate)
-            estimates[metric] = estimate(samples, *settings) if samples else None
+            estimates[metric] = estimate(samples, trim, rng, self.confidence, self.resamples)
         return estimates
 
     @property
@@ -208,14 +223,15 @@ class EvaluationResult(StoredResult):
         rules = self._rules
         if rules is None or len(self.episodes) != headline.episodes_needed(rules):
             return None
+        if min(episode.number for episode in self.episodes) < rules.adaptation_episodes:
+            return None  # some are of adaptation
         samples = [
             _by_unit(episodes, [float(headline.succeeded(e, rules)) for e in episodes])
             for episodes in map(self.of_task, self.tasks)
         ]
 
         def mean(weights: Values) -> Estimate:
-            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP,))))
-            return estimate(samples, 0.0, rng, self.confidence, self.resamples, True, weights)
+            return mean_rate(samples, weights, self.confidence)
 
         return headline.headline(self.tasks, rules, mean)
 
@@ -232,6 +248,9 @@ class EvaluationResult(StoredResult):
     def has_success(self) -> bool:
         """Whether any episode says whether it succeeded."""
         return self.overall["mean"]["success_once"] is not None
+
+    def __repr__(self) -> str:
+        return f"<EvaluationResult: {len(self.episodes)} episodes of {len(self.tasks)} tasks>"
 
     def __str__(self) -> str:
         n, several = len(self.episodes), len(self.tasks) > 1

@@ -1,23 +1,30 @@
 """Means and interquartile means over tasks, and their intervals.
 
-Rates (where every value is 0 or 1) have Wilson intervals (Wilson 1927), which are as wide as they
-should be after five successes of five too; several tasks' are combined by the method of variance
-estimates recovery (Zou & Donner 2008, doi:10.1002/sim.3095). Everything else has percentile
-bootstrap intervals. Resamples are drawn here rather than by SciPy, so that a saved result keeps its
-intervals when another version of SciPy reads it; a test compares the two.
+Rates (of values in [0, 1]: successes and failures, or means of them) have Wilson's interval (Wilson
+1927) at the *effective number* of values: as many as a binomial rate would need to be known as
+precisely. For one task of successes and failures that is Wilson's own. The effective number, with
+its correction for few degrees of freedom, is that of Korn & Graubard (1998, Survey Methodology
+24(2), p. 193), who put it into the exact binomial interval; Franco, Little, Louis & Slud (2019,
+Journal of Survey Statistics and Methodology 7(3), p. 334) put it into Wilson's and recommend that.
+Everything else (returns, lengths) has percentile bootstrap intervals. Resamples are drawn here
+rather than by SciPy, so that a saved result keeps its intervals when another version of SciPy reads
+it; a test compares the two. ``python -m benchmarks.coverage`` simulates how often intervals cover.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from statistics import NormalDist
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-Values = NDArray[np.float64]
+Values: TypeAlias = NDArray[np.float64]
+# A value, and both ends of its interval.
+Interval: TypeAlias = tuple[Values, Values, Values]
 # Resamples at a time: bounds the memory at some tens of megabytes for 50 tasks of 50 episodes.
 _BLOCK = 500
 
@@ -56,32 +63,14 @@ def trimmed_mean(means: Values, trim: float) -> Values:
 
 
 def estimate(
-    samples: Sequence[Values],
-    trim: float,
-    rng: Generator,
-    confidence: float,
-    resamples: int,
-    rate: bool = False,
-    weights: Values | None = None,
+    samples: Sequence[Values], trim: float, rng: Generator, confidence: float, resamples: int
 ) -> Estimate:
-    """A trimmed or weighted mean over tasks, with its interval.
+    """A trimmed mean over tasks of any numbers, with its bootstrap interval.
 
     The tasks are those of interest, not a sample of others: the interval is about their episodes.
-    ``samples`` are the values ``(n_i,)`` of each task; with ``rate`` they are successes (1) and
-    failures (0), or means of them. ``weights`` ``(M,)`` are those of the tasks, which sum to 1;
-    without them all weigh the same.
+    ``samples`` are the values ``(n_i,)`` of each task.
     """
-
-    def mean(means: Values) -> Values:
-        if weights is None:
-            return trimmed_mean(means, trim)
-        weighted: Values = (means * weights).sum(axis=-1)
-        return weighted
-
-    value = float(mean(np.array([values.mean() for values in samples])))
-    if rate and all(((values == 0) | (values == 1)).all() for values in samples):
-        below, above = _wilson_distances(samples, trim, confidence, weights)
-        return Estimate(value, max(0.0, value - below), min(1.0, value + above))
+    value = float(trimmed_mean(np.array([values.mean() for values in samples]), trim))
     if max(len(values) for values in samples) < 2:
         return Estimate(value, None, None)
     # Stratified percentile bootstrap, within each task (Agarwal et al. 2021, section 4.2; with one
@@ -93,34 +82,149 @@ def estimate(
             values[rng.integers(len(values), size=(rows, len(values)))].mean(axis=-1)
             for values in samples
         ]
-        draws.append(mean(np.stack(means, axis=-1)))
+        draws.append(trimmed_mean(np.stack(means, axis=-1), trim))
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(draws), (tail, 1 - tail)).tolist()
     return Estimate(value, low, high)
 
 
-def _wilson_distances(
-    samples: Sequence[Values], trim: float, confidence: float, weights: Values | None
-) -> tuple[float, float]:
-    """How far a trimmed or weighted mean of rates is from the ends of its interval.
+def mean_rate(samples: Sequence[Values], weights: Values, confidence: float) -> Estimate:
+    """The weighted mean over tasks of values in [0, 1], with Wilson's interval.
 
-    Each is the root of the sum of the tasks' squared weighted distances; those left out have no
-    weight.
+    Args:
+        samples: The values ``(n_i,)`` of each task.
+        weights: Of the tasks, ``(M,)``, which sum to 1.
+        confidence: How likely the interval covers the truth, in (0, 1).
     """
-    rates = np.array([values.mean() for values in samples])
-    ends = np.array([wilson(int(values.sum()), len(values), confidence) for values in samples])
-    cut = int(len(samples) * trim)
-    kept = np.argsort(rates, kind="stable")[cut : len(samples) - cut]
-    shares = np.full(len(rates), 1 / len(kept)) if weights is None else weights
-    distances = (ends[kept] - rates[kept, None]) * shares[kept, None]
-    low, high = np.sqrt((distances**2).sum(axis=0))
-    return float(low), float(high)
+    return Estimate(*map(float, mean_interval(samples, weights, confidence)))
 
 
-@functools.lru_cache(maxsize=4096)
-def wilson(successes: int, n: int, confidence: float) -> tuple[float, float]:
-    """The Wilson interval of a rate."""
-    from scipy.stats import binomtest  # half a second, which those who only train need not wait
+def mean_interval(samples: Sequence[Values], weights: Values, confidence: float) -> Interval:
+    """`mean_rate` of many results at once, whose values of a task are ``(..., n_i)``."""
+    found = moments(samples)
+    rate: Values = (found.means * weights).sum(axis=-1)
+    return rate, *wilson(rate, effective_number(rate, found, weights, confidence), confidence)
 
-    low, high = binomtest(successes, n).proportion_ci(confidence, method="wilson")
-    return float(low), float(high)
+
+def trimmed_rate(samples: Sequence[Values], trim: float, confidence: float) -> Estimate:
+    """The trimmed mean over tasks of values in [0, 1], with its interval; see `trimmed_mean`.
+
+    Which tasks are left out is itself a matter of chance: a lucky task is taken for one of the
+    best. That moves the trimmed mean, at three episodes of 50 equal tasks by more than an interval
+    is wide. So the tasks are also sorted by every other value, and averaged over those between,
+    which are then as lucky as any. The interval reaches over Wilson's intervals around both means.
+    There is none where a task has a single value.
+    """
+    if int(len(samples) * trim) and min(len(values) for values in samples) < 2:
+        return Estimate(float(trimmed_mean(moments(samples).means, trim)), None, None)
+    return Estimate(*map(float, trimmed_interval(samples, trim, confidence)))
+
+
+def trimmed_interval(samples: Sequence[Values], trim: float, confidence: float) -> Interval:
+    """`trimmed_rate` of many results at once, whose values of a task are ``(..., n_i)``."""
+    m = len(samples)
+    cut = int(m * trim)
+    if not cut:
+        return mean_interval(samples, np.full(m, 1 / m), confidence)
+    found = moments(samples)
+    rate = trimmed_mean(found.means, trim)
+    weights = np.zeros(found.means.shape)
+    between = np.argsort(found.means, axis=-1, kind="stable")[..., cut : m - cut]
+    np.put_along_axis(weights, between, 1 / (m - 2 * cut), axis=-1)
+    one, other = (moments([own[..., start::2] for own in samples]).means for start in (0, 1))
+    apart = ((_shares(other, cut) * one + _shares(one, cut) * other) / 2).sum(axis=-1)
+    ends = [
+        wilson(value, effective_number(value, found, weights, confidence), confidence)
+        for value in (rate, apart)
+    ]
+    low, high = (np.stack(both) for both in zip(*ends, strict=True))
+    return rate, low.min(axis=0), high.max(axis=0)
+
+
+def _shares(means: Values, cut: int) -> Values:
+    """The weights of tasks in their mean without ``cut`` at either end; equal ones share theirs.
+
+    From means ``(..., M)`` to weights ``(..., M)``.
+    """
+    m, means = means.shape[-1], means.round(9)
+    below = (means[..., None, :] < means[..., :, None]).sum(axis=-1)
+    not_above = (means[..., None, :] <= means[..., :, None]).sum(axis=-1)
+    inside = np.clip(not_above, cut, m - cut) - np.clip(below, cut, m - cut)
+    shares: Values = inside / (not_above - below) / (m - 2 * cut)
+    return shares
+
+
+class Moments(NamedTuple):
+    """Of each task's values: means and variances ``(..., M)``, and how many there are ``(M,)``.
+
+    The variances are unbiased, and NaN of a single value.
+    """
+
+    means: Values
+    variances: Values
+    counts: NDArray[np.int64]
+
+
+def moments(samples: Sequence[Values]) -> Moments:
+    """Those of the values ``(..., n_i)`` of each task."""
+    variances = [
+        own.var(axis=-1, ddof=1) if own.shape[-1] > 1 else np.full(own.shape[:-1], np.nan)
+        for own in samples
+    ]
+    return Moments(
+        np.stack([own.mean(axis=-1) for own in samples], axis=-1),
+        np.stack(variances, axis=-1),
+        np.array([own.shape[-1] for own in samples]),
+    )
+
+
+def effective_number(rate: Values, found: Moments, weights: Values, confidence: float) -> Values:
+    """How many values of a binomial rate would tell as much as those of all tasks together.
+
+    ``N = p (1 - p) / v * (z / t)^2`` for the rate ``p`` and the variance ``v`` of its estimate,
+    ``sum w^2 s^2 / n`` with the variances ``s^2`` of the tasks' values. Values of tasks whose rates
+    differ tell more than ``N0 = 1 / sum (w^2 / n)``, which is how many those of equal tasks are
+    worth, and here they never count less. ``t`` is Student's quantile with the degrees of freedom
+    of ``v`` (Satterthwaite 1946). ``v`` includes ``z^2 / 2`` successes or failures that could have
+    been elsewhere, as many as Wilson's interval adds: without them it would be 0 where every task
+    is at 0 or 1.
+
+    Args:
+        rate: The means over tasks, ``(...,)``.
+        found: The moments of the tasks.
+        weights: Of the tasks, ``(M,)`` or ``(..., M)``, which sum to 1.
+        confidence: Of the interval.
+    """
+    from scipy.special import stdtrit  # which those who only train need not wait for
+
+    free = rate * (1 - rate)
+    # Of a single value nothing is known, so it varies as much as all of them could.
+    single = found.counts < 2
+    variances = np.where(single, free[..., None], found.variances)
+    parts = weights**2 * variances / found.counts
+    least = 1 / (weights**2 / found.counts).sum(axis=-1)
+    z = quantile(confidence)
+    variance = parts.sum(axis=-1) + z**2 / 2 / least**2
+    spread = (parts**2 * ~single / np.maximum(found.counts - 1, 1)).sum(axis=-1)
+    # So many degrees of freedom are as good as any number.
+    freedom = variance**2 / np.maximum(spread, 1e-12 * variance**2)
+    t = -stdtrit(freedom, (1 - confidence) / 2)
+    number: Values = np.maximum(least, free / variance * (z / t) ** 2)
+    return number
+
+
+def wilson(rate: Values, n: Values, confidence: float) -> tuple[Values, Values]:
+    """Wilson's interval of a rate that was estimated from ``n`` values, which need not be whole."""
+    z2 = quantile(confidence) ** 2
+    middle = (rate + z2 / 2 / n) / (1 + z2 / n)
+    inner = np.maximum(0.0, rate * (1 - rate) * z2 / n) + (z2 / 2 / n) ** 2
+    reach = np.sqrt(inner) / (1 + z2 / n)
+    # Rounding may leave an end beside the rate itself.
+    low: Values = np.clip(np.minimum(rate, middle - reach), 0.0, 1.0)
+    high: Values = np.clip(np.maximum(rate, middle + reach), 0.0, 1.0)
+    return low, high
+
+
+def quantile(confidence: float) -> float:
+    """How many standard deviations a two-sided normal interval reaches, ``z``."""
+    return -NormalDist().inv_cdf((1 - confidence) / 2)

@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import shutil
 import signal
 from functools import partial
 
@@ -89,15 +90,33 @@ def test_what_is_refused_is_one_line(arguments, message, played, capsys, monkeyp
 
 def test_policies_are_compared_by_name(played, tmp_path, capsys):
     where, _ = played
-    assert main([*ROLLOUT, "--out", str(tmp_path / "other")]) == 0
+    moves = tmp_path / "moves.py"
+    for name, move in (("other", 0.0), ("more", 0.5)):
+        moves.write_text(f"import numpy\ndef act(obs): return numpy.full((len(obs), 4), {move})\n")
+        by = ["--policy", f"{moves}:act", "--name", "moves"]
+        assert main([*ROLLOUT, *by, "--out", str(tmp_path / name)]) == 0
     capsys.readouterr()
-    files = [str(where / "results.json"), str(tmp_path / "other" / "results.json")]
+    files = [
+        where / "results.json",
+        tmp_path / "other/results.json",
+        tmp_path / "more/results.json",
+    ]
+    files = list(map(str, files))
     picture = tmp_path / "compared.png"
-    assert main(["compare", *files, files[1], "--plot", str(picture)]) == 0
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[:2] == ["A: mine (1 run)", "B: random (2 runs)"]
+    for runs, of_what in (("all-tasks", "run"), ("per-task", "result")):
+        assert main(["compare", *files, "--runs", runs, "--plot", str(picture)]) == 0
+        lines = capsys.readouterr().out.splitlines()
+        assert lines[:2] == [f"A: mine (1 {of_what})", f"B: moves (2 {of_what}s)"]
     assert lines[-1] == f"wrote {picture}"
     assert picture.stat().st_size > 5000
+    for again, said in (
+        ([files[1]], f"{files[1]} is given twice"),
+        ([str(shutil.copy(files[1], tmp_path / "copy.json"))], "copy.json have the same episodes"),
+    ):
+        with pytest.raises(SystemExit):
+            main(["compare", *files, *again])
+        assert said in capsys.readouterr().err
+    files = files[:2]
     longer = json.loads((where / "results.json").read_text())
     longer["provenance"]["spec"]["kwargs"]["max_episode_steps"] = 500
     (where / "results.json").write_text(json.dumps(longer))

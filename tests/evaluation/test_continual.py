@@ -96,6 +96,14 @@ def test_the_metrics_of_runs_are_their_means_with_intervals_between_them():
     )
 
 
+def test_every_metric_has_resamples_of_its_own():
+    """Also those whose names end alike."""
+    values, found = np.random.default_rng(0).random(9), result()
+    estimates = [found._estimate(values, f"{way}_transfer") for way in ("backward", "forward")]
+    assert estimates[0].value == estimates[1].value
+    assert estimates[0].low != estimates[1].low
+
+
 def test_scores_at_an_end_may_be_means_of_several_evaluations():
     """The code of Continual World takes five."""
     one = result(RUNS[:1], last=2)
