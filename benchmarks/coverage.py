@@ -111,6 +111,7 @@ def part_groups(draws: int, rng: Generator) -> list[Row]:
     weights = np.repeat([1 / size / len(GROUPS) for size in GROUPS], GROUPS)
     of_each = {f"{p:g}": np.full(50, p) for p in (0.5, 0.8, 0.9, 0.95, 0.98)}
     of_each["0.95 / 0.77 / 0.5 / 0.6"] = np.repeat([0.95, 0.77, 0.5, 0.6], GROUPS)
+    of_each["0.98 / 0.98 / 0.98 / 0.8"] = np.repeat([0.98, 0.98, 0.98, 0.8], GROUPS)
     of_each["0.98 / 0.98 / 0.98 / 0.5"] = np.repeat([0.98, 0.98, 0.98, 0.5], GROUPS)
     return [
         {

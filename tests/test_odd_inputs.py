@@ -144,7 +144,7 @@ sampler(autoreset_mode="NextStep") -> ValueError: MetaSampler needs ...got 'Next
 sampler(env=CountingEnv).update_tasks() -> TypeError: <CountingEnv instance> has no sample_tasks(n);
 sampler(policy=lambda o: 3).obtain_samples() -> ValueError: expected actions of shape (4,) ...got ()
 sampler(policy=lambda o: o * NAN).obtain_samples() -> ValueError: actions of environments [0, 1, 2,
-sampler(policy=lambda o: (o, {})).obtain_samples() -> ValueError: actions must be an ...got tuple
+sampler(policy=lambda o: (o, {})).obtain_samples() -> TypeError: ...returned a tuple (actions, state
 do(sampler(), "close()", "obtain_samples()") -> ClosedEnvironmentError: MetaIterativeEnvExecutor was
 Sampler(None, np.negative, 2, 5) -> TypeError: env must be a gymnasium.Env, got None
 Sampler(PointGoalEnv(), np.negative, 0, 5) -> ValueError: batch_size must be a positive ...got 0

@@ -182,12 +182,12 @@ def effective_number(rate: Values, found: Moments, weights: Values, confidence: 
     """How many values of a binomial rate would tell as much as those of all tasks together.
 
     ``N = p (1 - p) / v * (z / t)^2`` for the rate ``p`` and the variance ``v`` of its estimate,
-    ``sum w^2 s^2 / n`` with the variances ``s^2`` of the tasks' values. Values of tasks whose rates
-    differ tell more than ``N0 = 1 / sum (w^2 / n)``, which is how many those of equal tasks are
-    worth, and here they never count less. ``t`` is Student's quantile with the degrees of freedom
-    of ``v`` (Satterthwaite 1946). ``v`` includes ``z^2 / 2`` successes or failures that could have
-    been elsewhere, as many as Wilson's interval adds: without them it would be 0 where every task
-    is at 0 or 1.
+    ``sum w^2 s^2 / n`` with the variances ``s^2`` of the tasks' values, and Student's quantile
+    ``t`` with the degrees of freedom of ``v`` (Satterthwaite 1946). As values are in [0, 1], ``v``
+    cannot be more than ``p (1 - p)`` times the largest ``w / n``, so ``N`` is at least the smallest
+    ``n / w``: the number of all values, where tasks count the same. ``v`` includes ``z^2 / 2``
+    successes or failures that could have been elsewhere, as many as Wilson's interval adds:
+    without them it would be 0 where every task is at 0 or 1.
 
     Args:
         rate: The means over tasks, ``(...,)``.
@@ -202,9 +202,11 @@ def effective_number(rate: Values, found: Moments, weights: Values, confidence: 
     single = found.counts < 2
     variances = np.where(single, free[..., None], found.variances)
     parts = weights**2 * variances / found.counts
-    least = 1 / (weights**2 / found.counts).sum(axis=-1)
+    least = 1 / (weights / found.counts).max(axis=-1)
     z = quantile(confidence)
-    variance = parts.sum(axis=-1) + z**2 / 2 / least**2
+    # What a value weighs, squared: the mean over all values.
+    squares = (weights**2 / found.counts).sum(axis=-1) ** 2
+    variance = parts.sum(axis=-1) + z**2 / 2 * squares
     spread = (parts**2 * ~single / np.maximum(found.counts - 1, 1)).sum(axis=-1)
     # So many degrees of freedom are as good as any number.
     freedom = variance**2 / np.maximum(spread, 1e-12 * variance**2)

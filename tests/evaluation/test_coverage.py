@@ -35,10 +35,12 @@ def test_means_over_tasks_are_covered_as_often_as_is_said(kept):
     """Where there are enough episodes for a failure to be seen."""
     named = [r for r in kept["means"] if r["tasks"] == 50 or r["episodes"] == 50]
     sparse = "four fifths 0.98, else 0"
-    for row in (*named, *kept["groups"]):
+    for row in named:
         if row["rates"] != sparse:
-            assert 0.9395 <= row["covers"] <= 0.975, row
+            assert 0.94 <= row["covers"] <= 0.975, row
             assert row["below"] > 0, row
+    for row in kept["groups"]:
+        assert 0.94 <= row["covers"] <= (0.985 if row["episodes"] < 50 else 0.96), row
     assert min(row["covers"] for row in kept["means"]) > 0.935
 
 

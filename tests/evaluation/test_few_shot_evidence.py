@@ -95,8 +95,14 @@ def test_a_protocol_is_verified_and_the_command_says_so(tmp_path, capsys):
     data = json.loads((tmp_path / "other.json").read_text())
     data["evaluation"]["provenance"]["policy"] = "theirs"
     (tmp_path / "other.json").write_text(json.dumps(data))
-    assert main(["compare", str(tmp_path / "r.json"), str(tmp_path / "other.json")]) == 0
-    assert "B: theirs (1 run)" in capsys.readouterr().out
+    both = [str(tmp_path / name) for name in ("r.json", "other.json")]
+    with pytest.raises(SystemExit):
+        main(["compare", *both])
+    assert f"{both[0]} and {both[1]} have the same actions; --force" in capsys.readouterr().err
+    assert main(["compare", *both, "--force"]) == 0
+    said = capsys.readouterr().out
+    assert "B: theirs (1 run)" in said
+    assert "95% intervals over trials" in said
 
 
 def test_what_is_finished_is_not_played_again(tmp_path):
