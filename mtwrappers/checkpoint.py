@@ -20,7 +20,7 @@ from mtwrappers.checks import positive
 from mtwrappers.encoding import from_bytes, to_bytes
 from mtwrappers.errors import full_message
 from mtwrappers.files import write_atomically
-from mtwrappers.plain_data import set_generator
+from mtwrappers.plain_data import check_generator, set_generator
 from mtwrappers.vector.saved import MAX_STEPS
 
 VERSION = 2
@@ -112,6 +112,8 @@ def _get(name: str, obj: Any) -> Any:
         return layers.get_state(obj)
     if isinstance(obj, np.random.Generator):
         return obj.bit_generator.state
+    if isinstance(obj, np.random.RandomState):
+        return obj.get_state(legacy=False)
     if isinstance(obj, dict):
         return obj
     if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
@@ -135,6 +137,9 @@ def _set(obj: Any, state: Any, max_steps: int) -> None:
         layers.set_state(obj, state, max_steps)
     elif isinstance(obj, np.random.Generator):
         set_generator(obj, state)
+    elif isinstance(obj, np.random.RandomState):
+        check_generator(state)
+        obj.set_state(state)
     elif isinstance(obj, dict):
         if not isinstance(state, dict):
             raise TypeError(f"expected a dict, got {type(state).__name__}")

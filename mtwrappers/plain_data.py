@@ -86,9 +86,15 @@ def set_generator(generator: np.random.Generator, state: Any) -> None:
     Raises:
         TypeError, ValueError: If it is no state of this kind of generator.
     """
+    check_generator(state)
+    generator.bit_generator.state = state
+
+
+def check_generator(state: Any) -> None:
+    """Raises unless NumPy may read at the places that the state of a generator names."""
     if not isinstance(state, dict):
         raise TypeError(f"expected the state of a generator, got {state!r}")
-    # NumPy reads at these places, be they outside of its arrays or not.
+    # NumPy reads there, be they outside of its arrays or not.
     inner = state.get("state")
     places = {
         "pos": (inner.get("pos", 0) if isinstance(inner, dict) else 0, 624),
@@ -97,7 +103,6 @@ def set_generator(generator: np.random.Generator, state: Any) -> None:
     for name, (place, end) in places.items():
         if type(place) is not int or not 0 <= place <= end:
             raise ValueError(f"expected {name} of a generator in [0, {end}], got {place!r}")
-    generator.bit_generator.state = state
 
 
 def is_task(value: Any) -> bool:

@@ -319,14 +319,20 @@ def test_max_bytes_limits_what_the_content_takes(tmp_path):
         load_checkpoint(path, max_bytes=0, it={})
 
 
-@pytest.mark.parametrize(("kind", "place"), [("MT19937", "pos"), ("Philox", "buffer_pos")])
+@pytest.mark.parametrize(
+    ("kind", "place"), [("MT19937", "pos"), ("Philox", "buffer_pos"), ("RandomState", "pos")]
+)
 def test_generators_whose_place_is_outside_of_their_memory_are_refused(kind, place, tmp_path):
-    def make():
-        rng = np.random.Generator(getattr(np.random, kind)(0))
-        rng.random()
+    def make(seed=0):
+        rng = getattr(np.random, kind)(seed)
+        rng = rng if kind == "RandomState" else np.random.Generator(rng)
+        rng.random(3)
         return rng
 
-    save_checkpoint(tmp_path / "x", rng=make())
+    rng, other = make(), make(1)
+    save_checkpoint(tmp_path / "x", rng=rng)
+    load_checkpoint(tmp_path / "x", rng=other)
+    assert other.random(9).tolist() == rng.random(9).tolist()
     content = (tmp_path / "x").read_bytes().split(b"\n", 1)[1]
     text, data = content.split(b"\n", 1)
     text, n = re.subn(rb'\["%s", \d+\]' % place.encode(), b'["%s", -900000]' % place.encode(), text)

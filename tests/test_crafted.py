@@ -60,6 +60,28 @@ class Choose(gymnasium.Wrapper):
         return self.env.reset(**kwargs)
 
 
+class Composed(gymnasium.Env):
+    """A user's environment, which has one of Meta-World's and is none."""
+
+    def __init__(self):
+        self.parts = {"arm": [bare(Sawyer)]}
+        [self.arm] = self.parts["arm"]
+        self.observation_space, self.action_space = (
+            self.arm.observation_space,
+            self.arm.action_space,
+        )
+
+    def set_task(self, task):
+        self.arm.set_task(task)
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        return self.arm.reset()
+
+    def step(self, action):
+        return self.arm.step(action)
+
+
 def upstream(**kwargs):
     """Meta-World's own environment, whose wrapper draws one of its tasks."""
     settings = {"env_name": "reach-v3", "disable_env_checker": True, "seed": 1}
@@ -138,6 +160,10 @@ ROADS = {
     "subclass, in the episode": (
         partial(of_one, partial(bare, Sawyer)),
         lambda evil: in_log(call("set_task", task=evil), where="entries"),
+    ),
+    "part of a user's environment": (
+        partial(of_one, Composed),
+        lambda evil: in_log(call("set_task", evil)),
     ),
     "one of several": (
         partial(of_one, of_list),

@@ -50,7 +50,7 @@ def check(layer: Any, values: Mapping[str, Any]) -> None:
 
 
 def guard(env: Any) -> None:
-    """Lets the Sawyer environments below take nothing as a task that Meta-World would unpickle.
+    """Lets the Sawyer environments inside take nothing as a task that Meta-World would unpickle.
 
     Args:
         env: An environment, in any wrappers, to which something from a file may be given.
@@ -83,14 +83,15 @@ class _SetTask:
 
 
 def _sawyers(env: Any) -> list[Any]:
-    """The Sawyer environments in an environment, in all of those of `EnvToMTEnv` and its like."""
-    layers = [env]
-    for layer in layers:
-        inner, known = vars(layer), {id(layer) for layer in layers}
-        envs = inner.get("_envs")
-        below = (inner.get("env"), *(envs.values() if isinstance(envs, dict) else ()))
-        layers += [e for e in below if isinstance(e, gymnasium.Env) and id(e) not in known]
-    return [layer for layer in layers if isinstance(layer, SawyerXYZEnv)]
+    """The Sawyer environments in an environment, under whatever attributes they are."""
+    found, next_ones = {id(env): env}, [env]
+    while next_ones:
+        layer = next_ones.pop()
+        for value in _items(list(vars(layer).values())):
+            if isinstance(value, gymnasium.Env) and id(value) not in found:
+                found[id(value)] = value
+                next_ones.append(value)
+    return [layer for layer in found.values() if isinstance(layer, SawyerXYZEnv)]
 
 
 def _items(value: Any) -> Iterator[Any]:
