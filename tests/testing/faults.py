@@ -311,6 +311,18 @@ class OwnConstantEnv(WalkEnv):
         return self.see(), {}
 
 
+class UnseenConstantEnv(WalkEnv):
+    """Draws from a generator that it keeps in a list, with seed 7 where any is given."""
+
+    rngs = ()
+
+    def reset(self, *, seed=None, options=None):
+        if seed is not None or not self.rngs:
+            self.rngs = [np.random.default_rng(None if seed is None else 7)]
+        self.goal = self.place = float(self.rngs[0].uniform(-1, 1))
+        return self.see(), {}
+
+
 class OwnPythonConstantEnv(OwnConstantEnv):
     """The same with a generator of Python's `random`."""
 
@@ -356,12 +368,19 @@ class SlipperyEnv(FixedEnv):
         return super().step(action if self.np_random.random() < 0.98 else 1 - action)
 
 
+class ConstantSlipEnv(SlipperyEnv):
+    """Takes seed 7 whatever is given, and draws in steps only."""
+
+    def reset(self, *, seed=None, options=None):
+        return super().reset(seed=7)
+
+
 class CoinEnv(WalkEnv):
-    """Has two episodes, of which ``np_random`` draws one; no fault."""
+    """Has two episodes, of which ``np_random`` seldom draws the second; no fault."""
 
     def reset(self, *, seed=None, options=None):
         gymnasium.Env.reset(self, seed=seed)
-        self.place, self.goal = float(self.np_random.integers(2)), 0.0
+        self.place, self.goal = float(self.np_random.random() < 0.2), 0.0
         return self.see(), {}
 
 

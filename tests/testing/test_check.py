@@ -114,6 +114,8 @@ ALONE = {
     faults.ConstantSeedEnv: ("other seeds", "in favour of a constant", None),
     faults.SeededByAConstantEnv: ("other seeds", "in favour of a constant", None),
     faults.OwnConstantEnv: ("other seeds", "in favour of a constant", None),
+    faults.ConstantSlipEnv: ("other seeds", "in favour of a constant", None),
+    faults.UnseenConstantEnv: ("other seeds", "in favour of a constant", None),
     faults.OwnPythonConstantEnv: ("other seeds", "in favour of a constant", None),
     faults.RandomStateEnv: ("types", "Gymnasium promises a numpy.random.Generator", "np_random"),
     faults.ClippingEnv: ("actions", "changes the action that it is given", "action[0]"),
@@ -174,6 +176,15 @@ def test_seeds_that_change_nothing_pass_where_nothing_is_drawn():
     assert says == "seeds reach np_random and change nothing within 10 steps"
     says = check(faults.UnseededFixedEnv)["other seeds"].says
     assert says == "seeds change nothing: it draws no random numbers"
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize(
+    "make", [faults.ConstantSeedEnv, partial(faults.make_same, faults.ConstantSeedEnv)]
+)
+def test_a_constant_seed_is_found_where_only_a_reset_draws(make):
+    report = check(make, steps=2)  # in which no episode ends
+    assert "in favour of a constant" in report["other seeds"].says
 
 
 @pytest.mark.usefixtures("alone")

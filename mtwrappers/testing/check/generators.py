@@ -25,8 +25,9 @@ def of(env: Any, name: str = "_np_random") -> list[Any]:
 
 
 def own(env: Any) -> list[Any]:
-    """The generators among the attributes of an environment."""
-    return [each for each in getattr(env.unwrapped, "__dict__", {}).values() if _is_generator(each)]
+    """The generators among the attributes of an environment, but for ``np_random``."""
+    attributes = getattr(env.unwrapped, "__dict__", {}).items()
+    return [each for name, each in attributes if name != "_np_random" and _is_generator(each)]
 
 
 def states(env: Any) -> list[Any]:
