@@ -13,15 +13,17 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from mtwrappers.vector import process
+
 
 def children() -> set[int]:
     """The processes that `multiprocessing` has started here and that are alive."""
     return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
 
 
-def start_method() -> str | None:
-    """How workers are started: Python's way, or not by a fork where OpenGL is loaded."""
-    return "forkserver" if "OpenGL" in sys.modules else None
+def start_method() -> str:
+    """How workers are started: as ours are, and not by a fork where OpenGL is loaded."""
+    return "forkserver" if "OpenGL" in sys.modules else process.start_method(replaces=False)
 
 
 def all_gone(pids: Iterable[int], seconds: float = 2.0) -> bool:
