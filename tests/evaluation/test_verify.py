@@ -134,7 +134,7 @@ def test_what_was_verified_is_printed_with_the_score_that_the_replay_gave(tmp_pa
     assert found.result == dataclasses.replace(result, confidence=0.9)
     lines = str(found).splitlines()
     assert lines[0] == "policy        mine, 技"
-    assert lines[1] == f"protocol      short ({rules.digest[:10]})"
+    assert lines[1] == f"protocol      short ({rules.digest[:10]}, not a published protocol)"
     assert lines[2].startswith('environments  id="mtwrappers/MT1-v0", benchmark="MT1", ')
     assert "chosen        seed=7, episodes_per_task=4, tasks=null, max_episode_steps=null" in lines
     assert "replayed      4 of 4 episodes" in lines
@@ -148,7 +148,7 @@ def test_what_was_verified_is_printed_with_the_score_that_the_replay_gave(tmp_pa
 def test_without_a_protocol_the_mean_success_or_return_is_printed(played, tmp_path):
     text = str(verify(played / "r.json"))
     assert "\nprotocol      none\n" in text
-    assert text.endswith("\nsuccess at any step, mean over tasks   0.000  0.000-0.397 (95%)")
+    assert text.endswith("\nsuccess at any step, mean over tasks   0.000  0.000-0.390 (95%)")
     make = functools.partial(scripted, [{"name": "a", "key": None}])
     result = evaluate(drawn, make(), 2, evidence=tmp_path / "r.npz")
     result.save(tmp_path / "r.json")

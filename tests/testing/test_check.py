@@ -490,8 +490,8 @@ def test_gymnasiums_statistics_pass(make):
 
 @pytest.fixture
 def forks(monkeypatch):
-    """Lets the check fork although another test of this process may have loaded OpenGL."""
-    monkeypatch.setattr("mtwrappers.testing.check.workers.start_method", lambda: None)
+    """Lets the check fork although this process may have threads, or have loaded OpenGL."""
+    monkeypatch.setattr("mtwrappers.testing.check.workers.start_method", lambda: "fork")
 
 
 @pytest.mark.usefixtures("forks")

@@ -13,6 +13,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any
 
+from mtwrappers.vector import process
+
 # Set while `can_start` starts a process, and after how many seconds that has failed.
 _TRYING = "MTWRAPPERS_CHECK_TRIES_A_WORKER"
 _STARTS = 60.0
@@ -23,9 +25,9 @@ def children() -> set[int]:
     return {child.pid for child in multiprocessing.active_children() if child.pid is not None}
 
 
-def start_method() -> str | None:
-    """How workers are started: Python's way, or not by a fork where OpenGL is loaded."""
-    return "forkserver" if "OpenGL" in sys.modules else None
+def start_method() -> str:
+    """How workers are started: as ours are, and not by a fork where OpenGL is loaded."""
+    return "forkserver" if "OpenGL" in sys.modules else process.start_method(replaces=False)
 
 
 def can_start() -> bool:
