@@ -77,7 +77,7 @@ def rows(found: Mapping[str, Estimate], confidence: float) -> list[str]:
         label = f"mean over {name}" if name in ("tasks", "groups") else f"  {name}"
         ends = ""
         if mean.low is not None and mean.high is not None:
-            ends = f"  {mean.low:.3f}-{mean.high:.3f} ({100 * confidence:g}%)"
+            ends = f"  {mean.low:.3f} to {mean.high:.3f} ({100 * confidence:g}%)"
         lines.append(f"{label:<18}{mean.value:.3f}{ends}")
     return lines
 

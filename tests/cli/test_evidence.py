@@ -32,7 +32,7 @@ def test_a_rollout_is_verified(played, capsys):
     assert "replayed      3 of 3 episodes" in lines
     assert lines[-3:-1] == [
         "verified:",
-        "success at any step, mean over tasks   0.000  0.000-0.561 (95%)",
+        "success at any step, mean over tasks   0.000  0.000 to 0.561 (95%)",
     ]
     assert max(map(len, lines)) <= 80
     assert main(["verify", str(where / "results.json"), "--sample", "0.3", "--table"]) == 0

@@ -90,7 +90,7 @@ def test_a_protocol_is_verified_and_the_command_says_so(tmp_path, capsys):
     said = capsys.readouterr().out
     assert "protocol      short (" in said
     assert "replayed      20 of 20 episodes\n" in said
-    assert "verified:\nmean over tasks   0.000  0.000-" in said
+    assert "verified:\nmean over tasks   0.000  0.000 to " in said
     result.save(tmp_path / "other.json")
     data = json.loads((tmp_path / "other.json").read_text())
     data["evaluation"]["provenance"]["policy"] = "theirs"

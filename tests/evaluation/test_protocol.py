@@ -338,7 +338,7 @@ def test_a_result_has_the_number_once_all_episodes_are_there():
     said = str(result).splitlines()
     assert said[-3] == f"protocol small ({SMALL.digest[:10]}, not a published protocol)"
     assert said[-2] == "on MT1 drawer-close-v3: success at any step"
-    assert said[-1] == "mean over tasks   0.000  0.000-0.658 (95%)"
+    assert said[-1] == "mean over tasks   0.000  0.000 to 0.658 (95%)"
     saved = json.loads(json.dumps(result.to_dict()))
     assert saved["headline"]["tasks"]["value"] == 0.0
     part = dataclasses.replace(result, episodes=result.episodes[:1])

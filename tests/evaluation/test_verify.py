@@ -138,7 +138,7 @@ def test_what_was_verified_is_printed_with_the_score_that_the_replay_gave(tmp_pa
     assert lines[2].startswith('environments  id="mtwrappers/MT1-v0", benchmark="MT1", ')
     assert "chosen        seed=7, episodes_per_task=4, tasks=null, max_episode_steps=null" in lines
     assert "replayed      4 of 4 episodes" in lines
-    assert lines[-2:] == ["verified:", "mean over tasks   0.000  0.000-0.403 (90%)"]
+    assert lines[-2:] == ["verified:", "mean over tasks   0.000  0.000 to 0.403 (90%)"]
     assert max(map(len, lines)) <= 80
     part = verify(tmp_path / "r.json", sample=0.5)
     assert "replayed      2 of 4 episodes" in str(part)
@@ -148,13 +148,13 @@ def test_what_was_verified_is_printed_with_the_score_that_the_replay_gave(tmp_pa
 def test_without_a_protocol_the_mean_success_or_return_is_printed(played, tmp_path):
     text = str(verify(played / "r.json"))
     assert "\nprotocol      none\n" in text
-    assert text.endswith("\nsuccess at any step, mean over tasks   0.000  0.000-0.390 (95%)")
+    assert text.endswith("\nsuccess at any step, mean over tasks   0.000  0.000 to 0.390 (95%)")
     make = functools.partial(scripted, [{"name": "a", "key": None}])
     result = evaluate(drawn, make(), 2, evidence=tmp_path / "r.npz")
     result.save(tmp_path / "r.json")
     text = str(verify(tmp_path / "r.json", envs=make()))
     mean = result.per_task["a"]["return"].value
-    assert re.search(rf"  mean return over tasks  {mean:.3f}  .* to .* \(95%\)$", text)
+    assert re.search(rf"\nreturn, mean over tasks   {mean:.3f}  .* to .* \(95%\)$", text)
 
 
 def test_what_is_not_true_has_no_score(played, tmp_path):
