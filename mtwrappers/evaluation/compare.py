@@ -29,6 +29,7 @@ from mtwrappers.evaluation.statistics import Estimate, Values, trimmed_interval,
 
 # Keeps the bootstrap's stream apart from those of results.
 _STREAM = 1_000_039
+Result: TypeAlias = EvaluationResult | FewShotResult
 # What one training run has made.
 Runs: TypeAlias = Literal["all_tasks", "per_task"]
 
@@ -46,7 +47,7 @@ class _Given(NamedTuple):
 
 
 def compare(
-    policies: Mapping[str, Any],
+    policies: Mapping[str, Sequence[Result] | Mapping[str, Result]],
     *,
     runs: Runs = "all_tasks",
     force: bool = False,

@@ -132,8 +132,8 @@ def _warnings(found: Comparison) -> list[str]:
     lines, fewest = [], min(found.fewest)
     if found.unit in ("episodes", "trials"):
         if fewest < LEAST_VALUES:
-            few = f"{fewest} {found.unit}".removesuffix("s" * (fewest == 1))
-            lines.append(f"{few} of a task are too few for an interval of its difference")
+            least = f"fewer than {LEAST_VALUES} {found.unit}"
+            lines.append(f"tasks with {least} (here {fewest}) have no interval, and so no star")
     elif fewest < 2:
         lines.append("a single run leaves no interval: another would differ, nobody knows how much")
     elif fewest < LEAST_RUNS:

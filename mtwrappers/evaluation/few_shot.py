@@ -81,11 +81,10 @@ class FewShotResult(StoredResult):
 
     @cached_property
     def unadapted(self) -> EvaluationResult:
-        """The episodes before any adaptation, to `compare` those after it with.
+        """The episodes before any adaptation, to `compare` with those after it.
 
-        A policy with ``adapt`` plays all episodes until its first call so, one with a memory the
-        first of each trial. Actions of the file with the evidence are not its alone, so it names
-        none.
+        With ``adapt`` these are the episodes until its first call, with a memory the first of each
+        trial. They name no evidence, which is that of all episodes.
         """
         first = 1
         if self.trials is not None and self.trials.adapts:

@@ -345,3 +345,20 @@ def test_a_result_has_the_number_once_all_episodes_are_there():
     assert part.headline is None
     assert "no score: 1 of 2 episodes" in str(part)
     assert EvaluationResult(result.episodes).headline is None
+
+
+def test_episodes_of_adaptation_are_no_score():
+    """Even where there are as many as a score takes."""
+    sizes = {"num_goals": 2, "meta_batch_size": 5, "trials": 2}
+    sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1}
+    rules = dataclasses.replace(protocols["metaworld-3.1-ml"], name="small", **sizes)
+    provenance = Provenance(1, {}, "plain", protocol=rules.to_dict())
+    before, after = (
+        EvaluationResult(
+            [Episode("abcde"[i % 5], number, 0.0, 1, True, True, trial=i) for i in range(10)],
+            provenance=provenance,
+        )
+        for number in (0, 1)
+    )
+    assert before.headline is None
+    assert after.headline["tasks"].value == 1.0
