@@ -74,7 +74,7 @@ def fixed_by(rules: Rules, function: Function) -> dict[str, Any]:
     ``None`` is what is not given.
     """
     if function == "evaluate":
-        steps = rules.env_steps  # after which the environments cut episodes without being told
+        steps = rules.env_steps  # after which the environments cut episodes by themselves
         return {"episodes_per_task": rules.episodes_per_task, "max_episode_steps": steps}
     if function == "few_shot_evaluate":
         return {

@@ -212,8 +212,8 @@ def few_shot_evaluate(
     Raises:
         TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
             ``tasks`` have another shape, the environments are in another autoreset mode or draw
-            tasks in every reset, cannot be told whether a success ends an episode, or contradict
-            the protocol, or a finished episode is none of those to be played.
+            tasks in every reset, cannot be set to go on after a success, or contradict the
+            protocol, or a finished episode is none of those to be played.
 
     >>> import gymnasium, numpy as np
     >>> class Seeker:
@@ -272,8 +272,9 @@ def few_shot_evaluate(
     episodes = [episode for own in known.values() for episode in own]
     writer = None
     with contextlib.ExitStack() as stack:
-        scale, raw = stack.enter_context(frozen(envs))
+        # The last to leave, when a step that was interrupted has come to its end.
         ending = stack.enter_context(_Ending.of(inner, design))
+        scale, raw = stack.enter_context(frozen(envs))
         observers: list[Observer] = [ending]
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, episodes))
@@ -311,7 +312,7 @@ def few_shot_evaluate(
 
 
 class _Ending(Observer):
-    """Says whether a success ends an episode: in adaptation as asked for, after it as before."""
+    """Sets whether a success ends an episode: in adaptation as asked for, after it as before."""
 
     _TOGGLE = "toggle_terminate_on_success"
 
@@ -327,7 +328,7 @@ class _Ending(Observer):
         """One for an evaluation, after which the environments are as they were.
 
         Raises:
-            ValueError: If it cannot be said to the environments.
+            ValueError: If environments do not have the method.
         """
         on = design.adaptation_terminate_on_success
         if on is not None and not has_everywhere(inner, cls._TOGGLE):
@@ -345,16 +346,16 @@ class _Ending(Observer):
         ending.begin_phase(False)
 
     def begin_phase(self, adapting: bool) -> None:
-        """Says it to all environments."""
+        """Sets it in all environments."""
         for i, own in enumerate(self._own):
-            self._say(i, self._on if adapting else own)
+            self._set(i, self._on if adapting else own)
 
     def end(self, i: int, episode: Episode) -> None:
-        """Says it to an environment that goes on without a reset of ours after its adaptation."""
+        """Sets it in an environment whose adaptation is over, which goes on without a phase."""
         if self._own and episode.number == self._last:
-            self._say(i, self._own[i])
+            self._set(i, self._own[i])
 
-    def _say(self, i: int, on: bool | None) -> None:
+    def _set(self, i: int, on: bool | None) -> None:
         self._inner.call_some([i], self._TOGGLE, on)
 
 

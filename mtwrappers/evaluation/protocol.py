@@ -107,7 +107,7 @@ class Protocol(Rules):
     def make(self, task: int | str = 0, **options: Any) -> gymnasium.Env[Any, Any]:
         """The single environment of a task, for a loop of one's own.
 
-        It plays an episode of `plan` after
+        It runs an episode of `plan` after
         ``reset(seed=one.seed, options={"task_state": one.task_state})``. In few-shot evaluation
         resets without these stay on the task, as the later episodes of a trial do.
 
@@ -134,7 +134,7 @@ class Protocol(Rules):
         return gymnasium.make(self.env_id, **settings, **rest)
 
     def plan(self, seed: int = 0, *, adapts: bool = True) -> list[PlannedEpisode]:
-        """Which episodes `evaluate` plays with this seed; nothing is built for it.
+        """The episodes that `evaluate` runs with this seed; nothing is built for it.
 
         Args:
             seed: As for `evaluate`.
