@@ -418,16 +418,13 @@ def _found(found: Verification) -> list[str]:
             cause = f" (perhaps because of other versions of {', '.join(found.versions)})"
         lines.append(f"false: {found.difference}{cause}")
         return [*lines, f"not verified: {same:,} of {replayed:,} episodes gave the same numbers"]
+    lines = ["success, length, steps to success and goals are equal;"]
     if found.rounding:
         most = Context(prec=1, rounding=ROUND_CEILING).create_decimal(found.rounding)
-        how = [
-            f"equal but for rounding, at most {most:.0e}: other versions or another",
-            "processor",
-        ]
+        lines.append(f"returns are equal but for rounding, at most {most:.0e}: other versions or")
+        lines.append("another processor")
     else:
-        how = ["equal to the last bit"]
-    lines = ["success, length, steps to success and goals are equal;", f"returns are {how[0]}"]
-    lines += how[1:]
+        lines.append("returns are equal to the last bit")
     part = "" if replayed == len(found.result.episodes) else ", as far as it was replayed"
     return [*lines, f"verified{part}:", *_score(found.score)]
 
