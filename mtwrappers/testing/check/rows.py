@@ -47,6 +47,7 @@ def info_row(infos: dict[Any, Any], i: Any, n: int) -> dict[Any, Any]:
 
 def masks(subject: Subject) -> str:
     """Each key of the infos has a mask, which says which environments have given it."""
+    subject.require_infos()
     keys: set[str] = set()
     for _, played in modes(subject):
         for call in played.calls:
@@ -79,6 +80,7 @@ def independence(subject: Subject) -> str:
     n = subject.num_envs
     if n == 1:
         raise Skipped("there is only one")
+    subject.require_infos()
     subject.require_repeatable(reused=True)
     with closing(subject.make()) as envs:
         if learns(envs):
