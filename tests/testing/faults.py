@@ -361,6 +361,14 @@ class UnseededFixedEnv(FixedEnv):
         return super().reset()
 
 
+class NoisyEnv(FixedEnv):
+    """Always begins at the same place, and is blown about; no fault."""
+
+    def step(self, action):
+        self.place += self.np_random.uniform(-0.1, 0.1)
+        return super().step(action)
+
+
 class SlipperyEnv(FixedEnv):
     """Always begins at the same place, and slips once in fifty steps; no fault."""
 
@@ -502,9 +510,9 @@ class WrongStatistics(gymnasium.Wrapper):
 # Vector environments.
 
 
-def make_sync(num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP):
+def make_sync(num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP, env=WalkEnv):
     """No fault."""
-    return SyncVectorEnv([WalkEnv] * num_envs, autoreset_mode=autoreset_mode)
+    return SyncVectorEnv([env] * num_envs, autoreset_mode=autoreset_mode)
 
 
 def make_same(env=WalkEnv, wrapper=lambda envs: envs):
@@ -703,6 +711,21 @@ class MovingReset(VectorWrapper):
             for rng in self.env.np_random:
                 rng.random()
         return self.env.reset(seed=seed, options=dict(options or {}))
+
+
+class HiddenReset(VectorWrapper):
+    """Resets all environments where a reset has a mask, and returns of the others what was."""
+
+    def step(self, actions):
+        returned = self.env.step(actions)
+        self.last = returned[0].copy()
+        return returned
+
+    def reset(self, *, seed=None, options=None):
+        obs, infos = self.env.reset(seed=seed)
+        if options and "reset_mask" in options:
+            obs[~options["reset_mask"]] = self.last[~options["reset_mask"]]
+        return obs, infos
 
 
 class NoSeed(VectorWrapper):

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
-from gymnasium.wrappers.vector import NormalizeReward
+from gymnasium.wrappers.vector import DictInfoToList, NormalizeReward
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
 from mtwrappers import MetaParallelEnvExecutor, PointGoalEnv
@@ -357,7 +357,24 @@ VECTORS = {
     "masked reset": (
         lambda: faults.MovingReset(faults.make_sync(autoreset_mode=AutoresetMode.DISABLED)),
         "partial reset",
-        "a reset with a mask moves the generators of environments",
+        "a reset with a mask moves environments that it should leave alone, or their generators",
+    ),
+    "masked reset, hidden": (
+        lambda: faults.HiddenReset(faults.make_sync(autoreset_mode=AutoresetMode.DISABLED)),
+        "partial reset",
+        "a reset with a mask moves environments that it should leave alone, or their generators",
+    ),
+    "masked reset, of steps": (
+        lambda: faults.MovingReset(
+            faults.make_sync(autoreset_mode=AutoresetMode.DISABLED, env=faults.NoisyEnv)
+        ),
+        "partial reset",
+        "a reset with a mask moves environments that it should leave alone, or their generators",
+    ),
+    "list of infos": (
+        lambda: DictInfoToList(faults.make_sync()),
+        "types",
+        "infos must be a dict",
     ),
     "constant seed": (
         same(faults.WalkEnv, faults.NoSeed),
@@ -417,6 +434,12 @@ def test_the_fault_of_a_vector_environment_is_found_and_named(fault):
     assert report.kind == "vector environment"
     assert report.failed == (name,), str(report)
     assert says in report[name].says
+
+
+@pytest.mark.parametrize("wrapper", [faults.SwappedActions, faults.OneAction])
+def test_actions_of_others_are_found_where_no_episode_ends(wrapper):
+    report = check(same(faults.WalkEnv, wrapper), steps=3)
+    assert report.failed == ("independence",), str(report)
 
 
 # Of each fault in one mode: what the other modes say of it. SyncVectorEnv takes masks in DISABLED.

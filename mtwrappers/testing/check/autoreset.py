@@ -51,6 +51,7 @@ class End(NamedTuple):
 
 def autoreset_declared(subject: Subject) -> str:
     """Episodes end and begin as the autoreset mode in the metadata says."""
+    subject.require_infos()
     n, ended = subject.num_envs, 0
     played = modes(subject)
     for mode, recording in played:

@@ -47,6 +47,7 @@ def info_row(infos: dict[Any, Any], i: Any, n: int) -> dict[Any, Any]:
 
 def masks(subject: Subject) -> str:
     """Each key of the infos has a mask, which says which environments have given it."""
+    subject.require_infos()
     keys: set[str] = set()
     for _, played in modes(subject):
         for call in played.calls:
@@ -79,6 +80,7 @@ def independence(subject: Subject) -> str:
     n = subject.num_envs
     if n == 1:
         raise Skipped("there is only one")
+    subject.require_infos()
     subject.require_repeatable(reused=True)
     with closing(subject.make()) as envs:
         if learns(envs):
@@ -89,11 +91,17 @@ def independence(subject: Subject) -> str:
         for chosen, steps in _changes(subject.first, n):
             rows = [list(row) for row in given[: steps.stop]]
             for t in steps:
-                rows[t] = [single.sample() if i in chosen else rows[t][i] for i in range(n)]
+                rows[t] = [_other(single, a) if i in chosen else a for i, a in enumerate(rows[t])]
             actions = [batched(single, row) for row in rows]
             changed = record(envs, actions, subject.seed)
             _unmoved(subject, changed, sorted({*range(n)} - chosen))
     return f"what each of {n} environments returns does not depend on the others' actions"
+
+
+def _other(space: Any, action: Any) -> Any:
+    """Another action than this one, if the space has others."""
+    samples = (space.sample() for _ in range(10))
+    return next((each for each in samples if find(action, each, loose=True)), action)
 
 
 def _changes(first: Recording, n: int) -> Iterator[tuple[set[int], range]]:

@@ -117,6 +117,7 @@ def _episodes(info: dict[str, Any], n: int) -> tuple[dict[str, Any], Any]:
 
 def vector_sums(subject: Subject) -> str:
     """Statistics in infos and in wrappers count each step once, whatever the autoreset mode."""
+    subject.require_infos()
     episodes = 0
     with closing(subject.make()) as envs:
         wrappers = list(chain(envs))

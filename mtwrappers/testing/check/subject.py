@@ -120,6 +120,11 @@ class Subject:
         """
         return compare(expected, actual, self.is_vector if vector is None else vector, self.ignore)
 
+    def require_infos(self) -> None:
+        """Raises `Skipped` if the infos of a call are no dict."""
+        if not all(isinstance(call.values["info"], dict) for call in self.first.calls):
+            raise Skipped("see 'types'")
+
     def require_repeatable(self, reused: bool = False) -> None:
         """Raises `Skipped` if two plays with the same seed differ, so that no others can agree.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from contextlib import closing
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from mtwrappers.testing.check.recording import (
     Call,
     Recording,
     copied,
+    difference,
     find,
     mode_of,
     record,
@@ -178,16 +180,17 @@ def partial_reset(subject: Subject) -> str:
                     Difference(i, "a reset of environment 0", "observation", found[1], found[2]),
                 )
         if _has_own_generators(envs, subject.seed):
-            action = subject.actions(envs, 1)[0]
-            expected = _starts(envs, subject.seed, action, ~mask)
-            got = _starts(envs, subject.seed, action, ~mask, first=mask)
-            for i in range(1, n):
-                if found := find(expected[i], got[i], ("observation", i)):
-                    raise Failed(
-                        "a reset with a mask moves the generators of environments that it should "
-                        "leave alone: their next episodes are others",
-                        Difference(i, "its next reset", "observation", found[1], found[2]),
-                    )
+            actions = subject.actions(envs, 2)
+            expected = _others(envs, subject.seed, actions, mask, False)
+            got = _others(envs, subject.seed, actions, mask, True)
+            for (call, one), (_, other) in zip(expected, got, strict=True):
+                for i in range(1, n):
+                    if found := find(one[i], other[i], ("observation",)):
+                        raise Failed(
+                            "a reset with a mask moves environments that it should leave alone, or "
+                            "their generators: what follows is different",
+                            replace(difference(found, call, False), env=i),
+                        )
         if set(options) != {"reset_mask"}:
             raise Failed(
                 "reset takes 'reset_mask' out of the caller's options: wrappers around it, such as "
@@ -196,14 +199,19 @@ def partial_reset(subject: Subject) -> str:
     return "environment 0 is reset, the others and the options are left alone"
 
 
-def _starts(envs: Any, seed: int, action: Any, others: Any, first: Any = None) -> list[Any]:
-    """The observations of all after a reset of some in the first episode, and of another before."""
+def _others(
+    envs: Any, seed: int, actions: list[Any], mask: Any, resets: bool
+) -> list[tuple[str, list[Any]]]:
+    """The observations of all in a step and in the next reset, after a reset of some or without."""
     envs.reset(seed=seed)
-    envs.step(copy.deepcopy(action))
-    if first is not None:
-        envs.reset(options={"reset_mask": first.copy()})
-    obs = envs.reset(options={"reset_mask": others.copy()})[0]
-    return [copied(row) for row in iterate(envs.observation_space, obs)]
+    _, _, terminated, truncated, _ = envs.step(copy.deepcopy(actions[0]))
+    if resets:
+        envs.reset(options={"reset_mask": mask.copy()})
+    seen = []
+    if not (terminated | truncated).any():
+        seen.append(("the next step", copied(envs.step(copy.deepcopy(actions[1]))[0])))
+    seen.append(("the next reset", copied(envs.reset(options={"reset_mask": ~mask})[0])))
+    return [(call, list(iterate(envs.observation_space, obs))) for call, obs in seen]
 
 
 def _has_own_generators(envs: Any, seed: int) -> bool:
