@@ -36,6 +36,8 @@ pytestmark = [
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 recovering = partial(parallel, on_worker_failure="recover", context=None)
+# Forked, so that they begin in time on a busy machine too.
+hasty = partial(recovering, context="fork", timeout=1)
 
 
 # Lost while they build.
@@ -72,7 +74,7 @@ def test_the_loss_is_a_warning_with_worker_and_environments(tmp_path):
 
 def test_a_worker_that_hangs_while_it_builds_is_replaced(tmp_path):
     makers = makers_with(2, partial(once, tmp_path / "done", hang))
-    with beside(partial(recovering, timeout=1), makers, fragile_makers()) as (envs, oracle):
+    with beside(hasty, makers, fragile_makers()) as (envs, oracle):
         play_along(envs, oracle)
 
 
@@ -150,7 +152,7 @@ def slow(tmp_path):
 
 
 def test_a_replay_longer_than_the_timeout_is_not_hung(slow):
-    with closing(recovering(partial(SlowEnv, slow), 2, 1, timeout=1)) as envs:
+    with closing(hasty(partial(SlowEnv, slow), 2, 1)) as envs:
         played(envs)
         slow.touch()
         kill(envs, 1)
@@ -167,7 +169,7 @@ def play_on(envs, rows):
 
 
 def test_a_function_of_blocks_longer_than_the_timeout_is_not_hung(slow):
-    with closing(recovering(partial(SlowEnv, slow), 2, 1, timeout=1)) as envs:
+    with closing(hasty(partial(SlowEnv, slow), 2, 1)) as envs:
         envs.reset(seed=0)
         slow.touch()
         assert envs.map_blocks(play_on) == [0, 1]
@@ -175,7 +177,7 @@ def test_a_function_of_blocks_longer_than_the_timeout_is_not_hung(slow):
 
 
 def test_a_step_that_hangs_in_a_replay_is_hung(slow):
-    envs = recovering(partial(SlowEnv, slow, 30), 2, 1, timeout=1, max_recoveries=1)
+    envs = hasty(partial(SlowEnv, slow, 30), 2, 1, max_recoveries=1)
     played(envs)
     slow.touch()
     kill(envs, 1)
@@ -184,7 +186,7 @@ def test_a_step_that_hangs_in_a_replay_is_hung(slow):
 
 
 def test_a_checkpoint_longer_than_the_timeout_is_loaded(slow, tmp_path):
-    make = partial(recovering, partial(SlowEnv, slow), 2, 1, timeout=1)
+    make = partial(hasty, partial(SlowEnv, slow), 2, 1)
     with closing(make()) as envs, closing(make()) as others:
         save_checkpoint(tmp_path / "run.ckpt", envs=played(envs))
         slow.touch()
@@ -195,8 +197,8 @@ def test_a_checkpoint_longer_than_the_timeout_is_loaded(slow, tmp_path):
 
 def test_a_long_checkpoint_that_does_not_fit_leaves_the_executor_as_it_was(slow, tmp_path):
     with (
-        closing(recovering(partial(SlowEnv, slow), 2, 1, timeout=1)) as envs,
-        closing(recovering(partial(SlowEnv, slow, first=500), 2, 1, timeout=1)) as others,
+        closing(hasty(partial(SlowEnv, slow), 2, 1)) as envs,
+        closing(hasty(partial(SlowEnv, slow, first=500), 2, 1)) as others,
     ):
         save_checkpoint(tmp_path / "run.ckpt", envs=played(envs))
         played(others, 3)

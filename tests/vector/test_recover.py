@@ -68,7 +68,8 @@ def test_a_death_in_a_reset_of_some_changes_nothing(mask, tmp_path):
 
 def test_a_worker_that_hangs_is_replaced_after_the_timeout(tmp_path):
     makers = fragile_makers(fault=partial(once, tmp_path / "done", hang))
-    with closing(recovering(makers, timeout=1)) as envs:
+    # Forked, so that they begin in time on a busy machine too.
+    with closing(recovering(makers, timeout=1, context="fork")) as envs:
         envs.reset(seed=0)
         begin = time.monotonic()
         assert envs.step(FAULT)[1].tolist() == [1.0] * 4
