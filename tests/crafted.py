@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import pickle
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -45,3 +45,26 @@ def craft(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     states = read(path)
     change(states)
     write(path, states)
+
+
+def paths(values: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """The way to each of some plain values, however deep."""
+    inner: Any = values.items() if isinstance(values, dict) else ()
+    if type(values) in (list, tuple):
+        inner = enumerate(values)
+    for key, value in inner:
+        yield (*path, key)
+        yield from paths(value, (*path, key))
+
+
+def replace(values: Any, path: Sequence[Any], value: Any) -> Any:
+    """The plain values with another one at the end of this way."""
+    if not path:
+        return value
+    key, *rest = path
+    if isinstance(values, tuple):
+        return tuple(
+            replace(item, rest, value) if i == key else item for i, item in enumerate(values)
+        )
+    values[key] = replace(values[key], rest, value)
+    return values
