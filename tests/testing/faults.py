@@ -361,6 +361,14 @@ class UnseededFixedEnv(FixedEnv):
         return super().reset()
 
 
+class HomeEnv(FixedEnv):
+    """Always begins at the same place, and ends where it comes back to it; no fault."""
+
+    def step(self, action):
+        obs, reward, _, truncated, info = super().step(action)
+        return obs, reward, self.place == 0, truncated, info
+
+
 class NoisyEnv(FixedEnv):
     """Always begins at the same place, and is blown about; no fault."""
 

@@ -157,6 +157,7 @@ def test_a_generator_of_another_kind_is_named_once():
     [
         faults.FixedEnv,
         faults.UnseededFixedEnv,
+        faults.HomeEnv,
         faults.SlipperyEnv,
         faults.CoinEnv,
         faults.PushEnv,
@@ -168,6 +169,12 @@ def test_what_looks_like_a_fault_and_is_none_passes(make):
     report = check(make)
     assert report.ok, str(report)
     assert report["other seeds"].outcome == report["actions"].outcome == "passed"
+
+
+@pytest.mark.usefixtures("alone")
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_episodes_that_seldom_differ_are_no_repeated_seed(seed):
+    assert check(faults.CoinEnv, seed=seed).ok
 
 
 @pytest.mark.usefixtures("alone")
@@ -473,6 +480,7 @@ def test_the_end_of_an_episode_is_compared_with_that_in_another_mode(fault):
         faults.WalkEnv,
         faults.FixedEnv,
         faults.UnseededFixedEnv,
+        faults.HomeEnv,
         faults.SlipperyEnv,
         faults.CoinEnv,
         faults.LateEnv,

@@ -216,6 +216,8 @@ def _ends_where_it_begins(subject: Subject) -> str:
             begins = env.reset()[0]
         if find(begins, shown[end]):
             return f"{len(ends)} episodes end elsewhere than a reset leads to"
+    if all(find(shown[0], shown[end]) is None for end in ends):
+        raise Skipped("episodes end with the observation that all of them begin with")
     found = find(calls[ends[0] - 1].values["observation"], shown[ends[0]], ("observation",))
     assert_found = found or ((), "", "")
     raise Failed(
