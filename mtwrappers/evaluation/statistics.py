@@ -2,10 +2,10 @@
 
 Rates (of values in [0, 1]: successes and failures, or means of them) have Wilson's interval (Wilson
 1927) at the *effective number* of values: as many as a binomial rate would need to be known as
-precisely. For one task of successes and failures that is Wilson's own. The effective number, with
-its correction for few degrees of freedom, is that of Korn & Graubard (1998, Survey Methodology
-24(2), p. 193), who put it into the exact binomial interval; Franco, Little, Louis & Slud (2019,
-Journal of Survey Statistics and Methodology 7(3), p. 334) put it into Wilson's and recommend that.
+precisely. For one task of successes and failures that is Wilson's own. The effective number is that
+of Korn & Graubard (1998, Survey Methodology 24(2), p. 193), who put it into the exact binomial
+interval; Franco, Little, Louis & Slud (2019, Journal of Survey Statistics and Methodology 7(3),
+p. 334) put it into Wilson's and recommend that.
 Everything else (returns, lengths) has percentile bootstrap intervals. Resamples are drawn here
 rather than by SciPy, so that a saved result keeps its intervals when another version of SciPy reads
 it; a test compares the two. ``python -m benchmarks.coverage`` simulates how often intervals cover.
@@ -181,13 +181,12 @@ def moments(samples: Sequence[Values]) -> Moments:
 def effective_number(rate: Values, found: Moments, weights: Values, confidence: float) -> Values:
     """How many values of a binomial rate would tell as much as those of all tasks together.
 
-    ``N = p (1 - p) / v * (z / t)^2`` for the rate ``p`` and the variance ``v`` of its estimate,
-    ``sum w^2 s^2 / n`` with the variances ``s^2`` of the tasks' values, and Student's quantile
-    ``t`` with the degrees of freedom of ``v`` (Satterthwaite 1946). As values are in [0, 1], ``v``
-    cannot be more than ``p (1 - p)`` times the largest ``w / n``, so ``N`` is at least the smallest
-    ``n / w``: the number of all values, where tasks count the same. ``v`` includes ``z^2 / 2``
-    successes or failures that could have been elsewhere, as many as Wilson's interval adds:
-    without them it would be 0 where every task is at 0 or 1.
+    ``N = p (1 - p) / v`` for the rate ``p`` and the variance ``v`` of its estimate, ``sum w^2 s^2 /
+    n`` with the variances ``s^2`` of the tasks' values. As values are in [0, 1], ``v`` cannot be
+    more than ``p (1 - p)`` times the largest ``w / n``. So ``N`` is at least the smallest
+    ``n / w``, which is the number of all values where tasks count the same. ``v`` includes
+    ``z^2 / 2`` successes or failures that could have been elsewhere, as many as Wilson's interval
+    adds: without them it would be 0 where every task is at 0 or 1.
 
     Args:
         rate: The means over tasks, ``(...,)``.
@@ -195,23 +194,15 @@ def effective_number(rate: Values, found: Moments, weights: Values, confidence: 
         weights: Of the tasks, ``(M,)`` or ``(..., M)``, which sum to 1.
         confidence: Of the interval.
     """
-    from scipy.special import stdtrit  # which those who only train need not wait for
-
     free = rate * (1 - rate)
     # Of a single value nothing is known, so it varies as much as all of them could.
-    single = found.counts < 2
-    variances = np.where(single, free[..., None], found.variances)
-    parts = weights**2 * variances / found.counts
-    least = 1 / (weights / found.counts).max(axis=-1)
-    z = quantile(confidence)
+    variances = np.where(found.counts < 2, free[..., None], found.variances)
     # What a value weighs, squared: the mean over all values.
     squares = (weights**2 / found.counts).sum(axis=-1) ** 2
-    variance = parts.sum(axis=-1) + z**2 / 2 * squares
-    spread = (parts**2 * ~single / np.maximum(found.counts - 1, 1)).sum(axis=-1)
-    # So many degrees of freedom are as good as any number.
-    freedom = variance**2 / np.maximum(spread, 1e-12 * variance**2)
-    t = -stdtrit(freedom, (1 - confidence) / 2)
-    number: Values = np.maximum(least, free / variance * (z / t) ** 2)
+    variance = (weights**2 * variances / found.counts).sum(axis=-1)
+    variance = variance + quantile(confidence) ** 2 / 2 * squares
+    least = 1 / (weights / found.counts).max(axis=-1)
+    number: Values = np.maximum(least, free / variance)
     return number
 
 
