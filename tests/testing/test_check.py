@@ -18,6 +18,7 @@ from mtwrappers import MetaParallelEnvExecutor, PointGoalEnv
 from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.check import run
 from mtwrappers.testing.check.processes import guarded
+from mtwrappers.testing.check.recording import without
 from tests.testing import faults
 from tests.vector.processes import children, nothing_left_behind, wait_until
 
@@ -252,6 +253,12 @@ def test_an_info_is_ignored_in_batches_with_its_mask_and_its_last_value():
     report = check(make, ignore=["info.action"])
     assert report.ok, str(report)
     assert report["independence"].outcome == "passed"
+
+
+def test_what_is_ignored_goes_with_its_mask_and_its_last_value():
+    info = {"t": 1, "_t": True, "x": {"t": 2, "y": 3}, "final_info": {"t": 4, "_t": True, "z": 5}}
+    left = without({"reward": 0.0, "info": info}, {"info.t", "info.x.y"})
+    assert left == {"reward": 0.0, "info": {"x": {"t": 2}, "final_info": {"z": 5}}}
 
 
 @pytest.mark.parametrize("ignore", ["info.action", ["action"], ["observation.time"], ["info."]])
