@@ -480,6 +480,16 @@ def test_the_end_of_an_episode_is_compared_with_that_in_another_mode(fault):
     assert result.difference.key.endswith(key)
 
 
+def test_modes_and_resets_are_not_compared_where_seeds_do_not_repeat():
+    def make(autoreset_mode=SAME):
+        return SyncVectorEnv([faults.UnseededEnv] * 3, autoreset_mode=autoreset_mode)
+
+    report = check(make)
+    assert report.failed == ("seed repeats", "partial reset"), str(report)
+    # Which is of Gymnasium 1.4.
+    assert "out of the caller's options" in report["partial reset"].says
+
+
 @pytest.mark.parametrize("modes", [False, True])
 @pytest.mark.parametrize(
     "env",
