@@ -150,12 +150,16 @@ def _unmoved(subject: Subject, changed: Recording, rows: list[int]) -> None:
 
 
 def _finals(rows: dict[int, dict[str, Any]]) -> dict[int, dict[str, Any]]:
-    """The last observations and infos alone, which are from before a reset."""
+    """The last observations and infos of those that ended, which are from before a reset."""
     names = ("final_obs", "final_info")
     return {
-        i: {"info": {name: row["info"][name] for name in names if name in row["info"]}}
+        i: {"info": {name: row["info"].get(name) for name in names if _ended(row)}}
         for i, row in rows.items()
     }
+
+
+def _ended(row: dict[str, Any]) -> bool:
+    return bool(row["terminated"] or row["truncated"])
 
 
 def _rows(subject: Subject, call: Call, rows: list[int]) -> dict[int, dict[str, Any]]:
