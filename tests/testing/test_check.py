@@ -18,6 +18,7 @@ from mtwrappers import MetaParallelEnvExecutor, PointGoalEnv
 from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.check import run
 from mtwrappers.testing.check.processes import guarded
+from mtwrappers.testing.check.recording import without
 from tests.testing import faults
 from tests.vector.processes import children, nothing_left_behind, wait_until
 
@@ -254,6 +255,12 @@ def test_an_info_is_ignored_in_batches_with_its_mask_and_its_last_value():
     assert report["independence"].outcome == "passed"
 
 
+def test_what_is_ignored_goes_with_its_mask_and_its_last_value():
+    info = {"t": 1, "_t": True, "x": {"t": 2, "y": 3}, "final_info": {"t": 4, "_t": True, "z": 5}}
+    left = without({"reward": 0.0, "info": info}, {"info.t", "info.x.y"})
+    assert left == {"reward": 0.0, "info": {"x": {"t": 2}, "final_info": {"z": 5}}}
+
+
 @pytest.mark.parametrize("ignore", ["info.action", ["action"], ["observation.time"], ["info."]])
 def test_only_infos_can_be_ignored(ignore):
     with pytest.raises(ValueError, match=r"must be names of infos such as \['info.action'\], got"):
@@ -471,6 +478,16 @@ def test_the_end_of_an_episode_is_compared_with_that_in_another_mode(fault):
     assert result.outcome == "failed"
     assert "the end of an episode is another in mode SameStep than in NextStep" in result.says
     assert result.difference.key.endswith(key)
+
+
+def test_modes_and_resets_are_not_compared_where_seeds_do_not_repeat():
+    def make(autoreset_mode=SAME):
+        return SyncVectorEnv([faults.UnseededEnv] * 3, autoreset_mode=autoreset_mode)
+
+    report = check(make)
+    assert report.failed == ("seed repeats", "partial reset"), str(report)
+    # Which is of Gymnasium 1.4.
+    assert "out of the caller's options" in report["partial reset"].says
 
 
 @pytest.mark.parametrize("modes", [False, True])

@@ -132,12 +132,16 @@ class Subject:
             reused: Whether those of used environments must be equal, too.
         """
         self.require_one_reward()
+        if not self.is_repeatable(reused):
+            raise Skipped("see 'seed repeats'")
+
+    def is_repeatable(self, reused: bool = False) -> bool:
+        """Whether two plays with the same seed are equal, and those of used environments."""
         try:
             others = [self.again, *(self.reused.values() if reused else ())]
         except RAISED:
-            raise Skipped("see 'seed repeats'") from None
-        if any(self.differ(self.first, other) for other in others):
-            raise Skipped("see 'seed repeats'")
+            return False
+        return not any(self.differ(self.first, other) for other in others)
 
 
 def learns(env: Any) -> bool:
