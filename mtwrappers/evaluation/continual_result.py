@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import reprlib
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -11,14 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.checks import positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.result import StoredResult, check_confidence
-from mtwrappers.evaluation.statistics import Estimate, estimate
-from mtwrappers.seeding import check_seed
+from mtwrappers.evaluation.statistics import Estimate, mean_of_runs
 
 Scores = NDArray[np.float64]
 _METRICS = {
@@ -48,8 +45,9 @@ class ContinualResult(StoredResult):
     phase ``i`` after ``t`` agent steps, phase ``i`` goes from step ``b_i`` to ``e_i``, and ``T`` is
     the last point.
 
-    Intervals are over the runs (percentile bootstrap): they say how much another run would differ.
-    A single run has none. Where a metric needs a point that was not evaluated, it is ``None``.
+    Intervals are Student's over the runs, cut off where no rate of success can be: they say how
+    well the mean of all such runs is known. A single run has none, nor have runs of which none
+    differs. Where a metric needs a point that was not evaluated, it is ``None``.
 
     Args:
         phases: What the phases are called; one that comes again has its name again.
@@ -61,9 +59,7 @@ class ContinualResult(StoredResult):
             `single_task_baselines` makes them. Forward transfer needs them.
         last: How many evaluations a score at the end, of a phase or of all, is the mean of. The
             paper's formulas take 1, its code 5.
-        seed: Determines the resamples.
         confidence: How likely an interval covers the truth, in (0, 1).
-        resamples: How many bootstrap resamples.
 
     Raises:
         ValueError: If shapes do not go together, points are not ascending, or a number is out of
@@ -81,7 +77,7 @@ class ContinualResult(StoredResult):
     success_once of 1 run, without intervals; forward transfer needs baselines
     """
 
-    FORMAT = "mtwrappers.ContinualResult/1"
+    FORMAT = "mtwrappers.ContinualResult/2"
 
     phases: Sequence[str]
     ends: Sequence[int]
@@ -90,9 +86,7 @@ class ContinualResult(StoredResult):
     metric: str = "success_once"
     baselines: Mapping[str, ContinualResult] | None = None
     last: int = 1
-    seed: int = 0
     confidence: float = 0.95
-    resamples: int = 2000
 
     def __post_init__(self) -> None:
         keep = object.__setattr__
@@ -118,8 +112,6 @@ class ContinualResult(StoredResult):
         if self.baselines is not None:
             keep(self, "baselines", _checked(self.baselines, self.phases, self.metric))
         keep(self, "last", positive(self.last, "last"))
-        keep(self, "seed", check_seed(self.seed))
-        keep(self, "resamples", positive(self.resamples, "resamples"))
         check_confidence(self.confidence)
 
     @classmethod
@@ -190,13 +182,13 @@ class ContinualResult(StoredResult):
     @cached_property
     def average_performance(self) -> Estimate | None:
         """``P(T) = 1 / N * sum_i p_i(T)``."""
-        return self._estimate(self.score_at_end.mean(axis=1), "average_performance")
+        return self._estimate(self.score_at_end.mean(axis=1), 0.0)
 
     @cached_property
     def forgetting(self) -> Estimate | None:
         """``F = 1 / N * sum_i F_i`` with ``F_i = p_i(e_i) - p_i(T)``."""
         forgotten = self.score_after_phase - self.score_at_end
-        return self._estimate(forgotten.mean(axis=1), "forgetting")
+        return self._estimate(forgotten.mean(axis=1), -1.0)
 
     @cached_property
     def backward_transfer(self) -> Estimate | None:
@@ -204,7 +196,7 @@ class ContinualResult(StoredResult):
         changed = (self.score_at_end - self.score_after_phase)[:, :-1]
         if not changed.shape[1]:
             return None
-        return self._estimate(changed.mean(axis=1), "backward_transfer")
+        return self._estimate(changed.mean(axis=1), -1.0)
 
     @cached_property
     def forward_transfer(self) -> Estimate | None:
@@ -216,7 +208,7 @@ class ContinualResult(StoredResult):
         transfer = self._forward_transfer
         if transfer is None:
             return None
-        return self._estimate(transfer.mean(axis=1), "forward_transfer")
+        return self._estimate(transfer.mean(axis=1), -np.inf)
 
     @cached_property
     def per_phase(self) -> list[dict[str, float | None]]:
@@ -263,14 +255,17 @@ class ContinualResult(StoredResult):
         mean: Scores = self.scores[:, points, phase].mean(axis=1)
         return mean
 
-    def _estimate(self, values: Scores, *key: Any) -> Estimate | None:
-        """The mean of a value of each run, ``(S,)``, with its interval."""
+    def _estimate(self, values: Scores, least: float) -> Estimate | None:
+        """The mean of a value of each run, ``(S,)``, with its interval.
+
+        Of success rates the value is at least ``least``, and at most 1.
+        """
         if not np.isfinite(values).all():
             return None
-        # A stream each, so that no number depends on which was asked for first.
-        digest = hashlib.sha256(repr(key).encode()).digest()
-        rng = Generator(PCG64(SeedSequence([self.seed, *digest])))
-        return estimate([values], 0.0, rng, self.confidence, self.resamples)
+        found = mean_of_runs(values, self.confidence)
+        if found.low is None or found.high is None or not self.metric.startswith("success"):
+            return found
+        return Estimate(found.value, max(least, found.low), min(1.0, found.high))
 
     # Table, file and picture.
 
@@ -306,9 +301,7 @@ class ContinualResult(StoredResult):
         runs = len(self.scores)
         how = "without intervals"
         if runs > 1:
-            how = (
-                f"{self.confidence:.0%} intervals over runs (bootstrap, {self.resamples} resamples)"
-            )
+            how = f"{self.confidence:.0%} intervals over runs (Student's t)"
         missing = "; forward transfer needs baselines"
         if self.baselines is not None:
             perfect = "; forward transfer is unknown where a baseline is perfect or was not scored"
@@ -325,9 +318,7 @@ class ContinualResult(StoredResult):
             **{name: list(getattr(self, name)) for name in ("phases", "ends", "points")},
             "metric": self.metric,
             "last": self.last,
-            "seed": self.seed,
             "confidence": self.confidence,
-            "resamples": self.resamples,
             "metrics": {name: found and asdict(found) for name, found in metrics.items()},
             "per_phase": self.per_phase,
             "scores": self.scores.tolist(),
@@ -336,8 +327,8 @@ class ContinualResult(StoredResult):
 
     @classmethod
     def _of_dict(cls, data: Mapping[str, Any]) -> ContinualResult:
-        names = ("phases", "ends", "points", "scores", "metric", "last", "seed", "confidence")
-        given = {name: data[name] for name in (*names, "resamples")}
+        names = ("phases", "ends", "points", "scores", "metric", "last", "confidence")
+        given = {name: data[name] for name in names}
         baselines = data["baselines"]
         if baselines is not None:
             if not isinstance(baselines, dict):
@@ -356,8 +347,8 @@ class ContinualResult(StoredResult):
             note: Below it, such as how far budgets were reduced.
         """
         names = [f"{i} {name}" for i, name in enumerate(self.phases)]
-        each = {name: self._curve(self.scores[:, :, i], i) for i, name in enumerate(names)}
-        mean = self._curve(self.performance, len(names))
+        each = {name: self._curve(self.scores[:, :, i]) for i, name in enumerate(names)}
+        mean = self._curve(self.performance)
         runs = len(self.scores)
         footer = f"{self.metric} of {runs} run{'s' * (runs > 1)}"
         if runs > 1:
@@ -365,8 +356,8 @@ class ContinualResult(StoredResult):
         footer = f"{note}\n{footer}" if note else footer
         plot.draw_stream(Path(path), self.points, self.ends, mean, each, title, footer)
 
-    def _curve(self, values: Scores, row: int) -> list[Estimate | None]:
-        return [self._estimate(values[:, k], row, k) for k in range(len(self.points))]
+    def _curve(self, values: Scores) -> list[Estimate | None]:
+        return [self._estimate(values[:, k], 0.0) for k in range(len(self.points))]
 
 
 def _checked(baselines: Any, phases: Sequence[str], metric: str) -> dict[str, ContinualResult]:

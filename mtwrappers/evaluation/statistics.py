@@ -13,6 +13,7 @@ it; a test compares the two. ``python -m benchmarks.coverage`` simulates how oft
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
@@ -86,6 +87,21 @@ def estimate(
     tail = (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(draws), (tail, 1 - tail)).tolist()
     return Estimate(value, low, high)
+
+
+def mean_of_runs(values: Values, confidence: float) -> Estimate:
+    """The mean of a number of each training run, ``(n,)``, with Student's interval (1908).
+
+    There is none of a single run, or where no run differs from another.
+    """
+    from scipy.special import stdtrit  # which those who only train need not wait for
+
+    value, n = float(values.mean()), len(values)
+    # Equal numbers may differ in the last bit of their mean.
+    if n < 2 or (error := float(values.std(ddof=1)) / math.sqrt(n)) < 1e-12:
+        return Estimate(value, None, None)
+    reach = -float(stdtrit(n - 1, (1 - confidence) / 2)) * error
+    return Estimate(value, value - reach, value + reach)
 
 
 def mean_rate(samples: Sequence[Values], weights: Values, confidence: float) -> Estimate:

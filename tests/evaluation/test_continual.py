@@ -1,6 +1,7 @@
 """What was learnt and forgotten along a stream: the metrics, and the play that they come from."""
 
 import json
+import math
 from functools import partial
 
 import numpy as np
@@ -89,19 +90,23 @@ def test_the_metrics_of_runs_are_their_means_with_intervals_between_them():
     for name, (first, second) in values.items():
         found = getattr(both, name)
         assert found.value == pytest.approx((first + second) / 2)
-        low, high = sorted((first, second))
-        assert (found.low, found.high) == pytest.approx((low, high))
+        reach = 12.7062 * abs(first - second) / 2  # t of one degree of freedom
+        least = 0.0 if name == "average_performance" else -1.0
+        ends = max(least, found.value - reach), min(1.0, found.value + reach)
+        assert (found.low, found.high) == pytest.approx(ends, rel=1e-5)
     assert both.with_baselines(baselines()).forward_transfer.value == pytest.approx(
         np.mean([[0.2, 2 / 3, 0.375], [-0.4, -0.1 / 0.75, -0.55 / 0.4]])
     )
 
 
-def test_every_metric_has_resamples_of_its_own():
-    """Also those whose names end alike."""
-    values, found = np.random.default_rng(0).random(9), result()
-    estimates = [found._estimate(values, f"{way}_transfer") for way in ("backward", "forward")]
-    assert estimates[0].value == estimates[1].value
-    assert estimates[0].low != estimates[1].low
+def test_intervals_of_runs_are_students():
+    """The mean of 0.2, 0.4 and 0.9, and t = 4.3027 of two degrees of freedom."""
+    found = result()._estimate(np.array([0.2, 0.4, 0.9]), -1.0)
+    reach = 4.302653 * math.sqrt(0.13) / math.sqrt(3)
+    assert (found.value, found.low) == pytest.approx((0.5, 0.5 - reach))
+    assert found.high == 1.0  # no rate is higher
+    same = result()._estimate(np.full(3, 0.1 + 0.2), 0.0)
+    assert (same.low, same.high) == (None, None)
 
 
 def test_scores_at_an_end_may_be_means_of_several_evaluations():
@@ -151,7 +156,7 @@ def test_what_cannot_be_known_is_none():
 
 
 def test_a_result_is_the_same_after_a_file(tmp_path):
-    before = result(baselines=baselines(), last=2, seed=3, confidence=0.9, resamples=100)
+    before = result(baselines=baselines(), last=2, confidence=0.9)
     before.save(tmp_path / "r.json")
     after = ContinualResult.load(tmp_path / "r.json")
     assert after.to_dict() == before.to_dict()
@@ -163,17 +168,17 @@ def test_a_result_is_the_same_after_a_file(tmp_path):
 
 
 def test_the_table_says_what_it_is_of():
-    assert str(result(RUNS, baselines=baselines(), resamples=50)).splitlines() == [
+    assert str(result(RUNS, baselines=baselines())).splitlines() == [
         "phase  ends at  after phase  at the end  forgetting  forward transfer",
         "0 a         10         0.70        0.30        0.40             -0.10",
         "1 b         20         0.60        0.40        0.20              0.27",
         "2 c         30         0.50        0.50        0.00             -0.50",
         "-" * 69,
-        "average performance   0.40  0.30 to 0.50",
-        "forgetting            0.20  0.00 to 0.40",
-        "backward transfer    -0.30  -0.60 to 0.00",
-        "forward transfer     -0.11  -0.64 to 0.41",
-        "success_once of 2 runs, 95% intervals over runs (bootstrap, 50 resamples)",
+        "average performance   0.40  0.00 to 1.00",
+        "forgetting            0.20  -1.00 to 1.00",
+        "backward transfer    -0.30  -1.00 to 1.00",
+        "forward transfer     -0.11  -6.78 to 1.00",
+        "success_once of 2 runs, 95% intervals over runs (Student's t)",
     ]
 
 
