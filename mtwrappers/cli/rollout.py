@@ -112,8 +112,9 @@ def _play(
         console.print(f"Playing {args.benchmark} on {workers}: {plan}", **plain)
         try:
             with (
-                progress(console) as shown,
+                # Workers are forked only where there are no threads, such as the progress bar's.
                 contextlib.closing(_make(env_id, alone, **kwargs)) as envs,
+                progress(console) as shown,
                 Interruption() as interruption,
                 own_errors(own),
             ):

@@ -214,7 +214,12 @@ def test_no_argument_is_shown_as_the_id(played, tmp_path):
     path = changed(played, tmp_path, kwargs(id="mtwrappers/MT50-v0"))
     with pytest.raises(VerificationError, match="are not made with 'id'"):
         verify(path, played / "many.npz")
-    other = changed(played, tmp_path, lambda data: data["provenance"]["spec"].update(id="other"))
+
+    def elsewhere(data):
+        data["provenance"]["spec"].update(id="other")
+        data["provenance"]["evidence"] = "0" * 64  # two runs never come to the same actions
+
+    other = changed(played, tmp_path, elsewhere)
     results = {
         "a": [EvaluationResult.load(played / "many.json")],
         "b": [EvaluationResult.load(other)],
@@ -310,8 +315,7 @@ def test_a_protocol_must_have_all_of_its_fields(tmp_path):
     from mtwrappers import protocols
 
     fields = protocols["metaworld-3.1"].to_dict()
-    result = evaluate(drawn, scripted([{}]), 1, protocol=fields, evidence=tmp_path / "r.npz")
-    data = result.to_dict()
+    data = evaluate(drawn, scripted([{}]), 1, evidence=tmp_path / "r.npz").to_dict()
     for name in ("digest", "held_for"):
         left = {key: value for key, value in fields.items() if key != name}
         data["provenance"]["protocol"] = left
