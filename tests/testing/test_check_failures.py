@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.check.executor_checks import alone
-from mtwrappers.testing.check.processes import can_start
+from mtwrappers.testing.check.processes import can_start, start_method
 from mtwrappers.testing.check.subject import subject_of
 from tests.testing.faults import WalkEnv
 
@@ -125,7 +125,8 @@ def test_whatever_an_environment_raises_is_named_with_its_place(make, check, say
     report = check_vector_env(make, steps=30)
     assert report.failed == (check,)
     assert re.search(says, report[check].says)
-    assert capfd.readouterr() == ("", "")
+    if start_method() == "fork":  # other workers print by themselves what their __del__ raises
+        assert capfd.readouterr() == ("", "")
 
 
 def test_a_module_of_an_id_that_cannot_be_imported_is_named(tmp_path, monkeypatch):
