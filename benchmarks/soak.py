@@ -20,6 +20,7 @@ import sys
 import tempfile
 import time
 from functools import partial
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +146,7 @@ def main() -> None:
     parser.add_argument("--out", type=Path, help="where to write the report")
     steps, out = vars(parser.parse_args()).values()
     gymnasium.logger.min_level = gymnasium.logger.ERROR  # recoveries warn
+    forkserver.ensure_running()  # from which workers start, and which Python keeps
     before = left_over()
     rows = [Run(disturbed, steps).row() for disturbed in (True, False)]
     after, equal = left_over(), rows[0]["sha256"] == rows[1]["sha256"]
