@@ -96,7 +96,7 @@ venv.get_attr("nothing") -> AttributeError: ...nothing
 venv.seed("x") -> TypeError: ...got 'x'
 venv.step(np.zeros(2, np.int64)) -> ValueError: ...got ndarray of shape (2,)
 venv.step(np.zeros((3, 1))) -> ValueError: expected actions of shape
-venv.step_wait() -> RuntimeError: ...needs a step_async
+venv.step_wait() -> NoAsyncCallError: ...needs a step_async
 as_sb3_vec_env(three()).step(np.zeros(3, np.int64)) -> ResetNeeded: ...call reset
 do(as_sb3_vec_env(three()), "close()", "reset()") -> ClosedEnvironmentError: ...was closed
 """
