@@ -26,10 +26,10 @@ from scipy.special import ndtr
 from benchmarks.common import HERE, table
 from mtwrappers.evaluation.differences import (
     LEAST_VALUES,
+    bootstrap,
     difference_interval,
     improvement,
     interquartile_mean,
-    resampled,
     welch,
 )
 from mtwrappers.evaluation.statistics import (
@@ -232,8 +232,8 @@ def part_runs(draws: int, rng: Generator) -> list[Row]:
                 scatter = shared * rng.standard_normal((2, 1, n))
                 rates = 0.6 + scatter + 0.1 * rng.standard_normal((2, m, n))
                 first, second = (list(own) for own in rates.clip(0, 1))
-                settings = rng, 0.95, RESAMPLES, whole
-                of_means = resampled(mean, first, second, *settings)
+                settings = rng, 0.95, RESAMPLES, whole, 2
+                of_means = bootstrap(mean, first, second, *settings)
                 if whole:
                     means = [even(m) @ np.array(own) for own in (first, second)]
                     of_means = welch(means[0], means[1], 0.95)
@@ -241,8 +241,8 @@ def part_runs(draws: int, rng: Generator) -> list[Row]:
                     (
                         covers(welch(first[0], second[0], 0.95), 0.0),
                         covers(of_means, 0.0),
-                        covers(resampled(trimmed, first, second, *settings), 0.0),
-                        covers(resampled(improvement, first, second, *settings), 0.5),
+                        covers(bootstrap(trimmed, first, second, *settings), 0.0),
+                        covers(bootstrap(improvement, first, second, *settings), 0.5),
                     )
                 )
             labels = ("a task", "mean", "interquartile mean", "chance to be better")

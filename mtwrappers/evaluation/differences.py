@@ -142,6 +142,7 @@ def bootstrap(
     confidence: float,
     resamples: int,
     whole: bool,
+    least: int | None = None,
 ) -> Estimate:
     """A statistic of two policies' runs, with its percentile bootstrap interval.
 
@@ -156,26 +157,15 @@ def bootstrap(
         first: The values ``(n_i,)`` of each task's runs; with ``whole`` in the same order.
         second: Likewise.
         rng: Draws the resamples.
-        confidence: Of the interval. There is none if either policy has a single run of a task, with
-            ``whole`` less than five.
+        confidence: Of the interval.
         resamples: How many.
         whole: Whether the values at one place of all tasks are one run.
+        least: How many runs of a task each policy must have, or there is no interval: 2 or more. By
+            default 2, and 5 with ``whole``.
     """
-    if min(map(len, (*first, *second))) < (LEAST_RUNS if whole else 2):
+    fewest = min(map(len, (*first, *second)))
+    if fewest < (least or (LEAST_RUNS if whole else 2)):
         return Estimate(float(statistic(first, second)), None, None)
-    return resampled(statistic, first, second, rng, confidence, resamples, whole)
-
-
-def resampled(
-    statistic: Statistic,
-    first: Sequence[Values],
-    second: Sequence[Values],
-    rng: Generator,
-    confidence: float,
-    resamples: int,
-    whole: bool,
-) -> Estimate:
-    """`bootstrap` of however few runs, two or more."""
 
     def drawn(values: Sequence[Values], rows: int) -> list[Values]:
         shared = rng.integers(len(values[0]), size=(rows, len(values[0]))) if whole else None
@@ -188,7 +178,6 @@ def resampled(
     for start in range(0, resamples, _BLOCK):
         rows = min(_BLOCK, resamples - start)
         draws.append(statistic(drawn(first, rows), drawn(second, rows)))
-    fewest = min(map(len, (*first, *second)))
     tail = _expanded_tail(fewest, confidence) if whole else (1 - confidence) / 2
     low, high = np.quantile(np.concatenate(draws), (tail, 1 - tail)).tolist()
     return Estimate(float(statistic(first, second)), low, high)
