@@ -25,7 +25,8 @@ import torch
 from torch import nn
 
 import mtwrappers
-from mtwrappers.evaluation import ContinualResult, single_task_baselines
+from mtwrappers.continual.evaluate import single_task_baselines
+from mtwrappers.continual.result import ContinualResult
 from mtwrappers.metaworld.experts import expert
 
 BATCH, STEPS_PER_UPDATE = 128, 2

@@ -11,7 +11,7 @@ import mtwrappers._start  # noqa: F401 (for what it does)
 import importlib
 from typing import Any
 
-from mtwrappers.registration import register_all
+from mtwrappers.common.registration import register_all
 
 __version__ = "0.1.0"
 
@@ -23,13 +23,14 @@ _NAMES = {
     "mtwrappers.adapters.tianshou": ("as_tianshou_env",),
     "mtwrappers.adapters.torchrl": ("as_torchrl_env",),
     "mtwrappers.checkpoint": ("CheckpointError", "load_checkpoint", "save_checkpoint"),
-    "mtwrappers.core": ("MTEnv",),
+    "mtwrappers.continual.evaluate": ("continual_evaluate",),
+    "mtwrappers.core.mtenv": ("MTEnv",),
     "mtwrappers.envs.point_goal": ("PointGoalEnv",),
-    "mtwrappers.errors": ("SeedNotSetError", "WorkerDiedError"),
-    "mtwrappers.evaluation": ("continual_evaluate", "evaluate", "few_shot_evaluate"),
+    "mtwrappers.common.errors": ("SeedNotSetError", "WorkerDiedError"),
+    "mtwrappers.evaluation": ("evaluate", "few_shot_evaluate"),
     "mtwrappers.evaluation.published": ("protocols",),
     "mtwrappers.metaworld.set_task_env": ("MetaWorldSetTaskEnv",),
-    "mtwrappers.pad_spaces": ("PadSpaces",),
+    "mtwrappers.core.pad_spaces": ("PadSpaces",),
     "mtwrappers.processors.baselines": (
         "LinearFeatureBaseline",
         "LinearTimeBaseline",
@@ -68,7 +69,7 @@ _NAMES = {
     "mtwrappers.wrappers.rl2": ("RL2Observation", "VectorRL2Observation"),
     "mtwrappers.wrappers.task_name": ("TaskNameWrapper",),
     "mtwrappers.wrappers.task_onehot": ("TaskOnehotWrapper",),
-    "mtwrappers.wrappers.task_stream": ("TaskStream", "VectorTaskStream"),
+    "mtwrappers.continual.stream": ("TaskStream", "VectorTaskStream"),
     "mtwrappers.wrappers.terminate_on_success": ("TerminateOnSuccess",),
     "mtwrappers.wrappers.vector": ("MetaVectorWrapper",),
 }

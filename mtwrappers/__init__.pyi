@@ -9,16 +9,18 @@ from mtwrappers.adapters.torchrl import as_torchrl_env as as_torchrl_env
 from mtwrappers.checkpoint import CheckpointError as CheckpointError
 from mtwrappers.checkpoint import load_checkpoint as load_checkpoint
 from mtwrappers.checkpoint import save_checkpoint as save_checkpoint
-from mtwrappers.core import MTEnv as MTEnv
+from mtwrappers.common.errors import SeedNotSetError as SeedNotSetError
+from mtwrappers.common.errors import WorkerDiedError as WorkerDiedError
+from mtwrappers.continual.evaluate import continual_evaluate as continual_evaluate
+from mtwrappers.continual.stream import TaskStream as TaskStream
+from mtwrappers.continual.stream import VectorTaskStream as VectorTaskStream
+from mtwrappers.core.mtenv import MTEnv as MTEnv
+from mtwrappers.core.pad_spaces import PadSpaces as PadSpaces
 from mtwrappers.envs.point_goal import PointGoalEnv as PointGoalEnv
-from mtwrappers.errors import SeedNotSetError as SeedNotSetError
-from mtwrappers.errors import WorkerDiedError as WorkerDiedError
-from mtwrappers.evaluation import continual_evaluate as continual_evaluate
 from mtwrappers.evaluation import evaluate as evaluate
 from mtwrappers.evaluation import few_shot_evaluate as few_shot_evaluate
 from mtwrappers.evaluation.published import protocols as protocols
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv as MetaWorldSetTaskEnv
-from mtwrappers.pad_spaces import PadSpaces as PadSpaces
 from mtwrappers.processors.baselines import LinearFeatureBaseline as LinearFeatureBaseline
 from mtwrappers.processors.baselines import LinearTimeBaseline as LinearTimeBaseline
 from mtwrappers.processors.baselines import ZeroBaseline as ZeroBaseline
@@ -61,8 +63,6 @@ from mtwrappers.wrappers.rl2 import RL2Observation as RL2Observation
 from mtwrappers.wrappers.rl2 import VectorRL2Observation as VectorRL2Observation
 from mtwrappers.wrappers.task_name import TaskNameWrapper as TaskNameWrapper
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper as TaskOnehotWrapper
-from mtwrappers.wrappers.task_stream import TaskStream as TaskStream
-from mtwrappers.wrappers.task_stream import VectorTaskStream as VectorTaskStream
 from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess as TerminateOnSuccess
 from mtwrappers.wrappers.vector import MetaVectorWrapper as MetaVectorWrapper
 

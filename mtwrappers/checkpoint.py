@@ -15,12 +15,12 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
 
-from mtwrappers import state as layers
-from mtwrappers.checks import positive
+from mtwrappers.common.checks import positive
+from mtwrappers.common.errors import full_message
 from mtwrappers.encoding import from_bytes, to_bytes
-from mtwrappers.errors import full_message
-from mtwrappers.files import write_atomically
-from mtwrappers.plain_data import check_generator, set_generator
+from mtwrappers.state import env_state as layers
+from mtwrappers.state.files import write_atomically
+from mtwrappers.state.plain_data import check_generator, set_generator
 from mtwrappers.vector.saved import MAX_STEPS
 
 VERSION = 2

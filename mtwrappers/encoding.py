@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.metaworld import plain_task
-from mtwrappers.plain_data import dict_of, is_task
+from mtwrappers.state.plain_data import dict_of, is_task
 
 _PER_CHARACTER = 64  # bytes of memory that a character of JSON can come to
 

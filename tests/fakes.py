@@ -17,7 +17,7 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Discrete
 from gymnasium.utils.env_checker import check_env, data_equivalence
 
-from mtwrappers.core import MTEnv
+from mtwrappers.core.mtenv import MTEnv
 
 ROOT = Path(__file__).parents[1]
 

@@ -19,7 +19,7 @@ from gymnasium.wrappers.vector import ClipReward
 
 import mtwrappers.testing
 from mtwrappers.cli.main import main
-from mtwrappers.errors import full_message
+from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.processors.returns import discounted_sums
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers

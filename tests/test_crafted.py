@@ -26,7 +26,7 @@ from mtwrappers import (
     save_checkpoint,
 )
 from mtwrappers.metaworld import plain_task
-from mtwrappers.state import get_state, set_state
+from mtwrappers.state.env_state import get_state, set_state
 from tests.crafted import craft, paths, payload, read, replace
 from tests.fakes import CountingEnv, equal
 

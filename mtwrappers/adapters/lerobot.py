@@ -11,9 +11,9 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
-from mtwrappers._extras import import_extra
 from mtwrappers.adapters.lerobot_envs import classes_of, make_class_env
-from mtwrappers.checks import check_choice
+from mtwrappers.common.checks import check_choice
+from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.class_env import METADATA, OBS_SIZE
 from mtwrappers.metaworld.pixels import CAMERA
 

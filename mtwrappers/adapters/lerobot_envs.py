@@ -8,7 +8,7 @@ import gymnasium
 from gymnasium.spaces import Dict
 from gymnasium.utils import RecordConstructorArgs
 
-from mtwrappers.checks import check_choice
+from mtwrappers.common.checks import check_choice
 from mtwrappers.evaluation.published import DIFFICULTY
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes

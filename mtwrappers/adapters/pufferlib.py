@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers._extras import import_extra
 from mtwrappers.adapters import check_vec_env
 from mtwrappers.adapters.sb3 import split_infos
+from mtwrappers.common.extras import import_extra
 
 
 def as_pufferlib_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:

@@ -17,9 +17,9 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import NDArray
 
-from mtwrappers import seeding
-from mtwrappers._extras import import_extra
 from mtwrappers.adapters import check_vec_env
+from mtwrappers.common import seeding
+from mtwrappers.common.extras import import_extra
 
 Indices: TypeAlias = int | Iterable[int] | None
 Step: TypeAlias = tuple[Any, NDArray[np.float32], NDArray[np.bool_], list[dict[str, Any]]]

@@ -7,8 +7,8 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers._extras import import_extra
 from mtwrappers.adapters import check_vec_env
+from mtwrappers.common.extras import import_extra
 
 
 def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:

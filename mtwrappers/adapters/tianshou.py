@@ -10,10 +10,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from mtwrappers import seeding
-from mtwrappers._extras import import_extra
 from mtwrappers.adapters import check_vec_env
 from mtwrappers.adapters.sb3 import split_infos
+from mtwrappers.common import seeding
+from mtwrappers.common.extras import import_extra
 
 
 def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:

@@ -9,8 +9,8 @@ from gymnasium.spaces import Box, Dict, Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_space
 
-from mtwrappers._extras import import_extra
 from mtwrappers.adapters import check_vec_env
+from mtwrappers.common.extras import import_extra
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 

@@ -6,9 +6,9 @@ import os
 import warnings
 from typing import Any
 
-from mtwrappers._extras import import_extra
-from mtwrappers.errors import printable
-from mtwrappers.registration import TABLE
+from mtwrappers.common.errors import printable
+from mtwrappers.common.extras import import_extra
+from mtwrappers.common.registration import TABLE
 
 BENCHMARKS = tuple(
     name.removeprefix("mtwrappers/").removesuffix("-v0")

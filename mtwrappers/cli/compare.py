@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import UsageError, show
+from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation import (
     EvaluationResult,
     FewShotResult,

@@ -18,7 +18,7 @@ from mtwrappers.cli.common import EVIDENCE, RESULTS, UsageError
 from mtwrappers.cli.observers import Videos
 from mtwrappers.cli.progress import Progress
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.files import remove_unfinished, write_together
+from mtwrappers.state.files import remove_unfinished, write_together
 
 _UNFINISHED = ".unfinished-"
 # The locks that this process holds, as descriptors of directories.

@@ -13,9 +13,9 @@ from typing import Any, BinaryIO, NamedTuple
 from numpy.typing import NDArray
 
 from mtwrappers.cli.common import MAX_COUNT, MAX_SEED
+from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import actions_of, to_npy
-from mtwrappers.registration import EPISODE_STEPS
 
 # What is read of a file: longer lines and larger files are none of ours.
 MAX_LINE, MAX_SIZE = 2**16, 2**32

@@ -17,7 +17,6 @@ import gymnasium
 from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers import __version__, _start
-from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import (
     BENCHMARKS,
     MAX_COUNT,
@@ -27,8 +26,9 @@ from mtwrappers.cli.common import (
     progress,
     quiet_experts,
 )
-from mtwrappers.errors import full_message, is_printable, printable
-from mtwrappers.registration import TABLE
+from mtwrappers.common.errors import full_message, is_printable, printable
+from mtwrappers.common.extras import import_extra
+from mtwrappers.common.registration import TABLE
 
 # Of each column, how a cell is written, and the width of a terminal from which on it is shown.
 LIST = {

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers._extras import import_extra
+from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.metaworld.class_env import METADATA

@@ -15,7 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mtwrappers.cli.common import UsageError
-from mtwrappers.errors import full_message
+from mtwrappers.common.errors import full_message
 
 # What a file of one's own is called as a module.
 OWN_FILE = "own_file"

@@ -21,8 +21,8 @@ from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.provenance import versions
-from mtwrappers.files import opened
 from mtwrappers.samplers.rollout import Step
+from mtwrappers.state.files import opened
 
 NAME = "unfinished.jsonl"
 FORMAT = "mtwrappers.rollout/3"

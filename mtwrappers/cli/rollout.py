@@ -14,8 +14,6 @@ from typing import Any
 import gymnasium
 
 from mtwrappers import _start
-from mtwrappers._extras import import_extra
-from mtwrappers._interrupts import after_start
 from mtwrappers.cli.common import (
     BENCHMARKS,
     EVIDENCE,
@@ -37,13 +35,15 @@ from mtwrappers.cli.progress import (
     how_to_resume,
     resumed,
 )
+from mtwrappers.common.extras import import_extra
+from mtwrappers.common.interrupts import after_start
+from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.evaluation import EvaluationResult, Observer, Provenance, evaluate
 from mtwrappers.evaluation.episodes import ForeignEpisodeError
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.registration import EPISODE_STEPS
 from mtwrappers.vector.make import Execution, make_executor
 from mtwrappers.vector.process import cores
 

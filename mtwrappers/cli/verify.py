@@ -6,8 +6,8 @@ import argparse
 import time
 
 from mtwrappers import _start
-from mtwrappers._extras import import_extra
 from mtwrappers.cli.common import UsageError, show
+from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation import EvidenceError, VerificationError, verify
 from mtwrappers.vector.process import cores
 

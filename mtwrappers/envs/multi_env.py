@@ -10,7 +10,7 @@ import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import ArrayLike
 
-from mtwrappers.checks import (
+from mtwrappers.common.checks import (
     check_choice,
     check_each,
     check_flag,
@@ -18,8 +18,8 @@ from mtwrappers.checks import (
     check_mapping,
     check_string,
 )
-from mtwrappers.pad_spaces import Padding, Unify
-from mtwrappers.selection import SelectName
+from mtwrappers.core.pad_spaces import Padding, Unify
+from mtwrappers.core.selection import SelectName
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
@@ -56,7 +56,7 @@ def make_env(
             of one for each environment.
         unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length;
             see `MultiEnvWrapper`.
-        select: How the next task is drawn; see `mtwrappers.selection`.
+        select: How the next task is drawn; see `mtwrappers.core.selection`.
         render_mode: Passed to every environment.
         env_kwargs: Passed to every environment; or a list with a dict for each, which may say its
             ``max_episode_steps``.

@@ -13,9 +13,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from mtwrappers import seeding
-from mtwrappers.checks import check_options, not_negative, positive
-from mtwrappers.registration import PlainSpec
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import check_options, not_negative, positive
+from mtwrappers.common.registration import PlainSpec
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
 

@@ -3,12 +3,6 @@
 from mtwrappers.evaluation.claim import VerificationError
 from mtwrappers.evaluation.compare import IncomparableError, compare
 from mtwrappers.evaluation.comparison import Comparison, Difference
-from mtwrappers.evaluation.continual import (
-    PhaseEvaluator,
-    continual_evaluate,
-    single_task_baselines,
-)
-from mtwrappers.evaluation.continual_result import ContinualResult
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
@@ -22,7 +16,6 @@ from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
     "Comparison",
-    "ContinualResult",
     "Difference",
     "Episode",
     "EvaluationResult",
@@ -30,17 +23,14 @@ __all__ = [
     "FewShotResult",
     "IncomparableError",
     "Observer",
-    "PhaseEvaluator",
     "PlannedEpisode",
     "Protocol",
     "Provenance",
     "Verification",
     "VerificationError",
     "compare",
-    "continual_evaluate",
     "evaluate",
     "few_shot_evaluate",
     "protocols",
-    "single_task_baselines",
     "verify",
 ]

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from mtwrappers.errors import full_message, printable
+from mtwrappers.common.errors import full_message, printable
 from mtwrappers.evaluation.arguments import check_made
 from mtwrappers.evaluation.episodes import Episode
 from mtwrappers.evaluation.evidence import Actions, name_of
@@ -19,7 +19,7 @@ from mtwrappers.evaluation.plan import PlannedEpisode
 from mtwrappers.evaluation.provenance import Provenance, versions
 from mtwrappers.evaluation.result import MAX_SIZE, EvaluationResult
 from mtwrappers.evaluation.rules import Rules
-from mtwrappers.files import load_json
+from mtwrappers.state.files import load_json
 
 # How far apart, relative, two returns may be that differ by rounding.
 ROUNDING = 1e-9

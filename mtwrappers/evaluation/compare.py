@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.checks import check_choice, check_list, check_mapping, positive
+from mtwrappers.common.checks import check_choice, check_list, check_mapping, positive
 from mtwrappers.evaluation.comparison import Comparison, Difference
 from mtwrappers.evaluation.differences import (
     Statistic,

@@ -12,7 +12,8 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_choice, check_name, positive
+from mtwrappers.common.checks import check_choice, check_name, positive
+from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation.arguments import check_evaluation
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
@@ -30,7 +31,6 @@ from mtwrappers.evaluation.rules import Rules
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
-from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 
 # Keeps the first reset, which no episode begins with, apart from those of the episodes.

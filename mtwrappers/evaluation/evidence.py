@@ -24,11 +24,11 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.errors import full_message, printable
+from mtwrappers.common.errors import full_message, printable
 from mtwrappers.evaluation.episodes import Episode, Observer
 from mtwrappers.evaluation.plan import PlannedEpisode
-from mtwrappers.files import Unfinished, opened
 from mtwrappers.samplers.rollout import Step
+from mtwrappers.state.files import Unfinished, opened
 
 # The actions of each episode by its name.
 Actions = Mapping[str, NDArray[Any]]

@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.checks import check_flag, check_name, positive
+from mtwrappers.common.checks import check_flag, check_name, positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.arguments import check_evaluation
 from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally

@@ -10,9 +10,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.core.task_list import TaskSetMTEnv
 from mtwrappers.samplers.rollout import Flags
-from mtwrappers.state import normalizers, set_statistics_updates
-from mtwrappers.task_list import TaskSetMTEnv
+from mtwrappers.state.env_state import normalizers, set_statistics_updates
 from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,

@@ -9,7 +9,7 @@ from typing import Any
 
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.checks import check_name
+from mtwrappers.common.checks import check_name
 from mtwrappers.vector.base import MetaVectorEnv
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers._extras import import_extra
+from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation.statistics import Estimate, Estimates
 
 DARK, LIGHT, INK = "#2a6fb0", "#9cc3e6", "#333333"

@@ -9,7 +9,8 @@ from typing import Any, Literal
 
 import gymnasium
 
-from mtwrappers.checks import check_choice, check_flag, check_index, check_string
+from mtwrappers.common.checks import check_choice, check_flag, check_index, check_string
+from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation import rules
 from mtwrappers.evaluation.arguments import Function, check_given, fixed_by
 from mtwrappers.evaluation.evaluate import evaluate
@@ -21,7 +22,6 @@ from mtwrappers.evaluation.trials import Trials, draw_states
 from mtwrappers.metaworld.agent_view import by_our_names
 from mtwrappers.metaworld.benchmarks import class_names, share_out
 from mtwrappers.metaworld.pixels import without_frames
-from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 
 # What `gymnasium.make_vec` takes, and `gymnasium.make` does not.

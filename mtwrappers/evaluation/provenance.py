@@ -13,7 +13,7 @@ from typing import Any
 
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 
-from mtwrappers.checks import check_mapping, check_name
+from mtwrappers.common.checks import check_mapping, check_name
 from mtwrappers.evaluation.rules import Rules
 from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask

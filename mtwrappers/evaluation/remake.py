@@ -9,13 +9,13 @@ from typing import Any
 
 import gymnasium
 
-from mtwrappers.errors import full_message
+from mtwrappers.common.errors import full_message
+from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.arguments import SHOWN_OF_THE_TASK
 from mtwrappers.evaluation.claim import VerificationError
 from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.metaworld.pixels import without_frames
-from mtwrappers.registration import TABLE
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
 # These do not change an episode's numbers, and are for whoever replays it to choose.

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, TypeVar
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.checks import positive
-from mtwrappers.errors import printable
+from mtwrappers.common.checks import positive
+from mtwrappers.common.errors import printable
+from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation import headline, plot
 from mtwrappers.evaluation.episodes import METRICS, Episode
 from mtwrappers.evaluation.provenance import Provenance
@@ -28,8 +29,7 @@ from mtwrappers.evaluation.statistics import (
     mean_rate,
     trimmed_rate,
 )
-from mtwrappers.files import load_json, write_atomically
-from mtwrappers.seeding import check_seed
+from mtwrappers.state.files import load_json, write_atomically
 
 # How much of the tasks each leaves out at either end.
 AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, TypeAlias, TypeVar, Union, get_args, get_origin, get_type_hints
 
-from mtwrappers.checks import check_choice
+from mtwrappers.common.checks import check_choice
 from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, class_names
 from mtwrappers.metaworld.descriptions import Descriptions
 from mtwrappers.metaworld.pixels import ObservationName

@@ -23,8 +23,8 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_fraction
-from mtwrappers.errors import full_message, printable
+from mtwrappers.common.checks import check_fraction
+from mtwrappers.common.errors import full_message, printable
 from mtwrappers.evaluation import headline
 from mtwrappers.evaluation.claim import (
     VerificationError,

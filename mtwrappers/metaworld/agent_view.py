@@ -11,8 +11,8 @@ from typing import Any, Literal, TypeAlias
 
 import gymnasium
 
-from mtwrappers._extras import import_extra
-from mtwrappers.checks import check_choice, check_flag, check_fraction
+from mtwrappers.common.checks import check_choice, check_flag, check_fraction
+from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.metaworld.pixels import (
     OBSERVATIONS,

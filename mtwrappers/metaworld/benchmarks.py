@@ -9,8 +9,8 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mtwrappers import seeding
-from mtwrappers.checks import check_choice, positive
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import check_choice, positive
 from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 

@@ -15,7 +15,7 @@ from typing import Any, Literal
 import mujoco
 import numpy as np
 
-from mtwrappers.checks import check_choice, check_index
+from mtwrappers.common.checks import check_choice, check_index
 from mtwrappers.metaworld.fast.memory import Memory, parts
 from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
 

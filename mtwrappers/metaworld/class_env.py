@@ -14,8 +14,8 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box
 from numpy.typing import NDArray
 
-from mtwrappers._extras import import_extra
-from mtwrappers.checks import check_choice, not_negative, positive
+from mtwrappers.common.checks import check_choice, not_negative, positive
+from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.known_good import Fast, class_to_build
 
 OBS_SIZE = 39

@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
-from mtwrappers.checks import check_callable, check_choice, check_flag, positive
+from mtwrappers.common.checks import check_callable, check_choice, check_flag, positive
 from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
 from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings
 from mtwrappers.metaworld.continuous import (

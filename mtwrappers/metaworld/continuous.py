@@ -9,11 +9,11 @@ import numpy as np
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from mtwrappers import seeding
-from mtwrappers.checks import check_choice
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import check_choice
+from mtwrappers.core.task_list import TaskList
 from mtwrappers.metaworld import plain_task
-from mtwrappers.plain_data import set_generator
-from mtwrappers.task_list import TaskList
+from mtwrappers.state.plain_data import set_generator
 
 Goals: TypeAlias = Literal["list", "continuous"]
 # A class by its index, and its random vector.

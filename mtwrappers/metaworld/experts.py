@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers._extras import import_extra
+from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.class_env import OBS_SIZE
 
 

@@ -20,7 +20,7 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from mtwrappers.metaworld.blueprint import check_vector
 from mtwrappers.metaworld.plain_task import decode
 from mtwrappers.metaworld.upstream import is_upstream
-from mtwrappers.plain_data import is_task
+from mtwrappers.state.plain_data import is_task
 
 
 def check(layer: Any, values: Mapping[str, Any]) -> None:

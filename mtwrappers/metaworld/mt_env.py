@@ -9,17 +9,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_choice, check_flag, check_index, check_list
-from mtwrappers.core import Observation
+from mtwrappers.common.checks import check_choice, check_flag, check_index, check_list
+from mtwrappers.common.seeding import check_seed, goal_generator
+from mtwrappers.core.mtenv import Observation
+from mtwrappers.core.selection import SelectName, Strategy
+from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
 from mtwrappers.metaworld.class_pool import ClassPool
 from mtwrappers.metaworld.continuous import ContinuousTasks, Exact, Goals
 from mtwrappers.metaworld.descriptions import DESCRIPTIONS, Descriptions
 from mtwrappers.metaworld.plain_task import decode, digest, with_vector
-from mtwrappers.seeding import check_seed, goal_generator
-from mtwrappers.selection import SelectName, Strategy
-from mtwrappers.task_list import TaskList, TaskSetMTEnv
 
 
 class MetaWorldMTEnv(TaskSetMTEnv):
@@ -48,7 +48,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             ``None`` takes the goals of seed 0, and entropy for that reset.
         select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
             meta-learning. A curriculum such as ``"least_success"`` sees classes as groups of tasks,
-            and where all tasks are of one class, each goal by itself; see `mtwrappers.selection`.
+            and where all tasks are of one class, each goal by itself; see
+            `mtwrappers.core.selection`.
         task_states: Only these of the benchmark's tasks (with continuous goals, classes); all by
             default.
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.

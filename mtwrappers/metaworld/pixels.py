@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.spaces import Box, Dict
 from gymnasium.utils import RecordConstructorArgs
 
-from mtwrappers.checks import check_choice
+from mtwrappers.common.checks import check_choice
 from mtwrappers.metaworld.class_env import OBS_SIZE
 
 ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pixels_state"]

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.metaworld.upstream import all_classes, metaworld
-from mtwrappers.plain_data import is_task
+from mtwrappers.state.plain_data import is_task
 
 
 def encode(name: str, cls: type[Any], rand_vec: Any, hidden: bool) -> Any:

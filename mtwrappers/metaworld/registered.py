@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
-from mtwrappers.checks import check_flag, check_keywords, positive
+from mtwrappers.common.checks import check_flag, check_keywords, positive
+from mtwrappers.common.seeding import check_seed
 from mtwrappers.metaworld.agent_view import INPUTS, UPSTREAM, AgentView, take_inputs
 from mtwrappers.metaworld.benchmarks import (
     META_LEARNING,
@@ -24,7 +25,6 @@ from mtwrappers.metaworld.benchmarks import (
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
 from mtwrappers.metaworld.continuous import Goals, check_goals
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
-from mtwrappers.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
 from mtwrappers.wrappers.action_repeat import ActionRepeat

@@ -14,13 +14,13 @@ from typing import Any, TypeAlias
 
 from gymnasium.spaces import Box
 
-from mtwrappers import seeding
-from mtwrappers.checks import check_choice, check_flag
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import check_choice, check_flag
+from mtwrappers.common.spaces import append_onehot
+from mtwrappers.core.selection import WithoutReplacement
 from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.metaworld.upstream import all_classes, classes_by_name
-from mtwrappers.selection import WithoutReplacement
-from mtwrappers.spaces import append_onehot
 
 SetTaskDict: TypeAlias = dict[str, Any]
 

@@ -8,14 +8,14 @@ from typing import Any
 import gymnasium
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.checks import check_flag, check_options, not_negative
+from mtwrappers.common.checks import check_flag, check_options, not_negative
+from mtwrappers.common.seeding import check_seed, chosen_seed
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
 from mtwrappers.metaworld.class_pool import ClassPool, Wrapper
 from mtwrappers.metaworld.continuous import Goals
 from mtwrappers.metaworld.plain_task import with_vector
 from mtwrappers.metaworld.set_task_dict import ClassByClass, Layout, SetTaskDict, layout_of
-from mtwrappers.seeding import check_seed, chosen_seed
 
 
 class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):

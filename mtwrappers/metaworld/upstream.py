@@ -12,8 +12,8 @@ from collections.abc import Iterable
 from types import CellType, FunctionType
 from typing import Any
 
-from mtwrappers._extras import import_extra
-from mtwrappers.checks import check_list
+from mtwrappers.common.checks import check_list
+from mtwrappers.common.extras import import_extra
 
 
 def metaworld() -> Any:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers._interrupts import after_start
+from mtwrappers.common.interrupts import after_start
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.known_good import fast_class

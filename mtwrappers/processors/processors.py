@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
-from mtwrappers.checks import LogSink, check_flag, check_fraction, check_log_sink
+from mtwrappers.common.checks import LogSink, check_flag, check_fraction, check_log_sink
 from mtwrappers.processors.baselines import Baseline, checked_baseline, fit_predict
 from mtwrappers.processors.batches import MetaSamplesData, SamplesData
 from mtwrappers.processors.returns import Floats, discounted_sums, gae

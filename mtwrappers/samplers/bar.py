@@ -6,8 +6,8 @@ import contextlib
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from mtwrappers._extras import import_extra
-from mtwrappers.checks import check_flag
+from mtwrappers.common.checks import check_flag
+from mtwrappers.common.extras import import_extra
 
 # Advances a bar by a number.
 Advance = Callable[[int], object]

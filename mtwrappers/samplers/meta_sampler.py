@@ -15,15 +15,22 @@ import numpy as np
 from gymnasium.vector import AutoresetMode
 from numpy.typing import NDArray
 
-from mtwrappers import seeding
-from mtwrappers import state as layers
-from mtwrappers.checks import LogSink, check_choice, check_env, check_flag, check_log_sink, positive
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import (
+    LogSink,
+    check_choice,
+    check_env,
+    check_flag,
+    check_log_sink,
+    positive,
+)
 from mtwrappers.samplers.bar import ProgressBar
 from mtwrappers.samplers.nested import map_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
+from mtwrappers.state import env_state as layers
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTORS
 

@@ -10,12 +10,12 @@ from typing import Any
 import gymnasium
 import numpy as np
 
-from mtwrappers.checks import LogSink, check_env, check_flag, check_log_sink, positive
+from mtwrappers.common.checks import LogSink, check_env, check_flag, check_log_sink, positive
+from mtwrappers.common.seeding import check_seed
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder
 from mtwrappers.samplers.rollout import check_array_spaces, rollout
-from mtwrappers.seeding import check_seed
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
 
 

@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.random import Generator
 
-from mtwrappers import seeding
-from mtwrappers import state as layers
-from mtwrappers.checks import (
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import (
     check_callable,
     check_choice,
     check_env,
@@ -26,6 +25,7 @@ from mtwrappers.checks import (
     positive,
 )
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
+from mtwrappers.state import env_state as layers
 from mtwrappers.tasks.updates import (
     Env,
     EnvUpdate,

@@ -15,7 +15,7 @@ from typing import Any, TypeAlias
 
 import gymnasium
 
-from mtwrappers.checks import check_callable, check_env
+from mtwrappers.common.checks import check_callable, check_env
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 

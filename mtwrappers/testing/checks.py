@@ -12,7 +12,7 @@ import gymnasium
 import numpy as np
 from gymnasium.utils.env_checker import data_equivalence
 
-from mtwrappers.errors import full_message
+from mtwrappers.common.errors import full_message
 
 
 def require(condition: Any, message: str) -> None:

@@ -12,9 +12,9 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Box, Dict, Discrete, Space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_choice, check_index, check_options, positive
-from mtwrappers.registration import PlainSpec
-from mtwrappers.seeding import check_seed
+from mtwrappers.common.checks import check_choice, check_index, check_options, positive
+from mtwrappers.common.registration import PlainSpec
+from mtwrappers.common.seeding import check_seed
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import make_executor
 

@@ -6,9 +6,9 @@ from typing import Any
 
 from gymnasium.spaces import Dict
 
-from mtwrappers.checks import positive
-from mtwrappers.core import MTEnv
-from mtwrappers.errors import SeedNotSetError
+from mtwrappers.common.checks import positive
+from mtwrappers.common.errors import SeedNotSetError
+from mtwrappers.core.mtenv import MTEnv
 from mtwrappers.testing.checks import (
     check_episode,
     kept,

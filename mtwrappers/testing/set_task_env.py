@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.checks import positive
+from mtwrappers.common.checks import positive
 from mtwrappers.testing.checks import (
     check_episode,
     kept,

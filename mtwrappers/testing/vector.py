@@ -11,7 +11,7 @@ from gymnasium.error import ClosedEnvironmentError, ResetNeeded
 from gymnasium.spaces import Box
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
-from mtwrappers.checks import check_callable, positive
+from mtwrappers.common.checks import check_callable, positive
 from mtwrappers.testing.checks import raises, require, same, shares_memory, untouched_random
 from mtwrappers.vector.arguments import Maker
 

@@ -17,8 +17,8 @@ from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import batch_differing_spaces, batch_space, iterate
 from numpy.typing import NDArray
 
-from mtwrappers import seeding
-from mtwrappers.checks import (
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import (
     above_zero,
     check_choice,
     check_flag,
@@ -26,8 +26,8 @@ from mtwrappers.checks import (
     check_space,
     positive,
 )
-from mtwrappers.pad_spaces import Unify, check_unify
-from mtwrappers.spaces import difference
+from mtwrappers.common.spaces import difference
+from mtwrappers.core.pad_spaces import Unify, check_unify
 from mtwrappers.vector.buffers import ARRAY_SPACES
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]

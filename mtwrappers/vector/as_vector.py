@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 import gymnasium
 from gymnasium.envs.registration import EnvSpec
 
-from mtwrappers.checks import check_keywords
+from mtwrappers.common.checks import check_keywords
 from mtwrappers.vector.arguments import Maker
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor

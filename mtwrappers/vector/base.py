@@ -24,10 +24,10 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import batch_differing_spaces, batch_space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_callable, check_index
-from mtwrappers.errors import with_place
-from mtwrappers.pad_spaces import Padding
-from mtwrappers.registration import PlainSpec
+from mtwrappers.common.checks import check_callable, check_index
+from mtwrappers.common.errors import with_place
+from mtwrappers.common.registration import PlainSpec
+from mtwrappers.core.pad_spaces import Padding
 from mtwrappers.vector.arguments import (
     ActionCheck,
     Settings,

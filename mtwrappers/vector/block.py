@@ -17,9 +17,9 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.checks import construct_env
-from mtwrappers.errors import with_place
-from mtwrappers.state import get_state, guard, set_state
+from mtwrappers.common.checks import construct_env
+from mtwrappers.common.errors import with_place
+from mtwrappers.state.env_state import get_state, guard, set_state
 from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema

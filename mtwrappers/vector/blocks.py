@@ -9,10 +9,10 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.block import Answer, EnvBlock, Traits
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.infos import InfoSchema
-from mtwrappers.vector.interrupts import HeldInterrupts
 from mtwrappers.vector.replay import Entry, Journal, StepEntries
 
 

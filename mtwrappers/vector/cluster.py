@@ -7,8 +7,8 @@ import socket
 from collections.abc import Mapping
 from typing import Any
 
-from mtwrappers._extras import import_extra
-from mtwrappers.errors import WorkerDiedError
+from mtwrappers.common.errors import WorkerDiedError
+from mtwrappers.common.extras import import_extra
 
 CONNECT_TIMEOUT = 10.0  # seconds until a cluster must have answered
 

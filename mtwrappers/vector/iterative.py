@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.pad_spaces import Unify
+from mtwrappers.core.pad_spaces import Unify
 from mtwrappers.vector.arguments import (
     JOURNAL_WARN_BYTES,
     Maker,

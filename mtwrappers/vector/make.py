@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias
 
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.checks import above_zero, check_choice, check_keywords, positive
+from mtwrappers.common.checks import above_zero, check_choice, check_keywords, positive
 from mtwrappers.vector.arguments import Maker, check_autoreset_mode
 from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor

@@ -15,8 +15,8 @@ from typing import Any
 
 import cloudpickle
 
+from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.block import Answer
-from mtwrappers.vector.interrupts import HeldInterrupts
 
 DONE = b""  # an answer that says nothing
 ALIVE = b"\x01"  # a long call goes on

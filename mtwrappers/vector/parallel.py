@@ -9,8 +9,8 @@ from typing import Any, Literal
 import gymnasium
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.checks import positive
-from mtwrappers.pad_spaces import Unify
+from mtwrappers.common.checks import positive
+from mtwrappers.core.pad_spaces import Unify
 from mtwrappers.vector.arguments import (
     JOURNAL_WARN_BYTES,
     Maker,

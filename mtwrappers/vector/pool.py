@@ -14,12 +14,12 @@ import cloudpickle
 import gymnasium
 import numpy as np
 
-from mtwrappers.errors import WorkerDiedError, WorkerTraceback, full_message
+from mtwrappers.common.errors import WorkerDiedError, WorkerTraceback, full_message
+from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.arguments import Maker, Settings
 from mtwrappers.vector.block import Answer, Traits
 from mtwrappers.vector.blocks import Blocks, Command
 from mtwrappers.vector.buffers import Buffers, ObsLayout
-from mtwrappers.vector.interrupts import HeldInterrupts
 
 _NOTHING = Answer()
 ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live

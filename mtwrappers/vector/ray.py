@@ -15,9 +15,9 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers._extras import import_extra
-from mtwrappers.checks import check_mapping, positive
-from mtwrappers.pad_spaces import Unify
+from mtwrappers.common.checks import check_mapping, positive
+from mtwrappers.common.extras import import_extra
+from mtwrappers.core.pad_spaces import Unify
 from mtwrappers.vector.arguments import (
     JOURNAL_WARN_BYTES,
     Maker,

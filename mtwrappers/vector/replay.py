@@ -16,10 +16,10 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers import state as layers
-from mtwrappers.checks import check_callable
-from mtwrappers.errors import NotDeterministicError
-from mtwrappers.vector.interrupts import HeldInterrupts
+from mtwrappers.common.checks import check_callable
+from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.common.interrupts import HeldInterrupts
+from mtwrappers.state import env_state as layers
 from mtwrappers.vector.saved import check_saved, count_steps
 
 # ("reset", seed, options), ("step", action), ("call", name, args, kwargs); in the place of "call"
@@ -80,7 +80,8 @@ class ReplayLog:
 
     Attributes:
         calls: What it was called with before its last reset, in order.
-        state: What it was just before that reset (see `mtwrappers.state`); None before the first.
+        state: What it was just before that reset (see `mtwrappers.state.env_state`); None before
+            the first.
         entries: That reset, and what was done since: entries, and runs of actions.
         digest: Of all that it has shown since that reset; see `fingerprint`.
         nbytes: About how much memory the entries take.

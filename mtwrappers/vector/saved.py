@@ -17,7 +17,7 @@ MAX_STEPS = 300_000  # how many steps of environments are replayed unless an arg
 _STEPS_PER_TASK = 10  # to draw a task may take as long as some steps
 
 # Methods that are called with any plain values: what a task is, only its environment knows. (One of
-# Meta-World's takes nothing but tasks, see `mtwrappers.state.guard`.)
+# Meta-World's takes nothing but tasks, see `mtwrappers.state.env_state.guard`.)
 _WITH_ANYTHING = frozenset({"set_task", "set_task_state"})
 # Methods that are called with numbers, texts and lists of these.
 _WITH_SCALARS = frozenset(

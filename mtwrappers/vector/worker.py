@@ -20,7 +20,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
-from mtwrappers.errors import picklable, with_place
+from mtwrappers.common.errors import picklable, with_place
 from mtwrappers.vector.block import Answer, EnvBlock
 from mtwrappers.vector.buffers import Buffers, ObsLayout
 from mtwrappers.vector.messages import (

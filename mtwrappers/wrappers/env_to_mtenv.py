@@ -9,9 +9,9 @@ from typing import Any
 import gymnasium
 from gymnasium.spaces import Space
 
-from mtwrappers.checks import check_callable, check_env, check_list
-from mtwrappers.selection import SelectName, Strategy
-from mtwrappers.task_list import TaskList, TaskSetMTEnv, TaskSpace
+from mtwrappers.common.checks import check_callable, check_env, check_list
+from mtwrappers.core.selection import SelectName, Strategy
+from mtwrappers.core.task_list import TaskList, TaskSetMTEnv, TaskSpace
 
 
 class EnvToMTEnv(TaskSetMTEnv):
@@ -35,7 +35,7 @@ class EnvToMTEnv(TaskSetMTEnv):
         initial_task_state: The task at the start; by default the first of a list, and drawn from
             entropy from a space.
         task_names: A name for each task of a list.
-        select: How `sample_task_state` draws from a list; see `mtwrappers.selection`.
+        select: How `sample_task_state` draws from a list; see `mtwrappers.core.selection`.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
             the last. Such an environment seeds itself at its first reset if nobody did.
 

@@ -10,8 +10,8 @@ from gymnasium.spaces import Box, Dict, Discrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_choice
-from mtwrappers.spaces import append_box, append_onehot, as_row, require_flat_box
+from mtwrappers.common.checks import check_choice
+from mtwrappers.common.spaces import append_box, append_onehot, as_row, require_flat_box
 
 
 class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):

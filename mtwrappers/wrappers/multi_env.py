@@ -12,7 +12,7 @@ from gymnasium.spaces import Box, Dict, Space
 from gymnasium.wrappers import TimeLimit
 from numpy.typing import ArrayLike, NDArray
 
-from mtwrappers.checks import (
+from mtwrappers.common.checks import (
     check_each,
     check_index,
     check_makers,
@@ -21,11 +21,11 @@ from mtwrappers.checks import (
     construct_env,
     positive,
 )
-from mtwrappers.core import Observation
-from mtwrappers.pad_spaces import Padding, Unify, check_unify
-from mtwrappers.selection import SelectName, Strategy
-from mtwrappers.spaces import difference, fits
-from mtwrappers.task_list import TaskListMTEnv
+from mtwrappers.common.spaces import difference, fits
+from mtwrappers.core.mtenv import Observation
+from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
+from mtwrappers.core.selection import SelectName, Strategy
+from mtwrappers.core.task_list import TaskListMTEnv
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
@@ -45,7 +45,7 @@ class MultiEnvWrapper(TaskListMTEnv):
         select: How `sample_task_state` draws: ``"uniform"``, ``"round_robin"``,
             ``"without_replacement"``, ``"least_success"``, or a callable
             ``(num_tasks, last_task, rng) -> int``, which may also take a ``history``; see
-            `mtwrappers.selection`.
+            `mtwrappers.core.selection`.
         env_observation_space: The space of ``env_obs``, which must contain the space of every
             environment. By default that of the initial environment.
         unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the

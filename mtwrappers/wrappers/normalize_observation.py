@@ -12,8 +12,8 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import above_zero, positive
-from mtwrappers.spaces import as_row, require_floating_box
+from mtwrappers.common.checks import above_zero, positive
+from mtwrappers.common.spaces import as_row, require_floating_box
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 

@@ -10,7 +10,7 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
-from mtwrappers.checks import above_zero, check_fraction, positive
+from mtwrappers.common.checks import above_zero, check_fraction, positive
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 

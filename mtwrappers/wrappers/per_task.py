@@ -13,7 +13,7 @@ import numpy as np
 from gymnasium.vector import VectorEnv
 from numpy.typing import NDArray
 
-from mtwrappers.checks import above_zero, check_flag, check_mapping, positive
+from mtwrappers.common.checks import above_zero, check_flag, check_mapping, positive
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
 # As in Gymnasium's RunningMeanStd: a variance of one that counts as a ten-thousandth of a sample.

@@ -16,8 +16,8 @@ from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
 from numpy.typing import NDArray
 
-from mtwrappers.checks import above_zero, check_flag
-from mtwrappers.spaces import append_box, as_row, require_floating_box
+from mtwrappers.common.checks import above_zero, check_flag
+from mtwrappers.common.spaces import append_box, as_row, require_floating_box
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 

@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.spaces import Box
 from numpy.typing import ArrayLike, NDArray
 
-from mtwrappers.errors import with_place
+from mtwrappers.common.errors import with_place
 
 
 def check_embeddings(given: ArrayLike | None, n: int, of: str) -> NDArray[Any] | None:

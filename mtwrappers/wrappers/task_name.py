@@ -8,7 +8,7 @@ import gymnasium
 import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 
-from mtwrappers.checks import check_string
+from mtwrappers.common.checks import check_string
 
 
 class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):

@@ -11,8 +11,8 @@ import numpy as np
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_env, check_index, check_list, check_makers, positive
-from mtwrappers.spaces import append_onehot, as_row, require_flat_box
+from mtwrappers.common.checks import check_env, check_index, check_list, check_makers, positive
+from mtwrappers.common.spaces import append_onehot, as_row, require_flat_box
 
 W = TypeVar("W")
 

@@ -9,7 +9,7 @@ from typing import Any
 import gymnasium
 from gymnasium.utils import RecordConstructorArgs
 
-from mtwrappers.checks import check_makers, check_string
+from mtwrappers.common.checks import check_makers, check_string
 from mtwrappers.wrappers.task_onehot import construct
 
 

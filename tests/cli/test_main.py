@@ -11,9 +11,9 @@ from gymnasium.error import DependencyNotInstalled
 from mtwrappers import protocols
 from mtwrappers.cli import main
 from mtwrappers.cli.protocols import ROWS
-from mtwrappers.errors import with_place
+from mtwrappers.common.errors import with_place
+from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation import Protocol
-from mtwrappers.registration import TABLE
 from tests.fakes import ROOT
 
 # list

@@ -18,7 +18,7 @@ from metaworld.policies import ENV_POLICY_MAP
 from mtwrappers import evaluate
 from mtwrappers.cli import main, rollout
 from mtwrappers.cli.policies import Own, own_errors
-from mtwrappers.errors import with_place
+from mtwrappers.common.errors import with_place
 from mtwrappers.metaworld import make_benchmark, opengl
 from tests.cli.fakes import FILES, Interrupting, play, read, stable
 

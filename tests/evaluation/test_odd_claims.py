@@ -14,7 +14,7 @@ import pytest
 
 from mtwrappers import evaluate, few_shot_evaluate
 from mtwrappers.cli import main
-from mtwrappers.errors import is_printable, printable
+from mtwrappers.common.errors import is_printable, printable
 from mtwrappers.evaluation import (
     EvaluationResult,
     EvidenceError,
@@ -387,7 +387,7 @@ def test_whatever_is_made_worse_is_refused_in_printable_words(name, played, tmp_
 
 KILLED = """
 import os, sys
-from mtwrappers import files
+from mtwrappers.state import files
 from mtwrappers.evaluation import EvaluationResult
 real = files.os.replace
 def dies(*args):
@@ -412,7 +412,7 @@ def test_a_kill_or_a_full_disk_leaves_the_result_of_before(played, tmp_path, mon
     def full(file):
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("mtwrappers.files.os.fsync", full)
+    monkeypatch.setattr("mtwrappers.state.files.os.fsync", full)
     for kind, name in ((EvaluationResult, "many"), (FewShotResult, "few")):
         with pytest.raises(OSError, match="No space left"):
             kind.load(played / f"{name}.json").save(path)

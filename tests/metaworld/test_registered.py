@@ -8,7 +8,7 @@ import pytest
 from gymnasium.envs.registration import EnvSpec
 from metaworld.policies import ENV_POLICY_MAP
 
-from mtwrappers.registration import TABLE
+from mtwrappers.common.registration import TABLE
 from tests.fakes import check_env_warnings, equal
 from tests.fakes import play as play_actions
 from tests.metaworld.fakes import PARALLEL, make, make_vec, play

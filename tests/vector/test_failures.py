@@ -13,7 +13,7 @@ import pytest
 from gymnasium.error import ResetNeeded
 from gymnasium.vector import SyncVectorEnv
 
-from mtwrappers.errors import WorkerTraceback
+from mtwrappers.common.errors import WorkerTraceback
 from tests.vector.fakes import all_modes, both_executors
 from tests.vector.faults import (
     FragileEnv,

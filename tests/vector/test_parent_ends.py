@@ -157,7 +157,8 @@ def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, 
         _, err = process.communicate(timeout=30)
     last = err.splitlines()[-1]
     assert process.returncode == 1
-    assert last.startswith("mtwrappers.errors.WorkerDiedError: worker 0 exited with code 1, with ")
+    died = "mtwrappers.common.errors.WorkerDiedError: worker 0 exited with code 1, with "
+    assert last.startswith(died)
     assert (
         "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "
         "file (not from standard input), or pass context='fork'"

@@ -14,7 +14,7 @@ from gymnasium.spaces import Box, Dict, Text
 
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, WorkerDiedError
-from mtwrappers.errors import NotDeterministicError
+from mtwrappers.common.errors import NotDeterministicError
 from mtwrappers.vector.replay import ReplayLog, fingerprint
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import both_executors

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor
-from mtwrappers.errors import NotDeterministicError
+from mtwrappers.common.errors import NotDeterministicError
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import KINDS, TallyEnv, both_executors, kinds_and_modes
 from tests.vector.faults import (

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 
-from mtwrappers import EnvToMTEnv, seeding
+from mtwrappers import EnvToMTEnv
+from mtwrappers.common import seeding
 from mtwrappers.testing import check_mtenv
 from tests.fakes import CountingEnv, CountingSetTaskEnv, check_env_warnings, equal, play
 

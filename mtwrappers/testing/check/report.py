@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
-from mtwrappers.errors import full_message
+from mtwrappers.common.errors import full_message
 
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.checks import positive
-from mtwrappers.seeding import check_seed
+from mtwrappers.common.checks import positive
+from mtwrappers.common.seeding import check_seed
 from mtwrappers.testing.check import (
     autoreset,
     env_checks,

@@ -15,7 +15,7 @@ from typing import Any
 
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.errors import WorkerDiedError, full_message
+from mtwrappers.common.errors import WorkerDiedError, full_message
 from mtwrappers.testing.check.env_checks import require_generators
 from mtwrappers.testing.check.executor_checks import (
     STEPS,

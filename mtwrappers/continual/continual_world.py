@@ -13,20 +13,20 @@ from typing import Any, Literal
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import ArrayLike
 
-from mtwrappers.checks import check_flag, check_keywords, positive
-from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
-from mtwrappers.metaworld.class_env import METADATA
-from mtwrappers.metaworld.continuous import Goals
-from mtwrappers.metaworld.registered import SETTINGS, Env, make_mt_env, parameters_of
-from mtwrappers.seeding import check_seed
-from mtwrappers.vector.make import EXECUTOR_OPTIONS, make_executor
-from mtwrappers.wrappers.task_stream import (
+from mtwrappers.common.checks import check_flag, check_keywords, positive
+from mtwrappers.common.seeding import check_seed
+from mtwrappers.continual.stream import (
     AtEnd,
     Boundary,
     TaskObs,
     TaskStream,
     VectorTaskStream,
 )
+from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
+from mtwrappers.metaworld.class_env import METADATA
+from mtwrappers.metaworld.continuous import Goals
+from mtwrappers.metaworld.registered import SETTINGS, Env, make_mt_env, parameters_of
+from mtwrappers.vector.make import EXECUTOR_OPTIONS, make_executor
 
 CW10 = (
     "hammer-v3",

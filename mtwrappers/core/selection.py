@@ -5,9 +5,9 @@ drawn before, or ``None`` for the first draw after a seed; ``rng`` is the task s
 that remembers something also has ``reset()``, which is called whenever the task stream is seeded,
 and ``get_state()`` and ``set_state(state)`` (ready for JSON) if checkpoints are to hold it.
 
-A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a
-`mtwrappers.history.TaskHistory`, the returns and successes of each task's last 20 episodes, which
-the environment keeps from the seed on and which is part of its state. Ten lines are enough:
+A strategy with a fourth parameter named ``history`` is a curriculum: it also sees a `TaskHistory`,
+the returns and successes of each task's last 20 episodes, which the environment keeps from the seed
+on and which is part of its state. Ten lines are enough:
 
 >>> import numpy as np
 >>> def hardest_first(num_tasks, last_task, rng, history):
@@ -30,8 +30,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.random import Generator
 
-from mtwrappers.checks import check_index
-from mtwrappers.history import TaskHistory
+from mtwrappers.common.checks import check_index
+from mtwrappers.core.history import TaskHistory
 
 Strategy: TypeAlias = Callable[..., int]
 SelectName: TypeAlias = Literal["least_success", "round_robin", "uniform", "without_replacement"]

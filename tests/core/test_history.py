@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from mtwrappers import EnvToMTEnv, MultiEnvWrapper
-from mtwrappers.history import TaskHistory
-from mtwrappers.selection import least_success
+from mtwrappers.core.history import TaskHistory
+from mtwrappers.core.selection import least_success
 from tests.fakes import CountingEnv
 
 

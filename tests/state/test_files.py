@@ -8,12 +8,12 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from mtwrappers.files import remove_unfinished, write_atomically, write_together
+from mtwrappers.state.files import remove_unfinished, write_atomically, write_together
 
 # Writes two files, and is killed before the second is moved.
 KILLED = """
 import os, signal, sys
-from mtwrappers.files import write_atomically
+from mtwrappers.state.files import write_atomically
 write_atomically(sys.argv[1], b"old")
 os.replace = lambda *paths: os.kill(os.getpid(), signal.SIGKILL)
 write_atomically(sys.argv[1], b"new")

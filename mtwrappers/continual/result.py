@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.checks import positive
+from mtwrappers.common.checks import positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.result import StoredResult, check_confidence
 from mtwrappers.evaluation.statistics import Estimate, mean_of_runs

@@ -13,14 +13,20 @@ import gymnasium
 import numpy as np
 from gymnasium.vector import VectorWrapper
 
-from mtwrappers.checks import check_callable, check_choice, check_mapping, not_negative, positive
-from mtwrappers.evaluation.continual_result import ContinualResult, Scores
+from mtwrappers.common.checks import (
+    check_callable,
+    check_choice,
+    check_mapping,
+    not_negative,
+    positive,
+)
+from mtwrappers.common.seeding import check_seed
+from mtwrappers.continual.result import ContinualResult, Scores
+from mtwrappers.continual.stream import TaskStream, VectorTaskStream
 from mtwrappers.evaluation.episodes import METRICS
 from mtwrappers.evaluation.evaluate import evaluate
-from mtwrappers.seeding import check_seed
 from mtwrappers.vector.make import make_executor
 from mtwrappers.wrappers.task_name import TaskNameWrapper
-from mtwrappers.wrappers.task_stream import TaskStream, VectorTaskStream
 
 # Trains for so many steps more, and returns the policy.
 Learn: TypeAlias = Callable[[int], Any]

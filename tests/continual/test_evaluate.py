@@ -18,7 +18,8 @@ from mtwrappers import (
     load_checkpoint,
     save_checkpoint,
 )
-from mtwrappers.evaluation import ContinualResult, PhaseEvaluator, single_task_baselines
+from mtwrappers.continual.evaluate import PhaseEvaluator, single_task_baselines
+from mtwrappers.continual.result import ContinualResult
 from tests.fakes import CountingEnv, counting_makers, equal
 from tests.vector.fakes import exact
 

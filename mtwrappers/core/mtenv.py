@@ -10,10 +10,10 @@ import gymnasium
 from gymnasium.spaces import Dict, Space
 from numpy.random import Generator
 
-from mtwrappers import seeding
-from mtwrappers.checks import check_flag, check_mapping, check_options, check_space
-from mtwrappers.errors import SeedNotSetError
-from mtwrappers.registration import PlainSpec
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import check_flag, check_mapping, check_options, check_space
+from mtwrappers.common.errors import SeedNotSetError
+from mtwrappers.common.registration import PlainSpec
 
 Observation: TypeAlias = dict[str, Any]
 TASK_OPTIONS = frozenset({"task_state", "resample_task"})

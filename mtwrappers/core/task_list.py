@@ -13,11 +13,11 @@ from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Discrete, Space
 from numpy.random import Generator
 
-from mtwrappers import seeding
-from mtwrappers.checks import check_flag, check_index, check_mapping, check_task_names
-from mtwrappers.core import MTEnv, Observation
-from mtwrappers.selection import SelectName, Strategy, TaskSelector
-from mtwrappers.state import get_state, set_state
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import check_flag, check_index, check_mapping, check_task_names
+from mtwrappers.core.mtenv import MTEnv, Observation
+from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
+from mtwrappers.state.env_state import get_state, set_state
 
 # "new": nothing was played yet. "set": a task was set, and stays. "copied": this is a copy, whose
 # task stays unless a seed is given. "between": an episode is over. "playing": `step` may be called.
@@ -31,7 +31,7 @@ class TaskList:
         task_ids: The id of every task state that there is, integers from 0 on.
         task_names: The name of every task id, if they have names.
         task_states: The task states that may be played; by default all.
-        select: How to draw; see `mtwrappers.selection`.
+        select: How to draw; see `mtwrappers.core.selection`.
     """
 
     def __init__(

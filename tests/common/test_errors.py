@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import PointGoalEnv, SeedNotSetError, WorkerDiedError
-from mtwrappers.errors import full_message, picklable, with_place
+from mtwrappers.common.errors import full_message, picklable, with_place
 
 
 class CodedError(Exception):

@@ -29,7 +29,7 @@ from mtwrappers import (
     save_checkpoint,
 )
 from mtwrappers.envs.point_goal import PointGoalEnv
-from mtwrappers.state import get_state, set_state
+from mtwrappers.state.env_state import get_state, set_state
 from tests.fakes import CountingEnv, equal
 
 GRAVITIES = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0, 10.0)]

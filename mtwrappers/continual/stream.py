@@ -15,8 +15,8 @@ from gymnasium.spaces import Dict, Discrete
 from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
-from mtwrappers import seeding
-from mtwrappers.checks import (
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import (
     check_choice,
     check_env,
     check_index,
@@ -24,9 +24,9 @@ from mtwrappers.checks import (
     check_mapping,
     positive,
 )
-from mtwrappers.core import MTEnv, Observation
-from mtwrappers.state import get_state, set_state
-from mtwrappers.task_list import TaskList
+from mtwrappers.core.mtenv import MTEnv, Observation
+from mtwrappers.core.task_list import TaskList
+from mtwrappers.state.env_state import get_state, set_state
 from mtwrappers.vector.base import StepResult
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper

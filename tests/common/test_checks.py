@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mtwrappers.checks import check_flag
+from mtwrappers.common.checks import check_flag
 
 
 @pytest.mark.parametrize("value", [True, False, np.True_, np.False_])

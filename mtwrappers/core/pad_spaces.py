@@ -13,8 +13,8 @@ from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
-from mtwrappers.checks import check_env, check_flag, check_keywords, positive
-from mtwrappers.spaces import (
+from mtwrappers.common.checks import check_env, check_flag, check_keywords, positive
+from mtwrappers.common.spaces import (
     append_box,
     as_row,
     difference,

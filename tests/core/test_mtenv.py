@@ -1,6 +1,7 @@
 import pytest
 
-from mtwrappers import SeedNotSetError, seeding
+from mtwrappers import SeedNotSetError
+from mtwrappers.common import seeding
 from tests.fakes import CountingMTEnv
 
 NO_TASK_SEED = r"the task seed is not set: call seed_task\(s\) or reset\(seed=s\) first"

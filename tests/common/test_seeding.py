@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.random import SeedSequence
 
-from mtwrappers import seeding
+from mtwrappers.common import seeding
 
 
 @pytest.mark.parametrize("seed", [0, 2**100])

@@ -14,7 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Space
 
-from mtwrappers.errors import is_printable, printable, with_place
+from mtwrappers.common.errors import is_printable, printable, with_place
 
 LogSink: TypeAlias = Callable[[str, Any], object]
 
@@ -130,7 +130,7 @@ def check_name(value: str | None, name: str) -> str | None:
 
     Raises:
         TypeError: If it is no string.
-        ValueError: If it cannot be printed as it is, see `mtwrappers.errors.printable`.
+        ValueError: If it cannot be printed as it is, see `mtwrappers.common.errors.printable`.
     """
     if value is not None and not is_printable(check_string(value, name)):
         raise ValueError(f"{name} must be printable, got '{printable(value)}'")

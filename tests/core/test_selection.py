@@ -4,7 +4,7 @@ from collections import Counter
 import numpy as np
 import pytest
 
-from mtwrappers.selection import TaskSelector
+from mtwrappers.core.selection import TaskSelector
 
 
 def draws(select, num_tasks, n, seed=0):

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from mtwrappers.errors import is_printable, printable
+from mtwrappers.common.errors import is_printable, printable
 
 if sys.platform != "win32":
     import fcntl

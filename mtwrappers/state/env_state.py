@@ -33,7 +33,7 @@ from gymnasium import wrappers
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
-from mtwrappers.plain_data import copied, pack, unpack
+from mtwrappers.state.plain_data import copied, pack, unpack
 
 # The class of a layer, and its state.
 Layers = list[tuple[str, Any]]

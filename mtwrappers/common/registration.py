@@ -34,7 +34,7 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
         for name, kwargs in _META_WORLD.items()
     },
     **{
-        f"mtwrappers/{name}-v0": ("mtwrappers.metaworld.continual_world", {"sequence": name}, 200)
+        f"mtwrappers/{name}-v0": ("mtwrappers.continual.continual_world", {"sequence": name}, 200)
         for name in ("CW10", "CW20")
     },
     "mtwrappers/MultiEnv-v0": ("mtwrappers.envs.multi_env", {}, None),

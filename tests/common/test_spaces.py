@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Tuple
 
-from mtwrappers.spaces import as_row, difference
+from mtwrappers.common.spaces import as_row, difference
 
 
 def box(*low):

@@ -1,0 +1,1 @@
+"""Used by all other modules: seeds, spaces, errors, checks of arguments, registration, extras."""

@@ -1,0 +1,1 @@
+"""Streams of tasks, and the evaluation along them."""
