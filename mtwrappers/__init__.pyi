@@ -17,9 +17,13 @@ from mtwrappers.continual.stream import VectorTaskStream as VectorTaskStream
 from mtwrappers.core.mtenv import MTEnv as MTEnv
 from mtwrappers.core.pad_spaces import PadSpaces as PadSpaces
 from mtwrappers.envs.point_goal import PointGoalEnv as PointGoalEnv
+from mtwrappers.evaluation import EvaluationResult as EvaluationResult
+from mtwrappers.evaluation import Protocol as Protocol
+from mtwrappers.evaluation import compare as compare
 from mtwrappers.evaluation import evaluate as evaluate
 from mtwrappers.evaluation import few_shot_evaluate as few_shot_evaluate
-from mtwrappers.evaluation.published import protocols as protocols
+from mtwrappers.evaluation import protocols as protocols
+from mtwrappers.evaluation import verify as verify
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv as MetaWorldSetTaskEnv
 from mtwrappers.processors.baselines import LinearFeatureBaseline as LinearFeatureBaseline
 from mtwrappers.processors.baselines import LinearTimeBaseline as LinearTimeBaseline
@@ -43,9 +47,6 @@ from mtwrappers.vector.as_vector import as_vector as as_vector
 from mtwrappers.vector.base import MetaVectorEnv as MetaVectorEnv
 from mtwrappers.vector.iterative import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
 from mtwrappers.vector.parallel import MetaParallelEnvExecutor as MetaParallelEnvExecutor
-from mtwrappers.vector.ray import MetaRayEnvExecutor as MetaRayEnvExecutor
-from mtwrappers.vector.replay import read_only as read_only
-from mtwrappers.wrappers.action_repeat import ActionRepeat as ActionRepeat
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv as EnvToMTEnv
 from mtwrappers.wrappers.flatten import FlattenMTEnv as FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper as MultiEnvWrapper
@@ -63,7 +64,5 @@ from mtwrappers.wrappers.rl2 import RL2Observation as RL2Observation
 from mtwrappers.wrappers.rl2 import VectorRL2Observation as VectorRL2Observation
 from mtwrappers.wrappers.task_name import TaskNameWrapper as TaskNameWrapper
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper as TaskOnehotWrapper
-from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess as TerminateOnSuccess
-from mtwrappers.wrappers.vector import MetaVectorWrapper as MetaVectorWrapper
 
 __version__: str
