@@ -13,8 +13,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.common.extras import import_extra
-from mtwrappers.evaluation.episodes import Episode, Observer
-from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.samplers.rollout import Step

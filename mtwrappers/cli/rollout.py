@@ -132,7 +132,7 @@ def _play(
                 whence = {
                     "tasks": tasks,
                     "policy": name,
-                    "protocol": protocol and protocol.to_dict(),
+                    "protocol": protocol,
                 }
                 provenance = Provenance.of(envs, args.episodes, **whence)
                 measure: Any = evaluate if protocol is None else protocol.evaluate

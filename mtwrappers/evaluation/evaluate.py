@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import math
 import os
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, get_args
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -14,24 +15,31 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_name, positive
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.evaluation.arguments import check_evaluation
-from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
-from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
-from mtwrappers.evaluation.frozen import frozen
-from mtwrappers.evaluation.plan import (
+from mtwrappers.core.task_list import TaskSetMTEnv
+from mtwrappers.evaluation.episodes import (
+    Episode,
+    ForeignEpisodeError,
+    Observer,
     PlannedEpisode,
+    Tally,
     has_everywhere,
     make_plan,
     stream_seed,
     task_choices,
 )
-from mtwrappers.evaluation.provenance import Provenance
-from mtwrappers.evaluation.result import EvaluationResult, check_confidence
-from mtwrappers.evaluation.rules import Rules
+from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
+from mtwrappers.evaluation.protocol import Protocol, check_evaluation
+from mtwrappers.evaluation.result import EvaluationResult, Provenance, check_confidence
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
+from mtwrappers.state.env_state import normalizers, set_statistics_updates
 from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.replay import read_only
+from mtwrappers.wrappers.normalize_reward import (
+    NormalizeRewardPerTask,
+    VectorNormalizeRewardPerTask,
+)
 
 # Keeps the first reset, which no episode begins with, apart from those of the episodes.
 _FIRST_RESET = 1_000_033
@@ -53,7 +61,7 @@ def evaluate(
     progress: bool = False,
     evidence: str | os.PathLike[str] | None = None,
     policy_name: str | None = None,
-    protocol: Mapping[str, Any] | None = None,
+    protocol: Protocol | None = None,
 ) -> EvaluationResult:
     """Plays a fixed number of whole episodes of every task.
 
@@ -111,8 +119,8 @@ def evaluate(
             checks the result. It is written as episodes end: after an interruption or a kill it
             holds those that were finished. Those that are given as ``finished`` must be in it.
         policy_name: What the result calls the policy; `compare` groups results by it.
-        protocol: The fields of the protocol that this evaluation follows, for the result to name;
-            what contradicts it is refused. See `Protocol.evaluate`.
+        protocol: The protocol that this evaluation follows, for the result to name; what
+            contradicts it is refused. See `Protocol.evaluate`.
 
     Returns:
         Success, return and length of each task and of all; see `EvaluationResult`.
@@ -143,7 +151,7 @@ def evaluate(
         max_episode_steps = positive(max_episode_steps, "max_episode_steps")
     if protocol is not None:
         given = {"episodes_per_task": episodes_per_task, "max_episode_steps": max_episode_steps}
-        check_evaluation(Rules.from_dict(protocol), "evaluate", envs, given)
+        check_evaluation(protocol, "evaluate", envs, given)
     listed = isinstance(observers, (list, tuple))
     if not listed or not all(isinstance(observer, Observer) for observer in observers):
         raise TypeError(f"observers must be a list of Observer, got {observers!r}")
@@ -351,3 +359,78 @@ def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
                 "from task_states"
             )
     return obs
+
+
+class _Found(NamedTuple):
+    """What there is to freeze in an environment, and how its rewards are normalized."""
+
+    updates: list[bool]  # whether each normalizing wrapper updates its statistics
+    chooses: bool  # whether it chooses from a list of tasks
+    scale: float  # what undoes the normalization
+    raw: bool  # whether infos carry the reward before it
+
+
+@contextlib.contextmanager
+def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
+    """Stops all that learns from episodes, and lets it go on afterwards.
+
+    These are the normalizing wrappers around the vector environment and around each of its
+    environments, ours and Gymnasium's (whatever has ``update_running_mean``), and what chooses
+    from a list of tasks: the strategy, its history and the task stream.
+
+    Yields:
+        What each environment's rewards are to be multiplied with, ``(N,)`` float64, to undo
+        Gymnasium's ``NormalizeReward``; and whose rewards before that are in
+        ``info["raw_reward"]``, ``(N,)`` bool.
+    """
+    inner = envs.unwrapped
+    outside: _Found = _look(envs)
+    within: tuple[_Found, ...] = inner.call(_look)
+    # What a wrapper within reports as raw has passed no wrapper outside.
+    scales = np.array(
+        [env.scale * (1.0 if env.raw and not outside.raw else outside.scale) for env in within],
+        dtype=np.float64,
+    )
+    choosing = [i for i, env in enumerate(within) if env.chooses]
+
+    def set_updates(on: bool) -> None:
+        set_statistics_updates(envs, outside.updates if on else False)
+        for i, env in enumerate(within):
+            if env.updates:
+                inner.call_some([i], "set_statistics_updates", env.updates if on else False)
+
+    def set_choice(on: bool) -> None:
+        if choosing:
+            inner.call_some(choosing, "set_wrapper_attr", "keeps_selection", not on)
+
+    try:
+        set_updates(False)
+        set_choice(False)
+        yield scales, np.array([outside.raw or env.raw for env in within], dtype=np.bool_)
+    except BaseException:
+        # Interrupted or failed environments may not answer.
+        with contextlib.suppress(Exception):
+            inner.step_wait()  # should an interrupt have come before it
+        for unfreeze in set_updates, set_choice:
+            with contextlib.suppress(Exception):
+                unfreeze(True)
+        raise
+    set_updates(True)
+    set_choice(True)
+
+
+@read_only
+def _look(env: Any) -> _Found:
+    """Looks at one environment; runs where the environment is."""
+    updates, scale, raw = [], 1.0, False
+    for wrapper in normalizers(env):
+        updates.append(bool(wrapper.update_running_mean))
+        if isinstance(wrapper, (NormalizeRewardPerTask, VectorNormalizeRewardPerTask)):
+            # The outermost is the one whose raw reward is in the infos.
+            scale, raw = (scale, True) if raw else (1.0, True)
+        elif hasattr(wrapper, "return_rms"):
+            scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
+    bottom = env.unwrapped
+    # Where tasks are drawn from a space, the seeds of an evaluation say which it plays.
+    listed = isinstance(bottom, TaskSetMTEnv) and hasattr(bottom, "task_states")
+    return _Found(updates, listed and not bottom.keeps_selection, scale, raw)

@@ -5,142 +5,34 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path as File
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.common.checks import check_flag, check_name, positive
-from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.arguments import check_evaluation
-from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
-from mtwrappers.evaluation.evaluate import check_arguments
+from mtwrappers.evaluation.episodes import (
+    Episode,
+    ForeignEpisodeError,
+    Observer,
+    Tally,
+    Trials,
+    draw_states,
+    has_everywhere,
+    numbers,
+    stream_seed,
+    task_names,
+)
+from mtwrappers.evaluation.evaluate import check_arguments, frozen
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
-from mtwrappers.evaluation.frozen import frozen
-from mtwrappers.evaluation.plan import has_everywhere, stream_seed, task_names
-from mtwrappers.evaluation.provenance import Provenance
-from mtwrappers.evaluation.result import EvaluationResult, StoredResult, table
-from mtwrappers.evaluation.rules import Rules
-from mtwrappers.evaluation.trials import Trials, draw_states, numbers
+from mtwrappers.evaluation.protocol import Protocol, check_evaluation
+from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import rollout
 from mtwrappers.vector.base import MetaVectorEnv
-
-
-@dataclass(frozen=True, repr=False)
-class FewShotResult(StoredResult):
-    """The episodes that a policy adapted on, and those that it was then evaluated on.
-
-    Intervals are over trials: the episodes of one trial share a goal and what was learnt.
-
-    Args:
-        adaptation: The episodes of adaptation. A policy whose ``adapt`` is called once has not yet
-            adapted in any of them.
-        evaluation: The episodes after it.
-        trials: What has decided which episodes were played, if `few_shot_evaluate` did.
-
-    Raises:
-        ValueError: If there is a protocol, and these are not its trials.
-    """
-
-    FORMAT = "mtwrappers.FewShotResult/5"
-
-    adaptation: EvaluationResult
-    evaluation: EvaluationResult
-    trials: Trials | None = None
-
-    def __post_init__(self) -> None:
-        fields = self.evaluation.protocol
-        if fields is None:
-            return
-        rules = Rules.from_dict(fields)
-        if self.trials is None:
-            raise ValueError(f"a result of {rules.name} says how its trials were played")
-        self.trials.check(rules)
-
-    @property
-    def episodes(self) -> tuple[Episode, ...]:
-        """All episodes: those of adaptation, and then the others."""
-        return (*self.adaptation.episodes, *self.evaluation.episodes)
-
-    @cached_property
-    def by_episode(self) -> tuple[EvaluationResult, ...]:
-        """A result for each place in a trial: the first is before any adaptation."""
-        both = self.episodes
-        settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
-        places: dict[int, list[Episode]] = {}
-        for episode in both:
-            places.setdefault(episode.number, []).append(episode)
-        return tuple(EvaluationResult(places[place], *settings) for place in sorted(places))
-
-    @cached_property
-    def unadapted(self) -> EvaluationResult:
-        """The episodes before any adaptation, to `compare` with those after it.
-
-        With ``adapt`` these are the episodes until its first call, with a memory the first of each
-        trial. They name no evidence, which is that of all episodes.
-        """
-        first = 1
-        if self.trials is not None and self.trials.adapts:
-            first = self.trials.adaptation_episodes
-        of = self.evaluation
-        provenance = of.provenance and replace(of.provenance, evidence=None)
-        before = [episode for episode in self.adaptation.episodes if episode.number < first]
-        return EvaluationResult(before, of.seed, of.confidence, of.resamples, provenance)
-
-    @property
-    def adaptation_length(self) -> int:
-        """How many of `by_episode` are adaptation."""
-        return len({episode.number for episode in self.adaptation.episodes})
-
-    def __str__(self) -> str:
-        what = ["adaptation"] * self.adaptation_length + ["evaluation"] * len(self.by_episode)
-        rows = [
-            (f"{what[i]}, episode {i + 1}", len(step.episodes), step.overall["mean"])
-            for i, step in enumerate(self.by_episode)
-        ]
-        steps = table("mean over tasks", rows, self.evaluation.confidence)
-        return "\n".join(["after adaptation:", str(self.evaluation), "", *steps])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        steps = [step.to_dict() for step in self.by_episode]
-        return {
-            "format": self.FORMAT,
-            "trials": self.trials and self.trials.to_dict(),
-            "adaptation": self.adaptation.to_dict(),
-            "evaluation": self.evaluation.to_dict(),
-            "by_episode": [{key: step[key] for key in ("tasks", "overall")} for step in steps],
-        }
-
-    @classmethod
-    def _of_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
-        before, after = (
-            EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")
-        )
-        trials = data["trials"]
-        return cls(before, after, None if trials is None else Trials.from_dict(trials))
-
-    def plot(self, path: str | File, title: str = "") -> None:
-        """Draws success (or return) by episode of the trial, for each task and on average.
-
-        Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the plot.
-        """
-        metric = "success_once" if self.evaluation.has_success else "return"
-        means = [step.overall["mean"][metric] for step in self.by_episode]
-        curves = {
-            task: [step.per_task.get(task, {}).get(metric) for step in self.by_episode]
-            for task in self.evaluation.tasks
-        }
-        plot.draw_curves(File(path), metric, curves, means, self.adaptation_length, title)
 
 
 def few_shot_evaluate(
@@ -159,7 +51,7 @@ def few_shot_evaluate(
     resamples: int = 2000,
     evidence: str | os.PathLike[str] | None = None,
     policy_name: str | None = None,
-    protocol: Mapping[str, Any] | None = None,
+    protocol: Protocol | None = None,
 ) -> FewShotResult:
     """Lets a policy adapt to new tasks, then evaluates it on them, trial after trial.
 
@@ -203,8 +95,8 @@ def few_shot_evaluate(
         evidence: Where to write the actions of every episode, those of adaptation among them, as in
             `evaluate`. Tasks that are given must then be numbers, such as task states.
         policy_name: What the result calls the policy.
-        protocol: The fields of the protocol that this evaluation follows, for the result to name;
-            what contradicts it is refused. See `Protocol.evaluate`.
+        protocol: The protocol that this evaluation follows, for the result to name; what
+            contradicts it is refused. See `Protocol.evaluate`.
 
     Returns:
         Success, return and length while adapting and after; see `FewShotResult`.
@@ -261,7 +153,7 @@ def few_shot_evaluate(
     design = Trials(trials, before, after, adaptation_steps, adapts, numbers(tasks), ends)
     if protocol is not None:
         given = {**design.arguments, "tasks": tasks}
-        check_evaluation(Rules.from_dict(protocol), "few_shot_evaluate", envs, given)
+        check_evaluation(protocol, "few_shot_evaluate", envs, given)
     if evidence is not None and tasks is not None and design.tasks is None:
         raise TypeError(
             "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
