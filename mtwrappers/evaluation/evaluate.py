@@ -31,7 +31,7 @@ from mtwrappers.evaluation.rules import Rules
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 
 # Keeps the first reset, which no episode begins with, apart from those of the episodes.
 _FIRST_RESET = 1_000_033

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from mtwrappers.core.task_list import TaskSetMTEnv
 from mtwrappers.samplers.rollout import Flags
 from mtwrappers.state.env_state import normalizers, set_statistics_updates
-from mtwrappers.vector.replay import read_only
+from mtwrappers.vector.calls import read_only
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,
     VectorNormalizeRewardPerTask,

@@ -10,7 +10,7 @@ from typing import Any
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.common.checks import check_name
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 
 
 @dataclass(frozen=True)

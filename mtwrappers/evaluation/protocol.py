@@ -22,7 +22,7 @@ from mtwrappers.evaluation.trials import Trials, draw_states
 from mtwrappers.metaworld.agent_view import by_our_names
 from mtwrappers.metaworld.benchmarks import class_names, share_out
 from mtwrappers.metaworld.pixels import without_frames
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 
 # What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
 _OF_VECTORS = ("meta_batch_size", "envs_per_task", "total_tasks_per_cls")

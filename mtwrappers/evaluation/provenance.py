@@ -15,7 +15,7 @@ from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 
 from mtwrappers.common.checks import check_mapping, check_name
 from mtwrappers.evaluation.rules import Rules
-from mtwrappers.vector.replay import read_only
+from mtwrappers.vector.calls import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import VectorRL2Observation
