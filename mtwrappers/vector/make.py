@@ -5,9 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import inspect
-import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any, Literal, TypeAlias
 
 import gymnasium
@@ -15,6 +13,7 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.common.checks import above_zero, check_choice, check_keywords, positive
+from mtwrappers.common.registration import check_library
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.executors import (
     MetaIterativeEnvExecutor,
@@ -80,7 +79,7 @@ def make_executor(
         what = "has no workers" if execution == "iterative" else "takes no such arguments"
         raise ValueError(f"{execution} execution {what}; got {extra}")
     mode = check_autoreset_mode(given.get("autoreset_mode", AutoresetMode.SAME_STEP))
-    _check_rllib(meta_batch_size * envs_per_task, mode)
+    check_library(meta_batch_size * envs_per_task, mode)
     envs: MetaVectorEnv = EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)
     return envs
 
@@ -114,46 +113,6 @@ def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: st
     if envs_per_task is not None:
         fits = f"with {envs_per_task=}, num_envs must be {n * each}"
     raise ValueError(f"{what} has {n} tasks: {fits} or 1 (which leaves it open), got {total}")
-
-
-def _check_rllib(num_envs: int, autoreset_mode: AutoresetMode) -> None:
-    """Refuses to make a vector environment that an RLlib env runner would misread.
-
-    An env runner takes the step after the end of an episode for a reset, whatever the
-    environment's metadata says, and passes nothing on that tells who asks. So the stack is
-    searched for it; in a process that has not imported ``ray.rllib`` nothing is done.
-    """
-    frame = _env_runner_frame() if "ray.rllib" in sys.modules else None
-    if frame is None:
-        return
-    if autoreset_mode is not AutoresetMode.NEXT_STEP:
-        raise ValueError(
-            "RLlib's env runners take the step after the end of an episode for a reset, and need "
-            f"autoreset_mode='NextStep', got {autoreset_mode.value!r}: pass "
-            ".environment(..., env_config={'autoreset_mode': 'NextStep'})"
-        )
-    config = getattr(frame.f_locals["self"], "config", None)
-    expected = getattr(config, "num_envs_per_env_runner", num_envs)
-    if expected != num_envs:
-        raise ValueError(
-            f"RLlib expects {expected} environments of this vector environment, which has "
-            f"{num_envs}: pass .env_runners(num_envs_per_env_runner={num_envs})"
-        )
-
-
-def _env_runner_frame() -> FrameType | None:
-    """The env runner's frame that makes its environment, if that is what is going on."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.startswith("ray.rllib."):
-            # A callback that makes environments is called from elsewhere.
-            if not module.startswith("ray.rllib.env."):
-                return None
-            if frame.f_code.co_name == "make_env" and "self" in frame.f_locals:
-                return frame
-        frame = frame.f_back
-    return None
 
 
 EnvFn: TypeAlias = str | EnvSpec | Maker
