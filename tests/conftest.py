@@ -16,7 +16,7 @@ with contextlib.suppress(ImportError):  # without MuJoCo there are no models
 
 # A fork server, which then has what its workers import.
 multiprocessing.set_forkserver_preload(
-    ["pytest", "gymnasium.wrappers.vector", "mtwrappers.vector.parallel", "tests.vector.faults"]
+    ["pytest", "gymnasium.wrappers.vector", "mtwrappers.vector.executors", "tests.vector.faults"]
 )
 
 # A process started in the background of a script ignores Ctrl-C, which some tests press.

@@ -334,9 +334,9 @@ def _space(space: Any) -> str:
 
 
 def _verify_fast(args: argparse.Namespace) -> int:
+    from mtwrappers.common.cores import cores
     from mtwrappers.metaworld.upstream import all_classes
     from mtwrappers.metaworld.verify import FULL, QUICK, verify
-    from mtwrappers.vector.process import cores
 
     names = list(all_classes())
     console = import_extra("rich.console", "cli").Console()

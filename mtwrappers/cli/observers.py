@@ -17,7 +17,7 @@ from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.samplers.rollout import Step
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 
 FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
 

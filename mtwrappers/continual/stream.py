@@ -27,7 +27,7 @@ from mtwrappers.common.checks import (
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.task_list import TaskList
 from mtwrappers.state.env_state import get_state, set_state
-from mtwrappers.vector.base import StepResult
+from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 

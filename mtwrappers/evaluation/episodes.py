@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_name
 from mtwrappers.samplers.rollout import Flags, Step
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 
 # Whether a value from a file is of a field's type, in a size that arrays hold.
 _IS: dict[str, Callable[[Any], bool]] = {

@@ -34,8 +34,8 @@ from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
 from mtwrappers.state.env_state import normalizers, set_statistics_updates
-from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.replay import read_only
+from mtwrappers.vector.calls import read_only
+from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.wrappers.normalize_reward import (
     NormalizeRewardPerTask,
     VectorNormalizeRewardPerTask,

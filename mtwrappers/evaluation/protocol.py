@@ -34,7 +34,7 @@ from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.descriptions import Descriptions
 from mtwrappers.metaworld.pixels import CAMERA, ObservationName, without_frames
 from mtwrappers.metaworld.registered import make_vec_env
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
 Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]

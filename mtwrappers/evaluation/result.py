@@ -41,8 +41,8 @@ from mtwrappers.evaluation.statistics import (
 )
 from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.state.files import load_json, write_atomically
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
-from mtwrappers.vector.replay import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import VectorRL2Observation

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.policies import PolicyCaller
-from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
+from mtwrappers.vector.contract import MetaVectorEnv
 
 Flags = NDArray[np.bool_]
 # An episode of this many steps is taken for one that never ends, unless a limit was given.

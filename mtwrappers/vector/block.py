@@ -10,8 +10,8 @@ import copy
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -20,62 +20,14 @@ from gymnasium.vector import AutoresetMode
 from mtwrappers.common.checks import construct_env
 from mtwrappers.common.errors import with_place
 from mtwrappers.state.env_state import get_state, guard, set_state
-from mtwrappers.vector.arguments import Maker, Settings
-from mtwrappers.vector.buffers import Buffers, ObsLayout
-from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema
-from mtwrappers.vector.replay import (
-    ReplayLog,
-    call_again,
-    find_call,
-    fingerprint,
-    require_same,
-)
-from mtwrappers.vector.saved import Budget, cost_of
+from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
+from mtwrappers.vector.calls import find_call
+from mtwrappers.vector.commands import Answer, EachCall, Traits
+from mtwrappers.vector.journal import Budget, ReplayLog, fingerprint, replay, require_same
+from mtwrappers.vector.settings import Maker, Settings
 
-# The arguments of a call for each environment; ``None`` leaves one alone.
-EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
 # Commands after whose failure environments must be reset.
 _RESET_AFTER = ("reset", "step", "run", "set_states")
-
-
-class Traits(NamedTuple):
-    """What the environments of a block are."""
-
-    spaces: list[tuple[Any, Any]]  # of observations and actions, of each
-    metadata: dict[str, Any]  # of the first
-    render_mode: str | None  # of the first
-
-
-class Answer(NamedTuple):
-    """What a block answers to a command.
-
-    Attributes:
-        result: What the command returns.
-        infos: Of each environment; None of one that was left alone. None where all infos are in
-            the buffers.
-        objects: The observations after a step or reset, where they are not arrays.
-        finals: Place, last observation and last info of each episode that a SAME_STEP autoreset
-            has ended.
-        states: What each environment that was reset was just before, by its place, if there is a
-            journal.
-        reached: How many environments a call has reached.
-        returned: In how many of these it has returned; in the last it may have raised.
-        looked: Whether a call is known to have changed nothing.
-        failure: What was raised instead, and its traceback. The states are then of all, and the
-            result of `run` is the logs of what was done until then.
-        written: All that was written into buffers, where these are not shared.
-    """
-
-    result: Any = None
-    infos: Sequence[Info | None] | None = None
-    objects: list[Any] | None = None
-    finals: Sequence[tuple[int, Any, Info]] = ()
-    states: Mapping[int, Any] = {}
-    reached: int = 0
-    returned: int = 0
-    looked: bool = False
-    failure: tuple[BaseException, str] | None = None
-    written: bytes | None = None
 
 
 class _Rows:
@@ -345,47 +297,16 @@ class EnvBlock:
 
     def replay(self, logs: Sequence[ReplayLog], max_steps: int | None = None) -> Answer:
         """Brings new environments to where others were, and checks that they are there."""
-        i, budget = 0, Budget(max_steps)
+        i, rows, budget = 0, self._rows, Budget(max_steps)
         try:
             for i, (env, log) in enumerate(zip(self.envs, logs, strict=True)):
-                digest = self._replay_one(i, env, log, budget)
-                require_same(log, digest)
-                self.buffers.digests[i] = digest
+                at = replay(env, log, budget, self._limit, self.beat)
+                rows.obs[i], rows.infos[i], rows.elapsed[i], rows.names[i] = at[:4]
+                self.buffers.over[i], self.buffers.digests[i] = at.over, at.digest
+                require_same(log, at.digest)
         except Exception as exc:
             self._fail(exc, i)
         return Answer()
-
-    def _replay_one(
-        self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog, budget: Budget
-    ) -> int:
-        """Does with a new environment what was done with another; returns what it has shown."""
-        rows, digest, repeat = self._rows, 0, _repeats(env)
-        ended = False
-        if log.state is not None:
-            for call in log.calls:
-                budget.take(cost_of(call[0], call[1:]))
-                call_again(env, call)
-            set_state(env, log.state)
-        for entry in log.steps():
-            self.beat()
-            what, *given = entry
-            budget.take(repeat if what == "step" else cost_of(what, given))
-            if what == "reset":
-                rows.obs[i], info = env.reset(seed=given[0], options=given[1])
-                digest, ended = fingerprint(0, rows.obs[i], info), False
-                rows.elapsed[i], rows.names[i] = 0, info.get("task_name")
-                rows.infos[i] = info
-            elif what == "step":
-                rows.obs[i], reward, terminated, truncated, info = env.step(given[0])
-                rows.elapsed[i] += 1
-                rows.infos[i] = info
-                flags = bool(terminated), bool(truncated) or rows.elapsed[i] >= self._limit
-                digest = fingerprint(digest, rows.obs[i], float(reward), *flags, info)
-                ended = any(flags)
-            else:
-                call_again(env, entry)
-        self.buffers.over[i] = ended
-        return digest
 
     def restore(self, logs: Sequence[ReplayLog], max_steps: int | None) -> Answer:
         """Builds new environments and replays logs in them; `keep` says what becomes of them."""
@@ -471,15 +392,6 @@ class EnvBlock:
 
 def _wrapped(wrap: Callable[[Any], Any], make: Maker) -> Any:
     return wrap(make())
-
-
-def _repeats(env: gymnasium.Env[Any, Any]) -> int:
-    """How many steps `ActionRepeat` makes of one."""
-    repeats = 1
-    while isinstance(env, gymnasium.Wrapper):
-        repeats *= vars(env).get("action_repeat", 1)
-        env = env.env
-    return repeats
 
 
 def _require_info(info: Any) -> None:

@@ -1,62 +1,30 @@
-"""What was done with environments since their last resets, from which their state follows."""
+"""The journal: what was done with environments since their last resets, and its replay."""
 
 from __future__ import annotations
 
 import copy
-import functools
-import importlib
 import itertools
 import marshal
+import math
 import reprlib
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_callable
 from mtwrappers.common.errors import NotDeterministicError
 from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.state import env_state as layers
-from mtwrappers.vector.saved import check_saved, count_steps
+from mtwrappers.vector.calls import call_again, check_call, is_number, undoes
+from mtwrappers.vector.commands import Answer, Command, Entry, StepEntries
 
-# ("reset", seed, options), ("step", action), ("call", name, args, kwargs); in the place of "call"
-# stands "tried" if it has raised, and "cut" if Ctrl-C has ended it.
-Entry = tuple[Any, ...]
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-# Calls that change nothing, and may cost much.
-READ_ONLY_CALLS = frozenset(
-    {
-        "exact_task_state",
-        "render",
-        "has_wrapper_attr",
-        "get_wrapper_attr",
-        "get_task",
-        "get_task_obs",
-        "get_task_state",
-        "get_checkpoint",
-        "get_state",
-    }
-)
-# Of these calls the last of several in a row undoes the others.
-_SETTERS = frozenset({"set_task", "set_task_state", "set_wrapper_attr"})
-# Functions of an environment that are called by a name, as its methods are.
-_NAMED_FUNCTIONS = {"set_statistics_updates": layers.set_statistics_updates}
+MAX_STEPS = 300_000  # how many steps of environments are replayed unless an argument says more
+_STEPS_PER_TASK = 10  # to draw a task may take as long as some steps
 _ENTRY_BYTES = 200  # about what an entry takes that is no step
 _NOTES = 256  # how many notes a journal adds to its logs together
-
-
-def read_only(function: Function) -> Function:
-    """Marks a function or method that changes nothing of an environment it is called with.
-
-    An executor that keeps a journal need not call it again to bring a new environment to where
-    another one was.
-    """
-    function.read_only = True  # type: ignore[attr-defined]
-    return function
 
 
 class ActionRun:
@@ -125,7 +93,7 @@ class ReplayLog:
 
         Only of a neighbour: what was called in between may depend on what was set before.
         """
-        if entries and (what := _setter(entry)) is not None and _setter(entries[-1]) == what:
+        if entries and undoes(entry, entries[-1]):
             entries.pop()
             self.nbytes -= _ENTRY_BYTES
         entries.append(entry)
@@ -190,28 +158,8 @@ class ReplayLog:
         return log
 
 
-class StepEntries:
-    """The entries of a step, one for each environment: None for those that rest."""
-
-    def __init__(self, actions: Sequence[Any] | NDArray[Any], resting: Sequence[bool]) -> None:
-        self._actions, self._resting = actions, resting
-
-    def __getitem__(self, rows: slice) -> StepEntries:
-        return StepEntries(self._actions[rows], self._resting[rows])
-
-    def __iter__(self) -> Iterator[Entry | None]:
-        for action, rests in zip(self._actions, self._resting, strict=True):
-            yield None if rests else ("step", action)
-
-    def array(self) -> NDArray[Any] | None:
-        """The actions ``(N, ...)``, if they are an array and no environment rests."""
-        if isinstance(self._actions, np.ndarray) and not any(self._resting):
-            return self._actions
-        return None
-
-
 class _Note(NamedTuple):
-    """What a journal is given by `Journal.note`."""
+    """A note of a journal, as `Journal.note` takes it."""
 
     rows: slice
     entries: Sequence[Entry | None] | StepEntries
@@ -231,11 +179,14 @@ class Journal:
     Args:
         logs: One per environment.
         warn_bytes: How much memory they may take, about, before a warning says so.
+        digests: Of what each environment has shown; see `mtwrappers.vector.buffers.Buffers`.
     """
 
-    def __init__(self, logs: Sequence[ReplayLog], warn_bytes: float) -> None:
+    def __init__(
+        self, logs: Sequence[ReplayLog], warn_bytes: float, digests: NDArray[np.uint64]
+    ) -> None:
         self._logs = [*logs]
-        self._warn_bytes = warn_bytes
+        self._warn_bytes, self._digests = warn_bytes, digests
         # Notes that are not in the logs yet: to add many together takes less than one at a time.
         self._notes: list[_Note] = []
         self._interrupts = HeldInterrupts()
@@ -246,24 +197,51 @@ class Journal:
         self._settle()
         return self._logs
 
-    def note(
+    def note(self, command: Command, rows: slice, answer: Answer) -> None:
+        """Notes what was done with the environments ``rows``, as soon as their block answers."""
+        entries = command.entries
+        if entries is None:
+            return
+        if command.name == "call":
+            if not answer.looked:
+                self._note_call(entries, rows, answer)
+        elif answer.failure is not None:
+            if answer.result is not None:  # of calls that a function made before it raised
+                self.take(rows, answer.result)
+            self.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
+        elif command.name == "run":
+            *_, logs = answer.result
+            self.take(rows, logs)
+        else:
+            self._add(rows, entries[rows], answer.states, command.name == "step")
+
+    def _note_call(
+        self, entries: Sequence[Entry | None] | StepEntries, rows: slice, answer: Answer
+    ) -> None:
+        """Notes a call of the environments that it has reached."""
+        reached = slice(rows.start, rows.start + answer.reached)
+        noted = [*entries[reached]]
+        if answer.returned < answer.reached and (last := noted[-1]) is not None:
+            raised = answer.failure is not None and isinstance(answer.failure[0], Exception)
+            noted[-1] = ("tried" if raised else "cut", *last[1:])
+        self._add(reached, noted, {}, False)
+
+    def _add(
         self,
         rows: slice,
         entries: Sequence[Entry | None] | StepEntries,
         states: Mapping[int, Any],
-        digests: NDArray[np.uint64],
         autoreset: bool,
     ) -> None:
-        """Notes what was done with the environments ``rows``, and what they have shown.
+        """Adds a note.
 
         Args:
             rows: Which of all environments.
             entries: What was done with each of them.
-            states: What those that were reset were just before, by their place in ``rows``.
-            digests: Of what each has shown.
+            states: The state, just before, of those that were reset, by their place in ``rows``.
             autoreset: Whether environments that were reset did so by themselves.
         """
-        self._notes.append(_Note(rows, entries, states, digests.tolist(), autoreset))
+        self._notes.append(_Note(rows, entries, states, self._digests[rows].tolist(), autoreset))
         if len(self._notes) == _NOTES:
             self._settle()
 
@@ -327,6 +305,70 @@ def _place_and_kind(note: _Note) -> tuple[int, str | None]:
     return note.rows.start, None if actions is None else actions.dtype.str
 
 
+class Replayed(NamedTuple):
+    """Where a replay has brought an environment: its last observation and info, and so on."""
+
+    obs: Any = None
+    info: Any = None
+    elapsed: int = 0  # steps of the episode
+    task_name: Any = None
+    over: bool = False
+    digest: int = 0
+
+
+def replay(
+    env: gymnasium.Env[Any, Any],
+    log: ReplayLog,
+    budget: Budget,
+    limit: int,
+    beat: Callable[[], object],
+) -> Replayed:
+    """Does with a new environment what was done with another.
+
+    Args:
+        env: The new one.
+        log: Of the other one.
+        budget: Of which the steps are taken.
+        limit: The number of steps that truncates an episode.
+        beat: Called before each entry.
+
+    Raises:
+        ValueError: If the budget is exceeded.
+        NotDeterministicError: If a call does not end as it had.
+    """
+    at, repeat = Replayed(info={}), _repeats(env)
+    if log.state is not None:
+        for call in log.calls:
+            budget.take(cost_of(call[0], call[1:]))
+            call_again(env, call)
+        layers.set_state(env, log.state)
+    for entry in log.steps():
+        beat()
+        what, *given = entry
+        budget.take(repeat if what == "step" else cost_of(what, given))
+        if what == "reset":
+            obs, info = env.reset(seed=given[0], options=given[1])
+            at = Replayed(obs, info, 0, info.get("task_name"), False, fingerprint(0, obs, info))
+        elif what == "step":
+            obs, reward, terminated, truncated, info = env.step(given[0])
+            elapsed = at.elapsed + 1
+            flags = bool(terminated), bool(truncated) or elapsed >= limit
+            digest = fingerprint(at.digest, obs, float(reward), *flags, info)
+            at = Replayed(obs, info, elapsed, at.task_name, any(flags), digest)
+        else:
+            call_again(env, entry)
+    return at
+
+
+def _repeats(env: gymnasium.Env[Any, Any]) -> int:
+    """How many steps `ActionRepeat` makes of one."""
+    repeats = 1
+    while isinstance(env, gymnasium.Wrapper):
+        repeats *= vars(env).get("action_repeat", 1)
+        env = env.env
+    return repeats
+
+
 def fingerprint(before: int, *shown: Any) -> int:
     """A hash of what an environment has shown until now and of what it shows next.
 
@@ -359,81 +401,6 @@ def _plain(value: Any) -> Any:
     return None
 
 
-def call_entry(
-    name: str | Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-) -> Entry | None:
-    """What a journal notes of a call; ``None`` if it changes nothing.
-
-    Raises:
-        TypeError: If it could not be made again.
-    """
-    if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
-        return None
-    if not isinstance(name, str) and not _is_importable(name):
-        raise TypeError(
-            f"an executor that keeps a journal must be able to make a call again, and {name!r} "
-            "cannot be distinguished from others: pass the name of a method, or a function that "
-            "can be imported, or mark one that changes nothing with mtwrappers.read_only"
-        )
-    try:
-        return "call", name, copy.deepcopy(args), copy.deepcopy(kwargs)
-    except Exception as exc:  # any class may refuse to be copied in any way
-        raise TypeError(
-            "an executor that keeps a journal must be able to make a call again, and the "
-            f"arguments of {name!r} cannot be copied: {exc}"
-        ) from exc
-
-
-def find_call(
-    env: gymnasium.Env[Any, Any],
-    name: str | Callable[..., Any],
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-) -> tuple[Callable[[], Any], bool]:
-    """Finds what a call is to call: a function of an environment, or its method or attribute.
-
-    Returns:
-        What calls it, or reads the attribute; and whether that may change the environment.
-    """
-    if not isinstance(name, str):
-        function = check_callable(name, "a name that is no string")
-        changes = not getattr(function, "read_only", False)
-        return functools.partial(function, env, *args, **kwargs), changes
-    if name in _NAMED_FUNCTIONS:
-        return functools.partial(_NAMED_FUNCTIONS[name], env, *args, **kwargs), True
-    value = env.get_wrapper_attr(name)
-    if not callable(value):
-        return lambda: value, False
-    changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)
-    return functools.partial(value, *args, **kwargs), changes
-
-
-def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
-    """Makes a call of a log again.
-
-    Raises:
-        NotDeterministicError: If it had worked and now raises, or the other way round.
-    """
-    what, name, args, kwargs = call
-    given = [reprlib.repr(value) for value in args]
-    given += [f"{key}={reprlib.repr(value)}" for key, value in kwargs.items()]
-    said = f"the call {name if isinstance(name, str) else repr(name)}({', '.join(given)})"
-    try:
-        do, _ = find_call(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
-        do()
-    except Exception as exc:
-        if what == "call":
-            raise NotDeterministicError(
-                f"{said} had worked, and raises when it is made again in a new environment: "
-                f"{type(exc).__name__}: {exc}"
-            ) from exc
-    else:
-        if what == "tried":
-            raise NotDeterministicError(
-                f"{said} had raised, and does not when it is made again in a new environment"
-            )
-
-
 def require_same(log: ReplayLog, digest: int) -> None:
     """Raises `NotDeterministicError` if a replay has not shown what the environment had shown."""
     if digest != log.digest:
@@ -446,19 +413,90 @@ def require_same(log: ReplayLog, digest: int) -> None:
         )
 
 
-def _setter(entry: Any) -> tuple[Any, ...] | None:
-    """What a call sets, if that undoes what an earlier one has set."""
-    if not isinstance(entry, tuple) or entry[0] != "call" or entry[1] not in _SETTERS:
-        return None
-    return (entry[1], entry[2][0]) if entry[1] == "set_wrapper_attr" and entry[2] else entry[1:2]
+def check_saved(calls: Sequence[Any], entries: Sequence[Any], of: str) -> None:
+    """Refuses what a file may not hold of an environment, by name.
+
+    Args:
+        calls: What it was called with before its last reset.
+        entries: That reset, and what was done since; see `ReplayLog`.
+        of: Which environment that is.
+
+    Raises:
+        TypeError, ValueError: If anything is of another form or kind.
+    """
+    for what, *given in calls:
+        if what in ("reset", "step", "steps"):
+            raise ValueError(f"{of}: expected calls before a reset, got {what!r}")
+        check_call(what, given, of)
+    begun = False
+    for place, (what, *given) in enumerate(entries, 1):
+        if what not in ("reset", "step", "steps"):
+            check_call(what, given, of)
+        elif begun == (what == "reset"):
+            expected = "expected one reset and then steps"
+            raise ValueError(f"{of}: {expected}, got {what!r} as entry {place}")
+        elif what == "reset":
+            begun = True
+            _check_reset(given, of)
+        elif what == "steps":
+            _check_actions(given, of)
 
 
-def _is_importable(function: Any) -> bool:
-    """Whether a function is found again by its module and name."""
-    name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", None)
-    if not name or not module or "<" in name:
-        return False
-    found: Any = importlib.import_module(module)
-    for part in name.split("."):
-        found = getattr(found, part, None)
-    return found is function
+def count_steps(log: Any) -> float:
+    """How many steps the log of an environment in a file takes to replay.
+
+    A call counts as one, and ten more for each task that it draws.
+    """
+    count = 0.0
+    for what, *given in (*log["calls"], *log["entries"]):
+        count += cost_of(what, given[0] if what == "steps" else given)
+    return count
+
+
+def cost_of(what: str, given: Any) -> float:
+    """As how many steps an entry counts."""
+    if what == "steps":
+        return len(given)
+    if what in ("reset", "step") or given[0] != "sample_tasks":
+        return 1
+    _, args, kwargs = given
+    numbers = (*args, *(value for name, value in kwargs.items() if name != "seed"))
+    drawn = sum(abs(float(value)) for value in numbers if is_number(value))
+    return 1 + _STEPS_PER_TASK * drawn
+
+
+class Budget:
+    """How many steps of environments may still be replayed; ``None`` sets no limit."""
+
+    def __init__(self, max_steps: int | None) -> None:
+        self._max = math.inf if max_steps is None else max_steps
+        self._taken = 0.0
+
+    def take(self, steps: float) -> None:
+        """Counts steps before they are taken.
+
+        Raises:
+            ValueError: If there are more of them than may be.
+        """
+        self._taken += steps
+        if not self._taken <= self._max:  # not a number, either
+            raise ValueError(
+                f"it takes {self._taken:,.0f} steps of environments to replay, and max_steps is "
+                f"{self._max:,}"
+            )
+
+
+def _check_reset(given: Sequence[Any], of: str) -> None:
+    seed, options = given
+    if not (seed is None or isinstance(seed, (int, np.integer))):
+        raise TypeError(f"{of}: expected a seed, got {seed!r}")
+    if not (options is None or isinstance(options, dict)):
+        raise TypeError(f"{of}: expected options of a reset, got {options!r}")
+
+
+def _check_actions(given: Sequence[Any], of: str) -> None:
+    (actions,) = given
+    if not isinstance(actions, np.ndarray) or not actions.ndim:
+        raise TypeError(f"{of}: expected an array of actions, got {reprlib.repr(actions)}")
+    if actions.dtype.kind == "f" and np.isnan(actions).any():
+        raise ValueError(f"{of}: expected actions that are numbers, got NaN")

@@ -15,7 +15,7 @@ from gymnasium.spaces import Box, Dict, Text
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, WorkerDiedError
 from mtwrappers.common.errors import NotDeterministicError
-from mtwrappers.vector.replay import ReplayLog, fingerprint
+from mtwrappers.vector.journal import ReplayLog, fingerprint
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import both_executors
 from tests.vector.faults import FragileEnv, break_a_leg, fragile_makers, kill, parallel

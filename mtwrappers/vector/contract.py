@@ -28,20 +28,14 @@ from mtwrappers.common.checks import check_callable, check_index
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.core.pad_spaces import Padding
-from mtwrappers.vector.arguments import (
-    ActionCheck,
-    Settings,
-    check_same_actions,
-    observation_spaces,
-    split_options,
-    spread_seeds,
-)
-from mtwrappers.vector.block import Answer, EachCall, EnvBlock
-from mtwrappers.vector.blocks import Blocks, BorrowedBlock, Command
-from mtwrappers.vector.buffers import ObsLayout
-from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema, schema_of
-from mtwrappers.vector.replay import Entry, Journal, ReplayLog, StepEntries, call_entry
-from mtwrappers.vector.saved import MAX_STEPS, Budget
+from mtwrappers.vector.arguments import ActionCheck, split_options, spread_seeds
+from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.blocks import Blocks, BorrowedBlock
+from mtwrappers.vector.buffers import Info, InfoColumns, InfoSchema, ObsLayout, schema_of
+from mtwrappers.vector.calls import call_entry
+from mtwrappers.vector.commands import Answer, Command, EachCall, Entry, StepEntries
+from mtwrappers.vector.journal import MAX_STEPS, Budget, Journal, ReplayLog
+from mtwrappers.vector.settings import Settings, check_same_actions, observation_spaces
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 # What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
@@ -153,8 +147,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self._due = np.ones(n, dtype=np.bool_)  # who must be reset before the next step
             if settings.journal:
                 logs = [ReplayLog() for _ in range(n)] if logs is None else logs
-                self._journal = Journal(logs, settings.journal_warn_bytes)
-                blocks.keep_journal(self._journal, self._buffers.digests)
+                digests = self._buffers.digests
+                self._journal = Journal(logs, settings.journal_warn_bytes, digests)
+                blocks.journal = self._journal
         except BaseException:
             blocks.close()
             raise
