@@ -17,7 +17,6 @@ from mtwrappers.evaluation.result import (
     EvaluationResult,
     FewShotResult,
     check_confidence,
-    determining,
 )
 from mtwrappers.evaluation.statistics import (
     COVERED,
@@ -36,6 +35,7 @@ from mtwrappers.evaluation.statistics import (
     trimmed_rate,
     welch,
 )
+from mtwrappers.metaworld.spec import determining, draws_goals
 
 # Keeps the bootstrap's stream apart from those of results.
 _STREAM = 1_000_039
@@ -438,19 +438,17 @@ def _same_goals(results: Sequence[EvaluationResult]) -> bool:
         return False
     if len({one.goals for one in described if one is not None}) > 1:
         return False
-    return not _continuous(results[0]) or len({one.seed for one in results}) == 1
+    return not draws_goals(_spec(results[0])) or len({one.seed for one in results}) == 1
 
 
-def _continuous(result: EvaluationResult) -> bool:
-    """Whether each episode has a goal of its own, which its number and the seed determine."""
-    spec = result.provenance and result.provenance.spec
-    return bool(spec) and dict(spec or {}).get("kwargs", {}).get("goals") == "continuous"
+def _spec(result: EvaluationResult) -> Mapping[str, Any] | None:
+    return None if result.provenance is None else result.provenance.spec
 
 
 def _successes(result: EvaluationResult, task: str) -> dict[Any, float]:
     """The success at each goal of a task; of a trial's or a goal's several episodes the mean."""
     found: dict[Any, list[float]] = {}
-    numbered, protocol = _continuous(result), result.protocol
+    numbered, protocol = draws_goals(_spec(result)), result.protocol
     for one in result.of_task(task):
         key = one.number if one.trial is None else ("trial", one.trial)
         if one.task_state is not None and not numbered:

@@ -12,11 +12,10 @@ import contextlib
 import dataclasses
 import functools
 import hashlib
-import inspect
 import json
 import re
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from types import UnionType
 from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
@@ -28,22 +27,24 @@ from mtwrappers.common.checks import check_choice, check_flag, check_index, chec
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, Trials, draw_states, make_plan
 from mtwrappers.evaluation.statistics import Values
-from mtwrappers.metaworld.agent_view import by_our_names, default_task_encoding
-from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, META_LEARNING, class_names, share_out
-from mtwrappers.metaworld.class_env import SawyerSettings
+from mtwrappers.metaworld.agent_view import by_our_names
+from mtwrappers.metaworld.benchmarks import (
+    DEFAULT_CLASS,
+    META_LEARNING,
+    NUM_CLASSES,
+    NUM_GOALS,
+    ONE_CLASS,
+    class_names,
+    share_out,
+)
 from mtwrappers.metaworld.descriptions import Descriptions
-from mtwrappers.metaworld.pixels import CAMERA, ObservationName, without_frames
-from mtwrappers.metaworld.registered import make_vec_env
+from mtwrappers.metaworld.pixels import ObservationName, without_frames
+from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION, defaults, with_defaults
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
 Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
 
-# How long Meta-World's lists of goals are.
-LIST_OF_GOALS = 50
-# How many tasks the benchmarks have; the test split for meta-learning.
-TASKS = {"MT1": 1, "MT10": 10, "MT25": 25, "MT50": 50, "ML1": 1, "ML10": 5, "ML25": 5, "ML45": 5}
-_OF_ONE_CLASS = ("MT1", "ML1")
 # The benchmark is chosen by `on`; every other field is what the name stands for.
 _OPEN = ("benchmark", "env_name")
 _AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task"}
@@ -56,11 +57,6 @@ _published: dict[str, Protocol] = {}
 
 Kind: TypeAlias = Literal["fixed", "free", "refused"]
 Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
-
-# What the agent is shown of its task. It changes no score, so no field says it and every policy
-# gets what it was trained on; but sentences are the task where frames are observed, and where goals
-# are hidden the agent has to infer the task.
-SHOWN_OF_THE_TASK = ("task_encoding", "descriptions")
 
 
 def _kinds(*, fixed: str, free: str, refused: str = "") -> dict[str, Kind]:
@@ -85,7 +81,7 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
         refused="tasks",
     ),
     # Meta-World's own names count as ours, see `by_our_names`. Those of frames are fixed where
-    # frames are observed; those of `SHOWN_OF_THE_TASK`, where that says so; envs_per_task, in
+    # frames are observed; those of `TASK_IN_OBSERVATION`, where that says so; envs_per_task, in
     # few-shot evaluation, where it would change how a trial is shared out.
     "make_vec": _kinds(
         fixed="benchmark kind env_name goals seed num_goals total_tasks_per_cls meta_batch_size "
@@ -180,7 +176,7 @@ class Protocol:
     reward_function_version: Literal["v1", "v2"] = "v2"
     goals: Literal["list", "continuous"] = "list"
     goals_seed: int = 0
-    num_goals: int | None = LIST_OF_GOALS
+    num_goals: int | None = NUM_GOALS
     max_episode_steps: int = 500
     action_repeat: int = 1
     idle_steps: int = 0
@@ -238,55 +234,76 @@ class Protocol:
             if type(value) is int and not least <= value < 2**32:
                 raise ValueError(f"{field.name} must be in [{least}, 2**32 - 1], got {value}")
         for one in self.benchmarks:
-            check_choice(one, tuple(TASKS), "each of benchmarks")
+            check_choice(one, tuple(NUM_CLASSES), "each of benchmarks")
         check_choice(self.benchmark, self.benchmarks, f"the benchmark of {self.name}")
 
     def _check_together(self) -> None:
-        def refuse(what: str) -> None:
-            raise ValueError(f"protocol {self.name}: {what}")
+        for contradictions in (
+            self._in_goals,
+            self._in_success,
+            self._in_few_shot,
+            self._in_means,
+            self._in_benchmark,
+            self._in_observation,
+            self._in_length,
+        ):
+            for found in contradictions():
+                raise ValueError(f"protocol {self.name}: {found}")
 
-        listed = self.goals == "list"
-        if listed != (self.num_goals is not None):
-            refuse(f"goals={self.goals!r} and num_goals={self.num_goals!r} do not go together")
-        if (self.num_goals or 0) > LIST_OF_GOALS:
-            refuse(f"num_goals must be at most {LIST_OF_GOALS}, got {self.num_goals}")
-        if (self.success == "held") != (self.held_for > 0):
-            refuse(f"success={self.success!r} and held_for={self.held_for} do not go together")
+    def _in_goals(self) -> Iterator[str]:
+        if (self.goals == "list") is (self.num_goals is None):
+            yield f"goals={self.goals!r} and num_goals={self.num_goals!r} do not go together"
+        if (self.num_goals or 0) > NUM_GOALS:
+            yield f"num_goals must be at most {NUM_GOALS}, got {self.num_goals}"
+
+    def _in_success(self) -> Iterator[str]:
+        if (self.success == "held") is (self.held_for == 0):
+            yield f"success={self.success!r} and held_for={self.held_for} do not go together"
+
+    def _in_few_shot(self) -> Iterator[str]:
         names = ("meta_batch_size", "trials", "adaptation_episodes", "adaptation_steps")
-        few_shot = [getattr(self, name) for name in names]
-        if any(few_shot) and not all(few_shot):
-            refuse(f"few-shot evaluation needs all of {', '.join(names)}, got {few_shot}")
+        given = [getattr(self, name) for name in names]
+        if any(given) and not all(given):
+            yield f"few-shot evaluation needs all of {', '.join(names)}, got {given}"
         if self.adaptation_terminate_on_success and not self.few_shot:
-            refuse("adaptation_terminate_on_success is for few-shot evaluation, got True")
+            yield "adaptation_terminate_on_success is for few-shot evaluation, got True"
+
+    def _in_means(self) -> Iterator[str]:
         if not self.means:
-            refuse("means must be 'tasks', 'groups' or both, got none")
+            yield "means must be 'tasks', 'groups' or both, got none"
         if "groups" in self.means and not self.groups:
-            refuse("a mean over groups needs groups")
-        if (self.env_name is not None) != (self.benchmark in _OF_ONE_CLASS):
+            yield "a mean over groups needs groups"
+
+    def _in_benchmark(self) -> Iterator[str]:
+        hides_goals = self.benchmark in META_LEARNING
+        if (self.env_name is not None) != (self.benchmark in ONE_CLASS):
             needs = "takes no" if self.env_name else "needs an"
-            refuse(f"{self.benchmark} {needs} env_name, got {self.env_name!r}")
-        if self.goal_visible is self.benchmark.startswith("ML"):
-            refuse(f"{self.benchmark} {'hides' * self.goal_visible or 'shows'} its goals")
-        if self.kind == "test" and self.benchmark.startswith("MT"):
-            refuse(f"{self.benchmark} has no test tasks")
-        unseen = {"camera_name": self.camera_name, "image_size": self.image_size}
-        for name, value in unseen.items():
-            if (self.observation == "state") != (value is None):
-                refuse(f"observation={self.observation!r} and {name}={value!r} do not go together")
-        sees = self.observation != "state"
-        if self.descriptions is None and sees and self.goal_visible:
-            refuse(f"observation={self.observation!r} needs descriptions: whose sentences it is")
-        if self.descriptions is not None and not sees:
-            refuse(f"descriptions are for frames, got {self.descriptions!r} with states")
+            yield f"{self.benchmark} {needs} env_name, got {self.env_name!r}"
+        if self.goal_visible is hides_goals:
+            yield f"{self.benchmark} has {'hidden' if hides_goals else 'visible'} goals"
+        if self.kind not in NUM_CLASSES[self.benchmark]:
+            yield f"{self.benchmark} has no {self.kind} tasks"
+
+    def _in_observation(self) -> Iterator[str]:
+        states = self.observation == "state"
+        for name in ("camera_name", "image_size"):
+            if states != ((value := getattr(self, name)) is None):
+                yield f"observation={self.observation!r} and {name}={value!r} do not go together"
+        if self.descriptions is None and not states and self.goal_visible:
+            yield f"observation={self.observation!r} needs descriptions: whose sentences it is"
+        if self.descriptions is not None and states:
+            yield f"descriptions are for frames, got {self.descriptions!r} with states"
         if self.image_size is not None and min(self.image_size) < 1:
-            refuse(f"image_size must be at least (1, 1), got {self.image_size}")
+            yield f"image_size must be at least (1, 1), got {self.image_size}"
+
+    def _in_length(self) -> Iterator[str]:
         if self.env_steps < 1:
-            refuse(f"{self.idle_steps} idle steps leave nothing of {self.max_episode_steps}")
+            yield f"{self.idle_steps} idle steps leave nothing of {self.max_episode_steps}"
 
     @property
     def env_id(self) -> str:
         """The id of the environments."""
-        split = f"-{self.kind}" if self.benchmark.startswith("ML") else ""
+        split = f"-{self.kind}" if self.benchmark in META_LEARNING else ""
         return f"mtwrappers/{self.benchmark}{split}-v0"
 
     @property
@@ -418,7 +435,7 @@ class Protocol:
             i = check_index(task, len(names), "task")
         settings, rest = self._settle(options)
         settings = {name: value for name, value in settings.items() if name not in _OF_VECTORS}
-        first = LIST_OF_GOALS * i
+        first = NUM_GOALS * i
         states = range(i, i + 1) if self.num_goals is None else range(first, first + self.num_goals)
         settings["task_states"] = list(states)
         if self.few_shot:
@@ -442,7 +459,7 @@ class Protocol:
         seed = check_seed(seed)
         names = class_names(self.benchmark, self.kind, self.env_name)
         continuous, used = self.goals == "continuous", self.num_goals or 1
-        length = 1 if continuous else LIST_OF_GOALS
+        length = 1 if continuous else NUM_GOALS
         groups = self.meta_batch_size or len(names)
         shares = share_out(len(names), groups, length, used, continuous)
         tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
@@ -540,13 +557,13 @@ def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) 
     Raises:
         ValueError: If there is no such benchmark, or it is for the other kind of learning.
     """
-    if env_name is None and benchmark in _OF_ONE_CLASS:
+    if env_name is None and benchmark in ONE_CLASS:
         env_name = DEFAULT_CLASS
     moved = {**fields, "benchmark": benchmark, "env_name": env_name}
     if benchmark in fields["benchmarks"]:
         return moved
     name, before = fields["name"], fields["benchmark"]
-    known = [one for one in TASKS if one[:2] == before[:2]]
+    known = [one for one in NUM_CLASSES if (one in META_LEARNING) is (before in META_LEARNING)]
     if " on " in name or benchmark not in known:
         split = "-test" if fields["kind"] == "test" else ""
         ends = fields["benchmarks"] if " on " in name else known
@@ -560,7 +577,8 @@ def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) 
         groups = []
         moved["means"] = ("tasks",)
     if fields["trials"]:
-        moved["trials"] = max(1, fields["trials"] * TASKS[benchmark] // TASKS[before])
+        after, ahead = (NUM_CLASSES[of][fields["kind"]] for of in (benchmark, before))
+        moved["trials"] = max(1, fields["trials"] * after // ahead)
     name = f"{name} on {benchmark}"
     return {**moved, "name": name, "benchmarks": (benchmark,), "groups": tuple(groups)}
 
@@ -657,7 +675,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         "env_name": protocol.env_name,
         "goals": protocol.goals,
         "seed": protocol.goals_seed,
-        "num_goals": LIST_OF_GOALS,
+        "num_goals": NUM_GOALS,
         "total_tasks_per_cls": protocol.num_goals,
         "meta_batch_size": protocol.meta_batch_size or None,
         "max_episode_steps": protocol.env_steps,
@@ -674,7 +692,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
         found |= {"height": height, "width": width, "shadows": True}
     if frames or not protocol.goal_visible:
-        found |= dict(zip(SHOWN_OF_THE_TASK, ("none", protocol.descriptions), strict=True))
+        found |= dict(zip(TASK_IN_OBSERVATION, ("none", protocol.descriptions), strict=True))
     return found
 
 
@@ -745,49 +763,16 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
     if env_id != protocol.env_id:
         refuse("id", protocol.env_id, env_id)
     given = by_our_names(kwargs)
-    made = _with_defaults(given)
+    made = with_defaults(given)
     for name, expected in fixed_by(protocol, "make_vec").items():
         if made.get(name) != expected:
             refuse(name, expected, made.get(name))
     for name, value in given.items():
         refused = ARGUMENTS["make_vec"].get(name) == "refused"
-        if refused and value is not None and value != _defaults().get(name):
+        if refused and value is not None and value != defaults().get(name):
             raise ValueError(
                 f"{protocol.name} takes no {name} in make_vec, got {reprlib.repr(value)}{where}"
             )
-
-
-@functools.cache
-def _defaults() -> dict[str, Any]:
-    """The arguments of `make_vec` that are not given."""
-    of_function = inspect.signature(make_vec_env).parameters.values()
-    found = {one.name: one.default for one in of_function if one.kind is one.KEYWORD_ONLY}
-    found |= {one.name: one.default for one in dataclasses.fields(SawyerSettings)}
-    # What Gymnasium writes into the spec where it has called ours.
-    found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
-    return {**found, "observation": "state", "action_repeat": 1}
-
-
-def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments of `make_vec` as they count, whether they were given or not."""
-    made = {**_defaults(), **given}
-    benchmark, listed = str(made.get("benchmark")), made["goals"] == "list"
-    hidden, one_class = benchmark in META_LEARNING, benchmark in ("MT1", "ML1")
-    frames = made["observation"] != "state" and made["camera_id"] is None
-    each = made["envs_per_task"] or 1
-    of_size = made.get("num_envs", 1)
-    groups = of_size // each if hidden and type(of_size) is int and of_size > 1 else None
-    stands_for = {
-        "seed": 0,
-        "env_name": DEFAULT_CLASS if one_class else None,
-        "total_tasks_per_cls": made["num_goals"] if listed else None,
-        "meta_batch_size": groups,
-        "envs_per_task": 1,
-        "camera_name": CAMERA if frames else None,
-        "task_encoding": default_task_encoding(benchmark),
-        "descriptions": None if hidden else "metaworld",
-    }
-    return {**made, **{k: v for k, v in stands_for.items() if made.get(k) is None}}
 
 
 def succeeded(episode: Episode, protocol: Protocol) -> bool:
@@ -800,7 +785,8 @@ def succeeded(episode: Episode, protocol: Protocol) -> bool:
 def episodes_needed(protocol: Protocol) -> int:
     """How many episodes count in all."""
     goals = protocol.meta_batch_size * protocol.trials
-    return (goals or TASKS[protocol.benchmark]) * protocol.episodes_per_task
+    goals = goals or NUM_CLASSES[protocol.benchmark][protocol.kind]
+    return goals * protocol.episodes_per_task
 
 
 def weights(tasks: Sequence[str], over: str, groups: Groups) -> Values:

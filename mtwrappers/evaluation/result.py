@@ -24,7 +24,6 @@ from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, Episode, Trials
 from mtwrappers.evaluation.protocol import (
-    SHOWN_OF_THE_TASK,
     Protocol,
     check_given,
     episodes_needed,
@@ -39,10 +38,8 @@ from mtwrappers.evaluation.statistics import (
     mean_rate,
     trimmed_rate,
 )
-from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.state.files import load_json, write_atomically
 from mtwrappers.vector.calls import read_only
-from mtwrappers.vector.make import EXECUTOR_OPTIONS
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import VectorRL2Observation
@@ -56,12 +53,6 @@ _HARMLESS = (
     VectorNormalizeRewardPerTask,
     VectorRL2Observation,
 )
-# These arguments do not change an episode's numbers, and are for whoever replays it to choose.
-_CHOSEN_HERE = {*EXECUTOR_OPTIONS, "execution", "vector_strategy", "vectorization_mode"}
-_CHOSEN_HERE |= {"fast", "render_mode"}
-GROUPS = ("num_envs", "meta_batch_size")
-# How many environments run a class changes no episode.
-_OF_EACH = ("num_envs", "envs_per_task")
 
 
 def _is_names(value: Any) -> bool:
@@ -172,26 +163,6 @@ def _protocol_of(data: Mapping[str, Any] | None) -> Protocol | None:
     if missing := sorted(protocol.to_dict().keys() - data.keys()):
         raise ValueError(f"the protocol {protocol.name} is without its {missing[0]}")
     return protocol
-
-
-def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:
-    """What of a spec determines episodes: the id, and the arguments that no user may choose.
-
-    ``in_trials`` says that they are those of few-shot trials, which environments share.
-    """
-    kwargs = spec["kwargs"]
-    chosen = {name: value for name, value in kwargs.items() if name not in _CHOSEN_HERE}
-    seen = kwargs.get("observation", "state") != "state"
-    if not seen and kwargs.get("benchmark") not in META_LEARNING:
-        chosen = {k: v for k, v in chosen.items() if k not in (*SHOWN_OF_THE_TASK, "use_one_hot")}
-    if "benchmark" in kwargs and not (in_trials or shares_goals(kwargs)):
-        chosen = {name: value for name, value in chosen.items() if name not in _OF_EACH}
-    return spec["id"], chosen
-
-
-def shares_goals(kwargs: Mapping[str, Any]) -> bool:
-    """Whether groups of environments may have shared a class's goals out among themselves."""
-    return kwargs["benchmark"] in META_LEARNING and any(name in kwargs for name in GROUPS)
 
 
 def versions() -> dict[str, str]:

@@ -35,18 +35,16 @@ from mtwrappers.evaluation.evidence import MAX_BYTES, Actions, digest, name_of, 
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol, check_made
 from mtwrappers.evaluation.result import (
-    GROUPS,
     MAX_SIZE,
     EvaluationResult,
     FewShotResult,
     Provenance,
-    determining,
     goals_of,
     headline_lines,
-    shares_goals,
     versions,
 )
 from mtwrappers.metaworld.pixels import without_frames
+from mtwrappers.metaworld.spec import GROUPS, determining, shares_goals
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import load_json
@@ -727,7 +725,7 @@ def remake(
     kwargs.update({name: given[name] for name in given if name.endswith("_classes")})
     _check_sizes(kwargs, episodes)
     _check_sizes(provenance.protocol.to_dict() if provenance.protocol else {}, episodes)
-    as_many = in_trials or ("benchmark" in of_id and shares_goals(given))
+    as_many = in_trials or shares_goals(given)
     try:
         return _make(env_id, kwargs, workers, fast, episodes, make, as_many)
     except VerificationError:

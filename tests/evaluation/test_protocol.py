@@ -98,7 +98,7 @@ def test_every_field_counts_in_the_digest():
         ({"benchmark": "MT10"}, "MT10 takes no env_name, got 'drawer-close-v3'"),
         ({"env_name": None}, "MT1 needs an env_name, got None"),
         ({"benchmark": "MT11"}, "the benchmark of small must be 'MT1', .*, got 'MT11'"),
-        ({"goal_visible": False}, "MT1 shows its goals"),
+        ({"goal_visible": False}, "MT1 has visible goals"),
         ({"kind": "test"}, "MT1 has no test tasks"),
         ({"trials": 3}, r"few-shot evaluation needs all of .*, got \[0, 3, 0, 0\]"),
         ({"adaptation_terminate_on_success": True}, "is for few-shot evaluation, got True"),

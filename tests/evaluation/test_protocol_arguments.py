@@ -11,9 +11,10 @@ import pytest
 
 from mtwrappers import few_shot_evaluate, protocols
 from mtwrappers.evaluation import Observer, VerificationError, evaluate, verify
-from mtwrappers.evaluation.protocol import ARGUMENTS, SHOWN_OF_THE_TASK, fixed_by
+from mtwrappers.evaluation.protocol import ARGUMENTS, fixed_by
 from mtwrappers.metaworld.agent_view import UPSTREAM
 from mtwrappers.metaworld.registered import KEYWORDS, make_vec_env, parameters_of
+from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
 SMALL = dataclasses.replace(
@@ -73,7 +74,7 @@ def test_every_argument_is_fixed_refused_or_free():
         )
         assert fixed - {"protocol", "envs"} == of_some
     kinds = ARGUMENTS["make_vec"]
-    assert {kinds[name] for name in SHOWN_OF_THE_TASK} == {"fixed"}
+    assert {kinds[name] for name in TASK_IN_OBSERVATION} == {"fixed"}
 
 
 FREE = {
@@ -90,7 +91,7 @@ FREE = {
 
 def test_what_is_free_changes_no_score():
     kinds = ARGUMENTS["make_vec"].items()
-    free = {name for name, kind in kinds if kind == "free"} | set(SHOWN_OF_THE_TASK)
+    free = {name for name, kind in kinds if kind == "free"} | set(TASK_IN_OBSERVATION)
     assert set(FREE) == free - {"id"}
     expected = SMALL.evaluate(towards)
     assert expected.headline["tasks"].value > 0
