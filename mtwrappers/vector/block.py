@@ -20,6 +20,7 @@ from gymnasium.vector import AutoresetMode
 from mtwrappers.common.checks import construct_env
 from mtwrappers.common.errors import with_place
 from mtwrappers.state.env_state import get_state, guard, set_state
+from mtwrappers.state.plain_data import copied
 from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
 from mtwrappers.vector.calls import find_call
 from mtwrappers.vector.commands import Answer, EachCall, Traits
@@ -203,7 +204,7 @@ class EnvBlock:
         try:
             for i in range(len(mask)):
                 if mask[i]:
-                    given = _copied(options[i]) if self.logged else options[i]
+                    given = copied(options[i]) if self.logged else options[i]
                     infos[i] = self._reset_one(i, seed=seeds[i], options=given)
         except Exception as exc:
             self._fail(exc, i)
@@ -247,7 +248,7 @@ class EnvBlock:
                     # Copies: an environment may use its arrays again in the reset.
                     seen = obs[i]
                     last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
-                    finals.append((i, last, _copied(info)))
+                    finals.append((i, last, copied(info)))
                     self._reset_one(i)
         except Exception as exc:
             self._fail(exc, i)
@@ -267,7 +268,7 @@ class EnvBlock:
             for i, env in enumerate(self.envs):
                 if (given := each[i]) is not None:
                     # What is replayed has copies, so that environments share nothing.
-                    args, kwargs = _copied(list(given)) if self.logged else given
+                    args, kwargs = copied(list(given)) if self.logged else given
                     do, changes = find_call(env, name, args, kwargs)
                     self._looked = self._looked and not changes
                     self.reached = i + 1
@@ -412,14 +413,3 @@ def _flag(value: Any, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_, int, np.integer)):
         raise TypeError(f"expected {name} to be a bool, got {value!r}")
     return bool(value)
-
-
-def _copied(value: Any) -> Any:
-    """A value with copies of its arrays, however deep; anything else in it stays what it is."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if type(value) is dict:
-        return {key: _copied(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_copied(item) for item in value)
-    return value
