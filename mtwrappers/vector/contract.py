@@ -415,7 +415,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 where the environment is. A function must be picklable if the environments run in
                 workers. An executor that keeps a journal calls it again when it brings a new
                 environment to where a lost one was, so it must be importable by its name there;
-                see `mtwrappers.read_only` for functions that change nothing.
+                see `read_only` for functions that change nothing.
             *args: Given to every method or function.
             **kwargs: Given to every method or function.
 

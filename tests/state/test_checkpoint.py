@@ -27,6 +27,7 @@ from mtwrappers import (
 )
 from mtwrappers.checkpoint import VERSION
 from mtwrappers.state import env_state
+from mtwrappers.vector.calls import read_only
 from tests.fakes import equal
 
 PENDULUM = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0)]
@@ -471,7 +472,7 @@ def test_environments_that_were_evaluated_are_saved(tmp_path):
         save_checkpoint(tmp_path / "x", envs=envs)
         load_checkpoint(tmp_path / "x", envs=other)
         assert equal(step(other, 3), step(envs, 3))
-        envs.call(mtwrappers.read_only(lambda env: env.unwrapped.g))  # which leaves nothing behind
+        envs.call(read_only(lambda env: env.unwrapped.g))  # which leaves nothing behind
         save_checkpoint(tmp_path / "x", envs=envs)
         envs.call(change)
         with pytest.raises(TypeError, match=r"environment 0 was called with <function change at"):

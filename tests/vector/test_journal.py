@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Dict, Text
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, WorkerDiedError
 from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.journal import ReplayLog, fingerprint
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import both_executors
@@ -101,7 +102,7 @@ class Settings(CountingEnv):
     def double(self):
         self.kept = self.kept * 2
 
-    @mtwrappers.read_only
+    @read_only
     def look(self):
         return len(self.kept)
 
@@ -260,7 +261,7 @@ def test_looks_leave_nothing_behind(executor):
     with closing(executor(Settings, 2, journal=True)) as envs:
         envs.reset(seed=0)
         for _ in range(3):
-            envs.call(mtwrappers.read_only(lambda env: env.unwrapped.kept))
+            envs.call(read_only(lambda env: env.unwrapped.kept))
             envs.call("look")
             envs.call("get_state")
             envs.get_attr("length")

@@ -11,7 +11,6 @@ import pytest
 
 from mtwrappers import (
     MetaParallelEnvExecutor,
-    MetaRayEnvExecutor,
     MetaSampler,
     MetaWorldSetTaskEnv,
     evaluate,
@@ -20,6 +19,7 @@ from mtwrappers import (
 )
 from mtwrappers.cli import main
 from mtwrappers.testing import check_meta_vector_env
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.fakes import equal
 from tests.vector.clusters import local_cluster
 from tests.vector.fakes import KINDS, BoxCountingEnv, kinds_and_modes
