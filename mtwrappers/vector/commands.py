@@ -16,21 +16,21 @@ Entry = tuple[Any, ...]
 
 
 class StepEntries:
-    """The entries of a step, one for each environment: None for those that rest."""
+    """The entries of a step, one for each environment: None for those that are paused."""
 
-    def __init__(self, actions: Sequence[Any] | NDArray[Any], resting: Sequence[bool]) -> None:
-        self._actions, self._resting = actions, resting
+    def __init__(self, actions: Sequence[Any] | NDArray[Any], paused: Sequence[bool]) -> None:
+        self._actions, self._paused = actions, paused
 
     def __getitem__(self, rows: slice) -> StepEntries:
-        return StepEntries(self._actions[rows], self._resting[rows])
+        return StepEntries(self._actions[rows], self._paused[rows])
 
     def __iter__(self) -> Iterator[Entry | None]:
-        for action, rests in zip(self._actions, self._resting, strict=True):
-            yield None if rests else ("step", action)
+        for action, is_paused in zip(self._actions, self._paused, strict=True):
+            yield None if is_paused else ("step", action)
 
     def array(self) -> NDArray[Any] | None:
-        """The actions ``(N, ...)``, if they are an array and no environment rests."""
-        if isinstance(self._actions, np.ndarray) and not any(self._resting):
+        """The actions ``(N, ...)``, if they are an array and no environment is paused."""
+        if isinstance(self._actions, np.ndarray) and not any(self._paused):
             return self._actions
         return None
 

@@ -312,7 +312,7 @@ class Replayed(NamedTuple):
     info: Any = None
     elapsed: int = 0  # steps of the episode
     task_name: Any = None
-    over: bool = False
+    finished: bool = False
     digest: int = 0
 
 
