@@ -33,7 +33,7 @@ from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.blocks import Blocks, BorrowedBlock
 from mtwrappers.vector.buffers import Info, InfoColumns, InfoSchema, ObsLayout, schema_of
 from mtwrappers.vector.calls import call_entry
-from mtwrappers.vector.commands import Answer, Command, EachCall, Entry, StepEntries
+from mtwrappers.vector.commands import Answer, Command, EachCall, Entry
 from mtwrappers.vector.journal import MAX_STEPS, Budget, Journal, ReplayLog
 from mtwrappers.vector.settings import Settings, check_same_actions, observation_spaces
 
@@ -352,10 +352,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             active = self._autoreset
             self._blocks.prepare(Command("autoreset", lambda rows: (active,)))
             self._blocks_autoreset = active
-        entries: StepEntries | None = None
+        entries: list[Entry | None] | None = None
         if self._journal is not None:
             kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
-            entries = StepEntries(kept, buffers.paused.tolist())
+            entries = [
+                None if paused else ("step", action)
+                for action, paused in zip(kept, buffers.paused.tolist(), strict=True)
+            ]
         self._due.fill(True)  # until the step has ended well
         return Command("step", lambda rows: (checked[rows],), entries)
 
