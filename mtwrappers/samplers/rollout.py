@@ -118,7 +118,7 @@ def rollout(
     over = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
     if not counted.all():
-        executor.rest(~counted)
+        executor.pause(~counted)
     steps, ended, going = 0, True, bool(counted.any())
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
@@ -158,7 +158,7 @@ def rollout(
             if (counted != (left > 0)).any():
                 counted = left > 0
                 going = bool(counted.any())
-                executor.rest(~counted & going)
+                executor.pause(~counted & going)
     return policy_seconds, env_seconds
 
 
