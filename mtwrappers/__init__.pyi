@@ -43,10 +43,10 @@ from mtwrappers.tasks.updates import EnvUpdate as EnvUpdate
 from mtwrappers.tasks.updates import ExistingEnvUpdate as ExistingEnvUpdate
 from mtwrappers.tasks.updates import NewEnvUpdate as NewEnvUpdate
 from mtwrappers.tasks.updates import SetTaskUpdate as SetTaskUpdate
-from mtwrappers.vector.as_vector import as_vector as as_vector
-from mtwrappers.vector.base import MetaVectorEnv as MetaVectorEnv
-from mtwrappers.vector.iterative import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
-from mtwrappers.vector.parallel import MetaParallelEnvExecutor as MetaParallelEnvExecutor
+from mtwrappers.vector.contract import MetaVectorEnv as MetaVectorEnv
+from mtwrappers.vector.executors import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
+from mtwrappers.vector.executors import MetaParallelEnvExecutor as MetaParallelEnvExecutor
+from mtwrappers.vector.make import as_vector as as_vector
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv as EnvToMTEnv
 from mtwrappers.wrappers.flatten import FlattenMTEnv as FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper as MultiEnvWrapper

@@ -21,7 +21,7 @@ from mtwrappers.encoding import from_bytes, to_bytes
 from mtwrappers.state import env_state as layers
 from mtwrappers.state.files import write_atomically
 from mtwrappers.state.plain_data import check_generator, set_generator
-from mtwrappers.vector.saved import MAX_STEPS
+from mtwrappers.vector.journal import MAX_STEPS
 
 VERSION = 2
 _MAGIC = b"mtwrappers checkpoint"

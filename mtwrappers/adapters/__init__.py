@@ -8,7 +8,7 @@ from typing import Any
 from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 

@@ -65,7 +65,7 @@ class ExecutorVectorEnv:
         ids, mask = self._chosen(id)
         actions = np.repeat(np.asarray(action)[:1], self.env_num, axis=0)
         actions[ids] = action
-        self.vec_env.unwrapped.rest(~mask)
+        self.vec_env.unwrapped.pause(~mask)
         obs, *columns, infos = self.vec_env.step(actions)
         obs, each = self._rows(ids, obs, infos)
         for i, info in zip(ids, each, strict=True):

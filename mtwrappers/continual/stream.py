@@ -27,7 +27,7 @@ from mtwrappers.common.checks import (
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.task_list import TaskList
 from mtwrappers.state.env_state import get_state, set_state
-from mtwrappers.vector.base import StepResult
+from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
@@ -531,7 +531,7 @@ class VectorTaskStream(_Stream, EpisodeVectorWrapper):
     def step_async(self, actions: Any) -> None:
         """Begins a step; a `RuntimeError` if the stream is over and ``at_end="raise"``."""
         self._require_more()
-        idle = self._executor._buffers.resting
+        idle = self._executor._buffers.paused
         if self._due is not None:
             idle = idle | self._due
         playing = 0 if self.stream_over else self.num_envs - int(np.count_nonzero(idle))

@@ -25,8 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation.episodes import Episode, Observer
-from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import Unfinished, opened
 

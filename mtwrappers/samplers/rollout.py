@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.samplers.policies import PolicyCaller
-from mtwrappers.vector.base import MetaVectorEnv
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
+from mtwrappers.vector.contract import MetaVectorEnv
 
 Flags = NDArray[np.bool_]
 # An episode of this many steps is taken for one that never ends, unless a limit was given.
@@ -118,7 +118,7 @@ def rollout(
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
     if not counted.all():
-        executor.rest(~counted)
+        executor.pause(~counted)
     steps, ended, going = 0, True, bool(counted.any())
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
@@ -158,7 +158,7 @@ def rollout(
             if (counted != (left > 0)).any():
                 counted = left > 0
                 going = bool(counted.any())
-                executor.rest(~counted & going)
+                executor.pause(~counted & going)
     return policy_seconds, env_seconds
 
 

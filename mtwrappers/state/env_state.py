@@ -19,6 +19,7 @@ somebody has crafted: see `guard`.
 from __future__ import annotations
 
 import contextlib
+import copy
 import functools
 import importlib
 import inspect
@@ -92,7 +93,10 @@ def get_state(env: Any) -> Layers:
     """
     chain = _chain(env)
     return [
-        (name, copied(layer.get_state()) if keeps is None else keeps.read(layer, chain))
+        (
+            name,
+            copied(layer.get_state(), copy.deepcopy) if keeps is None else keeps.read(layer, chain),
+        )
         for name, layer, keeps in _layers(chain)
     ]
 
@@ -118,7 +122,7 @@ def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
     # The environment at the bottom first: a wrapper may ask it what it is.
     for (_, layer, keeps), (_, kept) in reversed(list(zip(layers, state, strict=True))):
         if keeps is None:
-            layer.set_state(copied(kept), **limit(layer, max_steps))
+            layer.set_state(copied(kept, copy.deepcopy), **limit(layer, max_steps))
         else:
             keeps.write(layer, kept)
 

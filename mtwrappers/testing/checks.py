@@ -13,6 +13,7 @@ import numpy as np
 from gymnasium.utils.env_checker import data_equivalence
 
 from mtwrappers.common.errors import full_message
+from mtwrappers.state.plain_data import copied
 
 
 def require(condition: Any, message: str) -> None:
@@ -24,17 +25,6 @@ def require(condition: Any, message: str) -> None:
 def same(a: Any, b: Any) -> bool:
     """Whether two observations, infos or tasks are equal, bit for bit."""
     return data_equivalence(a, b, exact=True)
-
-
-def kept(value: Any) -> Any:
-    """A copy of what came, which later calls cannot change; what is no array or container stays."""
-    if isinstance(value, np.ndarray):
-        return copy.deepcopy(value) if value.dtype.hasobject else value.copy()
-    if type(value) is dict:
-        return {key: kept(item) for key, item in value.items()}
-    if isinstance(value, tuple) and hasattr(value, "_fields"):
-        return type(value)(*map(kept, value))
-    return type(value)(map(kept, value)) if type(value) in (list, tuple) else value
 
 
 def shares_memory(a: Any, b: Any) -> bool:
@@ -117,7 +107,7 @@ def check_episode(env: gymnasium.Env[Any, Any], steps: int) -> None:
 def play(env: gymnasium.Env[Any, Any], seed: int, steps: int) -> list[Any]:
     """What an environment returns after ``reset(seed=seed)`` for seeded random actions."""
     env.action_space.seed(seed)
-    returned: list[Any] = [kept(env.reset(seed=seed))]
+    returned: list[Any] = [copied(env.reset(seed=seed))]
     while len(returned) <= steps and True not in returned[-1][2:4]:
-        returned.append(kept(env.step(env.action_space.sample())))
+        returned.append(copied(env.step(env.action_space.sample())))
     return returned

@@ -9,9 +9,9 @@ from gymnasium.spaces import Dict
 from mtwrappers.common.checks import positive
 from mtwrappers.common.errors import SeedNotSetError
 from mtwrappers.core.mtenv import MTEnv
+from mtwrappers.state.plain_data import copied
 from mtwrappers.testing.checks import (
     check_episode,
-    kept,
     play,
     raises,
     require,
@@ -68,23 +68,23 @@ def _check_seeds(env: MTEnv, seed: int) -> None:
     draws = []
     for _ in range(2):
         env.seed_task(seed)
-        draws.append([kept(env.sample_task_state()) for _ in range(5)])
+        draws.append([copied(env.sample_task_state()) for _ in range(5)])
     require(same(draws[0], draws[1]), f"seed_task({seed}) must determine the tasks, got {draws}")
 
 
 def _draw(env: MTEnv) -> list[Any]:
     """Another task state than the present one, if one is drawn, and some more."""
-    present, drawn = kept(env.get_task_state()), []
+    present, drawn = copied(env.get_task_state()), []
     for _ in range(_DRAWS):
-        drawn.append(kept(env.sample_task_state()))
+        drawn.append(copied(env.sample_task_state()))
         _require_state(env, present, "sample_task_state")
     return [next((s for s in drawn if not same(s, present)), drawn[0]), *drawn[:3]]
 
 
 def _check_task_state(env: MTEnv, seed: int) -> None:
     env.reset(seed=seed)
-    for state in [kept(env.get_task_state()), *_draw(env)]:
-        env.set_task_state(kept(state))
+    for state in [copied(env.get_task_state()), *_draw(env)]:
+        env.set_task_state(copied(state))
         _require_state(env, state, "set_task_state")
         obs, _ = env.reset()
         _require_state(env, state, "set_task_state and reset")
@@ -99,7 +99,7 @@ def _check_task_state(env: MTEnv, seed: int) -> None:
 def _check_options(env: MTEnv, seed: int) -> None:
     env.reset(seed=seed)
     state = _draw(env)[0]
-    options: dict[str, Any] = {"task_state": kept(state)}
+    options: dict[str, Any] = {"task_state": copied(state)}
     env.reset(options=options)
     require(
         set(options) == {"task_state"}, f"reset changed the caller's options to {sorted(options)}"
@@ -108,7 +108,7 @@ def _check_options(env: MTEnv, seed: int) -> None:
     resampled = []
     for _ in range(2):
         env.reset(seed=seed, options={"resample_task": True})
-        resampled.append(kept(env.get_task_state()))
+        resampled.append(copied(env.get_task_state()))
     require(
         same(resampled[0], resampled[1]),
         f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task, "

@@ -10,9 +10,9 @@ import gymnasium
 from gymnasium.error import ResetNeeded
 
 from mtwrappers.common.checks import positive
+from mtwrappers.state.plain_data import copied
 from mtwrappers.testing.checks import (
     check_episode,
-    kept,
     play,
     raises,
     require,
@@ -65,7 +65,7 @@ def _check_sampling(env: Any, seed: int) -> list[Any]:
         env.reset(seed=seed)
         return env.sample_tasks(n)
 
-    tasks: list[Any] = kept(draw(3))
+    tasks: list[Any] = copied(draw(3))
     require(
         isinstance(tasks, list) and len(tasks) == 3,
         f"sample_tasks(3) must return a list of 3 tasks, got {tasks!r}",

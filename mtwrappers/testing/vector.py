@@ -13,7 +13,7 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv
 
 from mtwrappers.common.checks import check_callable, positive
 from mtwrappers.testing.checks import raises, require, same, shares_memory, untouched_random
-from mtwrappers.vector.arguments import Maker
+from mtwrappers.vector.settings import Maker
 
 MakeVector = Callable[..., VectorEnv[Any, Any, Any]]
 

@@ -25,8 +25,8 @@ from mtwrappers import (
     few_shot_evaluate,
 )
 from mtwrappers.evaluation import Observer
-from mtwrappers.evaluation.plan import make_plan
-from mtwrappers.vector.replay import read_only
+from mtwrappers.evaluation.episodes import make_plan
+from mtwrappers.vector.calls import read_only
 from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
 

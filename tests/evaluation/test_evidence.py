@@ -23,7 +23,7 @@ from mtwrappers.evaluation import (
     verify,
 )
 from mtwrappers.evaluation.evidence import read_evidence
-from mtwrappers.evaluation.provenance import Provenance
+from mtwrappers.evaluation.result import Provenance
 from tests.evaluation.fakes import drawn, scripted
 from tests.fakes import ROOT
 
@@ -221,8 +221,8 @@ def test_a_result_says_what_it_was_played_with(tmp_path):
     still = lambda obs: np.zeros((1, 4), np.float32)  # noqa: E731
     of_two = {"name": "short", "episodes_per_task": 2, "max_episode_steps": 5}
     protocol = protocols["metaworld-3.1"].on("MT1", "reach-v3")
-    fields = dataclasses.replace(protocol, **of_two).to_dict()
-    result = evaluate(still, envs, 2, seed=3, policy_name="still", protocol=fields)
+    short = dataclasses.replace(protocol, **of_two)
+    result = evaluate(still, envs, 2, seed=3, policy_name="still", protocol=short)
     result.save(tmp_path / "r.json")
     loaded = EvaluationResult.load(tmp_path / "r.json")
     assert loaded == result
@@ -232,7 +232,7 @@ def test_a_result_says_what_it_was_played_with(tmp_path):
     assert make.items() <= found.spec["kwargs"].items()
     assert (found.policy, found.evidence, found.episodes_per_task) == ("still", None, 2)
     assert found.tasks is found.max_episode_steps is None
-    assert loaded.protocol == fields
+    assert loaded.protocol == short
     packages = {"gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy", "python"}
     assert set(found.versions) == packages
     others = gymnasium.make_vec("mtwrappers/MT1-v0", **{**make, "num_goals": 4})

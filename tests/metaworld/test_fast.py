@@ -15,10 +15,10 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 from mtwrappers.metaworld import fast_class, make_benchmark
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.fast import memory, sawyer
+from mtwrappers.metaworld.fast.equality import first_difference, integration_state
 from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.metaworld.verify import first_difference, state
 from tests.metaworld.fakes import actions
 
 CLASSES = all_classes()
@@ -34,10 +34,10 @@ def task():
 def played(env, task):
     """The bits of a reset and of the steps after it, and of the simulation."""
     env.set_task(task)
-    bits = [env.reset()[0].tobytes(), state(env)]
+    bits = [env.reset()[0].tobytes(), integration_state(env)]
     for action in ACTIONS:
         obs, reward, *_ = env.step(action)
-        bits += [obs.tobytes(), np.float64(reward).tobytes(), state(env)]
+        bits += [obs.tobytes(), np.float64(reward).tobytes(), integration_state(env)]
     return bits
 
 

@@ -6,8 +6,8 @@ import pytest
 
 from mtwrappers.metaworld import fast_class, make_benchmark
 from mtwrappers.metaworld.fast import sawyer
+from mtwrappers.metaworld.fast.equality import integration_state
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.metaworld.verify import state
 from tests.metaworld.fakes import actions
 
 # Their objects are a free body, a hinge and a slide; dial-turn moves its object last of all.
@@ -45,7 +45,7 @@ def reset(env, task=None):
         for name in sorted(names)
         if isinstance(value := vars(env)[name], (np.ndarray, float, list, dict))
     ]
-    return [obs.tobytes(), state(env), *(array.tobytes() for array in held), attributes]
+    return [obs.tobytes(), integration_state(env), *(array.tobytes() for array in held), attributes]
 
 
 def played(env, task=None):
@@ -53,7 +53,7 @@ def played(env, task=None):
     bits = [reset(env, task)]
     for action in ACTIONS:
         obs, reward, *_, info = env.step(action)
-        bits.append((obs.tobytes(), float(reward), sorted(info.items()), state(env)))
+        bits.append((obs.tobytes(), float(reward), sorted(info.items()), integration_state(env)))
     return bits
 
 
@@ -206,7 +206,7 @@ def test_edits_between_steps_and_before_every_reset_hold_until_they_are_undone(t
         env.model.opt.gravity[:] = [0, 1, -5]
     for action in ACTIONS:
         assert fast.step(action)[0].tobytes() == stock.step(action)[0].tobytes()
-        assert state(fast) == state(stock)
+        assert integration_state(fast) == integration_state(stock)
     for k, scale in ((0, 1), (1, 1), (0, 0.5), (1, 1.3), (0, 0.6)):
         for env in envs:
             env.model.body_mass[:] *= scale

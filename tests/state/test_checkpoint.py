@@ -27,7 +27,7 @@ from mtwrappers import (
 )
 from mtwrappers.checkpoint import VERSION
 from mtwrappers.state import env_state
-from mtwrappers.vector.replay import read_only
+from mtwrappers.vector.calls import read_only
 from tests.fakes import equal
 
 PENDULUM = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0)]

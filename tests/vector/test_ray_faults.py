@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
-from mtwrappers.vector.ray import MetaRayEnvExecutor
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.fakes import equal, run_with_python
 from tests.mixed_envs import ARMS
 from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
@@ -59,7 +59,7 @@ def test_a_kill_between_steps_changes_nothing(kind, mode):
         assert equal(found, play(oracle, actions))
 
 
-def test_a_kill_in_a_family_of_other_spaces_changes_nothing():
+def test_a_kill_among_environments_of_other_spaces_changes_nothing():
     given = {"unify": {"rescale": True}}
     actions = np.random.default_rng(0).uniform(-1, 1, (9, 3, 4)).astype(np.float32)
     make = partial(MetaRayEnvExecutor, workers=2, on_worker_failure="recover")
@@ -277,7 +277,7 @@ def test_what_a_node_cannot_import_is_an_error(monkeypatch):
 OWN = """
 import numpy as np, os, ray, sys
 from mtwrappers import WorkerDiedError
-from mtwrappers.vector.ray import MetaRayEnvExecutor
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.vector.faults import fragile_makers
 
 def make():
@@ -317,7 +317,7 @@ def test_what_was_begun_for_executors_ends_with_the_last_one():
 # What is left when a program ends without closing.
 LEFT = """
 import sys, mtwrappers, ray
-from mtwrappers.vector.ray import MetaRayEnvExecutor
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.vector.faults import fragile_makers
 
 def make(**kwargs):

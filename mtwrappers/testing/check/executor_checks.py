@@ -21,8 +21,7 @@ from mtwrappers.testing.check.processes import can_start, start_method
 from mtwrappers.testing.check.recording import Call, Recording, difference, find, record
 from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
 from mtwrappers.testing.check.subject import Subject
-from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
-from mtwrappers.vector.parallel import MetaParallelEnvExecutor
+from mtwrappers.vector.executors import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 
 # Episodes are cut after 7, 10, 13, ... steps, so that many of them end within these.
 STEPS = 40

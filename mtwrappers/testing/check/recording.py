@@ -10,6 +10,7 @@ from typing import Any, NamedTuple, TypeAlias
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from mtwrappers.state.plain_data import copied, copied_if_possible
 from mtwrappers.testing.check.report import Difference, Failed
 
 Path: TypeAlias = tuple[Any, ...]
@@ -70,11 +71,11 @@ def record(
         if returned is not None and changed is None:
             last = calls[-1]
             for name, value in zip(last.values, returned, strict=True):
-                if found := find(last.values[name], copied(value), (name,)):
+                if found := find(last.values[name], recorded(value), (name,)):
                     changed = difference(found, last.what, isinstance(env, VectorEnv))
                     break
         returned = now
-        calls.append(Call(what, {n: copied(v) for n, v in zip(names, now, strict=True)}))
+        calls.append(Call(what, {n: recorded(v) for n, v in zip(names, now, strict=True)}))
 
     note(f"reset(seed={seed})", RESET, env.reset(seed=seed))
     start, step = time.perf_counter(), step or env.step
@@ -110,24 +111,22 @@ def steps_of(recording: Recording) -> Iterator[Call]:
     return (call for call in recording.calls if "reward" in call.values)
 
 
-def copied(value: Any, parent: Any = None) -> Any:
+def recorded(value: Any) -> Any:
     """A copy, without the wall-clock time that episode statistics hold."""
-    if isinstance(value, dict):
-        times = ("t", "_t") if parent == "episode" else ()
-        return {key: copied(item, key) for key, item in value.items() if key not in times}
-    if isinstance(value, np.ndarray):
-        if not value.dtype.hasobject:
-            return value.copy()
-        filled = np.empty_like(value)
-        for i in np.ndindex(value.shape):
-            filled[i] = copied(value[i], parent)
-        return filled
-    if type(value) in (list, tuple):
-        return type(value)(copied(item, parent) for item in value)
-    try:
-        return copy.deepcopy(value)
-    except Exception:  # any object may refuse to be copied in any way
-        return value
+    copy_of = copied(value, copied_if_possible)
+    _drop_times(copy_of)
+    return copy_of
+
+
+def _drop_times(value: Any, parent: Any = None) -> None:
+    if type(value) is dict:
+        for name in ("t", "_t") if parent == "episode" else ():
+            value.pop(name, None)
+        for key, item in value.items():
+            _drop_times(item, key)
+    elif type(value) in (list, tuple) or (isinstance(value, np.ndarray) and value.dtype.hasobject):
+        for item in value.flat if isinstance(value, np.ndarray) else value:
+            _drop_times(item, parent)
 
 
 def compare(

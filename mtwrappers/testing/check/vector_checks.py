@@ -16,11 +16,11 @@ from mtwrappers.testing.check.executor_checks import batched, first_row
 from mtwrappers.testing.check.recording import (
     Call,
     Recording,
-    copied,
     difference,
     find,
     mode_of,
     record,
+    recorded,
     show,
     steps_of,
 )
@@ -68,8 +68,8 @@ def sub_seeds(subject: Subject) -> str:
     each = [seed + i for i in range(n)]
     with closing(subject.make()) as envs:
         space = envs.observation_space
-        one = list(iterate(space, copied(envs.reset(seed=seed)[0])))
-        other = list(iterate(space, copied(envs.reset(seed=seed + 1000)[0])))
+        one = list(iterate(space, recorded(envs.reset(seed=seed)[0])))
+        other = list(iterate(space, recorded(envs.reset(seed=seed + 1000)[0])))
         try:
             listed = list(iterate(space, envs.reset(seed=each)[0]))
         except Exception:  # a seed for each is not for every vector environment
@@ -168,7 +168,7 @@ def partial_reset(subject: Subject) -> str:
             raise Skipped("there is only one environment")
         envs.reset(seed=subject.seed)
         obs = envs.step(subject.actions(envs, 1)[0])[0]
-        before = [copied(row) for row in iterate(envs.observation_space, obs)]
+        before = [recorded(row) for row in iterate(envs.observation_space, obs)]
         mask = np.arange(n) == 0
         options = {"reset_mask": mask}
         obs = envs.reset(options=options)[0]
@@ -209,8 +209,8 @@ def _others(
         envs.reset(options={"reset_mask": mask.copy()})
     seen = []
     if not (terminated | truncated).any():
-        seen.append(("the next step", copied(envs.step(copy.deepcopy(actions[1]))[0])))
-    seen.append(("the next reset", copied(envs.reset(options={"reset_mask": ~mask})[0])))
+        seen.append(("the next step", recorded(envs.step(copy.deepcopy(actions[1]))[0])))
+    seen.append(("the next reset", recorded(envs.reset(options={"reset_mask": ~mask})[0])))
     return [(call, list(iterate(envs.observation_space, obs))) for call, obs in seen]
 
 

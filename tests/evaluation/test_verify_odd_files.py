@@ -27,7 +27,7 @@ from mtwrappers.evaluation import (
 )
 from mtwrappers.evaluation.evidence import digest, read_evidence
 from tests.evaluation.fakes import drawn, scripted
-from tests.evaluation.test_few_shot_evidence import Adapts
+from tests.evaluation.test_verify_few_shot import Adapts
 from tests.fakes import ROOT
 
 # Clears the screen and draws an answer.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.interrupts import after_start
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.experts import expert
-from mtwrappers.metaworld.known_good import fast_class
+from mtwrappers.metaworld.fast.known_good import fast_class
 from mtwrappers.metaworld.upstream import all_classes
 
 Policy: TypeAlias = Callable[[Any, Any], NDArray[np.float32]]
@@ -24,7 +24,7 @@ Policy: TypeAlias = Callable[[Any, Any], NDArray[np.float32]]
 QUICK, FULL = (1, 40), (3, 500)
 
 
-def verify(
+def compare_classes(
     extent: tuple[int, int], names: Sequence[str], workers: int
 ) -> Iterator[tuple[str, str | None]]:
     """Compares classes in workers; yields each name with its first difference, or ``None``."""
@@ -78,7 +78,7 @@ def _compare_episode(stock: Any, fast: Any, task: Any, act: Policy, steps: int) 
     for env in (stock, fast):
         env.set_task(task)
     obs, other = stock.reset()[0], fast.reset()[0]
-    if obs.tobytes() != other.tobytes() or state(stock) != state(fast):
+    if obs.tobytes() != other.tobytes() or integration_state(stock) != integration_state(fast):
         return f"reset gives {other}, expected {obs}"
     for t in range(steps):
         action = act(obs, stock._target_pos)
@@ -89,13 +89,13 @@ def _compare_episode(stock: Any, fast: Any, task: Any, act: Policy, steps: int) 
         for name, value in expected.items():
             if _bits(value) != _bits(actual[name]):
                 return f"step {t}: {name} {actual[name]!r}, expected {value!r}"
-        if state(stock) != state(fast):
+        if integration_state(stock) != integration_state(fast):
             return f"step {t}: the simulation's state differs"
     return None
 
 
 def _named(returned: Any) -> dict[str, Any]:
-    """What a step returned, by names."""
+    """The values that a step returned, by name."""
     names = ("observation", "reward", "terminated", "truncated")
     infos = {f"info[{key!r}]": value for key, value in returned[4].items()}
     return {**dict(zip(names, returned, strict=False)), **infos}
@@ -107,7 +107,7 @@ def _bits(value: Any) -> tuple[str, bytes]:
     return str(array.dtype), array.tobytes()
 
 
-def state(env: Any) -> bytes:
+def integration_state(env: Any) -> bytes:
     """The full integration state of a Sawyer environment's simulation."""
     import mujoco
 

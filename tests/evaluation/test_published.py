@@ -19,7 +19,7 @@ from metaworld.evaluation import evaluation
 
 from mtwrappers import protocols
 from mtwrappers.evaluation import Observer
-from mtwrappers.evaluation.headline import succeeded
+from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 

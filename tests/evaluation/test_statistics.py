@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from benchmarks import coverage
-from mtwrappers.evaluation.differences import COVERED
+from mtwrappers.evaluation.statistics import COVERED
 
 DOCS = Path(__file__).parents[2] / "docs/scores.md"
 

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from mtwrappers.vector import process
+from mtwrappers.common import cores
 from tests.vector.processes import needs_proc
 
 ONE = "0::/\n"
@@ -35,7 +35,7 @@ def test_the_quota_of_control_groups_is_found(groups, files, quota, tmp_path):
         file = tmp_path / "sys/fs/cgroup" / name
         file.parent.mkdir(parents=True, exist_ok=True)
         file.write_text(text + "\n")
-    assert process._cpu_quota(tmp_path) == quota
+    assert cores._cpu_quota(tmp_path) == quota
 
 
 @needs_proc
@@ -44,5 +44,5 @@ def test_the_quota_of_control_groups_is_found(groups, files, quota, tmp_path):
 )
 def test_there_are_as_many_cores_as_the_quota_pays_for(quota, count, monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda pid: set(range(64)))
-    monkeypatch.setattr(process, "_cpu_quota", lambda: quota)
-    assert process.cores() == count
+    monkeypatch.setattr(cores, "_cpu_quota", lambda: quota)
+    assert cores.cores() == count
