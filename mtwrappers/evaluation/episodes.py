@@ -171,7 +171,7 @@ class Tally:
         self._reports |= reported
         for observer in self._observers:
             observer.step(step)
-        for i in np.flatnonzero(step.over & step.counted).tolist():
+        for i in np.flatnonzero(step.finished & step.counted).tolist():
             planned = self.present(i)
             if not np.isfinite(self._returns[i]):
                 raise ValueError(
@@ -198,7 +198,7 @@ class Tally:
 
     def _success(self, step: Step) -> tuple[Flags, Flags]:
         """Which environments say that the step was a success, and which say anything of it."""
-        success, reported = np.zeros_like(step.over), np.zeros_like(step.over)
+        success, reported = np.zeros_like(step.finished), np.zeros_like(step.finished)
         for key in SUCCESS_KEYS:
             values, present = step.info(key)
             # What is no array of numbers or objects is refused below.

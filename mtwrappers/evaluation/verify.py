@@ -341,7 +341,7 @@ class _Replay(Observer):
 
     def step(self, step: Step) -> None:
         """Ends an episode that goes on after its actions: it is another one already."""
-        step.over[self._times > self._ends] = True
+        step.finished[self._times > self._ends] = True
 
 
 class _TrialReplay(_Replay):

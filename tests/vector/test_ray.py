@@ -96,10 +96,10 @@ def test_paths_are_the_same_wherever_environments_and_policy_are():
 
     expected = sampled()
     assert [len(own) for own in expected[1].values()] == [2] * 5
-    for parallel in True, "ray":
+    for execution in "parallel", "ray":
         for where in "parent", "workers":
-            found = sampled(parallel=parallel, workers=2, policy_in=where)
-            assert equal(found, expected), (parallel, where)
+            found = sampled(execution=execution, workers=2, policy_in=where)
+            assert equal(found, expected), (execution, where)
 
 
 def test_an_evaluation_finds_the_same():

@@ -18,7 +18,7 @@ import pytest
 from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
 from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.fakes import equal, run_with_python
-from tests.families import ARMS
+from tests.mixed_envs import ARMS
 from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
 from tests.vector.fakes import KINDS, TallyEnv, kinds_and_modes
 from tests.vector.faults import (
