@@ -22,7 +22,7 @@ _NAMES = {
     "mtwrappers.adapters.skrl": ("as_skrl_env",),
     "mtwrappers.adapters.tianshou": ("as_tianshou_env",),
     "mtwrappers.adapters.torchrl": ("as_torchrl_env",),
-    "mtwrappers.checkpoint": ("CheckpointError", "load_checkpoint", "save_checkpoint"),
+    "mtwrappers.state.checkpoint": ("CheckpointError", "load_checkpoint", "save_checkpoint"),
     "mtwrappers.continual.evaluate": ("continual_evaluate",),
     "mtwrappers.core.mtenv": ("MTEnv",),
     "mtwrappers.envs.point_goal": ("PointGoalEnv",),

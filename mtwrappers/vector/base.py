@@ -28,6 +28,7 @@ from mtwrappers.common.checks import check_callable, check_index
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.core.pad_spaces import Padding
+from mtwrappers.state.env_state import MAX_STEPS
 from mtwrappers.vector.arguments import (
     ActionCheck,
     Settings,
@@ -41,7 +42,7 @@ from mtwrappers.vector.blocks import Blocks, BorrowedBlock, Command
 from mtwrappers.vector.buffers import ObsLayout
 from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema, schema_of
 from mtwrappers.vector.replay import Entry, Journal, ReplayLog, StepEntries, call_entry
-from mtwrappers.vector.saved import MAX_STEPS, Budget
+from mtwrappers.vector.saved import Budget
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
 # What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-MAX_STEPS = 300_000  # how many steps of environments are replayed unless an argument says more
 _STEPS_PER_TASK = 10  # to draw a task may take as long as some steps
 
 # Methods that are called with any plain values: what a task is, only its environment knows. (One of
