@@ -69,7 +69,8 @@ _NAMES = {
     "mtwrappers.wrappers.rl2": ("RL2Observation", "VectorRL2Observation"),
     "mtwrappers.wrappers.task_name": ("TaskNameWrapper",),
     "mtwrappers.wrappers.task_onehot": ("TaskOnehotWrapper",),
-    "mtwrappers.continual.stream": ("TaskStream", "VectorTaskStream"),
+    "mtwrappers.continual.stream": ("TaskStream",),
+    "mtwrappers.continual.vector_stream": ("VectorTaskStream",),
     "mtwrappers.wrappers.terminate_on_success": ("TerminateOnSuccess",),
     "mtwrappers.wrappers.vector": ("MetaVectorWrapper",),
 }

@@ -22,7 +22,8 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.result import ContinualResult, Scores
-from mtwrappers.continual.stream import TaskStream, VectorTaskStream
+from mtwrappers.continual.stream import TaskStream
+from mtwrappers.continual.vector_stream import VectorTaskStream
 from mtwrappers.evaluation.episodes import METRICS
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.vector.make import make_executor
