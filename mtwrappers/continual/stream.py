@@ -40,7 +40,7 @@ class TaskStream(PhasedStream, MTEnv):
     says what follows. ``info["stream_over"]`` is true in the episodes that begin then.
 
     A reset with a seed begins the stream anew. A reset whose options name a task, and the first one
-    after `set_task_state`, plays that task, in the budget of the present phase.
+    after `set_task_state`, is on that task, in the budget of the present phase.
 
     With the defaults, the phases and their ends are those of ``ContinualLearningEnv`` of Continual
     World (Wolczyk et al. 2021, arXiv:2105.10919), whose stream ends with an error, as with
@@ -54,7 +54,7 @@ class TaskStream(PhasedStream, MTEnv):
         boundary: What happens to an episode that runs at the end of a phase: ``"truncate"`` ends
             it, ``"finish"`` lets it go on, in the budget of the next phase, whose tasks come with
             the next reset. The end of the stream truncates in either case.
-        task_obs: What ``task_obs`` shows: the ``"task"``, as in ``env``, or the index of the
+        task_obs: What ``task_obs`` stands for: the ``"task"``, as in ``env``, or the index of the
             ``"phase"``. A task that comes again then looks like another one.
         task_embedding: Numbers to observe in each phase, ``(num_phases, E)``. Observations then
             have a third key, ``task_embedding``, ``(E,)``. Where ``env`` has an embedding of each
@@ -113,7 +113,7 @@ class TaskStream(PhasedStream, MTEnv):
         at_end = check_choice(at_end, ("stay", "raise"), "at_end")
         self._begin_stream((self._phase(one, i) for i, one in enumerate(listed)), at_end)
         self._truncates = check_choice(boundary, ("truncate", "finish"), "boundary") == "truncate"
-        self._shows_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
+        self._observes_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
         self.held_phase: int | None = None
         # Of the present episode: its infos, what a step counts, and at which step it is truncated.
         self._episode_info: dict[str, Any] = {}
@@ -121,8 +121,8 @@ class TaskStream(PhasedStream, MTEnv):
         self._task_is_set = False
         self._phase_obs = np.int64(0)
         self._embeddings = check_embeddings(task_embedding, len(self.phases), "phase")
-        shown = Discrete(len(self.phases)) if self._shows_phase else space["task_obs"]
-        super().__init__(env.action_space, space["env_obs"], shown)
+        task_space = Discrete(len(self.phases)) if self._observes_phase else space["task_obs"]
+        super().__init__(env.action_space, space["env_obs"], task_space)
         self.metadata, self.render_mode = env.metadata, env.render_mode
         if self._embeddings is None:
             embedded = space.get("task_embedding")
@@ -162,8 +162,8 @@ class TaskStream(PhasedStream, MTEnv):
         return self._mt_env.task_names
 
     def get_task_obs(self) -> Any:
-        """What the agent may know of the present task, or the phase of the present episode."""
-        if self._shows_phase:
+        """The observation of the present task, or the phase of the present episode."""
+        if self._observes_phase:
             return self._phase_obs
         return self._mt_env.get_task_obs()
 
@@ -177,7 +177,7 @@ class TaskStream(PhasedStream, MTEnv):
 
     def _of_phase(self, obs: Observation) -> Observation:
         """An observation of ``env`` with the phase and its embedding, where they are asked for."""
-        if self._shows_phase:
+        if self._observes_phase:
             obs = {**obs, "task_obs": self._phase_obs}
         if self._embeddings is not None:
             obs = {**obs, "task_embedding": self._embeddings[self._phase_obs].copy()}
@@ -341,7 +341,7 @@ class TaskStream(PhasedStream, MTEnv):
         return f"task {task_id}" if known.task_names is None else known.task_names[task_id]
 
     def _identity(self) -> list[Any]:
-        """What tells this stream from others, ready for JSON."""
+        """The identity of this stream, ready for JSON: equal for equal phases."""
         return [[str(list(phase.tasks)), phase.steps] for phase in self.phases]
 
     def _phase(self, given: Any, i: int) -> Phase:

@@ -17,12 +17,12 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
     """A stream of tasks that the environments of a vector environment share.
 
     Each of them is a `TaskStream`, or has one inside its wrappers, with the same phases. By itself,
-    each would play the whole stream. Here the budget of a phase counts the steps of all of them,
-    and they go to the next phase together: in the step with which the budget is used up, every
-    environment is at the end of the phase, as `TaskStream` describes it. Where the budgets are no
-    multiples of ``num_envs``, that step goes beyond the end of the phase, and the next phase has so
-    many steps less. Steps in which NEXT_STEP resets an environment do not count, nor do those of
-    environments that rest.
+    each would go through the whole stream. Here the budget of a phase counts the steps of all of
+    them, and they go to the next phase together: in the step with which the budget is used up,
+    every environment is at the end of the phase, as `TaskStream` describes it. Where the budgets
+    are no multiples of ``num_envs``, that step goes beyond the end of the phase, and the next phase
+    is that many steps shorter. Steps in which NEXT_STEP resets an environment do not count, nor do
+    those of environments that are paused.
 
     After ``total_steps`` steps the stream is over for all of them, and ``at_end`` of the
     `TaskStream`s says what follows. A reset with seeds begins the stream anew.
@@ -68,10 +68,10 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
                 f"a phase must have a step for each of {self.num_envs} environments at least, got "
                 f"{self.phases[short[0]].steps} for phase {short[0]}"
             )
-        self._playing = self.num_envs  # how many steps the one under way counts
+        self._counted = self.num_envs  # how many steps the one under way counts
 
     def _shared(self, name: str) -> Any:
-        """What all environments have, or a `ValueError`."""
+        """The value that all environments have in common, or a `ValueError`."""
         first, *others = self._inner.call(name)
         for i, other in enumerate(others, 1):
             if repr(other) != repr(first):
@@ -106,16 +106,16 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         idle = self._executor._buffers.resting
         if self._due is not None:
             idle = idle | self._due
-        playing = 0 if self.stream_over else self.num_envs - int(np.count_nonzero(idle))
-        self._playing, end = playing, self._ends[self.phase]
-        if playing and self.stream_steps + playing >= end:
+        counted = 0 if self.stream_over else self.num_envs - int(np.count_nonzero(idle))
+        self._counted, end = counted, self._ends[self.phase]
+        if counted and self.stream_steps + counted >= end:
             # Their next step is the last of the phase; what is reset instead begins the next one.
             self._inner.set_attr("stream_steps", (end - 1 + idle).tolist())
         self._inner.step_async(actions)
 
     def step_wait(self) -> StepResult:
         result = self._inner.step_wait()
-        self.stream_steps += self._playing
+        self.stream_steps += self._counted
         if self._next_step:
             self._note_ends(result[2] | result[3])
         return result
