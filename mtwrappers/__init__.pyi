@@ -6,14 +6,11 @@ from mtwrappers.adapters.sb3 import as_sb3_vec_env as as_sb3_vec_env
 from mtwrappers.adapters.skrl import as_skrl_env as as_skrl_env
 from mtwrappers.adapters.tianshou import as_tianshou_env as as_tianshou_env
 from mtwrappers.adapters.torchrl import as_torchrl_env as as_torchrl_env
-from mtwrappers.checkpoint import CheckpointError as CheckpointError
-from mtwrappers.checkpoint import load_checkpoint as load_checkpoint
-from mtwrappers.checkpoint import save_checkpoint as save_checkpoint
 from mtwrappers.common.errors import SeedNotSetError as SeedNotSetError
 from mtwrappers.common.errors import WorkerDiedError as WorkerDiedError
 from mtwrappers.continual.evaluate import continual_evaluate as continual_evaluate
 from mtwrappers.continual.stream import TaskStream as TaskStream
-from mtwrappers.continual.stream import VectorTaskStream as VectorTaskStream
+from mtwrappers.continual.vector_stream import VectorTaskStream as VectorTaskStream
 from mtwrappers.core.mtenv import MTEnv as MTEnv
 from mtwrappers.core.pad_spaces import PadSpaces as PadSpaces
 from mtwrappers.envs.point_goal import PointGoalEnv as PointGoalEnv
@@ -34,6 +31,9 @@ from mtwrappers.processors.processors import MetaSampleProcessor as MetaSamplePr
 from mtwrappers.processors.processors import SampleProcessor as SampleProcessor
 from mtwrappers.samplers.meta_sampler import MetaSampler as MetaSampler
 from mtwrappers.samplers.sampler import Sampler as Sampler
+from mtwrappers.state.checkpoint import CheckpointError as CheckpointError
+from mtwrappers.state.checkpoint import load_checkpoint as load_checkpoint
+from mtwrappers.state.checkpoint import save_checkpoint as save_checkpoint
 from mtwrappers.tasks.samplers import ConstructEnvsSampler as ConstructEnvsSampler
 from mtwrappers.tasks.samplers import EnvPoolSampler as EnvPoolSampler
 from mtwrappers.tasks.samplers import MetaWorldTaskSampler as MetaWorldTaskSampler

@@ -200,7 +200,7 @@ FLOORS = (
     {"vector"},
     {"wrappers"},
     {"envs", "metaworld"},
-    {"checkpoint", "encoding", "tasks"},
+    {"tasks"},
     {"samplers"},
     {"processors"},
     {"evaluation"},

@@ -28,13 +28,14 @@ from mtwrappers.common.checks import check_callable, check_index
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.core.pad_spaces import Padding
+from mtwrappers.state.env_state import MAX_STEPS
 from mtwrappers.vector.arguments import ActionCheck, split_options, spread_seeds
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.blocks import Blocks, BorrowedBlock
 from mtwrappers.vector.buffers import Info, InfoColumns, InfoSchema, ObsLayout, schema_of
 from mtwrappers.vector.calls import call_entry
 from mtwrappers.vector.commands import Answer, Command, EachCall, Entry
-from mtwrappers.vector.journal import MAX_STEPS, Budget, Journal, ReplayLog
+from mtwrappers.vector.journal import Budget, Journal, ReplayLog
 from mtwrappers.vector.settings import Settings, check_same_actions, observation_spaces
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]

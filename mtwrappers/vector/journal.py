@@ -19,7 +19,6 @@ from mtwrappers.state import env_state as layers
 from mtwrappers.vector.calls import call_again, check_call, is_number, undoes
 from mtwrappers.vector.commands import Answer, Command, Entry
 
-MAX_STEPS = 300_000  # how many steps of environments are replayed unless an argument says more
 _STEPS_PER_TASK = 10  # to draw a task may take as long as some steps
 _ENTRY_BYTES = 200  # about what an entry takes that is no step
 _LOOK = 256  # after how many notes a journal looks at how large it is
