@@ -30,7 +30,7 @@ INK, PAPER, DONE = (38, 50, 56), (250, 250, 250), (46, 125, 50)
 
 
 def run(env: gymnasium.Env, task_state: int) -> Iterator[bool]:
-    """Plays an episode with the expert of its class; yields at every frame whether it is solved."""
+    """Runs an episode with the expert of its class; yields at every frame whether it is solved."""
     obs, info = env.reset(options={"task_state": task_state})
     act, goal = expert(info["task_name"]), env.unwrapped.goal
     for step in range(LAST_STEP):
