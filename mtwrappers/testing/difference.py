@@ -14,6 +14,8 @@ Found: TypeAlias = tuple[Path, str, str]
 # A pair of values and where they are.
 Pair: TypeAlias = tuple[Any, Any, Path]
 
+_ARRAYS = (np.ndarray, np.generic)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -79,10 +81,11 @@ def find(expected: Any, actual: Any, path: Path = (), *, loose: bool = False) ->
             return path, f"{len(expected)} items", f"{len(actual)} items"
         pairs = enumerate(zip(expected, actual, strict=True))
         return _first(((e, a, (*path, i)) for i, (e, a) in pairs), loose)
-    numbers = (np.ndarray, np.generic) + ((int, float, bool) if loose else ())
-    if both(numbers) and (alike or loose):
+    numbers = loose and both((*_ARRAYS, int, float))
+    arrays = isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS)
+    if arrays and (alike or numbers):
         return _find_in_arrays(np.asarray(expected), np.asarray(actual), path, loose)
-    if not alike:
+    if not (alike or numbers):
         return path, _typed(expected), _typed(actual)
     # Of objects without a notion of equality there is nothing to say.
     plain = getattr(type(expected), "__eq__", None) is object.__eq__
