@@ -24,21 +24,19 @@ from numpy.random import Generator
 from scipy.special import ndtr
 
 from benchmarks.common import HERE, table
-from mtwrappers.evaluation.differences import (
+from mtwrappers.evaluation.statistics import (
     LEAST_VALUES,
+    Estimate,
+    Interval,
+    Values,
     bootstrap,
     difference_interval,
     improvement,
     interquartile_mean,
-    welch,
-)
-from mtwrappers.evaluation.statistics import (
-    Estimate,
-    Interval,
-    Values,
     mean_interval,
     trimmed_interval,
     trimmed_mean,
+    welch,
 )
 
 DATA = HERE / "coverage.json"

@@ -34,8 +34,7 @@ from benchmarks import bias
 from benchmarks.common import HERE, machine, table
 from mtwrappers import protocols
 from mtwrappers.evaluation import Episode, EvaluationResult
-from mtwrappers.evaluation.headline import succeeded
-from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.protocol import Protocol, succeeded
 from mtwrappers.metaworld.experts import expert
 
 DATA, PICTURE = HERE / "protocols.json", HERE.parent / "docs/assets/protocols.png"

@@ -16,7 +16,7 @@ with contextlib.suppress(ImportError):  # without MuJoCo there are no models
 
 # A fork server, which then has what its workers import.
 multiprocessing.set_forkserver_preload(
-    ["pytest", "gymnasium.wrappers.vector", "mtwrappers.vector.parallel", "tests.vector.faults"]
+    ["pytest", "gymnasium.wrappers.vector", "mtwrappers.vector.executors", "tests.vector.faults"]
 )
 
 # A process started in the background of a script ignores Ctrl-C, which some tests press.
@@ -24,11 +24,24 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
-def pytest_configure(config):
-    """Files that are shared out among processes keep their order, whose last ones are quick.
+def pytest_addoption(parser):
+    parser.addoption("--all", action="store_true", help="run the tests marked as slow, too")
 
-    By itself, pytest-xdist keeps files of few tests for the end, and some of those are the longest.
+
+def pytest_configure(config):
+    """Runs the tier that was asked for, and hypothesis as long as it is worth there.
+
+    Files that are shared out among processes keep their order, whose last ones are quick: by
+    itself, pytest-xdist keeps files of few tests for the end, and some of those are the longest.
     """
+    if config.option.all and config.option.markexpr == "not slow":
+        config.option.markexpr = ""
+    with contextlib.suppress(ImportError):
+        from hypothesis import settings
+
+        slow = config.option.markexpr != "not slow"
+        settings.register_profile("tier", deadline=None, max_examples=40 if slow else 10)
+        settings.load_profile("tier")
     config.option.loadscopereorder = False
 
 

@@ -14,7 +14,7 @@ from mtwrappers.evaluation import (
     VerificationError,
     compare,
 )
-from mtwrappers.evaluation.claim import read_claim
+from mtwrappers.evaluation.verify import read_claim
 
 
 def run(args: argparse.Namespace) -> int:

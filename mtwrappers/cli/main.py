@@ -334,9 +334,9 @@ def _space(space: Any) -> str:
 
 
 def _verify_fast(args: argparse.Namespace) -> int:
+    from mtwrappers.common.cores import cores
+    from mtwrappers.metaworld.fast.equality import FULL, QUICK, compare_classes
     from mtwrappers.metaworld.upstream import all_classes
-    from mtwrappers.metaworld.verify import FULL, QUICK, verify
-    from mtwrappers.vector.process import cores
 
     names = list(all_classes())
     console = import_extra("rich.console", "cli").Console()
@@ -345,7 +345,8 @@ def _verify_fast(args: argparse.Namespace) -> int:
     start, differ = time.perf_counter(), {}
     with progress(console) as shown:
         bar = shown.add_task("classes", total=len(names), rate="")
-        for name, found in verify(FULL if args.full else QUICK, names, args.workers or cores()):
+        extent = FULL if args.full else QUICK
+        for name, found in compare_classes(extent, names, args.workers or cores()):
             if found is not None:
                 differ[name] = found
             shown.advance(bar)

@@ -13,12 +13,11 @@ from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.common.extras import import_extra
-from mtwrappers.evaluation.episodes import Episode, Observer
-from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.samplers.rollout import Step
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 
 FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
 
@@ -101,7 +100,7 @@ class Videos(Observer):
         for i in self._length:
             self._length[i] += 1
         self._film(
-            [i for i, t in self._length.items() if t % FRAME_EVERY == 0 and not step.over[i]]
+            [i for i, t in self._length.items() if t % FRAME_EVERY == 0 and not step.finished[i]]
         )
 
     def end(self, i: int, episode: Episode) -> None:

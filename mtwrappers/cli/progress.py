@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from mtwrappers.cli.common import POLICIES, RESULTS, UsageError
 from mtwrappers.cli.lines import DEFAULTS, MAX_SIZE, Line, of_header, of_line, whole_lines
-from mtwrappers.evaluation.episodes import Episode
+from mtwrappers.evaluation.episodes import Episode, PlannedEpisode
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
-from mtwrappers.evaluation.plan import PlannedEpisode
-from mtwrappers.evaluation.provenance import versions
+from mtwrappers.evaluation.result import versions
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import opened
 

@@ -35,6 +35,7 @@ from mtwrappers.cli.progress import (
     how_to_resume,
     resumed,
 )
+from mtwrappers.common.cores import cores
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.interrupts import after_start
 from mtwrappers.common.registration import EPISODE_STEPS
@@ -45,7 +46,6 @@ from mtwrappers.evaluation.published import protocols
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.vector.make import Execution, make_executor
-from mtwrappers.vector.process import cores
 
 # The settings that the results name.
 SHOWN = ("benchmark", "policy", "episodes", "seed", "protocol")
@@ -132,7 +132,7 @@ def _play(
                 whence = {
                     "tasks": tasks,
                     "policy": name,
-                    "protocol": protocol and protocol.to_dict(),
+                    "protocol": protocol,
                 }
                 provenance = Provenance.of(envs, args.episodes, **whence)
                 measure: Any = evaluate if protocol is None else protocol.evaluate

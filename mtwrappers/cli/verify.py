@@ -7,9 +7,9 @@ import time
 
 from mtwrappers import _start
 from mtwrappers.cli.common import UsageError, show
+from mtwrappers.common.cores import cores
 from mtwrappers.common.extras import import_extra
 from mtwrappers.evaluation import EvidenceError, VerificationError, verify
-from mtwrappers.vector.process import cores
 
 
 def run(args: argparse.Namespace) -> int:

@@ -7,10 +7,13 @@ module in front: ``"mtwrappers:mtwrappers/MT10-v0"``.
 from __future__ import annotations
 
 import copy
+import importlib
+import sys
 from typing import Any
 
 import numpy as np
 from gymnasium.envs.registration import EnvSpec, register, registry
+from gymnasium.vector import AutoresetMode
 
 EPISODE_STEPS = 500
 _TRAIN = {"train_classes": ["reach-v3", "push-v3"]}
@@ -41,6 +44,26 @@ TABLE: dict[str, tuple[str, dict[str, Any], int | None]] = {
     "mtwrappers/PointGoal-v0": ("mtwrappers.envs.point_goal", {}, 100),
     "mtwrappers/Ledger-v0": ("mtwrappers.testing.ledger", {}, None),
 }
+
+# Libraries that make our vector environments by their ids, without saying so -> what checks there
+# that they can use what is made. It is loaded in a process that has imported the library.
+LIBRARY_CHECKS = {"ray.rllib": "mtwrappers.adapters.rllib:check_env_runner"}
+
+
+def check_library(num_envs: int, autoreset_mode: AutoresetMode) -> None:
+    """Refuses a vector environment that the library which makes it would misread.
+
+    Args:
+        num_envs: Of the vector environment.
+        autoreset_mode: Of the vector environment.
+
+    Raises:
+        ValueError: If the library needs another one.
+    """
+    for library, check in LIBRARY_CHECKS.items():
+        if library in sys.modules:
+            module, _, name = check.partition(":")
+            getattr(importlib.import_module(module), name)(num_envs, autoreset_mode)
 
 
 def register_all() -> None:

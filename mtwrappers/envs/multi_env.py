@@ -20,7 +20,7 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.core.pad_spaces import Padding, Unify
 from mtwrappers.core.selection import SelectName
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper

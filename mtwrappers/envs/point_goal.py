@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_options, not_negative, positive
 from mtwrappers.common.registration import PlainSpec
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import fit_sizes, make_executor
 
 MAX_STEP = 0.1

@@ -1,22 +1,22 @@
 """Success rates and returns per task, with confidence intervals."""
 
-from mtwrappers.evaluation.claim import VerificationError
-from mtwrappers.evaluation.compare import IncomparableError, compare
-from mtwrappers.evaluation.comparison import Comparison, Difference
-from mtwrappers.evaluation.episodes import Episode, Observer
+from mtwrappers.evaluation.compare import (
+    Comparison,
+    IncomparableError,
+    ScoreDifference,
+    compare,
+)
+from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
-from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
-from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.provenance import Provenance
 from mtwrappers.evaluation.published import protocols
-from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.verify import Verification, verify
+from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
+from mtwrappers.evaluation.verify import Verification, VerificationError, verify
 
 __all__ = [
     "Comparison",
-    "Difference",
     "Episode",
     "EvaluationResult",
     "EvidenceError",
@@ -26,6 +26,7 @@ __all__ = [
     "PlannedEpisode",
     "Protocol",
     "Provenance",
+    "ScoreDifference",
     "Verification",
     "VerificationError",
     "compare",

@@ -1,37 +1,113 @@
-"""Which of several policies is better, task by task and over all."""
+"""Comparisons of policies: which is better, task by task and over all, as a table and a plot."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
 from mtwrappers.common.checks import check_choice, check_list, check_mapping, positive
-from mtwrappers.evaluation.comparison import Comparison, Difference
-from mtwrappers.evaluation.differences import (
+from mtwrappers.evaluation import plot
+from mtwrappers.evaluation.protocol import succeeded, weights
+from mtwrappers.evaluation.result import (
+    EvaluationResult,
+    FewShotResult,
+    check_confidence,
+)
+from mtwrappers.evaluation.statistics import (
+    COVERED,
+    LEAST_RUNS,
+    LEAST_VALUES,
+    Estimate,
     Statistic,
+    Values,
     apart,
     bootstrap,
     improvement,
     interquartile_mean,
     rate_difference,
     too_few,
+    trimmed_interval,
+    trimmed_rate,
     welch,
 )
-from mtwrappers.evaluation.few_shot import FewShotResult
-from mtwrappers.evaluation.headline import succeeded, weights
-from mtwrappers.evaluation.remake import determining
-from mtwrappers.evaluation.result import EvaluationResult, check_confidence
-from mtwrappers.evaluation.rules import Rules
-from mtwrappers.evaluation.statistics import Estimate, Values, trimmed_interval, trimmed_rate
+from mtwrappers.metaworld.spec import determining, draws_goals
 
 # Keeps the bootstrap's stream apart from those of results.
 _STREAM = 1_000_039
+_BETTER = "chance that B is better"
 Result: TypeAlias = EvaluationResult | FewShotResult
 # What one training run has made.
 Runs: TypeAlias = Literal["all_tasks", "per_task"]
+
+
+@dataclass(frozen=True)
+class ScoreDifference:
+    """The success of two policies, and how much higher that of the second is.
+
+    Args:
+        first: The rate of the first, in [0, 1].
+        second: That of the second.
+        difference: ``second - first``, with its interval.
+    """
+
+    first: float
+    second: float
+    difference: Estimate
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Two policies, compared.
+
+    Args:
+        names: Of the first and the second.
+        runs: How many results (training runs) there are of each.
+        tasks: The difference at each task.
+        overall: Over all tasks: the ``"mean over tasks"`` (or what their protocol takes means over)
+            and the ``"interquartile mean"``.
+        improvement: How likely a run of the second is better than one of the first, on a random
+            task; ``None`` unless both have several runs.
+        paired: At how many tasks the two have played the same goals, which are compared one by one.
+        forced: Why the two do not compare; empty if they do.
+        confidence: Of the intervals.
+        unit: Of what the intervals are over: ``"episodes"``, ``"trials"``, ``"runs"`` (each a
+            network for all tasks) or ``"runs of each task"``.
+        fewest: How many of these there are of a task at least, of either.
+    """
+
+    names: tuple[str, str]
+    runs: tuple[int, int]
+    tasks: Mapping[str, ScoreDifference]
+    overall: Mapping[str, ScoreDifference]
+    improvement: Estimate | None
+    paired: int
+    forced: str
+    confidence: float
+    unit: str
+    fewest: tuple[int, int]
+
+    def __str__(self) -> str:
+        return "\n".join(_lines(self))
+
+    def plot(self, path: str | Path, title: str = "") -> None:
+        """Draws the difference at each task and over all, with intervals.
+
+        Args:
+            path: Where to write the image; its suffix says which kind.
+            title: Above the plot; by default the names.
+        """
+        first, second = self.names
+        rows = {name: row.difference for name, row in self.tasks.items()}
+        over = {name: row.difference for name, row in self.overall.items()}
+        text = title or f"{second} minus {first}"
+        if self.forced:
+            text = f"FORCED, they do not compare: {self.forced}\n{text}"
+        plot.draw_differences(Path(path), rows, over, text, f"lines: {_unit(self)}")
 
 
 class IncomparableError(ValueError):
@@ -201,8 +277,8 @@ def _differ(results: Sequence[_Given], tasks: Sequence[Sequence[str]]) -> str:
         other = next((value for value in values if value != values[0]), values[0])
         return "" if other == values[0] else f"{what} {values[0]} and {other}"
 
-    protocols = [one.result.protocol or {} for one in results]
-    names = [Rules.from_dict(p).label if p else "none" for p in protocols]
+    protocols = [one.result.protocol for one in results]
+    names = ["none" if one is None else one.label for one in protocols]
     if reason := differ("protocols", names):
         return reason
     every = set[str]().union(*tasks)
@@ -274,7 +350,7 @@ class _Pair:
         if not self._tasks:
             raise IncomparableError("the results have no task in common")
 
-    def mean(self, tasks: Sequence[_Task], shares: Values) -> Difference:
+    def mean(self, tasks: Sequence[_Task], shares: Values) -> ScoreDifference:
         """The weighted mean over tasks, of both and of the difference."""
         both = [task.first for task in tasks], [task.second for task in tasks]
         p1, p2 = (float((shares * [own.mean() for own in of]).sum()) for of in both)
@@ -292,9 +368,9 @@ class _Pair:
                 return total
 
             found = self._bootstrap(statistic, tasks)
-        return Difference(p1, p2, found)
+        return ScoreDifference(p1, p2, found)
 
-    def trimmed(self, tasks: Sequence[_Task]) -> Difference:
+    def trimmed(self, tasks: Sequence[_Task]) -> ScoreDifference:
         """The interquartile mean, over the runs of all tasks, or over tasks."""
         both = [task.first for task in tasks], [task.second for task in tasks]
         if self._several:
@@ -303,13 +379,15 @@ class _Pair:
                 return interquartile_mean(other) - interquartile_mean(one)
 
             p1, p2 = (float(interquartile_mean(of)) for of in both)
-            return Difference(p1, p2, self._bootstrap(statistic, tasks))
+            return ScoreDifference(p1, p2, self._bootstrap(statistic, tasks))
         one, other = (trimmed_rate(of, 0.25, self._confidence) for of in both)
         if one.low is None or other.low is None or too_few(*both):
-            return Difference(one.value, other.value, Estimate(other.value - one.value, None, None))
+            return ScoreDifference(
+                one.value, other.value, Estimate(other.value - one.value, None, None)
+            )
         ends = [trimmed_interval(of, 0.25, self._confidence) for of in both]
         found = Estimate(*map(float, apart(ends[0], ends[1])))
-        return Difference(one.value, other.value, found)
+        return ScoreDifference(one.value, other.value, found)
 
     def _bootstrap(self, statistic: Statistic, tasks: Sequence[_Task]) -> Estimate:
         both = [task.first for task in tasks], [task.second for task in tasks]
@@ -319,13 +397,12 @@ class _Pair:
 
     def comparison(self, names: tuple[str, str], forced: str) -> Comparison:
         """All of it."""
-        fields = self._of[0][0].protocol
-        rules = None if fields is None else Rules.from_dict(fields)
+        protocol = self._of[0][0].protocol
         all_of = list(self._tasks.values())
         rows = {name: self.mean([task], np.ones(1)) for name, task in self._tasks.items()}
         overall = {}
-        for over in ("tasks",) if rules is None or forced else rules.means:
-            shares = weights([*self._tasks], over, () if rules is None else rules.groups)
+        for over in ("tasks",) if protocol is None or forced else protocol.means:
+            shares = weights([*self._tasks], over, () if protocol is None else protocol.groups)
             overall[f"mean over {over}"] = self.mean(all_of, shares)
         overall["interquartile mean"] = self.trimmed(all_of)
         fewest = min(len(one.first) for one in all_of), min(len(one.second) for one in all_of)
@@ -361,24 +438,106 @@ def _same_goals(results: Sequence[EvaluationResult]) -> bool:
         return False
     if len({one.goals for one in described if one is not None}) > 1:
         return False
-    return not _continuous(results[0]) or len({one.seed for one in results}) == 1
+    return not draws_goals(_spec(results[0])) or len({one.seed for one in results}) == 1
 
 
-def _continuous(result: EvaluationResult) -> bool:
-    """Whether each episode has a goal of its own, which its number and the seed determine."""
-    spec = result.provenance and result.provenance.spec
-    return bool(spec) and dict(spec or {}).get("kwargs", {}).get("goals") == "continuous"
+def _spec(result: EvaluationResult) -> Mapping[str, Any] | None:
+    return None if result.provenance is None else result.provenance.spec
 
 
 def _successes(result: EvaluationResult, task: str) -> dict[Any, float]:
     """The success at each goal of a task; of a trial's or a goal's several episodes the mean."""
     found: dict[Any, list[float]] = {}
-    numbered, fields = _continuous(result), result.protocol
-    rules = None if fields is None else Rules.from_dict(fields)
+    numbered, protocol = draws_goals(_spec(result)), result.protocol
     for one in result.of_task(task):
         key = one.number if one.trial is None else ("trial", one.trial)
         if one.task_state is not None and not numbered:
             key = one.task_state
-        success = one.success_once if rules is None else succeeded(one, rules)
+        success = one.success_once if protocol is None else succeeded(one, protocol)
         found.setdefault(key, []).append(float(bool(success)))
     return {key: float(np.mean(values)) for key, values in found.items()}
+
+
+# The table.
+
+
+def _unit(found: Comparison) -> str:
+    over = found.unit if "runs" in found.unit else f"{found.unit} of one run each"
+    return f"{found.confidence:.0%} intervals over {over}"
+
+
+def _lines(found: Comparison) -> list[str]:
+    """A table in 80 columns."""
+    lines = []
+    if found.forced:
+        lines.append(f"FORCED, these results do not compare: {found.forced}")
+    of_what = "result" if found.unit == "runs of each task" else "run"
+    for label, name, runs in zip("AB", found.names, found.runs, strict=True):
+        lines.append(f"{label}: {name} ({runs} {of_what}{'s' * (runs > 1)})")
+    rows = [(task, row) for task, row in found.tasks.items()]
+    width = max(len(label) for label in (*found.tasks, *found.overall, _BETTER))
+    head = f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  ({found.confidence:.0%})"
+    lines += ["", head, *(_row(label, row, width) for label, row in rows), "-" * (width + 41)]
+    lines += [_row(label, row, width) for label, row in found.overall.items()]
+    if found.improvement is not None:
+        better = found.improvement
+        ends = "" if better.low is None else f"   {better.low:.2f} to  {better.high:.2f}"
+        lines.append(f"{_BETTER:<{width + 14}}  {better.value:>6.2f}{ends}")
+    lines.append(f"{_unit(found)}; *: the interval is without zero")
+    lines += [*_methods(found), *_warnings(found)]
+    if found.paired:
+        lines.append(f"goals compared one by one at {found.paired} of {len(found.tasks)} tasks")
+    return lines
+
+
+def _methods(found: Comparison) -> list[str]:
+    """How the intervals were made, and who says so."""
+    if found.unit in ("episodes", "trials"):
+        return [
+            "one task: Newcombe (1998); means: likewise, from Wilson's intervals at the",
+            "effective number (Korn & Graubard 1998, Franco et al. 2019)",
+        ]
+    covered = [f"{share:.0%} at {runs}" for runs, share in COVERED[found.unit].items()]
+    simulated = f"for 95% it covers {', '.join(covered[:-1])} and {covered[-1]} runs"
+    if found.unit == "runs":
+        return [
+            "tasks and means: Welch's t (1947); all else: bootstrap of whole runs, expanded",
+            f"(Hesterberg 2015); {simulated}",
+        ]
+    return [
+        "tasks: Welch's t (1947); all else: bootstrap of each task's runs by themselves",
+        f"(Agarwal et al. 2021); {simulated}",
+    ]
+
+
+def _warnings(found: Comparison) -> list[str]:
+    """How far the stars can be trusted."""
+    lines, fewest = [], min(found.fewest)
+    if found.unit in ("episodes", "trials"):
+        if fewest < LEAST_VALUES:
+            least = f"fewer than {LEAST_VALUES} {found.unit}"
+            lines.append(f"tasks with {least} (here {fewest}) have no interval, and so no star")
+    elif fewest < 2:
+        lines.append("a single run leaves no interval: another would differ, nobody knows how much")
+    elif fewest < LEAST_RUNS:
+        lines.append(f"{fewest} runs are few: a star is right if runs scatter normally")
+        if found.unit == "runs":
+            lines.append(
+                f"the bootstrap takes {LEAST_RUNS} runs of each; below, it has no interval"
+            )
+    n = len([row for row in found.tasks.values() if row.difference.low is not None])
+    by_chance = (1 - found.confidence) * n
+    if by_chance >= 0.5:
+        lines.append(
+            f"without any difference, about {by_chance:.1f} of {n} tasks get a star by chance"
+        )
+    return lines
+
+
+def _row(label: str, row: ScoreDifference, width: int) -> str:
+    found = row.difference
+    ends = "" if found.low is None else f"  {found.low:+.2f} to {found.high:+.2f}"
+    star = " *" if found.low is not None and found.low * (found.high or 0.0) > 0 else ""
+    return (
+        f"{label:<{width}}  {row.first:>5.2f}  {row.second:>5.2f}  {found.value:>+6.2f}{ends}{star}"
+    )

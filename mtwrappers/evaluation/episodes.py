@@ -1,18 +1,26 @@
-"""What an evaluation is made of: one record per episode, and who makes it from the steps."""
+"""Episodes: which are to be run, decided before the first step, and a record of each that was.
+
+`make_plan` says which episodes `evaluate` runs, `Trials` which `few_shot_evaluate` runs. A `Tally`
+makes an `Episode` of the steps of each, and an `Observer` may follow.
+"""
 
 from __future__ import annotations
 
+import math
 import reprlib
 import sys
-from collections.abc import Callable, Sequence
-from dataclasses import MISSING, dataclass, fields
-from typing import Any
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import MISSING, asdict, dataclass, fields
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
-from mtwrappers.evaluation.plan import PlannedEpisode
+from mtwrappers.common.checks import check_name
 from mtwrappers.samplers.rollout import Flags, Step
+from mtwrappers.vector.contract import MetaVectorEnv
 
 # Whether a value from a file is of a field's type, in a size that arrays hold.
 _IS: dict[str, Callable[[Any], bool]] = {
@@ -163,7 +171,7 @@ class Tally:
         self._reports |= reported
         for observer in self._observers:
             observer.step(step)
-        for i in np.flatnonzero(step.over & step.counted).tolist():
+        for i in np.flatnonzero(step.finished & step.counted).tolist():
             planned = self.present(i)
             if not np.isfinite(self._returns[i]):
                 raise ValueError(
@@ -190,7 +198,7 @@ class Tally:
 
     def _success(self, step: Step) -> tuple[Flags, Flags]:
         """Which environments say that the step was a success, and which say anything of it."""
-        success, reported = np.zeros_like(step.over), np.zeros_like(step.over)
+        success, reported = np.zeros_like(step.finished), np.zeros_like(step.finished)
         for key in SUCCESS_KEYS:
             values, present = step.info(key)
             # What is no array of numbers or objects is refused below.
@@ -206,3 +214,248 @@ class Tally:
                     )
                 reported[i], success[i] = True, bool(value)
         return success, reported
+
+
+@dataclass(frozen=True)
+class PlannedEpisode:
+    """An episode that is to be played.
+
+    Args:
+        task: The name of its task.
+        number: Which of the task's (or the trial's) episodes it is, from 0.
+        seed: Of its reset; ``None`` where it follows the episode before it.
+        task_state: The task state to play, or ``None`` where resets do not take one.
+        trial: The trial it belongs to; ``None`` where every episode stands alone.
+    """
+
+    task: str
+    number: int
+    seed: int | None = None
+    task_state: int | None = None
+    trial: int | None = None
+
+    def __post_init__(self) -> None:
+        check_name(self.task, "the name of a task")
+
+
+def stream_seed(seed: int, *key: int) -> int:
+    """A seed (32 bits) for the place ``key`` of what ``seed`` determines."""
+    return int(SeedSequence(seed, spawn_key=key).generate_state(1)[0])
+
+
+def has_everywhere(inner: MetaVectorEnv, name: str) -> bool:
+    """Whether every environment has this attribute."""
+    return all(inner.call("has_wrapper_attr", name))
+
+
+def task_names(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[str]:
+    """The name of each environment's present task, from infos of its reset, or of its group."""
+    for key, form in (("task_name", "{}"), ("task_id", "task {}")):
+        if key in infos and infos[f"_{key}"].all():
+            return [form.format(value) for value in infos[key]]
+    if has_everywhere(inner, "task_name"):
+        return [str(name) for name in inner.get_attr("task_name")]
+    return [f"task {i // inner.envs_per_task}" for i in range(inner.num_envs)]
+
+
+def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, list[Any]]]:
+    """The tasks of each environment by their names, and the task states that each may play.
+
+    These are ``[None]`` where resets do not take one.
+    """
+    if not has_everywhere(inner, "task_states"):
+        return [{name: [None]} for name in task_names(inner, infos)]
+    choices: list[dict[str, list[Any]]] = []
+    described = (inner.get_attr(name) for name in ("task_states", "task_ids", "task_names"))
+    for states, ids, names in zip(*described, strict=True):
+        by_name: dict[str, list[Any]] = {}
+        for state in states:
+            name = f"task {ids[state]}" if names is None else names[ids[state]]
+            by_name.setdefault(name, []).append(state)
+        choices.append(by_name)
+    return choices
+
+
+def make_plan(
+    choices: Sequence[dict[str, list[Any]]], episodes_per_task: int, seed: int
+) -> list[list[PlannedEpisode]]:
+    """The episodes of each environment, in the order in which it plays them.
+
+    A task's episodes go to its environments in turn. Their goals come in a random order, none
+    again before all have come. An episode's goal and seed depend on its number within its task,
+    not on the number of environments that share the task. ``choices`` are what `task_choices`
+    returns.
+    """
+    able: dict[str, list[int]] = {}
+    for i, names in enumerate(choices):
+        for task in names:
+            able.setdefault(task, []).append(i)
+    plan: list[list[PlannedEpisode]] = [[] for _ in choices]
+    for row, (task, envs) in enumerate(able.items()):
+        goals = sorted({state for i in envs for state in choices[i][task]})
+        rng = Generator(PCG64(SeedSequence(seed, spawn_key=(row,))))
+        played: Counter[int | None] = Counter()
+        orders: list[dict[int | None, int]] = []  # of each sweep: when a goal's turn comes
+        for number in range(episodes_per_task):
+            i = envs[number % len(envs)]
+            states = choices[i][task]
+            sweep = min(played[goal] for goal in states)
+            if sweep == len(orders):
+                order = rng.permutation(goals).tolist()
+                orders.append({goal: place for place, goal in enumerate(order)})
+            left = [goal for goal in states if played[goal] == sweep]
+            state = min(left, key=orders[sweep].__getitem__)
+            played[state] += 1
+            plan[i].append(PlannedEpisode(task, number, stream_seed(seed, row, number), state))
+    return plan
+
+
+Place: TypeAlias = tuple[int, int]  # the number of a trial, and of an episode within it
+_MAX_COUNT = 10**7
+
+
+@dataclass(frozen=True)
+class Trials:
+    """What decides, before the first step, which episodes `few_shot_evaluate` plays.
+
+    Args:
+        trials: How many tasks each of the ``M`` task groups plays.
+        adaptation_episodes: How many episodes there are to adapt on (for each step).
+        evaluation_episodes: How many after that.
+        adaptation_steps: How often the policy adapts.
+        adapts: Whether it has ``adapt``: then the ``K`` environments of a task share its episodes;
+            else each is a trial by itself.
+        tasks: For each trial the ``M`` tasks that were given, as numbers; ``None`` where they
+            follow from the seed.
+        adaptation_terminate_on_success: Whether a success ends an episode of adaptation; ``None``
+            where that is left to the environments.
+    """
+
+    trials: int
+    adaptation_episodes: int
+    evaluation_episodes: int
+    adaptation_steps: int
+    adapts: bool
+    tasks: tuple[tuple[float, ...], ...] | None = None
+    adaptation_terminate_on_success: bool | None = None
+
+    @property
+    def arguments(self) -> dict[str, Any]:
+        """The arguments of `few_shot_evaluate` that these trials come from."""
+        given = {} if self.tasks is None else {"tasks": self.tasks}
+        return {
+            "trials": self.trials,
+            "adaptation_episodes": self.adaptation_episodes,
+            "evaluation_episodes": self.evaluation_episodes,
+            "adaptation_steps": self.adaptation_steps,
+            "adaptation_terminate_on_success": self.adaptation_terminate_on_success,
+            **given,
+        }
+
+    @property
+    def stages(self) -> list[int]:
+        """How many episodes there are in each stage; the policy adapts between two of them."""
+        before, after = self.adaptation_episodes, self.evaluation_episodes
+        return [before] * self.adaptation_steps + [after] if self.adapts else [before + after]
+
+    @property
+    def adaptation_length(self) -> int:
+        """How many episodes of each trial are adaptation."""
+        return self.adaptation_episodes * self.adaptation_steps
+
+    def length(self, m: int, k: int) -> int:
+        """How many episodes there are in all, of ``m`` task groups of ``k`` environments."""
+        return self.trials * sum(self.stages) * (m if self.adapts else m * k)
+
+    def by_env(self, trial: int, stage: int, m: int, k: int) -> list[list[Place]]:
+        """The episodes of each of ``m * k`` environments in a stage, in its order."""
+        share = k if self.adapts else 1  # environments that run a trial's episodes
+        first, before = trial * (m * k // share), sum(self.stages[:stage])
+        count = self.stages[stage]
+        return [
+            [(first + i // share, before + n) for n in range(i % share, count, share)]
+            for i in range(m * k)
+        ]
+
+    def plan(
+        self, trial: int, stage: int, names: Sequence[str], tasks: Sequence[Any], seed: int
+    ) -> list[list[PlannedEpisode]]:
+        """The episodes of each environment in a stage, in its order, the first one seeded.
+
+        Args:
+            trial: Which of the trials.
+            stage: Which of the `stages`.
+            names: Of each environment's task, ``(N,)``.
+            tasks: Of each task group, ``(M,)``; task states are named.
+            seed: Of the evaluation.
+        """
+        m, n = len(tasks), len(names)
+        states = [task if type(task) is int else None for task in tasks]
+        return [
+            [
+                PlannedEpisode(
+                    names[i],
+                    number,
+                    None if place else stream_seed(seed, trial, stage, i),
+                    states[i * m // n],
+                    of,
+                )
+                for place, (of, number) in enumerate(own)
+            ]
+            for i, own in enumerate(self.by_env(trial, stage, m, n // m))
+        ]
+
+    def of_trial(self, trial: int, m: int, k: int) -> Iterator[Place]:
+        """All that is played in a trial, by all environments."""
+        for stage in range(len(self.stages)):
+            for own in self.by_env(trial, stage, m, k):
+                yield from own
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        tasks = None if self.tasks is None else [list(row) for row in self.tasks]
+        return {**asdict(self), "tasks": tasks}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Trials:
+        """What `to_dict` described, as it is read from a file.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
+        names = [field.name for field in fields(cls)]
+        if not isinstance(data, dict) or set(data) != set(names):
+            raise ValueError(f"expected trials with {names}, got {reprlib.repr(data)}")
+        given = data["tasks"]
+        counts = (data[name] for name in names[:4])
+        fits = all(type(n) is int and 0 < n < _MAX_COUNT for n in counts)
+        ends = data["adaptation_terminate_on_success"]
+        fits = fits and type(data["adapts"]) is bool and (ends is None or type(ends) is bool)
+        fits = fits and (given is None or isinstance(given, list))
+        if not fits or not all(isinstance(row, list) for row in given or ()):
+            raise ValueError(f"trials cannot be {reprlib.repr(data)}")
+        if (tasks := numbers(given)) is None and given is not None:
+            raise ValueError(f"tasks of trials must be numbers, got {reprlib.repr(given)}")
+        return cls(**{**data, "tasks": tasks})
+
+
+def draw_states(states: Sequence[Sequence[int]], trials: int, seed: int) -> list[list[int]]:
+    """A task state of each group for each trial: in a random order, each once before any again.
+
+    ``states`` are those that each of the ``M`` groups has; there is a row of ``M`` for each trial.
+    """
+    columns = []
+    for group, own in enumerate(states):
+        rng = Generator(PCG64(SeedSequence(seed, spawn_key=(group,))))
+        sweeps = [rng.permutation(own) for _ in range(-(-trials // len(own)))]
+        columns.append(np.concatenate(sweeps)[:trials].tolist())
+    return [list(row) for row in zip(*columns, strict=True)]
+
+
+def numbers(tasks: Any) -> tuple[tuple[float, ...], ...] | None:
+    """Tasks that were given for each trial, if all of them are finite numbers."""
+    if tasks is None or any(type(task) not in (int, float) for row in tasks for task in row):
+        return None
+    if not all(math.isfinite(task) for row in tasks for task in row):
+        return None
+    return tuple(tuple(row) for row in tasks)

@@ -5,142 +5,38 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from pathlib import Path as File
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_flag, check_name, positive
-from mtwrappers.evaluation import plot
-from mtwrappers.evaluation.arguments import check_evaluation
-from mtwrappers.evaluation.episodes import Episode, ForeignEpisodeError, Observer, Tally
-from mtwrappers.evaluation.evaluate import check_arguments
+from mtwrappers.evaluation.episodes import (
+    Episode,
+    ForeignEpisodeError,
+    Observer,
+    Tally,
+    Trials,
+    draw_states,
+    has_everywhere,
+    numbers,
+    stream_seed,
+    task_names,
+)
+from mtwrappers.evaluation.evaluate import check_arguments, frozen
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
-from mtwrappers.evaluation.frozen import frozen
-from mtwrappers.evaluation.plan import has_everywhere, stream_seed, task_names
-from mtwrappers.evaluation.provenance import Provenance
-from mtwrappers.evaluation.result import EvaluationResult, StoredResult, table
-from mtwrappers.evaluation.rules import Rules
-from mtwrappers.evaluation.trials import Trials, draw_states, numbers
+from mtwrappers.evaluation.protocol import Protocol, check_evaluation
+from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
-from mtwrappers.samplers.rollout import rollout
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.samplers.rollout import Flags, rollout
+from mtwrappers.vector.contract import MetaVectorEnv
 
-
-@dataclass(frozen=True, repr=False)
-class FewShotResult(StoredResult):
-    """The episodes that a policy adapted on, and those that it was then evaluated on.
-
-    Intervals are over trials: the episodes of one trial share a goal and what was learnt.
-
-    Args:
-        adaptation: The episodes of adaptation. A policy whose ``adapt`` is called once has not yet
-            adapted in any of them.
-        evaluation: The episodes after it.
-        trials: What has decided which episodes were played, if `few_shot_evaluate` did.
-
-    Raises:
-        ValueError: If there is a protocol, and these are not its trials.
-    """
-
-    FORMAT = "mtwrappers.FewShotResult/5"
-
-    adaptation: EvaluationResult
-    evaluation: EvaluationResult
-    trials: Trials | None = None
-
-    def __post_init__(self) -> None:
-        fields = self.evaluation.protocol
-        if fields is None:
-            return
-        rules = Rules.from_dict(fields)
-        if self.trials is None:
-            raise ValueError(f"a result of {rules.name} says how its trials were played")
-        self.trials.check(rules)
-
-    @property
-    def episodes(self) -> tuple[Episode, ...]:
-        """All episodes: those of adaptation, and then the others."""
-        return (*self.adaptation.episodes, *self.evaluation.episodes)
-
-    @cached_property
-    def by_episode(self) -> tuple[EvaluationResult, ...]:
-        """A result for each place in a trial: the first is before any adaptation."""
-        both = self.episodes
-        settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
-        places: dict[int, list[Episode]] = {}
-        for episode in both:
-            places.setdefault(episode.number, []).append(episode)
-        return tuple(EvaluationResult(places[place], *settings) for place in sorted(places))
-
-    @cached_property
-    def unadapted(self) -> EvaluationResult:
-        """The episodes before any adaptation, to `compare` with those after it.
-
-        With ``adapt`` these are the episodes until its first call, with a memory the first of each
-        trial. They name no evidence, which is that of all episodes.
-        """
-        first = 1
-        if self.trials is not None and self.trials.adapts:
-            first = self.trials.adaptation_episodes
-        of = self.evaluation
-        provenance = of.provenance and replace(of.provenance, evidence=None)
-        before = [episode for episode in self.adaptation.episodes if episode.number < first]
-        return EvaluationResult(before, of.seed, of.confidence, of.resamples, provenance)
-
-    @property
-    def adaptation_length(self) -> int:
-        """How many of `by_episode` are adaptation."""
-        return len({episode.number for episode in self.adaptation.episodes})
-
-    def __str__(self) -> str:
-        what = ["adaptation"] * self.adaptation_length + ["evaluation"] * len(self.by_episode)
-        rows = [
-            (f"{what[i]}, episode {i + 1}", len(step.episodes), step.overall["mean"])
-            for i, step in enumerate(self.by_episode)
-        ]
-        steps = table("mean over tasks", rows, self.evaluation.confidence)
-        return "\n".join(["after adaptation:", str(self.evaluation), "", *steps])
-
-    def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON."""
-        steps = [step.to_dict() for step in self.by_episode]
-        return {
-            "format": self.FORMAT,
-            "trials": self.trials and self.trials.to_dict(),
-            "adaptation": self.adaptation.to_dict(),
-            "evaluation": self.evaluation.to_dict(),
-            "by_episode": [{key: step[key] for key in ("tasks", "overall")} for step in steps],
-        }
-
-    @classmethod
-    def _of_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
-        before, after = (
-            EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")
-        )
-        trials = data["trials"]
-        return cls(before, after, None if trials is None else Trials.from_dict(trials))
-
-    def plot(self, path: str | File, title: str = "") -> None:
-        """Draws success (or return) by episode of the trial, for each task and on average.
-
-        Args:
-            path: Where to write the image; its suffix says which kind.
-            title: Above the plot.
-        """
-        metric = "success_once" if self.evaluation.has_success else "return"
-        means = [step.overall["mean"][metric] for step in self.by_episode]
-        curves = {
-            task: [step.per_task.get(task, {}).get(metric) for step in self.by_episode]
-            for task in self.evaluation.tasks
-        }
-        plot.draw_curves(File(path), metric, curves, means, self.adaptation_length, title)
+_ENDS = "adaptation_terminate_on_success"
 
 
 def few_shot_evaluate(
@@ -159,7 +55,7 @@ def few_shot_evaluate(
     resamples: int = 2000,
     evidence: str | os.PathLike[str] | None = None,
     policy_name: str | None = None,
-    protocol: Mapping[str, Any] | None = None,
+    protocol: Protocol | None = None,
 ) -> FewShotResult:
     """Lets a policy adapt to new tasks, then evaluates it on them, trial after trial.
 
@@ -203,8 +99,8 @@ def few_shot_evaluate(
         evidence: Where to write the actions of every episode, those of adaptation among them, as in
             `evaluate`. Tasks that are given must then be numbers, such as task states.
         policy_name: What the result calls the policy.
-        protocol: The fields of the protocol that this evaluation follows, for the result to name;
-            what contradicts it is refused. See `Protocol.evaluate`.
+        protocol: The protocol that this evaluation follows, for the result to name; what
+            contradicts it is refused. See `Protocol.evaluate`.
 
     Returns:
         Success, return and length while adapting and after; see `FewShotResult`.
@@ -228,47 +124,30 @@ def few_shot_evaluate(
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
     check_name(policy_name, "policy_name")
-    trials = positive(trials, "trials")
-    before = positive(adaptation_episodes, "adaptation_episodes")
-    after = positive(evaluation_episodes, "evaluation_episodes")
-    adaptation_steps = positive(adaptation_steps, "adaptation_steps")
     ends = adaptation_terminate_on_success
-    if ends is not None:
-        ends = check_flag(ends, "adaptation_terminate_on_success")
-    adapts = callable(getattr(policy, "adapt", None))
-    begin_trial = getattr(policy, "begin_trial", None)
-    if not adapts and not callable(begin_trial):
-        raise TypeError(
-            "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
-            f"there is evaluate. Got {policy!r}"
-        )
-    if not adapts and adaptation_steps != 1:
-        raise ValueError(
-            f"adaptation_steps={adaptation_steps} needs a policy with adapt(paths); one that "
-            "remembers adapts in one go"
-        )
+    design = Trials(
+        trials=positive(trials, "trials"),
+        adaptation_episodes=positive(adaptation_episodes, "adaptation_episodes"),
+        evaluation_episodes=positive(evaluation_episodes, "evaluation_episodes"),
+        adaptation_steps=positive(adaptation_steps, "adaptation_steps"),
+        adapts=callable(getattr(policy, "adapt", None)),
+        adaptation_terminate_on_success=None if ends is None else check_flag(ends, _ENDS),
+    )
+    _check_policy(policy, design)
     act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
     _check_envs(envs, inner)
     if tasks is not None:
-        listed = isinstance(tasks, (list, tuple)) and all(
-            isinstance(t, (list, tuple)) for t in tasks
-        )
-        if not listed or [len(row) for row in tasks] != [inner.meta_batch_size] * trials:
-            raise ValueError(
-                f"tasks must be {trials} lists, one per trial, of {inner.meta_batch_size} tasks, "
-                f"got {tasks!r}"
-            )
-    design = Trials(trials, before, after, adaptation_steps, adapts, numbers(tasks), ends)
+        _check_tasks(tasks, design.trials, inner.meta_batch_size)
+        design = replace(design, tasks=numbers(tasks))
     if protocol is not None:
         given = {**design.arguments, "tasks": tasks}
-        check_evaluation(Rules.from_dict(protocol), "few_shot_evaluate", envs, given)
+        check_evaluation(protocol, "few_shot_evaluate", envs, given)
     if evidence is not None and tasks is not None and design.tasks is None:
         raise TypeError(
             "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
             f"follow from the seed; got {tasks!r}"
         )
-    sizes, phases = (inner.meta_batch_size, inner.envs_per_task), design.phases
-    known = _whole_trials(finished, design, sizes)
+    known = _whole_trials(finished, design, inner.meta_batch_size, inner.envs_per_task)
     episodes = [episode for own in known.values() for episode in own]
     writer = None
     with contextlib.ExitStack() as stack:
@@ -279,36 +158,80 @@ def few_shot_evaluate(
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, episodes))
             observers.append(ActionRecorder(writer.add))
-        for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
-            if trial in known:
-                continue
-            if callable(begin_trial):
-                begin_trial()
-            for phase in range(len(phases)):
-                adapting = phase < len(phases) - 1
-                ending.begin_phase(adapting or not adapts)
-                getattr(envs, "set_tasks", inner.set_tasks)(of_trial)
-                seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
-                obs, infos = envs.reset(seed=seeds)
-                plan = design.plan(trial, phase, task_names(inner, infos), of_trial, seed)
-                quotas = np.array([len(row) for row in plan], dtype=np.int64)
-                tally, recorder = Tally(plan, scale, raw, observers), Recorder()
-                observe = (tally, recorder) if adapting else (tally,)
-                rollout(envs, act, quotas, obs, observe=observe)
-                episodes += [episode for _, episode in tally.ended]
-                if adapting:
-                    share = inner.envs_per_task
-                    policy.adapt(_by_task(recorder.paths(), share))
+        run = _Run(policy, act, envs, design, seed, scale, raw, ending, observers)
+        for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, design.trials, seed)):
+            if trial not in known:
+                episodes += run.trial(trial, of_trial)
     episodes.sort(key=lambda e: (e.trial or 0, e.number))
-    settings = (seed, confidence, resamples)
-    last = design.adaptation_length
-    digest = None if writer is None else writer.digest
-    provenance = Provenance.of(envs, after, protocol=protocol, policy=policy_name, evidence=digest)
+    settings, last = (seed, confidence, resamples), design.adaptation_length
+    provenance = Provenance.of(
+        envs,
+        design.evaluation_episodes,
+        protocol=protocol,
+        policy=policy_name,
+        evidence=None if writer is None else writer.digest,
+    )
     return FewShotResult(
         EvaluationResult([e for e in episodes if e.number < last], *settings),
         EvaluationResult([e for e in episodes if e.number >= last], *settings, provenance),
         design,
     )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Runs trials.
+
+    Args:
+        policy: The policy.
+        act: Calls it for actions.
+        envs: The environments.
+        design: Which episodes there are.
+        seed: Of the evaluation.
+        scale: What `frozen` yields of the environments, like ``raw``.
+        raw: See there.
+        ending: One of the observers.
+        observers: They follow every step.
+    """
+
+    policy: Any
+    act: PolicyCaller
+    envs: Any
+    design: Trials
+    seed: int
+    scale: NDArray[np.float64]
+    raw: Flags
+    ending: _Ending
+    observers: Sequence[Observer]
+
+    def trial(self, trial: int, tasks: Sequence[Any]) -> list[Episode]:
+        """Runs a trial on a task of each group; returns its episodes as they ended."""
+        if callable(begin := getattr(self.policy, "begin_trial", None)):
+            begin()
+        episodes, last = [], len(self.design.stages) - 1
+        for stage in range(last + 1):
+            self.ending.begin_stage(stage < last or not self.design.adapts)
+            recorder = Recorder() if stage < last else None
+            episodes += self._stage(trial, stage, tasks, recorder)
+            if recorder is not None:
+                share = self.envs.unwrapped.envs_per_task
+                self.policy.adapt(_by_task(recorder.paths(), share))
+        return episodes
+
+    def _stage(
+        self, trial: int, stage: int, tasks: Sequence[Any], recorder: Recorder | None
+    ) -> list[Episode]:
+        """Runs the episodes of a stage, which begins with a seeded reset."""
+        inner = self.envs.unwrapped
+        getattr(self.envs, "set_tasks", inner.set_tasks)(tasks)
+        seeds = [stream_seed(self.seed, trial, stage, i) for i in range(inner.num_envs)]
+        obs, infos = self.envs.reset(seed=seeds)
+        plan = self.design.plan(trial, stage, task_names(inner, infos), tasks, self.seed)
+        quotas = np.array([len(own) for own in plan], dtype=np.int64)
+        tally = Tally(plan, self.scale, self.raw, self.observers)
+        observe = (tally,) if recorder is None else (tally, recorder)
+        rollout(self.envs, self.act, quotas, obs, observe=observe)
+        return [episode for _, episode in tally.ended]
 
 
 class _Ending(Observer):
@@ -333,7 +256,7 @@ class _Ending(Observer):
         on = design.adaptation_terminate_on_success
         if on is not None and not has_everywhere(inner, cls._TOGGLE):
             raise ValueError(
-                f"adaptation_terminate_on_success={on} needs environments with {cls._TOGGLE}, such "
+                f"{_ENDS}={on} needs environments with {cls._TOGGLE}, such "
                 "as those of Meta-World's ids"
             )
         ending = cls(inner, on, design.adaptation_length - 1)
@@ -341,17 +264,17 @@ class _Ending(Observer):
             yield ending
         except BaseException:
             with contextlib.suppress(Exception):  # environments that were interrupted
-                ending.begin_phase(False)
+                ending.begin_stage(False)
             raise
-        ending.begin_phase(False)
+        ending.begin_stage(False)
 
-    def begin_phase(self, adapting: bool) -> None:
+    def begin_stage(self, adapting: bool) -> None:
         """Sets it in all environments."""
         for i, own in enumerate(self._own):
             self._set(i, self._on if adapting else own)
 
     def end(self, i: int, episode: Episode) -> None:
-        """Sets it in an environment whose adaptation is over, which goes on without a phase."""
+        """Sets it in an environment whose adaptation has ended, in the middle of a stage."""
         if self._own and episode.number == self._last:
             self._set(i, self._own[i])
 
@@ -360,7 +283,7 @@ class _Ending(Observer):
 
 
 def _whole_trials(
-    finished: Sequence[Episode], design: Trials, sizes: tuple[int, int]
+    finished: Sequence[Episode], design: Trials, m: int, k: int
 ) -> dict[int, list[Episode]]:
     """Finished episodes of each trial that has all of its own."""
     left = {(one.trial, one.number): one for one in finished}
@@ -368,7 +291,7 @@ def _whole_trials(
         raise ForeignEpisodeError("finished must be episodes of this evaluation, each once")
     found = {}
     for trial in range(design.trials) if left else ():
-        places = list(design.of_trial(trial, *sizes))
+        places = list(design.of_trial(trial, m, k))
         of_trial = [left.pop(place) for place in places if place in left]
         if len(of_trial) == len(places):
             found[trial] = of_trial
@@ -385,6 +308,28 @@ def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
         with_common_infos([path for row in of_task for path in row if path is not None])
         for of_task in rounds
     ]
+
+
+def _check_policy(policy: Any, design: Trials) -> None:
+    if not design.adapts and not callable(getattr(policy, "begin_trial", None)):
+        raise TypeError(
+            "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
+            f"there is evaluate. Got {policy!r}"
+        )
+    if not design.adapts and design.adaptation_steps != 1:
+        raise ValueError(
+            f"adaptation_steps={design.adaptation_steps} needs a policy with adapt(paths); one "
+            "that remembers adapts in one go"
+        )
+
+
+def _check_tasks(tasks: Any, trials: int, m: int) -> None:
+    listed = isinstance(tasks, (list, tuple))
+    listed = listed and all(isinstance(of_trial, (list, tuple)) for of_trial in tasks)
+    if not listed or [len(of_trial) for of_trial in tasks] != [m] * trials:
+        raise ValueError(
+            f"tasks must be {trials} lists, one per trial, of {m} tasks, got {tasks!r}"
+        )
 
 
 def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:

@@ -1,48 +1,357 @@
-"""Scores of the literature, and one's own: `Protocol` measures a policy as its fields say."""
+"""A protocol: all that changes a score, as data with a digest.
+
+It says which environments, goals and episodes a score is measured on, what counts as a success and
+what the mean is taken over. Each argument of `evaluate`, of `few_shot_evaluate` and of
+`gymnasium.make_vec` with Meta-World's ids is in one table (`ARGUMENTS`): it is fixed by a field of
+the protocol, refused under any protocol, or free.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
+import hashlib
+import json
+import re
+import reprlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from types import UnionType
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 
 import gymnasium
+import numpy as np
 
 from mtwrappers.common.checks import check_choice, check_flag, check_index, check_string
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.evaluation import rules
-from mtwrappers.evaluation.arguments import Function, check_given, fixed_by
-from mtwrappers.evaluation.evaluate import evaluate
-from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
-from mtwrappers.evaluation.plan import PlannedEpisode, make_plan
-from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.rules import LIST_OF_GOALS, Rules
-from mtwrappers.evaluation.trials import Trials, draw_states
+from mtwrappers.evaluation.episodes import Episode, PlannedEpisode, Trials, draw_states, make_plan
+from mtwrappers.evaluation.statistics import Values
 from mtwrappers.metaworld.agent_view import by_our_names
-from mtwrappers.metaworld.benchmarks import class_names, share_out
-from mtwrappers.metaworld.pixels import without_frames
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.metaworld.benchmarks import (
+    DEFAULT_CLASS,
+    META_LEARNING,
+    NUM_CLASSES,
+    NUM_GOALS,
+    ONE_CLASS,
+    class_names,
+    share_out,
+)
+from mtwrappers.metaworld.descriptions import Descriptions
+from mtwrappers.metaworld.pixels import ObservationName, without_frames
+from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION, defaults, with_defaults
+from mtwrappers.vector.contract import MetaVectorEnv
+
+Means: TypeAlias = Literal["tasks", "groups"]
+Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+
+# The benchmark is chosen by `on`; every other field is what the name stands for.
+_OPEN = ("benchmark", "env_name")
+_AT_LEAST_1 = {"num_goals", "max_episode_steps", "action_repeat", "episodes_per_task"}
+_NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
+# What follows a published protocol's name in the names of what is derived from it.
+_DERIVED = re.compile(r"(-states)?(?: on (.+))?")
+# The published ones by name, so that no other can have the name of one of them.
+_published: dict[str, Protocol] = {}
+
+
+Kind: TypeAlias = Literal["fixed", "free", "refused"]
+Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
+
+
+def _kinds(*, fixed: str, free: str, refused: str = "") -> dict[str, Kind]:
+    kinds: dict[str, Kind] = {}
+    kinds.update(dict.fromkeys(fixed.split(), "fixed"))
+    kinds.update(dict.fromkeys(free.split(), "free"))
+    kinds.update(dict.fromkeys(refused.split(), "refused"))
+    return kinds
+
+
+ARGUMENTS: dict[Function, dict[str, Kind]] = {
+    # A choice of tasks has no score: not all episodes are there.
+    "evaluate": _kinds(
+        fixed="protocol envs episodes_per_task max_episode_steps",
+        free="policy policy_name policy_in tasks seed observers finished confidence resamples "
+        "progress evidence",
+    ),
+    "few_shot_evaluate": _kinds(
+        fixed="protocol envs trials adaptation_episodes evaluation_episodes adaptation_steps "
+        "adaptation_terminate_on_success",
+        free="policy policy_name seed finished confidence resamples evidence",
+        refused="tasks",
+    ),
+    # Meta-World's own names count as ours, see `by_our_names`. Those of frames are fixed where
+    # frames are observed; those of `TASK_IN_OBSERVATION`, where that says so; envs_per_task, in
+    # few-shot evaluation, where it would change how a trial is shared out.
+    "make_vec": _kinds(
+        fixed="benchmark kind env_name goals seed num_goals total_tasks_per_cls meta_batch_size "
+        "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
+        "observation camera_name camera_id width height upright shadows "
+        "task_encoding descriptions envs_per_task",
+        free="id num_envs workers execution context timeout on_worker_failure max_recoveries "
+        "journal journal_warn_bytes ray_options autoreset_mode observation_mode unify fast "
+        "render_mode record_episode_statistics select sample_tasks_on_reset "
+        "recurrent_info_in_obs normalize_reward_in_recurrent_info normalize_observations",
+        refused="train_classes test_classes reward_normalization_method reward_alpha "
+        "vectorization_mode vector_kwargs wrappers",
+    ),
+}
+
 
 # What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
 _OF_VECTORS = ("meta_batch_size", "envs_per_task", "total_tasks_per_cls")
 
 
 @dataclass(frozen=True)
-class Protocol(Rules):
-    """A way to measure success on Meta-World, whole: two scores compare if theirs are equal.
+class Protocol:
+    """A way to measure success on Meta-World: two scores are comparable if theirs are equal.
 
     Those of the literature are `mtwrappers.protocols`. Make a variant under another name, as in
     ``dataclasses.replace(protocol, name="mine", episodes_per_task=5)``.
+
+    Args:
+        name: With a version, such as ``"metaworld-3.1"``; printable ASCII.
+        version: Of the source.
+        source: Where each field is from: repository, commit and files.
+        benchmark: ``"MT1"``, ``"MT10"``, ``"ML10"`` and so on.
+        benchmarks: Those that the protocol is for; see `on`.
+        kind: ``"train"`` or ``"test"`` tasks.
+        env_name: The class of MT1 and ML1.
+        reward_function_version: ``"v1"`` or ``"v2"``.
+        goals: ``"list"``: those of Meta-World's list for ``goals_seed``, in a random order, each
+            once before any is repeated. ``"continuous"``: a new one in every episode, from the
+            class's own distribution; the seed of the evaluation determines them.
+        goals_seed: The seed of the list.
+        num_goals: How many goals of each class, the first of the list's 50; ``None`` where they
+            are continuous.
+        max_episode_steps: The horizon, in actions of the policy.
+        action_repeat: How often each action is taken; the rewards are summed, and success is that
+            of the last time.
+        idle_steps: How many steps of zeros follow each reset, before the policy is asked.
+        idle_steps_count: Whether these count towards the horizon.
+        terminate_on_success: Whether a success ends the episode.
+        success: When an episode is a success: at ``"any"`` step, at the ``"last"``, or when
+            success was ``"held"`` for ``held_for`` steps in a row.
+        held_for: How many steps, 0 unless success is ``"held"``.
+        episodes_per_task: How many episodes count of each task, or of each goal in few-shot
+            evaluation.
+        meta_batch_size: In few-shot evaluation, how many tasks adapt at a time; else 0.
+        trials: In few-shot evaluation, how many goals each of them plays; else 0.
+        adaptation_episodes: In few-shot evaluation, how many episodes there are to adapt on.
+        adaptation_steps: In few-shot evaluation, how often the policy adapts, each time on as many
+            new episodes.
+        adaptation_terminate_on_success: In few-shot evaluation, whether a success ends an episode
+            of adaptation.
+        means: What successes are averaged over, the headline first: ``"tasks"`` (each task counts
+            the same) and ``"groups"`` (each named group of tasks counts the same).
+        groups: The named groups and their tasks.
+        observation: What the agent sees: ``"state"``, 39 numbers, or frames, as in
+            `mtwrappers.metaworld.pixels`.
+        goal_visible: Whether the goal is among the numbers.
+        descriptions: Whose sentences say what the task is, where frames are observed.
+        camera_name: The camera of the frames; ``None`` without frames.
+        image_size: Their height and width in pixels, likewise.
+
+    Raises:
+        TypeError, ValueError: If a field is none of those, or they do not go together, or a
+            name that is a published protocol's, or that of what is derived from one, comes with
+            other fields.
 
     >>> import dataclasses, numpy as np
     >>> from mtwrappers import protocols
     >>> one = protocols["metaworld-3.1"].on("MT1", "reach-v3")
     >>> quick = dataclasses.replace(one, name="mine", episodes_per_task=2, max_episode_steps=9)
     >>> result = quick.evaluate(lambda obs: np.zeros((len(obs), 4)))
-    >>> result.headline["tasks"].value, result.protocol["name"]
+    >>> result.headline["tasks"].value, result.protocol.name
     (0.0, 'mine')
     """
+
+    name: str
+    version: str
+    source: tuple[str, ...]
+    benchmark: str
+    benchmarks: tuple[str, ...]
+    kind: Literal["train", "test"] = "train"
+    env_name: str | None = None
+    reward_function_version: Literal["v1", "v2"] = "v2"
+    goals: Literal["list", "continuous"] = "list"
+    goals_seed: int = 0
+    num_goals: int | None = NUM_GOALS
+    max_episode_steps: int = 500
+    action_repeat: int = 1
+    idle_steps: int = 0
+    idle_steps_count: bool = False
+    terminate_on_success: bool = False
+    success: Literal["any", "last", "held"] = "any"
+    held_for: int = 0
+    episodes_per_task: int = 50
+    meta_batch_size: int = 0
+    trials: int = 0
+    adaptation_episodes: int = 0
+    adaptation_steps: int = 0
+    adaptation_terminate_on_success: bool = False
+    means: tuple[Means, ...] = ("tasks",)
+    groups: Groups = ()
+    observation: ObservationName = "state"
+    goal_visible: bool = True
+    descriptions: Descriptions | None = None
+    camera_name: str | None = None
+    image_size: tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        self._check_types()
+        self._check_together()
+        known = _kept_for(self.name)
+        if known is None:
+            return
+        for name, expected in known.items():
+            got = getattr(self, name)
+            if name not in _OPEN and got != expected:
+                raise ValueError(
+                    f"{self.name} has {name}={expected!r}, got {got!r}: give a variant another name"
+                )
+
+    def _check_types(self) -> None:
+        if not isinstance(self.name, str) or not _NAME.fullmatch(self.name):
+            raise ValueError(
+                "the name of a protocol must be printable ASCII without spaces around it, at most "
+                f"80 characters, got {ascii(self.name)[:200]}"
+            )
+        hints = get_type_hints(type(self))
+        for field in dataclasses.fields(self):
+            value, hint = getattr(self, field.name), hints[field.name]
+            if not _fits(value, hint):
+                choices = get_args(hint) if get_origin(hint) is Literal else ()
+                expected = f"one of {choices}" if choices else f"of the type {field.type}"
+                raise (ValueError if choices else TypeError)(
+                    f"{field.name} of a protocol must be {expected}, got {reprlib.repr(value)}"
+                )
+            if not _is_printable(value):
+                raise ValueError(
+                    f"{field.name} of a protocol must be printable ASCII, got {ascii(value)[:200]}"
+                )
+            least = 1 if field.name in _AT_LEAST_1 else 0
+            if type(value) is int and not least <= value < 2**32:
+                raise ValueError(f"{field.name} must be in [{least}, 2**32 - 1], got {value}")
+        for one in self.benchmarks:
+            check_choice(one, tuple(NUM_CLASSES), "each of benchmarks")
+        check_choice(self.benchmark, self.benchmarks, f"the benchmark of {self.name}")
+
+    def _check_together(self) -> None:
+        for contradictions in (
+            self._in_goals,
+            self._in_success,
+            self._in_few_shot,
+            self._in_means,
+            self._in_benchmark,
+            self._in_observation,
+            self._in_length,
+        ):
+            for found in contradictions():
+                raise ValueError(f"protocol {self.name}: {found}")
+
+    def _in_goals(self) -> Iterator[str]:
+        if (self.goals == "list") is (self.num_goals is None):
+            yield f"goals={self.goals!r} and num_goals={self.num_goals!r} do not go together"
+        if (self.num_goals or 0) > NUM_GOALS:
+            yield f"num_goals must be at most {NUM_GOALS}, got {self.num_goals}"
+
+    def _in_success(self) -> Iterator[str]:
+        if (self.success == "held") is (self.held_for == 0):
+            yield f"success={self.success!r} and held_for={self.held_for} do not go together"
+
+    def _in_few_shot(self) -> Iterator[str]:
+        names = ("meta_batch_size", "trials", "adaptation_episodes", "adaptation_steps")
+        given = [getattr(self, name) for name in names]
+        if any(given) and not all(given):
+            yield f"few-shot evaluation needs all of {', '.join(names)}, got {given}"
+        if self.adaptation_terminate_on_success and not self.few_shot:
+            yield "adaptation_terminate_on_success is for few-shot evaluation, got True"
+
+    def _in_means(self) -> Iterator[str]:
+        if not self.means:
+            yield "means must be 'tasks', 'groups' or both, got none"
+        if "groups" in self.means and not self.groups:
+            yield "a mean over groups needs groups"
+
+    def _in_benchmark(self) -> Iterator[str]:
+        hides_goals = self.benchmark in META_LEARNING
+        if (self.env_name is not None) != (self.benchmark in ONE_CLASS):
+            needs = "takes no" if self.env_name else "needs an"
+            yield f"{self.benchmark} {needs} env_name, got {self.env_name!r}"
+        if self.goal_visible is hides_goals:
+            yield f"{self.benchmark} has {'hidden' if hides_goals else 'visible'} goals"
+        if self.kind not in NUM_CLASSES[self.benchmark]:
+            yield f"{self.benchmark} has no {self.kind} tasks"
+
+    def _in_observation(self) -> Iterator[str]:
+        states = self.observation == "state"
+        for name in ("camera_name", "image_size"):
+            if states != ((value := getattr(self, name)) is None):
+                yield f"observation={self.observation!r} and {name}={value!r} do not go together"
+        if self.descriptions is None and not states and self.goal_visible:
+            yield f"observation={self.observation!r} needs descriptions: whose sentences it is"
+        if self.descriptions is not None and states:
+            yield f"descriptions are for frames, got {self.descriptions!r} with states"
+        if self.image_size is not None and min(self.image_size) < 1:
+            yield f"image_size must be at least (1, 1), got {self.image_size}"
+
+    def _in_length(self) -> Iterator[str]:
+        if self.env_steps < 1:
+            yield f"{self.idle_steps} idle steps leave nothing of {self.max_episode_steps}"
+
+    @property
+    def env_id(self) -> str:
+        """The id of the environments."""
+        split = f"-{self.kind}" if self.benchmark in META_LEARNING else ""
+        return f"mtwrappers/{self.benchmark}{split}-v0"
+
+    @property
+    def few_shot(self) -> bool:
+        """Whether the policy adapts to each goal before it is evaluated on it."""
+        return self.trials > 0
+
+    @property
+    def env_steps(self) -> int:
+        """After how many actions of the policy an episode is cut."""
+        idle = -(-self.idle_steps // self.action_repeat) if self.idle_steps_count else 0
+        return self.max_episode_steps - idle
+
+    @property
+    def label(self) -> str:
+        """The name with what tells it from others of that name, for people."""
+        note = "" if self.name in _published else ", not a published protocol"
+        return f"{self.name} ({self.digest[:10]}{note})"
+
+    @functools.cached_property
+    def digest(self) -> str:
+        """SHA-256 of all fields, in hexadecimal: what tells two protocols apart."""
+        text = json.dumps(_listed(dataclasses.asdict(self)), sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields and the digest, ready for JSON."""
+        return {**_listed(dataclasses.asdict(self)), "digest": self.digest}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Protocol:
+        """The protocol that `to_dict` described.
+
+        Raises:
+            ValueError: If it is none, or its digest is that of other fields.
+        """
+        if not isinstance(data, Mapping):
+            raise ValueError(f"expected a protocol, got {reprlib.repr(data)}")
+        given = {key: _tuples(value) for key, value in data.items() if key != "digest"}
+        try:
+            protocol = cls(**given)
+        except TypeError as exc:
+            raise ValueError(f"expected a protocol: {exc}") from None
+        if data.get("digest", protocol.digest) != protocol.digest:
+            raise ValueError(
+                f"the digest of {protocol.name} is {protocol.digest}, got {data['digest']!r}"
+            )
+        return protocol
 
     def on(self, benchmark: str, env_name: str | None = None) -> Protocol:
         """The same protocol on another benchmark.
@@ -62,7 +371,7 @@ class Protocol(Rules):
         name, _, kind = check_string(benchmark, "benchmark").partition("-")
         if kind not in ("", self.kind):
             name = benchmark  # which is none
-        return dataclasses.replace(self, **rules.on(rules.fields_of(self), name, env_name))
+        return dataclasses.replace(self, **_on(_fields_of(self), name, env_name))
 
     def with_states(self) -> Protocol:
         """The same protocol with states in the place of frames, ``"-states"`` in its name.
@@ -72,7 +381,7 @@ class Protocol(Rules):
         """
         if self.observation == "state":
             return self
-        return dataclasses.replace(self, **rules.with_states(rules.fields_of(self)))
+        return dataclasses.replace(self, **_with_states(_fields_of(self)))
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -126,7 +435,7 @@ class Protocol(Rules):
             i = check_index(task, len(names), "task")
         settings, rest = self._settle(options)
         settings = {name: value for name, value in settings.items() if name not in _OF_VECTORS}
-        first = LIST_OF_GOALS * i
+        first = NUM_GOALS * i
         states = range(i, i + 1) if self.num_goals is None else range(first, first + self.num_goals)
         settings["task_states"] = list(states)
         if self.few_shot:
@@ -150,21 +459,28 @@ class Protocol(Rules):
         seed = check_seed(seed)
         names = class_names(self.benchmark, self.kind, self.env_name)
         continuous, used = self.goals == "continuous", self.num_goals or 1
-        length = 1 if continuous else LIST_OF_GOALS
+        length = 1 if continuous else NUM_GOALS
         groups = self.meta_batch_size or len(names)
         shares = share_out(len(names), groups, length, used, continuous)
         tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
         if not self.few_shot:
             choices = [{task: list(own)} for task, own in zip(tasks, states, strict=True)]
             return [one for row in make_plan(choices, self.episodes_per_task, seed) for one in row]
-        design = Trials.of(self, adapts)
+        design = Trials(
+            trials=self.trials,
+            adaptation_episodes=self.adaptation_episodes,
+            evaluation_episodes=self.episodes_per_task,
+            adaptation_steps=self.adaptation_steps,
+            adapts=adapts,
+            adaptation_terminate_on_success=self.adaptation_terminate_on_success,
+        )
         drawn = draw_states(states, self.trials, seed)
         found = [
             one
             for trial, of_trial in enumerate(drawn)
-            for phase in range(len(design.phases))
-            for row in design.plan(trial, phase, tasks, of_trial, seed)
-            for one in row
+            for stage in range(len(design.stages))
+            for own in design.plan(trial, stage, tasks, of_trial, seed)
+            for one in own
         ]
         return sorted(found, key=lambda one: (one.trial or 0, one.number))
 
@@ -177,7 +493,7 @@ class Protocol(Rules):
         fast: bool | Literal["auto"] = "auto",
         seed: int = 0,
         **options: Any,
-    ) -> EvaluationResult | FewShotResult:
+    ) -> Any:
         """Measures a policy.
 
         Args:
@@ -192,16 +508,18 @@ class Protocol(Rules):
                 ``progress``. What the protocol fixes may be repeated, not changed.
 
         Returns:
-            The result, with the protocol in it.
+            The `EvaluationResult`, or the `FewShotResult`, with the protocol in it.
 
         Raises:
             TypeError, ValueError: As those functions do; or if the environments or an argument
                 contradict the protocol.
         """
-        measure: Any = few_shot_evaluate if self.few_shot else evaluate
+        import mtwrappers  # whose evaluations know protocols
+
         name: Function = "few_shot_evaluate" if self.few_shot else "evaluate"
+        measure = getattr(mtwrappers, name)
         check_given(self, name, options)
-        options |= {**fixed_by(self, name), "protocol": self.to_dict()}
+        options |= {**fixed_by(self, name), "protocol": self}
         options.pop("max_episode_steps", None)
         with contextlib.ExitStack() as stack:
             if envs is None:
@@ -210,8 +528,7 @@ class Protocol(Rules):
                 )
             elif workers is not None or fast != "auto":
                 raise TypeError("workers and fast are for environments that are made here")
-            result: EvaluationResult | FewShotResult = measure(policy, envs, seed=seed, **options)
-        return result
+            return measure(policy, envs, seed=seed, **options)
 
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """What the protocol fixes of `make_vec`, and the other arguments that were given."""
@@ -219,3 +536,276 @@ class Protocol(Rules):
         check_given(self, "make_vec", given)
         fixed = fixed_by(self, "make_vec")
         return self.settings, {name: value for name, value in given.items() if name not in fixed}
+
+
+def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """The fields of a protocol with states in the place of frames, under a derived name."""
+    if fields["observation"] == "state":
+        return dict(fields)
+    base, on, benchmark = fields["name"].partition(" on ")
+    unseen = dict.fromkeys(("camera_name", "image_size", "descriptions"))
+    name = f"{base}-states{on}{benchmark}"
+    return {**fields, **unseen, "name": name, "observation": "state"}
+
+
+def _on(fields: Mapping[str, Any], benchmark: str, env_name: str | None = None) -> dict[str, Any]:
+    """The fields of a protocol on another benchmark, under a derived name if it is not for that.
+
+    A group that has no task there goes, and with less than two of them the mean over groups. Of
+    few-shot protocols each goal is given as many trials as before.
+
+    Raises:
+        ValueError: If there is no such benchmark, or it is for the other kind of learning.
+    """
+    if env_name is None and benchmark in ONE_CLASS:
+        env_name = DEFAULT_CLASS
+    moved = {**fields, "benchmark": benchmark, "env_name": env_name}
+    if benchmark in fields["benchmarks"]:
+        return moved
+    name, before = fields["name"], fields["benchmark"]
+    known = [one for one in NUM_CLASSES if (one in META_LEARNING) is (before in META_LEARNING)]
+    if " on " in name or benchmark not in known:
+        split = "-test" if fields["kind"] == "test" else ""
+        ends = fields["benchmarks"] if " on " in name else known
+        raise ValueError(
+            f"{name} is for {', '.join(one + split for one in ends)}, got {benchmark!r}"
+        )
+    present = class_names(benchmark, fields["kind"], env_name)
+    groups = [(of, tuple(one for one in tasks if one in present)) for of, tasks in fields["groups"]]
+    groups = [group for group in groups if group[1]]
+    if len(groups) < 2:
+        groups = []
+        moved["means"] = ("tasks",)
+    if fields["trials"]:
+        after, ahead = (NUM_CLASSES[of][fields["kind"]] for of in (benchmark, before))
+        moved["trials"] = max(1, fields["trials"] * after // ahead)
+    name = f"{name} on {benchmark}"
+    return {**moved, "name": name, "benchmarks": (benchmark,), "groups": tuple(groups)}
+
+
+def _fields_of(protocol: Protocol) -> dict[str, Any]:
+    """All fields of a protocol by name."""
+    return {field.name: getattr(protocol, field.name) for field in dataclasses.fields(protocol)}
+
+
+def _kept_for(name: str) -> dict[str, Any] | None:
+    """The fields that a name is kept for, if it is a published protocol's or derived from one's.
+
+    Raises:
+        ValueError: If nothing that is derived has the name, though it is formed like one.
+    """
+    for base, published in _published.items():
+        if not name.startswith(base) or not (parts := _DERIVED.fullmatch(name, len(base))):
+            continue
+        states, benchmark = parts.groups()
+        fields = _fields_of(published)
+        if states:
+            fields = _with_states(fields)
+        if benchmark:
+            fields = _on(fields, benchmark)
+        if fields["name"] != name:
+            raise ValueError(
+                f"{name!r} is kept for what is derived from {base}, and is none of it: give a "
+                "variant another name"
+            )
+        return fields
+    return None
+
+
+def publish(*protocols: Protocol) -> dict[str, Protocol]:
+    """Keeps the names of these for them; returns them by name."""
+    _published.update({one.name: one for one in protocols})
+    return {one.name: one for one in protocols}
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    """Whether a value is of a type, as fields have them."""
+    kind, args = get_origin(hint), get_args(hint)
+    if kind is Literal:
+        return isinstance(value, str) and value in args
+    if kind in (UnionType, Union):
+        return any(_fits(value, one) for one in args)
+    if kind is not tuple:
+        return type(value) is hint
+    if not isinstance(value, tuple) or (args[-1] is not ... and len(value) != len(args)):
+        return False
+    hints = [args[0]] * len(value) if args[-1] is ... else args
+    return all(_fits(item, one) for item, one in zip(value, hints, strict=True))
+
+
+def _is_printable(value: Any) -> bool:
+    """Whether all text in a field is printable ASCII."""
+    if isinstance(value, tuple):
+        return all(map(_is_printable, value))
+    return not isinstance(value, str) or (value.isascii() and value.isprintable())
+
+
+def _listed(value: Any) -> Any:
+    """With lists in place of tuples, as JSON has them."""
+    if isinstance(value, dict):
+        return {key: _listed(item) for key, item in value.items()}
+    return [_listed(item) for item in value] if isinstance(value, (list, tuple)) else value
+
+
+def _tuples(value: Any) -> Any:
+    """With tuples in place of lists."""
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
+def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
+    """The arguments of a function that a protocol fixes, with their values.
+
+    ``None`` is what is not given.
+    """
+    if function == "evaluate":
+        steps = protocol.env_steps  # after which the environments cut episodes by themselves
+        return {"episodes_per_task": protocol.episodes_per_task, "max_episode_steps": steps}
+    if function == "few_shot_evaluate":
+        return {
+            "trials": protocol.trials,
+            "adaptation_episodes": protocol.adaptation_episodes,
+            "evaluation_episodes": protocol.episodes_per_task,
+            "adaptation_steps": protocol.adaptation_steps,
+            "adaptation_terminate_on_success": protocol.adaptation_terminate_on_success,
+        }
+    frames = protocol.observation != "state"
+    found: dict[str, Any] = {
+        "benchmark": protocol.benchmark,
+        "kind": protocol.kind,
+        "env_name": protocol.env_name,
+        "goals": protocol.goals,
+        "seed": protocol.goals_seed,
+        "num_goals": NUM_GOALS,
+        "total_tasks_per_cls": protocol.num_goals,
+        "meta_batch_size": protocol.meta_batch_size or None,
+        "max_episode_steps": protocol.env_steps,
+        "action_repeat": protocol.action_repeat,
+        "idle_steps": protocol.idle_steps,
+        "terminate_on_success": protocol.terminate_on_success,
+        "reward_function_version": protocol.reward_function_version,
+        "observation": protocol.observation,
+    }
+    if protocol.few_shot:
+        found["envs_per_task"] = 1
+    if frames:
+        height, width = protocol.image_size or (None, None)
+        found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
+        found |= {"height": height, "width": width, "shadows": True}
+    if frames or not protocol.goal_visible:
+        found |= dict(zip(TASK_IN_OBSERVATION, ("none", protocol.descriptions), strict=True))
+    return found
+
+
+def check_given(protocol: Protocol, function: Function, given: Mapping[str, Any]) -> None:
+    """Refuses arguments that contradict a protocol.
+
+    Raises:
+        ValueError: If one does; the message names it, what the protocol fixes and what came.
+    """
+    fixed, kinds = fixed_by(protocol, function), ARGUMENTS[function]
+    for name, value in given.items():
+        # None is what is not given, but for a make_vec that never cuts episodes.
+        if value is None and (function == "make_vec") is (name != "max_episode_steps"):
+            continue
+        if kinds.get(name) == "refused" and value is not None:
+            got = reprlib.repr(value)
+            raise ValueError(f"{protocol.name} takes no {name} in {function}, got {got}")
+        if name in fixed and value != fixed[name]:
+            got = reprlib.repr(value)
+            raise ValueError(f"{protocol.name} fixes {name}={fixed[name]!r}, got {got}")
+
+
+def check_evaluation(
+    protocol: Protocol, function: Function, envs: Any, given: Mapping[str, Any]
+) -> None:
+    """Refuses an evaluation that does not follow a protocol.
+
+    Args:
+        protocol: The protocol.
+        function: What evaluates.
+        envs: The vector environments, or a wrapper of them.
+        given: Its arguments.
+
+    Raises:
+        TypeError: If it is no `Protocol`.
+        ValueError: If an argument or an environment contradicts the protocol.
+    """
+    if not isinstance(protocol, Protocol):
+        raise TypeError(f"protocol must be a Protocol, got {reprlib.repr(protocol)}")
+    if protocol.few_shot != (function == "few_shot_evaluate"):
+        other = "few_shot_evaluate" if protocol.few_shot else "evaluate"
+        raise ValueError(f"{protocol.name} is measured by {other}, not by {function}")
+    check_given(protocol, function, given)
+    inner = getattr(envs, "unwrapped", envs)
+    spec = getattr(inner, "spec", None)
+    check_made(protocol, spec and spec.id, {} if spec is None else spec.kwargs, f" in {envs}")
+    ends = inner.get_attr("terminate_on_success")
+    if any(end is not protocol.terminate_on_success for end in ends):
+        raise ValueError(
+            f"{protocol.name} fixes terminate_on_success={protocol.terminate_on_success}, which "
+            f"was changed since the environments were made: got {ends}"
+        )
+
+
+def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where: str = "") -> None:
+    """Refuses environments that are not a protocol's, by the id and arguments they were made with.
+
+    Raises:
+        TypeError, ValueError: If they are not; the message ends with ``where``.
+    """
+
+    def refuse(name: str, expected: Any, got: Any) -> None:
+        raise ValueError(
+            f"{protocol.name} needs environments of its make_vec: it fixes {name}={expected!r}, "
+            f"got {reprlib.repr(got)}{where}"
+        )
+
+    if env_id != protocol.env_id:
+        refuse("id", protocol.env_id, env_id)
+    given = by_our_names(kwargs)
+    made = with_defaults(given)
+    for name, expected in fixed_by(protocol, "make_vec").items():
+        if made.get(name) != expected:
+            refuse(name, expected, made.get(name))
+    for name, value in given.items():
+        refused = ARGUMENTS["make_vec"].get(name) == "refused"
+        if refused and value is not None and value != defaults().get(name):
+            raise ValueError(
+                f"{protocol.name} takes no {name} in make_vec, got {reprlib.repr(value)}{where}"
+            )
+
+
+def succeeded(episode: Episode, protocol: Protocol) -> bool:
+    """Whether an episode is a success."""
+    if protocol.success == "held":
+        return (episode.longest_success or 0) >= protocol.held_for
+    return bool(episode.success_once if protocol.success == "any" else episode.success_final)
+
+
+def episodes_needed(protocol: Protocol) -> int:
+    """How many episodes count in all."""
+    goals = protocol.meta_batch_size * protocol.trials
+    goals = goals or NUM_CLASSES[protocol.benchmark][protocol.kind]
+    return goals * protocol.episodes_per_task
+
+
+def weights(tasks: Sequence[str], over: str, groups: Groups) -> Values:
+    """The weight of each task ``(M,)`` in a mean over ``"tasks"``, ``"groups"``, or of one group.
+
+    Raises:
+        ValueError: If a task is in no group, or a group has no task.
+    """
+    if over == "tasks":
+        return np.full(len(tasks), 1 / len(tasks))
+    found = np.zeros(len(tasks))
+    chosen = groups if over == "groups" else [group for group in groups if group[0] == over]
+    for name, members in chosen:
+        present = [task for task in members if task in tasks]
+        if not present:
+            raise ValueError(f"a mean over groups needs tasks of {name!r}, got {list(tasks)}")
+        for task in present:
+            found[tasks.index(task)] += 1 / len(present) / len(chosen)
+    if over == "groups" and not found.all():
+        missing = [task for task, w in zip(tasks, found, strict=True) if not w]
+        raise ValueError(f"no group has the tasks {missing}")
+    return found

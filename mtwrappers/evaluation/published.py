@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.rules import Groups, publish
+from mtwrappers.evaluation.protocol import Groups, Protocol, publish
 
 # LeRobot's metaworld_config.json, which RLinf has copied.
 DIFFICULTY: Groups = (

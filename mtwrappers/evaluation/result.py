@@ -1,26 +1,35 @@
-"""What an evaluation found: numbers with intervals, as a table, JSON or a plot."""
+"""Results of evaluations: numbers with intervals, as a table, JSON or a plot, and their origin."""
 
 from __future__ import annotations
 
 import abc
+import functools
 import json
+import platform
 import reprlib
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.common.checks import positive
+from mtwrappers.common.checks import check_name, positive
 from mtwrappers.common.errors import printable
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.evaluation import headline, plot
-from mtwrappers.evaluation.episodes import METRICS, Episode
-from mtwrappers.evaluation.provenance import Provenance
-from mtwrappers.evaluation.rules import Rules
+from mtwrappers.evaluation import plot
+from mtwrappers.evaluation.episodes import METRICS, Episode, Trials
+from mtwrappers.evaluation.protocol import (
+    Protocol,
+    check_given,
+    episodes_needed,
+    succeeded,
+    weights,
+)
 from mtwrappers.evaluation.statistics import (
     Estimate,
     Estimates,
@@ -30,6 +39,172 @@ from mtwrappers.evaluation.statistics import (
     trimmed_rate,
 )
 from mtwrappers.state.files import load_json, write_atomically
+from mtwrappers.vector.calls import read_only
+from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
+from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
+from mtwrappers.wrappers.rl2 import VectorRL2Observation
+
+# Whatever takes part in an episode's numbers.
+PACKAGES = ("gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy")
+# These wrappers change neither actions nor the rewards that a result reports.
+_HARMLESS = (
+    VectorObservationWrapper,
+    VectorNormalizeObservationPerTask,
+    VectorNormalizeRewardPerTask,
+    VectorRL2Observation,
+)
+
+
+def _is_names(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+def _is_table(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
+
+
+def _is_spec(value: Any) -> bool:
+    is_of_two = isinstance(value, dict) and value.keys() == {"id", "kwargs"}
+    return is_of_two and isinstance(value["id"], str) and isinstance(value["kwargs"], dict)
+
+
+# Whether a value from a file may stand in a field.
+_IS: dict[str, Callable[[Any], bool]] = {
+    "episodes_per_task": lambda value: type(value) is int and 0 < value < 10**7,
+    "tasks": lambda value: value is None or _is_names(value),
+    "max_episode_steps": lambda value: value is None or (type(value) is int and 0 < value < 2**63),
+    "spec": lambda value: value is None or _is_spec(value),
+    "goals": lambda value: value is None or isinstance(value, str),
+    "versions": _is_table,
+    "protocol": lambda value: value is None or isinstance(value, dict),
+    "policy": lambda value: value is None or isinstance(value, str),
+    "evidence": lambda value: value is None or isinstance(value, str),
+}
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """What an evaluation was played with. With the actions, it is all that a replay needs.
+
+    Args:
+        episodes_per_task: As `evaluate` was given it, like ``tasks`` and ``max_episode_steps``.
+        versions: Of Python and of all packages that take part, by name.
+        tasks: Names of tasks, or ``None`` for all.
+        max_episode_steps: When episodes were cut, or ``None``.
+        spec: The ``id`` and the ``kwargs`` of the environments'
+            `gymnasium.envs.registration.EnvSpec`, as JSON has them; ``None`` where they have none,
+            or a wrapper around them changes actions or rewards. Such a result can be verified only
+            with environments that are made by hand.
+        goals: A digest of the goals that the environments can be given, if there is a list.
+        protocol: The protocol that was followed, if there was one.
+        policy: The policy's name.
+        evidence: The SHA-256 of all actions, if they were kept.
+    """
+
+    episodes_per_task: int
+    versions: Mapping[str, str]
+    tasks: Sequence[str] | None = None
+    max_episode_steps: int | None = None
+    spec: Mapping[str, Any] | None = None
+    goals: str | None = None
+    protocol: Protocol | None = None
+    policy: str | None = None
+    evidence: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        envs: Any,
+        episodes_per_task: int,
+        *,
+        policy: Any = None,
+        **others: Any,
+    ) -> Provenance:
+        """What there is to say of an evaluation on these environments.
+
+        Raises:
+            TypeError, ValueError: If the policy's name is no string that can be printed.
+        """
+        return cls(
+            episodes_per_task,
+            versions(),
+            spec=_spec(envs),
+            goals=goals_of(envs),
+            policy=check_name(policy, "policy_name"),
+            **others,
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        protocol = self.protocol and self.protocol.to_dict()
+        return {**asdict(replace(self, protocol=None)), "protocol": protocol}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Provenance:
+        """The provenance that `to_dict` described, as it is read from a file.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
+        names = {field.name for field in fields(cls)}
+        if not isinstance(data, dict) or set(data) != names:
+            raise ValueError(f"expected provenance with {sorted(names)}, got {reprlib.repr(data)}")
+        for name, value in data.items():
+            if not _IS[name](value):
+                raise ValueError(f"{name} of the provenance cannot be {reprlib.repr(value)}")
+        return cls(**{**data, "protocol": _protocol_of(data["protocol"])})
+
+
+def _protocol_of(data: Mapping[str, Any] | None) -> Protocol | None:
+    """A protocol from a file, which must name all of its fields."""
+    if data is None:
+        return None
+    protocol = Protocol.from_dict(data)
+    if missing := sorted(protocol.to_dict().keys() - data.keys()):
+        raise ValueError(f"the protocol {protocol.name} is without its {missing[0]}")
+    return protocol
+
+
+def versions() -> dict[str, str]:
+    """The versions of Python and of `PACKAGES`, of those that are installed."""
+    found = {name: _version(name) for name in PACKAGES}
+    known = {name: text for name, text in found.items() if text is not None}
+    return {"python": platform.python_version(), **known}
+
+
+@functools.cache
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # Meta-World, where others' environments are played
+        return None
+
+
+def goals_of(envs: Any) -> str | None:
+    """A digest of the goals that environments can be given, if there is a list."""
+    digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
+    return digest
+
+
+def _spec(envs: Any) -> dict[str, Any] | None:
+    layer = envs
+    while isinstance(layer, VectorWrapper):
+        if not isinstance(layer, _HARMLESS):
+            return None
+        layer = layer.env
+    try:
+        described = json.loads(layer.spec.to_json())
+    except Exception:  # there is none, or arguments that no JSON holds
+        return None
+    return {name: described[name] for name in ("id", "kwargs")}
+
+
+@read_only
+def _goals(env: Any) -> str | None:
+    """A digest of the goals of an environment; runs where the environment is."""
+    digest: str | None = getattr(env.unwrapped, "goals_digest", None)
+    return digest
+
 
 # How much of the tasks each leaves out at either end.
 AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
@@ -209,8 +384,8 @@ class EvaluationResult(StoredResult):
         return estimates
 
     @property
-    def protocol(self) -> Mapping[str, Any] | None:
-        """The fields of the protocol that was played, if it was one."""
+    def protocol(self) -> Protocol | None:
+        """The protocol that was followed, if there was one."""
         return None if self.provenance is None else self.provenance.protocol
 
     @cached_property
@@ -220,24 +395,19 @@ class EvaluationResult(StoredResult):
         The first is the headline; ``"tasks"``, ``"groups"`` or the name of a group. ``None``
         without a protocol, or where not all of its episodes are there.
         """
-        rules = self._rules
-        if rules is None or len(self.episodes) != headline.episodes_needed(rules):
+        protocol = self.protocol
+        if protocol is None or len(self.episodes) != episodes_needed(protocol):
             return None
-        if min(episode.number for episode in self.episodes) < rules.adaptation_episodes:
+        if min(episode.number for episode in self.episodes) < protocol.adaptation_episodes:
             return None  # some are of adaptation
         samples = [
-            _by_unit(episodes, [float(headline.succeeded(e, rules)) for e in episodes])
+            _by_unit(episodes, [float(succeeded(e, protocol)) for e in episodes])
             for episodes in map(self.of_task, self.tasks)
         ]
-
-        def mean(weights: Values) -> Estimate:
-            return mean_rate(samples, weights, self.confidence)
-
-        return headline.headline(self.tasks, rules, mean)
-
-    @cached_property
-    def _rules(self) -> Rules | None:
-        return None if self.protocol is None else Rules.from_dict(self.protocol)
+        return {
+            name: mean_rate(samples, weights(self.tasks, name, protocol.groups), self.confidence)
+            for name in (*protocol.means, *(group for group, _ in protocol.groups))
+        }
 
     @property
     def unit(self) -> str:
@@ -264,8 +434,8 @@ class EvaluationResult(StoredResult):
             lines.append("once, final: success rates at any and at the last step")
             kinds = f"Wilson for rates, {kinds}"
         lines.append(f"{self.confidence:.0%}: intervals over {self.unit} ({kinds})")
-        if self._rules is not None:
-            lines += ["", *headline.lines(self._rules, self.headline, n, self.confidence)]
+        if self.protocol is not None:
+            lines += ["", *_protocol_lines(self.protocol, self.headline, n, self.confidence)]
         return "\n".join(lines)
 
     def to_dict(self) -> dict[str, Any]:
@@ -371,3 +541,138 @@ def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
         return number(found.value)
     to = "-" if rate else " to "
     return f"{number(found.value)} {number(found.low)}{to}{number(found.high)}"
+
+
+@dataclass(frozen=True, repr=False)
+class FewShotResult(StoredResult):
+    """The episodes that a policy adapted on, and those that it was then evaluated on.
+
+    Intervals are over trials: the episodes of one trial share a goal and what was learnt.
+
+    Args:
+        adaptation: The episodes of adaptation. A policy whose ``adapt`` is called once has not yet
+            adapted in any of them.
+        evaluation: The episodes after it.
+        trials: What has decided which episodes were played, if `few_shot_evaluate` did.
+
+    Raises:
+        ValueError: If there is a protocol, and these are not its trials.
+    """
+
+    FORMAT = "mtwrappers.FewShotResult/5"
+
+    adaptation: EvaluationResult
+    evaluation: EvaluationResult
+    trials: Trials | None = None
+
+    def __post_init__(self) -> None:
+        protocol = self.evaluation.protocol
+        if protocol is None:
+            return
+        if self.trials is None:
+            raise ValueError(f"a result of {protocol.name} says how its trials were run")
+        check_given(protocol, "few_shot_evaluate", self.trials.arguments)
+
+    @property
+    def episodes(self) -> tuple[Episode, ...]:
+        """All episodes: those of adaptation, and then the others."""
+        return (*self.adaptation.episodes, *self.evaluation.episodes)
+
+    @cached_property
+    def by_episode(self) -> tuple[EvaluationResult, ...]:
+        """A result for each place in a trial: the first is before any adaptation."""
+        both = self.episodes
+        settings = (self.evaluation.seed, self.evaluation.confidence, self.evaluation.resamples)
+        places: dict[int, list[Episode]] = {}
+        for episode in both:
+            places.setdefault(episode.number, []).append(episode)
+        return tuple(EvaluationResult(places[place], *settings) for place in sorted(places))
+
+    @cached_property
+    def unadapted(self) -> EvaluationResult:
+        """The episodes before any adaptation, to `compare` with those after it.
+
+        With ``adapt`` these are the episodes until its first call, with a memory the first of each
+        trial. They name no evidence, which is that of all episodes.
+        """
+        first = 1
+        if self.trials is not None and self.trials.adapts:
+            first = self.trials.adaptation_episodes
+        of = self.evaluation
+        provenance = of.provenance and replace(of.provenance, evidence=None)
+        before = [episode for episode in self.adaptation.episodes if episode.number < first]
+        return EvaluationResult(before, of.seed, of.confidence, of.resamples, provenance)
+
+    @property
+    def adaptation_length(self) -> int:
+        """How many of `by_episode` are adaptation."""
+        return len({episode.number for episode in self.adaptation.episodes})
+
+    def __str__(self) -> str:
+        what = ["adaptation"] * self.adaptation_length + ["evaluation"] * len(self.by_episode)
+        rows = [
+            (f"{what[i]}, episode {i + 1}", len(step.episodes), step.overall["mean"])
+            for i, step in enumerate(self.by_episode)
+        ]
+        steps = table("mean over tasks", rows, self.evaluation.confidence)
+        return "\n".join(["after adaptation:", str(self.evaluation), "", *steps])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        steps = [step.to_dict() for step in self.by_episode]
+        return {
+            "format": self.FORMAT,
+            "trials": self.trials and self.trials.to_dict(),
+            "adaptation": self.adaptation.to_dict(),
+            "evaluation": self.evaluation.to_dict(),
+            "by_episode": [{key: step[key] for key in ("tasks", "overall")} for step in steps],
+        }
+
+    @classmethod
+    def _of_dict(cls, data: Mapping[str, Any]) -> FewShotResult:
+        before, after = (
+            EvaluationResult.from_dict(data[key]) for key in ("adaptation", "evaluation")
+        )
+        trials = data["trials"]
+        return cls(before, after, None if trials is None else Trials.from_dict(trials))
+
+    def plot(self, path: str | Path, title: str = "") -> None:
+        """Draws success (or return) by episode of the trial, for each task and on average.
+
+        Args:
+            path: Where to write the image; its suffix says which kind.
+            title: Above the plot.
+        """
+        metric = "success_once" if self.evaluation.has_success else "return"
+        means = [step.overall["mean"][metric] for step in self.by_episode]
+        curves = {
+            task: [step.per_task.get(task, {}).get(metric) for step in self.by_episode]
+            for task in self.evaluation.tasks
+        }
+        plot.draw_curves(Path(path), metric, curves, means, self.adaptation_length, title)
+
+
+def _protocol_lines(
+    protocol: Protocol, found: Mapping[str, Estimate] | None, episodes: int, confidence: float
+) -> list[str]:
+    """The lines below a table: the protocol and its numbers, or how many episodes are missing."""
+    when = {"any": "at any step", "last": "at the last step"}
+    success = when.get(protocol.success, f"held for {protocol.held_for} steps")
+    where = protocol.benchmark + "-test" * (protocol.kind == "test")
+    of_class = f" {protocol.env_name}" if protocol.env_name else ""
+    head = [f"protocol {protocol.label}", f"on {where}{of_class}: success {success}"]
+    if found is None:
+        return [*head, f"no score: {episodes} of {episodes_needed(protocol)} episodes"]
+    return [*head, *headline_lines(found, confidence)]
+
+
+def headline_lines(found: Mapping[str, Estimate], confidence: float) -> list[str]:
+    """The means of a headline with their intervals, a line each."""
+    lines = []
+    for name, mean in found.items():
+        label = f"mean over {name}" if name in ("tasks", "groups") else f"  {name}"
+        ends = ""
+        if mean.low is not None and mean.high is not None:
+            ends = f"  {mean.low:.3f} to {mean.high:.3f} ({100 * confidence:g}%)"
+        lines.append(f"{label:<18}{mean.value:.3f}{ends}")
+    return lines

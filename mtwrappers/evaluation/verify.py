@@ -1,4 +1,4 @@
-"""Whether a result is true: its actions must give the same numbers again.
+"""Whether a result is true: the file is checked, and its actions must give the same numbers again.
 
 What a file says is data. It names the environments, the goals and the actions, and nothing in it is
 run: only environments of this package are made from it.
@@ -7,50 +7,73 @@ run: only environments of this package are made from it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import math
 import os
+import reprlib
 import textwrap
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
 from typing import Any
 
+import gymnasium
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_fraction
 from mtwrappers.common.errors import full_message, printable
-from mtwrappers.evaluation import headline
-from mtwrappers.evaluation.claim import (
-    VerificationError,
-    check_actions,
-    check_plan,
-    check_trials,
-    difference,
-    other_versions,
-    read_claim,
-    rounding,
-)
-from mtwrappers.evaluation.episodes import Episode, Observer
+from mtwrappers.common.registration import TABLE
+from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import MAX_BYTES, Actions, digest, name_of, read_evidence
-from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
-from mtwrappers.evaluation.plan import PlannedEpisode
-from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.provenance import Provenance, goals_of
-from mtwrappers.evaluation.remake import determining, remake
-from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.rules import Rules
+from mtwrappers.evaluation.few_shot import few_shot_evaluate
+from mtwrappers.evaluation.protocol import Protocol, check_made
+from mtwrappers.evaluation.result import (
+    MAX_SIZE,
+    EvaluationResult,
+    FewShotResult,
+    Provenance,
+    goals_of,
+    headline_lines,
+    versions,
+)
+from mtwrappers.metaworld.pixels import without_frames
+from mtwrappers.metaworld.spec import GROUPS, determining, shares_goals
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Step
+from mtwrappers.state.files import load_json
 
 # How many steps of the simulation are replayed; more take a smaller sample.
 _MAX_STEPS = 20_000_000
+# How far apart, relative, two returns may be that differ by rounding.
+ROUNDING = 1e-9
+# What takes time by its size before anything is replayed: resamples, their product with episodes,
+# and rows of tables.
+_MAX_RESAMPLES, _MAX_DRAWS, _MAX_ROWS = 100_000, 10**8, 5000
+# What `mtwrappers rollout` notes beside its result. Nothing of it is verified.
+_NOTED = {"benchmark", "policy", "episodes", "seed", "protocol", "name", "privileged_goal"}
+_NOTED |= {"interrupted", "seconds", "steps", "steps_per_second"}
+# Arguments of `gymnasium.make_vec` itself, which no spec of ours has.
+_OF_GYMNASIUM = ("id", "vector_kwargs", "wrappers")
+# What takes time and memory by its size: before an episode begins, and in each.
+_MAX = {"num_envs": 10_000, "meta_batch_size": 10_000, "envs_per_task": 10_000, "num_goals": 1000}
+_MAX |= {"action_repeat": 100, "idle_steps": 1000}
+_MAX_LENGTH = 1000
+# More environments than this must have an episode each.
+_FEW = 100
+
+
+class VerificationError(ValueError):
+    """A result cannot be what it says it is, or cannot be replayed here."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, 1000))
 
 
 @dataclass(frozen=True)
@@ -147,8 +170,7 @@ def verify(
     actions = read_evidence(path)
     check_actions(claim.episodes, actions)
     with _refusals(), contextlib.ExitStack() as stack:
-        fields = provenance.protocol
-        protocol = None if fields is None else Protocol.from_dict(fields)
+        protocol = provenance.protocol
         if envs is None:
             made_by = None if protocol is None else protocol.make_vec
             workers = 1 if workers is None else workers
@@ -239,8 +261,8 @@ def _replay_trials(
     _check_steps(chosen, provenance, envs)
     queues: list[list[Episode]] = [[] for _ in range(envs.num_envs)]
     steps = 0
-    for trial, phase in itertools.product(sorted(trials), range(len(design.phases))):
-        rows = [[at[place] for place in row] for row in design.rows(trial, phase, *sizes)]
+    for trial, stage in itertools.product(sorted(trials), range(len(design.stages))):
+        rows = [[at[place] for place in row] for row in design.by_env(trial, stage, *sizes)]
         steps += max(sum(one.length for one in row) for row in rows)
         for queue, row in zip(queues, rows, strict=True):
             queue += row
@@ -259,9 +281,9 @@ def _replay_trials(
 def _check_steps(chosen: Collection[Episode], provenance: Provenance, envs: Any) -> None:
     """Raises `VerificationError` if the replay would take very long."""
     kwargs = (provenance.spec or {}).get("kwargs", {})
-    rules = provenance.protocol or {}
+    fields = provenance.protocol.to_dict() if provenance.protocol else {}
     repeat, idle = (
-        max([value for of in (kwargs, rules) if type(value := of.get(name)) is int], default=least)
+        max([value for of in (kwargs, fields) if type(value := of.get(name)) is int], default=least)
         for name, least in (("action_repeat", 1), ("idle_steps", 0))
     )
     steps = sum(one.length for one in chosen) * repeat + (len(chosen) + envs.num_envs) * idle
@@ -319,7 +341,7 @@ class _Replay(Observer):
 
     def step(self, step: Step) -> None:
         """Ends an episode that goes on after its actions: it is another one already."""
-        step.over[self._times > self._ends] = True
+        step.finished[self._times > self._ends] = True
 
 
 class _TrialReplay(_Replay):
@@ -386,8 +408,7 @@ def _about(found: Verification) -> list[str]:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
         rows.append(("versions", changed))
     lines = [f"policy        {provenance.policy or '(without a name)'}"]
-    fields = score.protocol
-    lines.append(f"protocol      {'none' if fields is None else Rules.from_dict(fields).label}")
+    lines.append(f"protocol      {score.protocol.label if score.protocol else 'none'}")
     for head, values in rows:
         text = ", ".join(
             f"{name}={json.dumps(one, ensure_ascii=False)}" for name, one in values.items()
@@ -432,10 +453,335 @@ def _found(found: Verification) -> list[str]:
 def _score(result: EvaluationResult) -> list[str]:
     """The recomputed score with its interval, or what there is without a protocol."""
     if result.headline is not None:
-        return headline.rows(result.headline, result.confidence)
+        return headline_lines(result.headline, result.confidence)
     if result.protocol is not None:
         return [f"no score: {len(result.episodes):,} episodes are not all of the protocol's"]
     mean = result.overall["mean"]["success_once" if result.has_success else "return"]
     assert mean is not None  # every episode has a return
     name = "success at any step" if result.has_success else "return"
-    return [f"{name}, {one}" for one in headline.rows({"tasks": mean}, result.confidence)]
+    return [f"{name}, {one}" for one in headline_lines({"tasks": mean}, result.confidence)]
+
+
+# Checking the file.
+
+
+def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult:
+    """A result from anywhere, if its numbers follow from its episodes.
+
+    Raises:
+        OSError: If it cannot be read.
+        VerificationError: If it is no result, or contradicts itself.
+    """
+    try:
+        data = load_json(path, MAX_SIZE)
+        few_shot = isinstance(data, dict) and data.get("format") == FewShotResult.FORMAT
+        kind: Any = FewShotResult if few_shot else EvaluationResult
+        claim: EvaluationResult | FewShotResult = kind.from_dict(data)
+        _check_noted(data.pop("rollout", {}))
+        _check_cost(claim)
+        found = _contradiction(claim.to_dict(), data, "")
+    except VerificationError:
+        raise
+    except (ValueError, OverflowError, RecursionError) as exc:
+        raise VerificationError(f"{os.fspath(path)} is no result: {full_message(exc)}") from exc
+    if found:
+        raise VerificationError(f"its numbers do not follow from its episodes: {found}")
+    _check_made((claim.evaluation if isinstance(claim, FewShotResult) else claim).provenance)
+    return claim
+
+
+def _check_noted(note: Any) -> None:
+    if not isinstance(note, dict) or not note.keys() <= _NOTED:
+        raise VerificationError(f"a rollout notes no {reprlib.repr(note)}")
+    for name, value in note.items():
+        if isinstance(value, (list, dict)):
+            raise VerificationError(f"a rollout notes of {name} no {reprlib.repr(value)}")
+
+
+def _check_cost(claim: EvaluationResult | FewShotResult) -> None:
+    """Raises `VerificationError` if a table of its numbers would take very long to make."""
+    parts = [claim] if isinstance(claim, EvaluationResult) else [claim.adaptation, claim.evaluation]
+    needed = max(part.resamples for part in parts)
+    if needed > _MAX_RESAMPLES:
+        raise VerificationError(
+            f"at most {_MAX_RESAMPLES:,} resamples are drawn, its intervals need {needed:,}"
+        )
+    if needed * len(claim.episodes) > _MAX_DRAWS:
+        raise VerificationError(
+            f"it has {len(claim.episodes):,} episodes, of which {needed:,} resamples take too long"
+        )
+    rows = sum(len(part.tasks) for part in parts)
+    if isinstance(claim, FewShotResult):
+        rows += len({(one.number, one.task) for one in claim.episodes})
+    if rows > _MAX_ROWS:
+        raise VerificationError(f"its tables have {rows:,} rows, more than {_MAX_ROWS:,}")
+
+
+def _check_made(provenance: Provenance | None) -> None:
+    """Raises `VerificationError` if environments are not those of the protocol that is named."""
+    if provenance is None or provenance.protocol is None or provenance.spec is None:
+        return
+    protocol, spec = provenance.protocol, provenance.spec
+    kwargs = spec.get("kwargs")
+    try:
+        check_made(protocol, spec.get("id"), kwargs if isinstance(kwargs, dict) else {})
+    except (TypeError, ValueError) as exc:
+        raise VerificationError(str(exc)) from None
+
+
+def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
+    """Of what was played with another version than is installed here: both, by its name."""
+    here = versions()
+    return {
+        name: (there.get(name), here.get(name))
+        for name in sorted({*here, *there})
+        if here.get(name) != there.get(name)
+    }
+
+
+def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
+    """Raises `VerificationError` unless each episode has its actions, and nothing else has."""
+    names = {name_of(one): one for one in episodes}
+    if missing := [one for name, one in names.items() if name not in actions]:
+        raise VerificationError(
+            f"the evidence has no actions of {said(missing[0])}: {len(missing)} of {len(names)} "
+            "episodes are missing in it"
+        )
+    for name, one in names.items():
+        if len(actions[name]) != one.length:
+            raise VerificationError(
+                f"{said(one)} has {one.length} steps, and the evidence {len(actions[name])} actions"
+            )
+    if others := [name for name in actions if name not in names]:
+        raise VerificationError(f"the evidence has actions of {others[0]!r}, which is no episode")
+    kinds = {(array.dtype, array.shape[1:]) for array in actions.values()}
+    if len(kinds) > 1:
+        raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
+
+
+def check_trials(claim: FewShotResult, m: int, k: int) -> None:
+    """Raises `VerificationError` unless few-shot episodes are all of their trials, in order.
+
+    ``m`` and ``k`` are the task groups, and the environments of each.
+    """
+    design, episodes = claim.trials, claim.episodes
+    if design is None:
+        raise VerificationError("it does not say how its trials were played")
+    before, after = claim.adaptation, claim.evaluation
+    for name in ("seed", "confidence", "resamples"):
+        if getattr(before, name) != getattr(after, name):
+            raise VerificationError(f"its adaptation and its evaluation have another {name}")
+    made = after.provenance
+    given = made and (made.episodes_per_task, made.tasks, made.max_episode_steps)
+    if given != (design.evaluation_episodes, None, None) or before.provenance is not None:
+        raise VerificationError("its provenance and its trials do not go together")
+    if (due := design.length(m, k)) > 2 * len(episodes) + 1000:
+        raise VerificationError(f"it has {len(episodes)} of {due:,} episodes")
+    of_trial = {one.trial: one for one in episodes}
+    plan = []
+    for trial in range(design.trials):
+        for number, n in sorted(design.of_trial(trial, m, k)):
+            like = of_trial.get(number)
+            task, state = (like.task, like.task_state) if like else ("a task", None)
+            plan.append(PlannedEpisode(task, n, None, state, number))
+    plan.sort(key=lambda one: one.number >= design.adaptation_length)
+    check_plan(episodes, plan)
+
+
+def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> None:
+    """Raises `VerificationError` unless episodes are those of a plan, each once and in order."""
+    places = {_place(one): one for one in plan}
+    for place, times in Counter(map(_place, episodes)).items():
+        if place not in places or times > 1:
+            what = f"is there {times} times" if place in places else "is not to be played"
+            raise VerificationError(f"{place[0]}, episode {place[1]} {what}")
+    found = set(map(_place, episodes))
+    if missing := [one for place, one in places.items() if place not in found]:
+        raise VerificationError(
+            f"it has {len(episodes)} of {len(plan)} episodes: {said(missing[0])} is missing"
+        )
+    for one, planned in zip(episodes, plan, strict=True):
+        if _place(one) != _place(planned):
+            raise VerificationError(f"expected {said(planned)} in the place of {said(one)}")
+        if one.task_state != planned.task_state:
+            raise VerificationError(
+                f"with its seed {said(one)} plays the goal {planned.task_state}, not "
+                f"{one.task_state}"
+            )
+
+
+def rounding(claimed: Episode, replayed: Episode) -> float | None:
+    """How far apart, relative to the larger, the returns of episodes are that are equal otherwise.
+
+    ``None`` if anything else differs, or they are further apart than rounding makes them.
+    """
+    one, other = claimed.episode_return, replayed.episode_return
+    if replace(replayed, episode_return=one) != claimed:
+        return None
+    if one == other:
+        return 0.0
+    apart = abs(one - other) / max(abs(one), abs(other))
+    return apart if apart <= ROUNDING else None
+
+
+def difference(claimed: Episode, replayed: Episode) -> str:
+    """How an episode differs from what was claimed."""
+    names = [name for name in vars(claimed) if name != "episode_return"]
+    for name in (*names, "episode_return"):
+        value, got = getattr(claimed, name), getattr(replayed, name)
+        if got == value:
+            continue
+        if name == "length" and got > value:
+            return f"{said(claimed)} goes on in the replay after its {value} steps"
+        return f"{said(claimed)}: {name} is {got!r} in the replay, {value!r} in the result"
+    raise AssertionError("they are equal")
+
+
+def said(one: Episode | PlannedEpisode) -> str:
+    """An episode in words."""
+    trial = "" if one.trial is None else f"trial {one.trial}, "
+    return f"{one.task}, {trial}episode {one.number}"
+
+
+def _place(one: Episode | PlannedEpisode) -> tuple[Any, ...]:
+    return one.task, one.number, one.trial
+
+
+def _contradiction(expected: Any, got: Any, where: str) -> str | None:
+    """The first place in which what was read from JSON is not what it should be."""
+    parts: list[tuple[Any, Any, Any]] = []
+    if isinstance(expected, dict) and isinstance(got, dict):
+        for name in (*expected, *got):
+            if name not in got or name not in expected:
+                what = "is not there" if name in expected else "is no part of it"
+                return f"{_within(where, name)} {what}"
+        parts = [(value, got[name], name) for name, value in expected.items()]
+    elif (
+        isinstance(expected, (list, tuple)) and isinstance(got, list) and len(expected) == len(got)
+    ):
+        for i, one in enumerate(expected):
+            label = one.get("task", i) if isinstance(one, dict) else i
+            parts.append((one, got[i], label))
+    elif type(expected) is float and type(got) in (int, float):
+        # Means and intervals may be rounded otherwise on another machine.
+        if math.isclose(expected, got, rel_tol=1e-9, abs_tol=1e-12):
+            return None
+        return f"{where} is {expected!r}, got {got!r}"
+    elif type(expected) is not type(got) or expected != got:
+        return f"{where} is {reprlib.repr(expected)}, got {reprlib.repr(got)}"
+    found = (_contradiction(one, other, _within(where, label)) for one, other, label in parts)
+    return next(filter(None, found), None)
+
+
+def _within(where: str, label: Any) -> str:
+    return f"{where}, {label}" if where else f"{label}"
+
+
+# Making its environments again.
+
+
+def remake(
+    provenance: Provenance,
+    workers: int,
+    fast: Any,
+    episodes: int,
+    make: Callable[..., Any] | None = None,
+    in_trials: bool = False,
+) -> Any:
+    """Makes the environments of a result: as many as ``workers`` can step at once, or more.
+
+    Few-shot trials (``in_trials``) are played on as many as before.
+    They draw no frames: what is seen changes nothing where actions are given. ``make``, a
+    protocol's `make_vec`, takes the place of `gymnasium.make_vec` with the id. ``episodes`` is how
+    many the result has.
+
+    A file is not to decide what code runs. So the id must be one of this package's, and what it
+    calls is what is registered here, not what the result says. Nor is it to take all memory: sizes
+    are checked before anything is made.
+
+    Raises:
+        VerificationError: If they cannot be made with these arguments.
+    """
+    spec = provenance.spec
+    if spec is None:
+        raise VerificationError(
+            "it does not say how to make its environments (they have no spec, or are in a wrapper "
+            "that changes actions or rewards): give them as envs=..."
+        )
+    env_id, chosen = determining(spec, in_trials)
+    given = spec["kwargs"]
+    if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
+        raise VerificationError(
+            f"it was played on {env_id!r}, and no file decides which code runs: make these "
+            "environments and give them as envs=..."
+        )
+    of_id = TABLE[env_id][1]
+    for name in ("benchmark", "kind"):
+        if given.get(name) != of_id.get(name):
+            raise VerificationError(
+                f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"
+            )
+    kwargs = {name: value for name, value in chosen.items() if name not in of_id}
+    kwargs.update({name: given[name] for name in given if name.endswith("_classes")})
+    _check_sizes(kwargs, episodes)
+    _check_sizes(provenance.protocol.to_dict() if provenance.protocol else {}, episodes)
+    as_many = in_trials or shares_goals(given)
+    try:
+        return _make(env_id, kwargs, workers, fast, episodes, make, as_many)
+    except VerificationError:
+        raise
+    except Exception as exc:  # whatever arguments from anywhere lead to
+        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+
+
+def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
+    for name in _OF_GYMNASIUM:
+        if name in kwargs:
+            raise VerificationError(f"environments of this package are not made with {name!r}")
+    sizes = {name: size for name, size in kwargs.items() if isinstance(size, int)}
+    for name, most in _MAX.items():
+        if sizes.get(name, 0) > most:
+            raise VerificationError(f"{name} must be at most {most:,}, got {sizes[name]:,}")
+    for name, value in kwargs.items():
+        if isinstance(value, (list, dict)) and len(value) > _MAX_LENGTH:
+            raise VerificationError(
+                f"{name} must have at most {_MAX_LENGTH:,} entries, got {len(value):,}"
+            )
+    groups = max(sizes.get(name, 1) for name in GROUPS)
+    each = sizes.get("envs_per_task", 1)
+    _check_number(max(groups, each, sizes.get("meta_batch_size", 1) * each), episodes)
+
+
+def _check_number(num_envs: int, episodes: int) -> None:
+    if num_envs > max(_FEW, episodes):
+        raise VerificationError(
+            f"it was played in {num_envs:,} environments, and has {episodes:,} episodes: make the "
+            "environments and give them as envs=..."
+        )
+
+
+def _make(
+    env_id: str,
+    kwargs: dict[str, Any],
+    workers: int,
+    fast: Any,
+    episodes: int,
+    make: Callable[..., Any] | None,
+    as_many: bool,
+) -> Any:
+    if make is None:
+        make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
+        kwargs = without_frames(kwargs)
+    else:  # which checks what is said of frames before it leaves them out
+        make = functools.partial(make, frames=False)
+    if "benchmark" in TABLE[env_id][1]:
+        kwargs["fast"] = fast
+        probe: Any = make(execution="iterative", **kwargs)
+        with contextlib.closing(probe):
+            groups, each = probe.meta_batch_size, probe.envs_per_task
+        if as_many:
+            _check_number(groups * each, episodes)
+        else:
+            each = kwargs["envs_per_task"] = -(-workers // groups)
+        workers = min(workers, groups * each)
+    return make(workers=workers, **kwargs)

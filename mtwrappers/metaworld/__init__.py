@@ -5,7 +5,7 @@
 """
 
 from mtwrappers.metaworld.benchmarks import BENCHMARKS, make_benchmark
-from mtwrappers.metaworld.known_good import fast_class
+from mtwrappers.metaworld.fast.known_good import fast_class
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv
 

@@ -21,12 +21,27 @@ Classes: TypeAlias = tuple[tuple[str, type[Any]], ...]
 META_LEARNING = ("ML1", "ML10", "ML25", "ML45", "CustomML")
 BENCHMARKS = ("MT1", "MT10", "MT25", "MT50", "CustomMT", *META_LEARNING)
 DEFAULT_CLASS = "reach-v3"
+# How many goals Meta-World's lists have of each class.
+NUM_GOALS = 50
+# How many classes a benchmark has, of those that leave none open.
+NUM_CLASSES: dict[str, dict[Kind, int]] = {
+    "MT1": {"train": 1},
+    "MT10": {"train": 10},
+    "MT25": {"train": 25},
+    "MT50": {"train": 50},
+    "ML1": {"train": 1, "test": 1},
+    "ML10": {"train": 10, "test": 5},
+    "ML25": {"train": 25, "test": 5},
+    "ML45": {"train": 45, "test": 5},
+}
 # The arguments that name the classes of those benchmarks that leave them open.
 TAKES = {
     **dict.fromkeys(("MT1", "ML1"), ("env_name",)),
     "CustomMT": ("train_classes",),
     "CustomML": ("train_classes", "test_classes"),
 }
+# Those that have the one class that ``env_name`` says.
+ONE_CLASS = tuple(name for name, arguments in TAKES.items() if "env_name" in arguments)
 # The arguments of `make_benchmark` that others pass on; the seed has a second meaning for most.
 OPTIONS = ("env_name", "train_classes", "test_classes", "num_goals")
 
@@ -38,7 +53,7 @@ def make_benchmark(
     train_classes: Sequence[str] | None = None,
     test_classes: Sequence[str] | None = None,
     seed: int | None = 0,
-    num_goals: int = 50,
+    num_goals: int = NUM_GOALS,
 ) -> Any:
     """Makes a `metaworld.Benchmark` without compiling a model.
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, not_negative, positive
 from mtwrappers.common.extras import import_extra
-from mtwrappers.metaworld.known_good import Fast, class_to_build
+from mtwrappers.metaworld.fast.known_good import Fast, class_to_build
 
 OBS_SIZE = 39
 # MuJoCo gives up a simulation in which a position exceeds this (mjMAXVAL), so no object goes

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 import gymnasium
+from gymnasium.spaces import Box
 
 from mtwrappers.common.checks import check_callable, check_choice, check_flag, positive
+from mtwrappers.common.spaces import append_onehot
 from mtwrappers.metaworld.benchmarks import Kind, split_of, take_benchmark
-from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings
+from mtwrappers.metaworld.class_env import SawyerClassEnv, SawyerSettings, observation_box
 from mtwrappers.metaworld.continuous import (
     ContinuousGoals,
     Goals,
@@ -19,12 +23,48 @@ from mtwrappers.metaworld.continuous import (
     first_of_each_class,
 )
 from mtwrappers.metaworld.plain_task import decode
-from mtwrappers.metaworld.set_task_dict import Layout
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
 Wrapper: TypeAlias = Callable[[Env, Any], Env]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What the observation space depends on: the classes, visible goals, a one-hot at the end."""
+
+    classes: dict[str, type[Any]]
+    goals_visible: bool
+    onehot: bool
+
+    @functools.cached_property
+    def box(self) -> Box:
+        """The observation space without the one-hot."""
+        return observation_box(self.classes, goals_visible=self.goals_visible)
+
+    @functools.cached_property
+    def space(self) -> Box:
+        """The observation space."""
+        return append_onehot(self.box, len(self.classes)) if self.onehot else self.box
+
+    @functools.cached_property
+    def short_classes(self) -> Any:
+        """The classes as a task holds them: names suffice for Meta-World's own, and are smaller."""
+        upstream = self.classes.items() <= all_classes().items()
+        return tuple(self.classes) if upstream else dict(self.classes)
+
+    def plays(self, name: str, other: Layout) -> bool:
+        """Whether a task of the class ``name``, which comes from ``other``, can be played here."""
+        if (self.goals_visible, self.onehot) != (other.goals_visible, other.onehot):
+            return False
+        if self.onehot:
+            return list(self.classes.items()) == list(other.classes.items())
+        # Without a one-hot their number and their order do not matter.
+        return self.classes.get(name) is other.classes[name]
+
+    def __str__(self) -> str:
+        return f"add_env_onehot={self.onehot} and goals_visible={self.goals_visible}"
 
 
 class ClassPool:

@@ -25,7 +25,7 @@ from mtwrappers.metaworld.benchmarks import (
 from mtwrappers.metaworld.class_env import METADATA, SawyerSettings
 from mtwrappers.metaworld.continuous import Goals, check_goals
 from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTOR_OPTIONS, fit_sizes, make_executor
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 

@@ -1,21 +1,29 @@
-"""A Meta-World benchmark behind the set-task interface: sample_tasks, set_task, get_task."""
+"""A Meta-World benchmark behind the set-task interface: sample_tasks, set_task, get_task.
+
+Its tasks are small dicts that mean the same in every process. Keys: ``benchmark`` (name), ``kind``
+(``"train"`` or ``"test"``), ``add_env_onehot`` (bool), ``classes`` (all classes of the benchmark,
+which the observation space depends on), and ``inner`` (the `metaworld.Task`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
 
 import gymnasium
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.common.checks import check_flag, check_options, not_negative
-from mtwrappers.common.seeding import check_seed, chosen_seed
+from mtwrappers.common.checks import check_choice, check_flag, check_options, not_negative
+from mtwrappers.common.seeding import check_seed, chosen_seed, task_generator
+from mtwrappers.core.selection import WithoutReplacement
+from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
-from mtwrappers.metaworld.class_pool import ClassPool, Wrapper
+from mtwrappers.metaworld.class_pool import ClassPool, Layout, Wrapper
 from mtwrappers.metaworld.continuous import Goals
-from mtwrappers.metaworld.plain_task import with_vector
-from mtwrappers.metaworld.set_task_dict import ClassByClass, Layout, SetTaskDict, layout_of
+from mtwrappers.metaworld.upstream import classes_by_name
+
+SetTaskDict: TypeAlias = dict[str, Any]
 
 
 class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
@@ -246,7 +254,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         """A task as the dict that means the same in every process; a continuous goal is drawn."""
         goals, inner = self._pool.goals, self.tasks[place]
         if goals is not None:
-            inner = with_vector(inner, goals.draw(place))
+            inner = plain_task.with_vector(inner, goals.draw(place))
         return {
             "benchmark": self._pool.name,
             "kind": self._pool.kinds[place],
@@ -254,3 +262,72 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             "classes": self.layout.short_classes,
             "inner": inner,
         }
+
+
+def layout_of(task: Any) -> Layout:
+    """The layout of the environment that a task comes from.
+
+    Raises:
+        ValueError: Unless the task has the form that `MetaWorldSetTaskEnv.sample_tasks` gives it.
+    """
+    try:
+        check_choice(task["kind"], ("train", "test"), "task['kind']")
+        given, inner, _ = task["classes"], task["inner"], task["benchmark"]
+        classes = dict(given) if isinstance(given, Mapping) else classes_by_name(given)
+        data = plain_task.decode(inner)
+        if classes[inner.env_name] is not data["env_cls"]:
+            raise ValueError(f"{inner.env_name!r} is no name of {data['env_cls']}")
+        plain_task.check_vector(inner)
+        add_env_onehot = check_flag(task["add_env_onehot"], "task['add_env_onehot']")
+        return Layout(classes, not data["partially_observable"], add_env_onehot)
+    except Exception as exc:  # a damaged pickle may raise anything
+        raise ValueError(
+            "expected a task as sample_tasks() returns it, a dict of benchmark, kind, "
+            f"add_env_onehot, classes and inner; got {task!r}: {exc!r}"
+        ) from exc
+
+
+class ClassByClass:
+    """Draws places in a list of tasks, class by class."""
+
+    def __init__(self, tasks: Sequence[Any]) -> None:
+        self._tasks = tasks
+        self._by_class: dict[str, list[int]] = {}
+        for place, task in enumerate(tasks):
+            self._by_class.setdefault(task.env_name, []).append(place)
+
+    def seed(self, seed: int | None) -> None:
+        """Seeds the order, from entropy when ``seed`` is ``None``."""
+        self._rng = task_generator(chosen_seed(seed))
+        self._sweeps = {name: WithoutReplacement() for name in self._by_class}
+        self._next_class = 0
+
+    def draw(self, with_replacement: bool) -> int:
+        """The next place, of the next class."""
+        name = list(self._by_class)[self._next_class]
+        self._next_class = (self._next_class + 1) % len(self._by_class)
+        places = self._by_class[name]
+        if with_replacement:
+            return places[int(self._rng.integers(len(places)))]
+        return places[self._sweeps[name](len(places), None, self._rng)]
+
+    def get_state(self) -> dict[str, Any]:
+        """What `draw` goes on from, and what tells these tasks from others."""
+        return {
+            "tasks": plain_task.digest(self._tasks),
+            "rng": dict(self._rng.bit_generator.state),
+            "sweeps": {name: sweep.get_state() for name, sweep in self._sweeps.items()},
+            "next_class": self._next_class,
+        }
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Takes what `get_state` returned, or raises `ValueError` if it is of other tasks."""
+        own = plain_task.digest(self._tasks)
+        if state.get("tasks") != own:
+            raise ValueError(
+                f"expected a state of the tasks {own}, got one of {state.get('tasks')}"
+            )
+        self._rng.bit_generator.state = state["rng"]
+        for name, sweep in self._sweeps.items():
+            sweep.set_state(state["sweeps"][name])
+        self._next_class = state["next_class"]

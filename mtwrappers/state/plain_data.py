@@ -1,14 +1,18 @@
-"""Plain data as a state: of what JSON knows, tuples, arrays and Meta-World's tasks."""
+"""Plain data as a state: what JSON knows, tuples, arrays, and what `packages` has of others."""
 
 from __future__ import annotations
 
 import copy
 from collections import Counter, deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium.wrappers.utils import RunningMeanStd
+
+from mtwrappers.state import packages
+
+T = TypeVar("T")
 
 _SCALARS = {type(None), bool, int, float, str, np.float64, np.float32, np.int64, np.bool_}
 _MOMENTS = ("mean", "var", "count")
@@ -28,7 +32,7 @@ def pack(value: Any) -> Any:
     A `TypeError` has what is no plain data as its message.
     """
     kind = type(value)
-    if kind in _SCALARS or is_task(value):
+    if kind in _SCALARS:
         return value
     if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
         return value.copy()
@@ -41,12 +45,18 @@ def pack(value: Any) -> Any:
     if kind is RunningMeanStd:
         return ["RunningMeanStd", *(pack(getattr(value, name)) for name in _MOMENTS)]
     if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
-        return ["Generator", copied(value.bit_generator.state)]
+        return ["Generator", copied(value.bit_generator.state, copy.deepcopy)]
+    if packages.is_plain(value):
+        return value
     raise TypeError(f"{kind.__name__} {value!r}")
 
 
 def unpack(packed: Any, present: Any = None) -> Any:
-    """What `pack` packed; others may share ``present`` if it is a generator or statistics."""
+    """The plain data that `pack` packed.
+
+    Where ``present`` is a generator or statistics of the same kind, it takes the state instead of a
+    new one, because others may share it.
+    """
     if not isinstance(packed, list):
         return packed.copy() if isinstance(packed, np.ndarray) else packed
     kind, *parts = packed
@@ -105,18 +115,37 @@ def check_generator(state: Any) -> None:
             raise ValueError(f"expected {name} of a generator in [0, {end}], got {place!r}")
 
 
-def is_task(value: Any) -> bool:
-    """Whether this is a `metaworld.Task`, which nobody can change; does not import Meta-World."""
-    return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
+def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:
+    """A value with copies of its containers and arrays, however deep.
 
-
-def copied(value: Any) -> Any:
-    """A deep copy, which is quick of plain data."""
-    kind = type(value)
-    if kind in _SCALARS or is_task(value):
+    Args:
+        value: Anything.
+        other: Copies all else that is in it; by default, that stays the same object.
+    """
+    kind: Any = type(value)
+    if kind in _SCALARS:
         return value
     if kind is dict:
-        return {key: copied(item) for key, item in value.items()}
+        return {key: copied(item, other) for key, item in value.items()}
     if kind in (list, tuple):
-        return kind(copied(item) for item in value)
-    return copy.deepcopy(value)
+        return kind(copied(item, other) for item in value)
+    if isinstance(value, np.ndarray):
+        if value.dtype != object or not value.ndim:
+            return value.copy("K")
+        array = np.empty_like(value)
+        for i in np.ndindex(value.shape):
+            array[i] = copied(value[i], other)
+        return array
+    if issubclass(kind, tuple) and hasattr(kind, "_fields"):
+        items = [copied(item, other) for item in value]
+        changed = any(a is not b for a, b in zip(items, value, strict=True))
+        return kind._make(items) if changed else value
+    return value if other is None else other(value)
+
+
+def copied_if_possible(value: T) -> T:
+    """A deep copy, or the value itself if it cannot be copied, for `copied`."""
+    try:
+        return copy.deepcopy(value)
+    except Exception:  # any class may refuse to be copied in any way
+        return value

@@ -17,10 +17,10 @@ from mtwrappers.testing.difference import Difference, Found, difference, find, s
 from mtwrappers.testing.recording import (
     Call,
     Recording,
-    copied,
     ends_of,
     finished,
     mode_of,
+    recorded,
     steps_of,
     without,
 )
@@ -343,7 +343,7 @@ def _others_return_the_same(subject: Subject, envs: Any, options: dict[str, Any]
     """Raises `Failed` if a reset of environment 0 changes the observations of others."""
     envs.reset(seed=subject.seed)
     obs = envs.step(subject.actions(envs, 1)[0])[0]
-    before = [copied(each) for each in iterate(envs.observation_space, obs)]
+    before = [recorded(each) for each in iterate(envs.observation_space, obs)]
     after = list(iterate(envs.observation_space, envs.reset(options=options)[0]))
     for i in range(1, envs.num_envs):
         if found := find(before[i], after[i], ("observation", i)):
@@ -376,8 +376,8 @@ def _others(envs: Any, seed: int, actions: list[Any], resets: bool) -> list[tupl
         envs.reset(options={"reset_mask": mask.copy()})
     seen = []
     if not (terminated | truncated).any():
-        seen.append(("the next step", copied(envs.step(copy.deepcopy(actions[1]))[0])))
-    seen.append(("the next reset", copied(envs.reset(options={"reset_mask": ~mask})[0])))
+        seen.append(("the next step", recorded(envs.step(copy.deepcopy(actions[1]))[0])))
+    seen.append(("the next reset", recorded(envs.reset(options={"reset_mask": ~mask})[0])))
     return [(call, list(iterate(envs.observation_space, obs))) for call, obs in seen]
 
 

@@ -31,7 +31,7 @@ from mtwrappers.testing import (
 from mtwrappers.testing.processes import leave_if_tried
 from mtwrappers.testing.report import RAISED, CheckReport, CheckResult, Failed, Skipped, said
 from mtwrappers.testing.subject import Subject, subject_of
-from mtwrappers.vector.arguments import Maker
+from mtwrappers.vector.settings import Maker
 
 # A check returns what it has seen, or raises `Failed` or `Skipped`.
 Check: TypeAlias = Callable[[Subject], str]

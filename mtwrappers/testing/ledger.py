@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_choice, check_index, check_options, positive
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.vector.base import MetaVectorEnv
+from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import make_executor
 
 Observation: TypeAlias = Literal["vector", "image", "dict"]

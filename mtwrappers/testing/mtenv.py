@@ -8,8 +8,8 @@ from gymnasium.spaces import Dict
 
 from mtwrappers.common.errors import SeedNotSetError
 from mtwrappers.core.mtenv import MTEnv
+from mtwrappers.state.plain_data import copied
 from mtwrappers.testing.difference import same
-from mtwrappers.testing.recording import copied
 from mtwrappers.testing.report import must_raise, require
 from mtwrappers.testing.seeds import untouched_random
 from mtwrappers.testing.subject import Subject

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
 
+from mtwrappers.state.plain_data import copied, copied_if_possible
 from mtwrappers.testing.difference import Difference, difference, find, text_of
 from mtwrappers.testing.report import Failed
 
@@ -74,7 +75,7 @@ def record(
         if shared is None and (key := _shared(last, returned)):
             actual = f"the one of {calls[-1].what}"
             shared = Difference(None, what, key, "a new array or dict", actual)
-        calls.append(Call(what, {name: copied(value) for name, value in returned.items()}))
+        calls.append(Call(what, {name: recorded(value) for name, value in returned.items()}))
 
     note(f"reset(seed={seed})", RESET, env.reset(seed=seed))
     start, step = time.perf_counter(), step or env.step
@@ -95,7 +96,7 @@ def record(
 def _changed(last: Call, returned: dict[str, Any], vector: bool) -> Difference | None:
     """The first value that was returned and is not any more as it was."""
     for name, value in returned.items():
-        if found := find(last.values[name], copied(value), (name,)):
+        if found := find(last.values[name], recorded(value), (name,)):
             return difference(found, last.what, vector)
     return None
 
@@ -141,24 +142,22 @@ def ends_of(recording: Recording) -> Iterator[tuple[int, int]]:
             yield from ((c, int(i)) for i in np.flatnonzero(finished(call)))
 
 
-def copied(value: Any, parent: Any = None) -> Any:
+def recorded(value: Any) -> Any:
     """A copy, without the wall-clock time that episode statistics hold."""
-    if isinstance(value, dict):
-        times = ("t", "_t") if parent == "episode" else ()
-        return {key: copied(item, key) for key, item in value.items() if key not in times}
-    if isinstance(value, np.ndarray):
-        if not value.dtype.hasobject:
-            return value.copy()
-        filled = np.empty_like(value)
-        for i in np.ndindex(value.shape):
-            filled[i] = copied(value[i], parent)
-        return filled
-    if type(value) in (list, tuple):
-        return type(value)(copied(item, parent) for item in value)
-    try:
-        return copy.deepcopy(value)
-    except Exception:  # any object may refuse to be copied in any way
-        return value
+    copy_of = copied(value, copied_if_possible)
+    _drop_times(copy_of)
+    return copy_of
+
+
+def _drop_times(value: Any, parent: Any = None) -> None:
+    if type(value) is dict:
+        for name in ("t", "_t") if parent == "episode" else ():
+            value.pop(name, None)
+        for key, item in value.items():
+            _drop_times(item, key)
+    elif type(value) in (list, tuple) or (isinstance(value, np.ndarray) and value.dtype.hasobject):
+        for item in value.flat if isinstance(value, np.ndarray) else value:
+            _drop_times(item, parent)
 
 
 def compare(

@@ -10,8 +10,8 @@ from typing import Any
 
 from gymnasium.error import ResetNeeded
 
+from mtwrappers.state.plain_data import copied
 from mtwrappers.testing.difference import same
-from mtwrappers.testing.recording import copied
 from mtwrappers.testing.report import must_raise, require
 from mtwrappers.testing.seeds import untouched_random
 from mtwrappers.testing.subject import Subject

@@ -16,9 +16,9 @@ from mtwrappers.testing.difference import Difference, difference, find
 from mtwrappers.testing.recording import (
     Call,
     Recording,
-    copied,
     finished,
     record,
+    recorded,
     steps_of,
     without,
 )
@@ -73,8 +73,8 @@ def sub_seeds(subject: Subject) -> str:
     each = [seed + i for i in range(n)]
     with subject.open() as envs:
         space = envs.observation_space
-        one = list(iterate(space, copied(envs.reset(seed=seed)[0])))
-        another = list(iterate(space, copied(envs.reset(seed=seed + 1000)[0])))
+        one = list(iterate(space, recorded(envs.reset(seed=seed)[0])))
+        another = list(iterate(space, recorded(envs.reset(seed=seed + 1000)[0])))
         try:
             listed = list(iterate(space, envs.reset(seed=each)[0]))
         except Exception:  # a seed for each is not for every vector environment

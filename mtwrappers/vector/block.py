@@ -10,8 +10,8 @@ import copy
 import functools
 import sys
 import traceback
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NamedTuple, NoReturn
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn
 
 import gymnasium
 import numpy as np
@@ -20,62 +20,15 @@ from gymnasium.vector import AutoresetMode
 from mtwrappers.common.checks import construct_env
 from mtwrappers.common.errors import with_place
 from mtwrappers.state.env_state import get_state, guard, set_state
-from mtwrappers.vector.arguments import Maker, Settings
-from mtwrappers.vector.buffers import Buffers, ObsLayout
-from mtwrappers.vector.infos import Info, InfoColumns, InfoSchema
-from mtwrappers.vector.replay import (
-    ReplayLog,
-    call_again,
-    find_call,
-    fingerprint,
-    require_same,
-)
-from mtwrappers.vector.saved import Budget, cost_of
+from mtwrappers.state.plain_data import copied
+from mtwrappers.vector.buffers import Buffers, Info, InfoColumns, InfoSchema, ObsLayout
+from mtwrappers.vector.calls import find_call
+from mtwrappers.vector.commands import Answer, EachCall, Traits
+from mtwrappers.vector.journal import Budget, ReplayLog, fingerprint, replay, require_same
+from mtwrappers.vector.settings import Maker, Settings
 
-# The arguments of a call for each environment; ``None`` leaves one alone.
-EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
 # Commands after whose failure environments must be reset.
 _RESET_AFTER = ("reset", "step", "run", "set_states")
-
-
-class Traits(NamedTuple):
-    """What the environments of a block are."""
-
-    spaces: list[tuple[Any, Any]]  # of observations and actions, of each
-    metadata: dict[str, Any]  # of the first
-    render_mode: str | None  # of the first
-
-
-class Answer(NamedTuple):
-    """What a block answers to a command.
-
-    Attributes:
-        result: What the command returns.
-        infos: Of each environment; None of one that was left alone. None where all infos are in
-            the buffers.
-        objects: The observations after a step or reset, where they are not arrays.
-        finals: Place, last observation and last info of each episode that a SAME_STEP autoreset
-            has ended.
-        states: What each environment that was reset was just before, by its place, if there is a
-            journal.
-        reached: How many environments a call has reached.
-        returned: In how many of these it has returned; in the last it may have raised.
-        looked: Whether a call is known to have changed nothing.
-        failure: What was raised instead, and its traceback. The states are then of all, and the
-            result of `run` is the logs of what was done until then.
-        written: All that was written into buffers, where these are not shared.
-    """
-
-    result: Any = None
-    infos: Sequence[Info | None] | None = None
-    objects: list[Any] | None = None
-    finals: Sequence[tuple[int, Any, Info]] = ()
-    states: Mapping[int, Any] = {}
-    reached: int = 0
-    returned: int = 0
-    looked: bool = False
-    failure: tuple[BaseException, str] | None = None
-    written: bytes | None = None
 
 
 class _Rows:
@@ -126,9 +79,9 @@ class _Rows:
 class EnvBlock:
     """Environments ``offset`` to ``offset + n - 1`` of a vector environment.
 
-    It owns all that they are: whose episode is over, who rests, and what each has shown. Rewards,
-    flags, fixed observations and usual infos are written into buffers. Every public method is a
-    command; `handle` calls them by their names.
+    It owns all that they are: whose episode has ended, which are paused, and what each has
+    returned. Rewards, flags, fixed observations and usual infos are written into buffers. Every
+    public method is a command; `handle` calls them by their names.
 
     Args:
         makers: Returns a constructor for each environment.
@@ -144,7 +97,7 @@ class EnvBlock:
     ) -> None:
         self._makers, self.offset, self.settings = makers, offset, settings
         self.logged = logged = settings.journal
-        self._same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
+        self.same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = settings.autoreset_mode is AutoresetMode.NEXT_STEP
         # As TimeLimit would, without a wrapper's call in every step.
         self._limit = settings.max_path_length or sys.maxsize
@@ -238,6 +191,11 @@ class EnvBlock:
         self.columns = InfoColumns(schema, self.buffers)
         return Answer()
 
+    def autoreset(self, active: bool) -> Answer:
+        """Says whether an episode that ends begins anew in the same step, if the mode has it so."""
+        self.same_step = active and self.settings.autoreset_mode is AutoresetMode.SAME_STEP
+        return Answer()
+
     def reset(
         self,
         seeds: Sequence[int | None],
@@ -251,29 +209,29 @@ class EnvBlock:
         try:
             for i in range(len(mask)):
                 if mask[i]:
-                    given = _copied(options[i]) if self.logged else options[i]
+                    given = copied(options[i]) if self.logged else options[i]
                     infos[i] = self._reset_one(i, seed=seeds[i], options=given)
         except Exception as exc:
             self._fail(exc, i)
         return Answer(infos=infos, objects=self._write_obs(), states=self._states)
 
     def step(self, actions: Any) -> Answer:
-        """Steps every environment that does not rest; ``actions`` has one for each."""
+        """Steps every environment that is not paused; ``actions`` has one for each."""
         self._states = {}
         finals: list[tuple[int, Any, Info]] = []
         rows, buffers, limit = self._rows, self.buffers, self._limit
         obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
         rewards, terminated, truncated = self._rewards, buffers.terminated, buffers.truncated
-        over = buffers.over
-        resting = buffers.resting.tolist()
-        reset_first = over.tolist() if self._next_step else resting
+        finished = buffers.finished
+        paused = buffers.paused.tolist()
+        reset_first = finished.tolist() if self._next_step else paused
         terminated.fill(False)
         truncated.fill(False)
         i = 0
         try:
             for i, (env, action) in enumerate(zip(rows.envs, actions, strict=True)):
-                if resting[i] or reset_first[i]:
-                    if not resting[i]:
+                if paused[i] or reset_first[i]:
+                    if not paused[i]:
                         self._reset_one(i)
                     rewards[i] = 0.0
                     continue
@@ -288,20 +246,20 @@ class EnvBlock:
                     continue
                 terminated[i] = _flag(ended, "terminated")
                 truncated[i] = _flag(cut, "truncated") or steps >= limit
-                over[i] = bool(terminated[i] or truncated[i])
-                if over[i] and self._same_step and not buffers.by_hand[i]:
+                finished[i] = bool(terminated[i] or truncated[i])
+                if finished[i] and self.same_step:
                     info = infos[i]
                     _require_info(info)
                     # Copies: an environment may use its arrays again in the reset.
                     seen = obs[i]
                     last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
-                    finals.append((i, last, _copied(info)))
+                    finals.append((i, last, copied(info)))
                     self._reset_one(i)
         except Exception as exc:
             self._fail(exc, i)
         objects = self._write_obs()
         if self.logged:
-            self._hash_step(resting)
+            self._hash_step(paused)
         in_columns = self.columns is not None and self.columns.write(infos)
         each = None if in_columns else self._checked_infos()
         return Answer(None, each, objects, tuple(finals), self._states)
@@ -315,7 +273,7 @@ class EnvBlock:
             for i, env in enumerate(self.envs):
                 if (given := each[i]) is not None:
                     # What is replayed has copies, so that environments share nothing.
-                    args, kwargs = _copied(list(given)) if self.logged else given
+                    args, kwargs = copied(list(given)) if self.logged else given
                     do, changes = find_call(env, name, args, kwargs)
                     self._looked = self._looked and not changes
                     self.reached = i + 1
@@ -345,47 +303,16 @@ class EnvBlock:
 
     def replay(self, logs: Sequence[ReplayLog], max_steps: int | None = None) -> Answer:
         """Brings new environments to where others were, and checks that they are there."""
-        i, budget = 0, Budget(max_steps)
+        i, rows, budget = 0, self._rows, Budget(max_steps)
         try:
             for i, (env, log) in enumerate(zip(self.envs, logs, strict=True)):
-                digest = self._replay_one(i, env, log, budget)
-                require_same(log, digest)
-                self.buffers.digests[i] = digest
+                at = replay(env, log, budget, self._limit, self.beat)
+                rows.obs[i], rows.infos[i], rows.elapsed[i], rows.names[i] = at[:4]
+                self.buffers.finished[i], self.buffers.digests[i] = at.finished, at.digest
+                require_same(log, at.digest)
         except Exception as exc:
             self._fail(exc, i)
         return Answer()
-
-    def _replay_one(
-        self, i: int, env: gymnasium.Env[Any, Any], log: ReplayLog, budget: Budget
-    ) -> int:
-        """Does with a new environment what was done with another; returns what it has shown."""
-        rows, digest, repeat = self._rows, 0, _repeats(env)
-        ended = False
-        if log.state is not None:
-            for call in log.calls:
-                budget.take(cost_of(call[0], call[1:]))
-                call_again(env, call)
-            set_state(env, log.state)
-        for entry in log.steps():
-            self.beat()
-            what, *given = entry
-            budget.take(repeat if what == "step" else cost_of(what, given))
-            if what == "reset":
-                rows.obs[i], info = env.reset(seed=given[0], options=given[1])
-                digest, ended = fingerprint(0, rows.obs[i], info), False
-                rows.elapsed[i], rows.names[i] = 0, info.get("task_name")
-                rows.infos[i] = info
-            elif what == "step":
-                rows.obs[i], reward, terminated, truncated, info = env.step(given[0])
-                rows.elapsed[i] += 1
-                rows.infos[i] = info
-                flags = bool(terminated), bool(truncated) or rows.elapsed[i] >= self._limit
-                digest = fingerprint(digest, rows.obs[i], float(reward), *flags, info)
-                ended = any(flags)
-            else:
-                call_again(env, entry)
-        self.buffers.over[i] = ended
-        return digest
 
     def restore(self, logs: Sequence[ReplayLog], max_steps: int | None) -> Answer:
         """Builds new environments and replays logs in them; `keep` says what becomes of them."""
@@ -420,13 +347,13 @@ class EnvBlock:
             raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}")
         obs, info = result
         rows.obs[i], rows.infos[i] = obs, info
-        rows.elapsed[i], self.buffers.over[i] = 0, False
+        rows.elapsed[i], self.buffers.finished[i] = 0, False
         rows.names[i] = info.get("task_name")
         if self.logged:
             self.buffers.digests[i] = fingerprint(0, obs, info)
         return info
 
-    def _hash_step(self, resting: Sequence[bool]) -> None:
+    def _hash_step(self, paused: Sequence[bool]) -> None:
         """Hashes what was shown in a step by those who were stepped, and not reset since.
 
         For all of them in a row, while this code and what it needs are in the processor's caches.
@@ -437,7 +364,7 @@ class EnvBlock:
         shown = zip(digests, rows.obs, *others, rows.infos, strict=True)
         try:
             for i, parts in enumerate(shown):
-                if not resting[i] and i not in self._states:
+                if not paused[i] and i not in self._states:
                     buffers.digests[i] = fingerprint(*parts)
         except Exception as exc:
             self._fail(exc, i)
@@ -473,15 +400,6 @@ def _wrapped(wrap: Callable[[Any], Any], make: Maker) -> Any:
     return wrap(make())
 
 
-def _repeats(env: gymnasium.Env[Any, Any]) -> int:
-    """How many steps `ActionRepeat` makes of one."""
-    repeats = 1
-    while isinstance(env, gymnasium.Wrapper):
-        repeats *= vars(env).get("action_repeat", 1)
-        env = env.env
-    return repeats
-
-
 def _require_info(info: Any) -> None:
     if not isinstance(info, dict):
         raise TypeError(f"expected an info that is a dict, got {info!r}")
@@ -500,14 +418,3 @@ def _flag(value: Any, name: str) -> bool:
     if not isinstance(value, (bool, np.bool_, int, np.integer)):
         raise TypeError(f"expected {name} to be a bool, got {value!r}")
     return bool(value)
-
-
-def _copied(value: Any) -> Any:
-    """A value with copies of its arrays, however deep; anything else in it stays what it is."""
-    if isinstance(value, np.ndarray):
-        return value.copy()
-    if type(value) is dict:
-        return {key: _copied(item) for key, item in value.items()}
-    if type(value) in (list, tuple):
-        return type(value)(_copied(item) for item in value)
-    return value

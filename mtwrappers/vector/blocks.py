@@ -1,34 +1,16 @@
-"""How an executor reaches its blocks: the commands, and the block that is in this process."""
+"""How an executor reaches its blocks, and the block that is in this process."""
 
 from __future__ import annotations
 
 import abc
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, TypeVar
 
 from mtwrappers.common.interrupts import HeldInterrupts
-from mtwrappers.vector.block import Answer, EnvBlock, Traits
-from mtwrappers.vector.buffers import Buffers, ObsLayout
-from mtwrappers.vector.infos import InfoSchema
-from mtwrappers.vector.replay import Entry, Journal, StepEntries
-
-
-class Command(NamedTuple):
-    """What all blocks are to do.
-
-    Attributes:
-        name: A method of `EnvBlock`.
-        arguments: What it is called with, for the block of some rows.
-        entries: What the journal notes of each environment.
-    """
-
-    name: str
-    arguments: Callable[[slice], tuple[Any, ...]]
-    entries: Sequence[Entry | None] | StepEntries | None = None
-
+from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.buffers import Buffers, InfoSchema, ObsLayout
+from mtwrappers.vector.commands import Answer, Command, Traits
+from mtwrappers.vector.journal import Journal
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -38,7 +20,6 @@ class Blocks(abc.ABC):
 
     rows: Sequence[slice]  # the environments of each block
     journal: Journal | None = None
-    _digests: NDArray[np.uint64]  # of what environments have shown
     lost = False  # whether blocks are gone for good
     forks = True  # whether a forked process may go on with them
 
@@ -66,39 +47,6 @@ class Blocks(abc.ABC):
     @abc.abstractmethod
     def tell(self, command: Command) -> list[Answer]:
         """Tells every block a command, and returns what `end` does."""
-
-    def keep_journal(self, journal: Journal, digests: NDArray[np.uint64]) -> None:
-        """Lets a journal note what is done with environments from now on.
-
-        Args:
-            journal: Of all environments.
-            digests: Of what they have shown, as in `Buffers`.
-        """
-        self.journal, self._digests = journal, digests
-
-    def note(self, command: Command, rows: slice, answer: Answer) -> None:
-        """Lets the journal note what was done with environments, as soon as their block answers."""
-        journal, entries = self.journal, command.entries
-        if journal is None or entries is None:
-            return
-        if command.name == "call":
-            if not answer.looked:
-                reached = slice(rows.start, rows.start + answer.reached)
-                noted = [*entries[reached]]
-                if answer.returned < answer.reached and (last := noted[-1]) is not None:
-                    raised = answer.failure is not None and isinstance(answer.failure[0], Exception)
-                    noted[-1] = ("tried" if raised else "cut", *last[1:])
-                journal.note(reached, noted, {}, self._digests[reached], False)
-        elif answer.failure is not None:
-            if answer.result is not None:  # what a function has called before it raised
-                journal.take(rows, answer.result)
-            journal.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
-        elif command.name == "run":
-            *_, logs = answer.result
-            journal.take(rows, logs)
-        else:
-            autoreset = command.name == "step"
-            journal.note(rows, entries[rows], answer.states, self._digests[rows], autoreset)
 
     def prepare(self, command: Command) -> None:
         """Tells every block something that whoever replaces it is to know as well."""
@@ -154,12 +102,12 @@ class LocalBlocks(Blocks):
             answer = self.block.handle(command.name, command.arguments(rows))
         else:
             with self._interrupts:
-                answer = self._tell_and_note(command, rows)
+                answer = self._tell_and_note(command, rows, self.journal)
         if answer.failure is not None:
             raise answer.failure[0]
         return [answer]
 
-    def _tell_and_note(self, command: Command, rows: slice) -> Answer:
+    def _tell_and_note(self, command: Command, rows: slice, journal: Journal) -> Answer:
         """Does a command, which Ctrl-C may end, and notes it, before Ctrl-C is heard again."""
         block, arguments = self.block, command.arguments(rows)
         block.reached = block.returned = 0
@@ -169,9 +117,9 @@ class LocalBlocks(Blocks):
             self._interrupts.waiting = False
         except BaseException as exc:  # an interrupt
             self._interrupts.waiting = False
-            self.note(command, rows, block.failed(command.name, exc))
+            journal.note(command, rows, block.failed(command.name, exc))
             raise
-        self.note(command, rows, answer)
+        journal.note(command, rows, answer)
         return answer
 
     def close(self) -> None:

@@ -3,6 +3,11 @@
 Observations of Box, Discrete, MultiDiscrete and MultiBinary spaces, and of Dict and Tuple spaces
 of them, are *fixed*: a batch is arrays of known shape, written row by row. Those of other spaces
 (Text, Graph, Sequence) are Python objects, which Gymnasium batches.
+
+The usual info is the same few values from every environment at every step. Gymnasium batches infos
+one environment and one key at a time. Where every environment reports the same keys with the same
+types of numbers and strings, they are written into arrays too, and read key by key. The results are
+Gymnasium's.
 """
 
 from __future__ import annotations
@@ -11,6 +16,7 @@ import copy
 import itertools
 import math
 import mmap
+import operator
 import os
 import tempfile
 from collections.abc import Callable, Sequence
@@ -21,6 +27,9 @@ from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Sp
 from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
+Info = dict[str, Any]
+# A key, and the one type that all its values have.
+InfoSchema = tuple[tuple[str, type], ...]
 ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
 # What there is room for: infos of this many numbers and this many strings, of this many letters.
 NUMBERS, TEXTS, LETTERS = 64, 8, 32
@@ -74,10 +83,10 @@ class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
     The memory is that of the file ``fd``, which others may share, if there is one. ``obs`` is one
-    array per leaf of the layout, or a list of Python objects, which is not shared. ``over`` says
-    whose episodes are over, ``resting`` who is not to be stepped, and ``by_hand`` who does not
-    reset itself; ``digests`` are of what each has shown (see `mtwrappers.vector.replay`);
-    ``numbers`` and ``texts`` are of infos, a row for each key.
+    array per leaf of the layout, or a list of Python objects, which is not shared. ``finished``
+    says whose episodes have ended, ``paused`` which are not to be stepped, and ``digests`` what
+    each has returned (see `mtwrappers.vector.journal`); ``numbers`` and ``texts`` are of infos, a
+    row for each key.
     """
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
@@ -87,7 +96,7 @@ class Buffers:
             *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
             ((n, *action_shape), np.float64),  # 8 bytes, whatever dtype actions have
             ((n,), np.float64),
-            *[((n,), np.bool_)] * 5,
+            *[((n,), np.bool_)] * 4,
             ((n,), np.uint64),
             ((NUMBERS, n), np.float64),
             ((TEXTS, n), f"U{LETTERS}"),
@@ -101,16 +110,16 @@ class Buffers:
             np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
             for (shape, dtype), start in zip(parts, starts, strict=False)
         ]
-        *leaves, self._actions, self.rewards = arrays[:-8]
+        *leaves, self._actions, self.rewards = arrays[:-7]
         self.obs: list[Any] = leaves if layout.fixed else [[None] * n]
-        self.terminated, self.truncated, self.over, self.resting, self.by_hand = arrays[-8:-3]
+        self.terminated, self.truncated, self.finished, self.paused = arrays[-7:-3]
         self.digests, self.numbers, self.texts = arrays[-3:]
 
     def part(self, rows: slice) -> Buffers:
         """The same memory of the environments ``rows`` alone."""
         part = copy.copy(self)
         part.obs = [array[rows] for array in self.obs]
-        flags = ("terminated", "truncated", "over", "resting", "by_hand")
+        flags = ("terminated", "truncated", "finished", "paused")
         for name in ("rewards", *flags, "digests"):
             setattr(part, name, getattr(self, name)[rows])
         part.numbers, part.texts = self.numbers[:, rows], self.texts[:, rows]
@@ -136,8 +145,8 @@ class Buffers:
             self.rewards,
             self.terminated,
             self.truncated,
-            self.over,
-            self.resting,
+            self.finished,
+            self.paused,
             self.digests,
             self.numbers[: len(schema) - texts],
             self.texts[:texts],
@@ -218,3 +227,94 @@ def _fitted(
 
 def _name(path: tuple[Any, ...]) -> str:
     return "an observation" if not path else "a part " + "".join(f"[{key!r}]" for key in path)
+
+
+_FLOAT64 = (float, np.float64)
+
+
+def schema_of(infos: Sequence[Info], buffers: Buffers) -> InfoSchema | None:
+    """The keys and types that ``infos`` share; ``None`` if they do not fit `InfoColumns`."""
+    schema = tuple((key, type(value)) for key, value in infos[0].items())
+    keys, kinds = [key for key, _ in schema], [kind for _, kind in schema]
+    texts = kinds.count(str)
+    if texts > len(buffers.texts) or len(schema) - texts > len(buffers.numbers):
+        return None
+    for key, kind in schema:
+        if type(key) is not str or key[:1] == "_" or key == "final_obs":
+            return None  # these mean something to Gymnasium
+        number = issubclass(kind, (np.integer, np.floating))
+        if kind in (np.longdouble, np.timedelta64) or not (
+            number or kind in (float, int, bool, str)
+        ):
+            return None
+    same = all([*info] == keys and [*map(type, info.values())] == kinds for info in infos)
+    return schema if same else None
+
+
+class InfoColumns:
+    """Infos of one schema in the arrays of buffers.
+
+    Most values are float64: they are taken from each info in one call, and have the first rows.
+    """
+
+    def __init__(self, schema: InfoSchema, buffers: Buffers) -> None:
+        self.schema = schema
+        self._keys = [key for key, _ in schema]
+        self._kinds = [kind for _, kind in schema]
+        self._n = buffers.numbers.shape[1]
+        floats = [key for key, kind in schema if kind in _FLOAT64]
+        self._floats = buffers.numbers[: len(floats)]
+        self._by_env = self._floats[0] if len(floats) == 1 else self._floats.T
+        self._take = operator.itemgetter(*floats) if floats else None
+        floating, texts = iter(self._floats), iter(buffers.texts)
+        others = iter(buffers.numbers[len(floats) :])
+        self._plan = []
+        for key, kind in schema:
+            row = next(floating if kind in _FLOAT64 else texts if kind is str else others)
+            if kind is not float and kind is not str and not issubclass(kind, np.floating):
+                row = row.view(np.int64)
+            self._plan.append((key, "_" + key, kind, row))
+        self._others = [step for step in self._plan if step[2] not in _FLOAT64]
+
+    def write(self, infos: Sequence[Any]) -> bool:
+        """Writes the infos of all environments, and says whether they fit."""
+        keys, kinds = self._keys, self._kinds
+        if not keys:
+            return infos.count({}) == len(infos)
+        for info in infos:
+            if type(info) is not dict or [*map(type, info.values())] != kinds or [*info] != keys:
+                return False
+        if self._take is not None:
+            self._by_env[...] = [*map(self._take, infos)]
+        for key, _, kind, row in self._others:
+            values = [info[key] for info in infos]
+            # NumPy would cut a long string, and zeros at the end of any.
+            if kind is str and (max(map(len, values)) > LETTERS or "\0" in "".join(values)):
+                return False
+            try:
+                row[...] = values
+            except OverflowError:  # an int beyond 64 bits
+                return False
+        return True
+
+    def read(self) -> Info:
+        """The infos of all environments, as a vector environment returns them."""
+        batched: Info = {}
+        if not self._plan:
+            return batched
+        masks = np.ones((len(self._plan), self._n), dtype=np.bool_)
+        floats = iter(self._floats.copy())
+        for (key, mask_key, kind, row), mask in zip(self._plan, masks, strict=True):
+            if kind in _FLOAT64:
+                batched[key] = next(floats)
+            else:
+                batched[key] = row.astype(object if kind is str else kind)
+            batched[mask_key] = mask
+        return batched
+
+    def read_each(self, rows: slice) -> list[Info]:
+        """The infos of the environments ``rows``, one by one."""
+        return [
+            {key: kind(row[i].item()) for key, _, kind, row in self._plan}
+            for i in range(rows.start, rows.stop)
+        ]

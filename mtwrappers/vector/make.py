@@ -1,24 +1,28 @@
-"""The executor that a registered id's arguments ask for."""
+"""Executors by name: for the arguments of registered ids, and for any Gymnasium environments."""
 
 from __future__ import annotations
 
+import functools
+import importlib
 import inspect
-import sys
 from collections.abc import Sequence
-from types import FrameType
 from typing import Any, Literal, TypeAlias
 
+import gymnasium
+from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.common.checks import above_zero, check_choice, check_keywords, positive
-from mtwrappers.vector.arguments import Maker, check_autoreset_mode
-from mtwrappers.vector.base import MetaVectorEnv
-from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
-from mtwrappers.vector.parallel import MetaParallelEnvExecutor
-from mtwrappers.vector.ray import MetaRayEnvExecutor
+from mtwrappers.common.registration import check_library
+from mtwrappers.vector.contract import MetaVectorEnv
+from mtwrappers.vector.executors import (
+    MetaIterativeEnvExecutor,
+    MetaParallelEnvExecutor,
+    MetaRayEnvExecutor,
+)
+from mtwrappers.vector.settings import Maker, check_autoreset_mode
 
 Execution: TypeAlias = Literal["parallel", "iterative", "ray"]
-
 EXECUTORS: dict[str, Any] = {
     "parallel": MetaParallelEnvExecutor,
     "iterative": MetaIterativeEnvExecutor,
@@ -75,7 +79,7 @@ def make_executor(
         what = "has no workers" if execution == "iterative" else "takes no such arguments"
         raise ValueError(f"{execution} execution {what}; got {extra}")
     mode = check_autoreset_mode(given.get("autoreset_mode", AutoresetMode.SAME_STEP))
-    _check_rllib(meta_batch_size * envs_per_task, mode)
+    check_library(meta_batch_size * envs_per_task, mode)
     envs: MetaVectorEnv = EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)
     return envs
 
@@ -111,41 +115,71 @@ def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: st
     raise ValueError(f"{what} has {n} tasks: {fits} or 1 (which leaves it open), got {total}")
 
 
-def _check_rllib(num_envs: int, autoreset_mode: AutoresetMode) -> None:
-    """Refuses to make a vector environment that an RLlib env runner would misread.
+EnvFn: TypeAlias = str | EnvSpec | Maker
 
-    An env runner takes the step after the end of an episode for a reset, whatever the
-    environment's metadata says, and passes nothing on that tells who asks. So the stack is
-    searched for it; in a process that has not imported ``ray.rllib`` nothing is done.
+
+def as_vector(
+    env_fns: EnvFn | Sequence[EnvFn], num_envs: int = 1, **executor: Any
+) -> MetaVectorEnv:
+    """Makes a vector environment of any Gymnasium environments.
+
+    It takes the place of `gymnasium.vector.SyncVectorEnv` and `AsyncVectorEnv`, returns the same,
+    bit for bit, on any number of workers, and has the methods of `MetaVectorEnv`. Environments play
+    as they are: no wrapper is put around them. (Gymnasium's ``RecordEpisodeStatistics`` for vector
+    environments goes on top.)
+
+    Args:
+        env_fns: A registered id, its spec, or a function that makes an environment; or a list of
+            these. Ids need not be registered in workers.
+        num_envs: How many environments in all, a multiple of the length of the list, so that as
+            many of each stand side by side; 1 means one of each.
+        **executor: The arguments of `mtwrappers.vector.make.make_executor`, as in `make_vec` of
+            our ids: ``workers``, ``autoreset_mode`` (``"SameStep"`` by default, where Gymnasium
+            has ``"NextStep"``), ``observation_mode``, ``journal``, ``on_worker_failure``,
+            ``timeout``, ``context`` and others. Environments that draw with OpenGL in workers need
+            ``context="forkserver"``.
+
+    Returns:
+        The vector environment. ``reset(seed=s)`` seeds environment ``i`` with ``s + i``. To
+        `MetaVectorEnv.set_tasks` each entry of the list is a task.
+
+    Raises:
+        TypeError: If ``env_fns`` is none of those, or there is no such argument.
+        ValueError: If ``num_envs`` does not fit, an argument is none of those, or the spaces of
+            environments differ.
+        gymnasium.error.Error: If there is no such id.
+        Exception: Whatever a function raises, with the environment named.
+
+    >>> envs = as_vector("CartPole-v1", 4, workers=2)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape
+    (4, 4)
+    >>> envs.close()
     """
-    frame = _env_runner_frame() if "ray.rllib" in sys.modules else None
-    if frame is None:
-        return
-    if autoreset_mode is not AutoresetMode.NEXT_STEP:
-        raise ValueError(
-            "RLlib's env runners take the step after the end of an episode for a reset, and need "
-            f"autoreset_mode='NextStep', got {autoreset_mode.value!r}: pass "
-            ".environment(..., env_config={'autoreset_mode': 'NextStep'})"
-        )
-    config = getattr(frame.f_locals["self"], "config", None)
-    expected = getattr(config, "num_envs_per_env_runner", num_envs)
-    if expected != num_envs:
-        raise ValueError(
-            f"RLlib expects {expected} environments of this vector environment, which has "
-            f"{num_envs}: pass .env_runners(num_envs_per_env_runner={num_envs})"
-        )
+    check_keywords(executor, {"num_envs", *EXECUTOR_OPTIONS}, "as_vector")
+    each: Sequence[Any] = env_fns if isinstance(env_fns, (list, tuple)) else [env_fns]
+    if not each:
+        raise ValueError("env_fns must name at least one environment, got an empty list")
+    makers = [_maker(env_fn, i) for i, env_fn in enumerate(each)]
+    copies = fit_sizes(num_envs, None, len(makers), "env_fns")
+    return make_executor(
+        [maker for maker in makers for _ in range(copies)], len(makers), copies, **executor
+    )
 
 
-def _env_runner_frame() -> FrameType | None:
-    """The env runner's frame that makes its environment, if that is what is going on."""
-    frame: FrameType | None = sys._getframe()
-    while frame is not None:
-        module = frame.f_globals.get("__name__", "")
-        if module.startswith("ray.rllib."):
-            # A callback that makes environments is called from elsewhere.
-            if not module.startswith("ray.rllib.env."):
-                return None
-            if frame.f_code.co_name == "make_env" and "self" in frame.f_locals:
-                return frame
-        frame = frame.f_back
-    return None
+def _maker(env_fn: Any, i: int) -> Maker:
+    if isinstance(env_fn, str):
+        module, _, name = env_fn.rpartition(":")
+        if module:
+            importlib.import_module(module)
+        env_fn = gymnasium.spec(name)
+    if isinstance(env_fn, EnvSpec):
+        return functools.partial(gymnasium.make, env_fn)
+    if callable(env_fn):
+        maker: Maker = env_fn
+        return maker
+    what = "; give a function that makes it" if isinstance(env_fn, gymnasium.Env) else ""
+    raise TypeError(
+        f"entry {i} of env_fns must be an id, a spec or a function that makes an environment, got "
+        f"{env_fn!r}{what}"
+    )

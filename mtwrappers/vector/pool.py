@@ -1,4 +1,4 @@
-"""Blocks with workers, which get commands together, and are replaced where they are lost."""
+"""Blocks in workers, whatever a worker is: both of its ends, and who replaces the lost."""
 
 from __future__ import annotations
 
@@ -6,26 +6,41 @@ import abc
 import contextlib
 import math
 import multiprocessing
+import os
+import pickle
+import socket
+import sys
 import time
-from collections.abc import Sequence
+import traceback
+from collections.abc import Callable, Sequence
 from typing import Any, NoReturn
 
 import cloudpickle
 import gymnasium
 import numpy as np
 
-from mtwrappers.common.errors import WorkerDiedError, WorkerTraceback, full_message
+from mtwrappers.common.errors import (
+    WorkerDiedError,
+    WorkerTraceback,
+    full_message,
+    picklable,
+    with_place,
+)
 from mtwrappers.common.interrupts import HeldInterrupts
-from mtwrappers.vector.arguments import Maker, Settings
-from mtwrappers.vector.block import Answer, Traits
-from mtwrappers.vector.blocks import Blocks, Command
+from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.blocks import Blocks
 from mtwrappers.vector.buffers import Buffers, ObsLayout
+from mtwrappers.vector.commands import Answer, Command, Traits
+from mtwrappers.vector.settings import Maker, Settings
 
 _NOTHING = Answer()
 ALIVE_CHECK = 1.0  # seconds between two looks at whether silent workers live
 CLOSE_TIMEOUT = 5.0  # seconds that workers have to close their environments
 # A NaN that no environment returns as its reward: where it still stands, none has.
 _NO_REWARD = np.uint64(0x7FF8_0000_6D74_7772)
+# Commands with which a block comes to have buffers.
+BEFORE_BUFFERS = ("build", "wrap", "connect")
+_BEAT = 0.1  # seconds between two signs of life, much less than any sensible timeout
 
 
 class WorkerLost(Exception):  # noqa: N818 (it says what happened, and is caught here)
@@ -173,7 +188,8 @@ class WorkerPool(Blocks):
         return self._buffers
 
     def prepare(self, command: Command) -> None:
-        """Tells every worker something, and its replacement as soon as it is built."""
+        """Sends every worker a command, and its replacement the last one of each name."""
+        self._setup = [known for known in self._setup if known.name != command.name]
         self._setup.append(command)
         self.tell(command)
 
@@ -390,7 +406,7 @@ class WorkerPool(Blocks):
                 worker.names[i] = info["task_name"]
         command, worker.command = worker.command, None
         if command is not None and self.journal is not None:
-            self.note(command, worker.rows, answer)
+            self.journal.note(command, worker.rows, answer)
 
     def _raise_lost(self, lost: Sequence[Worker], attempts: int) -> NoReturn:
         said = "; ".join(worker.describe(self._envs_per_task) for worker in lost)
@@ -414,6 +430,108 @@ class WorkerPool(Blocks):
             action = entry[1] if entry else None
             return f", by environment {first + place}{name}, stepped with action {action}"
         return ""
+
+
+class BlockServer:
+    """Builds a block and does what an executor elsewhere says.
+
+    Args:
+        block: The pickled arguments of `EnvBlock`, pickled because constructors may keep what they
+            have made.
+        memory: The descriptor of the memory that the parent shares; -1 if there is none, so that
+            answers must hold what was written.
+        beat: Called now and then while a command goes on.
+    """
+
+    def __init__(self, block: bytes, memory: int, beat: Callable[[], object]) -> None:
+        self._arguments, self._memory, self._beat = block, memory, beat
+        self._next_beat = 0.0
+        self.block: EnvBlock | None = None
+
+    def handle(self, name: str, arguments: tuple[Any, ...]) -> Answer:
+        """Does a command, and returns an answer that can surely be sent."""
+        if name == "build":
+            answer = self._build()
+        else:
+            assert self.block is not None
+            if name == "connect":
+                arguments = self._buffers(*arguments)
+            answer = self.block.handle(name, arguments)
+            if self._memory < 0 and name not in BEFORE_BUFFERS:
+                schema = self.block.columns.schema if self.block.columns else ()
+                answer = answer._replace(written=self.block.buffers.pack(schema))
+        if answer.failure is not None:
+            exc, text = answer.failure
+            return answer._replace(failure=(picklable(exc), text))
+        return answer
+
+    def _build(self) -> Answer:
+        limit_threads()
+        try:
+            _, offset, settings = pickle.loads(self._arguments)
+        except Exception as exc:
+            first = f"a worker on {socket.gethostname()} cannot import what makes its environments"
+            return Answer(failure=(with_place(exc, first), ""))
+        try:
+            self.block = EnvBlock(lambda: pickle.loads(self._arguments)[0], offset, settings)
+        except Exception as exc:
+            return Answer(failure=(exc, _text(exc)))
+        self.block.beat = self._say_alive
+        return Answer(self.block.traits)
+
+    def _buffers(self, n: int, rows: slice, action_shape: tuple[int, ...]) -> tuple[Any, ...]:
+        """Where results go: into the rows of shared memory, or into memory of this process."""
+        assert self.block is not None
+        space = self.block.envs[0].observation_space
+        if self._memory < 0:
+            layout = ObsLayout(space, rows.stop - rows.start)
+            return layout, Buffers(layout, action_shape)
+        layout = ObsLayout(space, n)
+        return layout, Buffers(layout, action_shape, self._memory).part(rows)
+
+    def _say_alive(self) -> None:
+        if time.monotonic() >= self._next_beat:
+            self._next_beat = time.monotonic() + _BEAT
+            self._beat()
+
+    def unreadable(self, name: str, exc: Exception) -> Answer:
+        """The answer to a command whose arguments cannot be unpickled here."""
+        assert self.block is not None
+        where = f"a worker on {socket.gethostname()} cannot import what it was given"
+        exc = with_place(exc, where)
+        failed = self.block.failed(name, exc)
+        return failed._replace(reached=0, failure=(picklable(exc), _text(exc)))
+
+    def unsendable(self, name: str, arguments: Any, answer: Answer, exc: Exception) -> Answer:
+        """The answer in place of one that does not pickle: whose part that is."""
+        assert self.block is not None
+        parts = [("the info", i, info) for i, info in enumerate(answer.infos or ())]
+        parts += [("the info", i, info) for i, _, info in answer.finals]
+        if name == "call":
+            results = enumerate(answer.result or ())
+            parts += [(f"{arguments[0]!r}", i, result) for i, result in results]
+        for what, i, part in parts:
+            try:
+                cloudpickle.dumps(part)
+            except Exception as raised:
+                exc = with_place(raised, f"{what} of environment {self.block.offset + i}")
+                break
+        if name == "run" and answer.failure is None:
+            *_, self.block.run_logs = answer.result  # what the function has called is noted
+        failed = self.block.failed(name, exc)
+        return failed._replace(failure=(picklable(exc), _text(exc)), written=answer.written)
+
+
+def limit_threads() -> None:
+    """Leaves one thread to libraries: workers share the cores."""
+    os.environ["OMP_NUM_THREADS"] = "1"
+    # Torch may be here already, or come with an environment or a policy.
+    if torch := sys.modules.get("torch"):
+        torch.set_num_threads(1)
+
+
+def _text(exc: BaseException) -> str:
+    return "".join(traceback.format_exception(exc))
 
 
 def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[tuple[slice, bytes]]:

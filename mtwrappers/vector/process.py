@@ -1,4 +1,8 @@
-"""Worker processes as their parent sees them: starting them, telling them, and how they end."""
+"""Worker processes: how they start and end, both ends of the pipe to one, and what goes through it.
+
+A message is bytes. A step is the dtype of its actions, such as ``b"<f4"``, which lie in shared
+memory. Every other command, and every answer, is a pickle.
+"""
 
 from __future__ import annotations
 
@@ -8,34 +12,154 @@ import math
 import multiprocessing as mp
 import os
 import pickle
+import random
 import select
 import signal
+import struct
 import sys
 import threading
+import time
 import warnings
 import weakref
 from collections.abc import Callable, Iterator, Sequence
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
-from pathlib import Path
 from typing import Any
 
 import cloudpickle
 import numpy as np
 
-from mtwrappers.vector.block import Answer
-from mtwrappers.vector.blocks import Function
+from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.buffers import anonymous_file
-from mtwrappers.vector.messages import ALIVE, Channel, decode_answer
+from mtwrappers.vector.calls import Function
+from mtwrappers.vector.commands import Answer
 from mtwrappers.vector.pool import (
     ALIVE_CHECK,
+    BlockServer,
     Worker,
     WorkerLost,
     WorkerPool,
     pickled_function,
 )
-from mtwrappers.vector.worker import main
 
+DONE = b""  # an answer that says nothing
+ALIVE = b"\x01"  # a long call goes on
+FILED = b"\x03"  # the answer's arrays are in the file of results
+PICKLED = b"\x80"  # how a pickle begins
+_HEADER = struct.Struct("!Q")  # how many bytes follow
+_CHUNK = 1 << 16
+_DONE = Answer()
+
+
+class Channel:
+    """One end of a pipe or socket that carries messages.
+
+    Nothing blocks beyond its timeout, and a message that the other end leaves unfinished is an
+    ``EOFError`` or ``OSError``, wherever it was cut. ``interrupts`` are let through while it waits.
+    """
+
+    def __init__(self, conn: Any, interrupts: HeldInterrupts | None = None) -> None:
+        self._conn = conn
+        self._interrupts = interrupts or HeldInterrupts()
+        self.fd = conn.fileno()
+        os.set_blocking(self.fd, False)
+        self._data = bytearray()
+
+    def send(self, message: bytes, timeout: float = math.inf) -> None:
+        """Sends a message, or raises `TimeoutError` if the other end does not take it in time.
+
+        Args:
+            message: The message.
+            timeout: Seconds for each part that the other end takes.
+        """
+        data = memoryview(_HEADER.pack(len(message)) + message)
+        while data:
+            try:
+                data = data[os.write(self.fd, data) :]
+            except BlockingIOError:
+                self._wait(select.POLLOUT, timeout)
+
+    def feed(self) -> bytes | None:
+        """Reads what has arrived; returns a message once it is whole, else ``None``."""
+        data, begin = self._data, _HEADER.size
+        while len(data) < begin or len(data) < (end := begin + _HEADER.unpack_from(data)[0]):
+            try:
+                chunk = os.read(self.fd, _CHUNK)
+            except BlockingIOError:
+                return None
+            if not chunk:
+                raise EOFError("the other end of the channel was closed")
+            data += chunk
+        message = bytes(data[begin:end])
+        del data[:end]
+        return message
+
+    def recv(self) -> bytes:
+        """Awaits a message, for ever."""
+        while (message := self.feed()) is None:
+            self._wait(select.POLLIN)
+        return message
+
+    def _wait(self, event: int, timeout: float = math.inf) -> None:
+        poll = select.poll()
+        poll.register(self.fd, event)
+        pause = None if timeout == math.inf else timeout * 1000
+        self._interrupts.waiting = True
+        try:
+            ready = poll.poll(pause)
+        finally:
+            self._interrupts.waiting = False
+        if not ready:
+            raise TimeoutError("the other end of the channel did not answer in time")
+
+    def close(self) -> None:
+        """Closes this end."""
+        self._conn.close()
+
+
+def encode_answer(answer: Answer) -> bytes:
+    """An answer of a worker."""
+    return DONE if answer == _DONE else bytes(cloudpickle.dumps(answer))
+
+
+def file_answer(answer: Answer, results: int) -> bytes:
+    """An answer whose arrays go into the file of results with the descriptor ``results``."""
+    arrays: list[pickle.PickleBuffer] = []
+    head = cloudpickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
+    raw = [array.raw() for array in arrays]
+    with open(results, "wb", closefd=False) as file:
+        file.seek(0)
+        file.writelines(raw)
+    return FILED + pickle.dumps((head, [part.nbytes for part in raw]))
+
+
+def decode_answer(message: bytes, results: int) -> Answer:
+    """The answer in a message that is no sign of life.
+
+    ``results`` is the descriptor of the worker's file of results, which is empty afterwards.
+    """
+    if message == DONE:
+        return _DONE
+    if message[:1] == FILED:
+        head, sizes = pickle.loads(message[1:])
+        arrays = [bytearray(size) for size in sizes]
+        with open(results, "r+b", closefd=False) as file:
+            file.seek(0)
+            for array in arrays:
+                file.readinto(array)
+            file.truncate(0)
+        filed: Answer = pickle.loads(head, buffers=arrays)
+        return filed
+    answer: Answer = pickle.loads(message)
+    return answer
+
+
+# Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
+# wake than the time between two steps. Where somebody else wants the core, which shows in a yield
+# that takes longer than an idle core needs, it sleeps at once for some steps instead.
+_WATCH = 300e-6
+_YIELD = 20e-6
+_GIVE_WAY = 100
 # The ends of pipes that are closed when this process ends, by which workers know it. A process that
 # is forked from this one must not keep them open.
 _lives: set[int] = set()
@@ -296,46 +420,6 @@ def _thread_count() -> int:
     return threading.active_count()
 
 
-def cores() -> int:
-    """How many cores this process may use: of those that it may run on, what its quota pays for."""
-    if hasattr(os, "sched_getaffinity"):
-        count = len(os.sched_getaffinity(0))
-    else:
-        count = os.cpu_count() or 1
-    return max(math.ceil(min(count, _cpu_quota())), 1)
-
-
-def _cpu_quota(root: Path = Path("/")) -> float:
-    """How many CPUs' time the control groups of this process have, in both of their versions."""
-    quota = math.inf
-    with contextlib.suppress(OSError, ValueError):  # a system without them
-        for line in (root / "proc/self/cgroup").read_text().splitlines():
-            _, controllers, path = line.split(":", 2)
-            if controllers and "cpu" not in controllers.split(","):
-                continue
-            top = root / "sys/fs/cgroup" / ("cpu" if controllers else "")
-            # A container may see the path of its group outside, and its files at the top.
-            group = top / path.lstrip("/")
-            for place in (group, *group.parents):
-                quota = min(quota, _quota_of(place))
-                if place == top:
-                    break
-    return quota
-
-
-def _quota_of(group: Path) -> float:
-    """How many CPUs' time one control group has."""
-    with contextlib.suppress(OSError, ValueError):  # "max", or not there
-        if (both := group / "cpu.max").exists():
-            quota, period = map(int, both.read_text().split())
-        else:
-            quota = int((group / "cpu.cfs_quota_us").read_text())
-            period = int((group / "cpu.cfs_period_us").read_text())
-        if quota > 0 and period > 0:
-            return quota / period
-    return math.inf
-
-
 def check_process() -> None:
     """Refuses workers in a process that may have none."""
     if mp.current_process().daemon:
@@ -343,3 +427,94 @@ def check_process() -> None:
             "a daemonic process may not have children, so there can be no workers here; use "
             "MetaIterativeEnvExecutor, or execution='iterative' in make_vec"
         )
+
+
+def main(conn: Connection, memory: Connection, results: Connection, life: Connection) -> None:
+    """Serves the executor at the other end of ``conn``, with its memory and a file for results.
+
+    The executor's process has the other end of ``life``, to which nothing is written.
+    """
+    # The parent decides what Ctrl-C means; the handlers that it may have set are not for workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])  # for what is started from here
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    _follow_parent(life.fileno())
+    # A forked worker has the parent's global random state; all workers would draw the same.
+    random.seed()
+    np.random.seed(np.random.SeedSequence().generate_state(8))
+    channel = Channel(conn)
+
+    def beat() -> None:
+        with contextlib.suppress(OSError):  # of a parent that is gone, which shows in time
+            channel.send(ALIVE)
+
+    server: BlockServer | None = None
+    try:
+        channel.send(encode_answer(Answer()))  # it is there
+        server = BlockServer(channel.recv(), memory.fileno(), beat)
+        channel.send(encode_answer(server.handle("build", ())))
+        for message in _messages(channel):
+            if message[:1] == PICKLED:
+                try:
+                    name, arguments = pickle.loads(message)
+                except Exception as exc:
+                    channel.send(encode_answer(server.unreadable("run", exc)))
+                    continue
+            else:
+                assert server.block is not None
+                # A copy: environments may keep their actions.
+                name, arguments = "step", (server.block.buffers.actions(message).copy(),)
+            answer = server.handle(name, arguments)
+            try:
+                run = name == "run" and answer.failure is None
+                data = file_answer(answer, results.fileno()) if run else encode_answer(answer)
+            except Exception as exc:  # an info of any class may refuse to be pickled in any way
+                data = encode_answer(server.unsendable(name, arguments, answer, exc))
+            channel.send(data)
+            if name == "close":
+                break
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        pass  # the parent is gone
+    finally:
+        if server is not None and server.block is not None:
+            with contextlib.suppress(Exception):
+                server.block.close()
+
+
+def _follow_parent(life: int) -> None:
+    """Ends this process as soon as its parent's end of a pipe is closed, whatever it is doing."""
+    if sys.platform == "linux":
+        import fcntl
+
+        # The kernel can do this where no thread can: to a process that is stopped, or whose lock is
+        # held in C. (It would follow the parent by itself, but means the thread that has forked.)
+        with contextlib.suppress(OSError):
+            fcntl.fcntl(life, fcntl.F_SETOWN, os.getpid())
+            fcntl.fcntl(life, fcntl.F_SETSIG, signal.SIGKILL)
+            fcntl.fcntl(life, fcntl.F_SETFL, os.O_RDONLY | os.O_ASYNC)
+
+    def watch() -> None:
+        os.read(life, 1)
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True, name="follow-parent").start()
+
+
+def _messages(channel: Channel) -> Iterator[bytes]:
+    """Messages as they arrive, for ever."""
+    poll = select.poll()
+    poll.register(channel.fd, select.POLLIN)
+    arrived, give_way = poll.poll, 0
+    while True:
+        if give_way:
+            give_way -= 1
+        elif not arrived(0):
+            now = time.perf_counter()
+            until = now + _WATCH
+            while now < until and not arrived(0):
+                os.sched_yield()
+                before, now = now, time.perf_counter()
+                if now - before > _YIELD:
+                    give_way = _GIVE_WAY
+                    break
+        yield channel.recv()

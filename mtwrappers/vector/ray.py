@@ -1,144 +1,128 @@
-"""Environments on the actors of a Ray cluster."""
+"""The actors of a Ray cluster as workers."""
 
 from __future__ import annotations
 
 import contextlib
 import functools
 import math
+import os
 import pickle
+import socket
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal
+from typing import Any
 
 import cloudpickle
-import gymnasium
 import numpy as np
-from gymnasium.vector import AutoresetMode
 
-from mtwrappers.common.checks import check_mapping, positive
+from mtwrappers.common.errors import WorkerDiedError
 from mtwrappers.common.extras import import_extra
-from mtwrappers.core.pad_spaces import Unify
-from mtwrappers.vector.arguments import (
-    JOURNAL_WARN_BYTES,
-    Maker,
-    ObservationMode,
-    Settings,
-    check_autoreset_mode,
-    check_recovery,
-    resolve_makers,
-)
-from mtwrappers.vector.block import Answer
-from mtwrappers.vector.blocks import Function
-from mtwrappers.vector.cluster import Cluster, needs_of
-from mtwrappers.vector.infos import InfoSchema
-from mtwrappers.vector.parallel import TIMEOUT
+from mtwrappers.vector.buffers import InfoSchema
+from mtwrappers.vector.calls import Function
+from mtwrappers.vector.commands import Answer
 from mtwrappers.vector.pool import (
     ALIVE_CHECK,
+    BEFORE_BUFFERS,
+    BlockServer,
     Worker,
     WorkerLost,
     WorkerPool,
-    blocks_of,
     pickled_function,
 )
-from mtwrappers.vector.worker import BEFORE_BUFFERS, BlockServer
-from mtwrappers.vector.workers import WorkersVectorEnv
 
 START_TIMEOUT = 25.0  # seconds until an actor must be there
 _SIGNS = "signs"  # the concurrency group that answers while a command goes on
+CONNECT_TIMEOUT = 10.0  # seconds until a cluster must have answered
 
 
-class MetaRayEnvExecutor(WorkersVectorEnv):
-    """``M * K`` environments on the actors of a Ray cluster.
+class Cluster:
+    """The Ray cluster that this process is connected to, as long as executors need it."""
 
-    The results are those of `MetaIterativeEnvExecutor`, whatever the number of actors and wherever
-    they are, and so is what happens when one is lost; see `MetaParallelEnvExecutor`. Every command
-    is a call of an actor, which costs about as much as a step: whole paths
-    (``policy_in="workers"``) take one call.
+    _ours: Cluster | None = None  # the one that was not there before
 
-    Uses the Ray that is initialized, or else the cluster that ``RAY_ADDRESS`` names, or starts one
-    on this machine; what it has begun itself it ends with the last executor. Closing ends all
-    actors. Nodes need this package and whatever the constructors import.
+    def __init__(self) -> None:
+        self._name = self._current()
+        self._executors = 0
 
-    Args:
-        env, meta_batch_size, envs_per_task, max_path_length, autoreset_mode, observation_mode,
-            unify, max_recoveries, journal, journal_warn_bytes, timeout: Those of
-            `MetaParallelEnvExecutor`.
-        workers: How many actors; by default as many as the cluster has CPUs, and never more than
-            environments.
-        on_worker_failure: ``"raise"`` or ``"recover"``, which starts another actor, on any node.
-        ray_options: What each actor needs and where it goes, for Ray's ``options``, such as
-            ``{"num_cpus": 2, "scheduling_strategy": "SPREAD"}``; one CPU by default.
+    @classmethod
+    def enter(cls) -> Cluster:
+        """The cluster that there is, or else begins one; `leave` it once."""
+        ray = import_extra("ray", "ray")
+        begins = not ray.is_initialized()
+        address = os.environ.get("RAY_ADDRESS", "")
+        if begins:
+            try:
+                _require_listener(address)
+                ray.init(include_dashboard=False, log_to_driver=False, logging_level="error")
+            except Exception as exc:
+                raise ConnectionError(
+                    f"expected a Ray cluster (RAY_ADDRESS is {address!r}), got: {exc}"
+                ) from exc
+        cluster = cls._ours
+        if cluster is None or not cluster.is_there():
+            cluster = cls()
+            cls._ours = cluster if begins else None
+        cluster._executors += 1
+        return cluster
 
-    Raises:
-        DependencyNotInstalled: If ray is not installed.
-        ConnectionError: If there is no such cluster.
-        TypeError: If ``env`` is none of those, or the options are no dict.
-        ValueError: If a size is not positive or does not fit the list, spaces differ, or the
-            cluster has too few CPUs.
-        WorkerDiedError: If an actor does not start within 25 s, or dies; from any other method if
-            one is lost and is not, or cannot be, recovered.
-        Exception: Whatever a constructor raises, with the environment named.
-    """
+    def leave(self) -> None:
+        """Ends what was begun here, with the last executor."""
+        self._executors -= 1
+        if self is Cluster._ours and not self._executors:
+            Cluster._ours = None
+            if self.is_there():
+                self.ray.shutdown()
 
-    def __init__(
-        self,
-        env: Maker | Sequence[Maker] | gymnasium.Env[Any, Any],
-        meta_batch_size: int,
-        envs_per_task: int = 1,
-        max_path_length: int | None = None,
-        *,
-        autoreset_mode: str | AutoresetMode = AutoresetMode.SAME_STEP,
-        observation_mode: ObservationMode = "same",
-        unify: Unify = None,
-        workers: int | None = None,
-        on_worker_failure: Literal["raise", "recover"] = "raise",
-        max_recoveries: int = 3,
-        journal: bool = False,
-        journal_warn_bytes: float = JOURNAL_WARN_BYTES,
-        timeout: float | None = TIMEOUT,
-        ray_options: Mapping[str, Any] | None = None,
-    ) -> None:
-        settings, recoveries, timeout = check_recovery(
-            Settings(
-                meta_batch_size,
-                envs_per_task,
-                max_path_length,
-                check_autoreset_mode(autoreset_mode),
-                journal,
-                journal_warn_bytes,
-                observation_mode,
-                unify,
-            ),
-            on_worker_failure,
-            max_recoveries,
-            timeout,
+    @staticmethod
+    def _current() -> tuple[str, str]:
+        context = import_extra("ray", "ray").get_runtime_context()
+        return context.get_node_id(), context.get_job_id()
+
+    def is_there(self) -> bool:
+        """Whether this process is still connected to it."""
+        return bool(import_extra("ray", "ray").is_initialized()) and self._current() == self._name
+
+    @property
+    def ray(self) -> Any:
+        """The module; left alone, it would begin another cluster where this one is gone."""
+        if not self.is_there():
+            raise WorkerDiedError("Ray was shut down, and with it all workers")
+        return import_extra("ray", "ray")
+
+    def resources(self, needs: Mapping[str, float]) -> str:
+        """What a worker needs of how much the cluster has, in a message."""
+        total, free = self.ray.cluster_resources(), self.ray.available_resources()
+        has = ", ".join(
+            f"{total.get(name, 0.0):g} {name} ({free.get(name, 0.0):g} free)" for name in needs
         )
-        options = {"num_cpus": 1, **check_mapping(ray_options or {}, "ray_options")}
-        makers, seeds = resolve_makers(env, settings.meta_batch_size, settings.envs_per_task)
-        most = None if workers is None else positive(workers, "workers")
-        cluster = Cluster.enter()
-        try:
-            room = cluster.room(needs := needs_of(options))
-            count = min(most or room or 1, len(makers))
-            if count > room:
-                raise ValueError(
-                    f"{count} workers do not fit: {cluster.resources(needs)}, room for {room}"
-                )
-            self._pool = _ActorPool(
-                blocks_of(makers, count, settings),
-                settings.envs_per_task,
-                recoveries,
-                timeout,
-                cluster,
-                options,
-            )
-        except BaseException:
-            cluster.leave()
-            raise
-        super().__init__(self._pool, settings, seeds)
+        wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
+        return f"a worker needs {wants}, and the Ray cluster has {has}"
+
+    def room(self, needs: Mapping[str, float]) -> int:
+        """How many actors with these needs its nodes hold."""
+        nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
+        return sum(
+            min([int(node.get(name, 0.0) / each + 1e-9) for name, each in needs.items()] or [1000])
+            for node in nodes
+        )
 
 
-class _ActorPool(WorkerPool):
+def _require_listener(address: str) -> None:
+    """Raises `OSError` if nobody listens where a cluster should be, for which Ray waits minutes."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if port.isdigit():
+        socket.create_connection((host, int(port)), CONNECT_TIMEOUT).close()
+
+
+def needs_of(options: Mapping[str, Any]) -> dict[str, float]:
+    """Which resources an actor needs."""
+    named = {"CPU": "num_cpus", "GPU": "num_gpus", "memory": "memory"}
+    needs = {name: options.get(option) or 0.0 for name, option in named.items()}
+    needs.update(options.get("resources") or {})
+    return {name: each for name, each in needs.items() if each}
+
+
+class ActorPool(WorkerPool):
     """Blocks with actors, whose answers bring what they have written."""
 
     def __init__(
@@ -194,27 +178,25 @@ class _Actor:
         """The address of its node, once one has room."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
-    def handle(self, name: str, arguments: Any, flags: bytes) -> bytes:
+    def handle(self, name: str, arguments: Any, paused: bytes) -> bytes:
         """Does a command, and returns its pickled answer.
 
         Args:
             name: The command.
             arguments: Its arguments, pickled if there is no reference to an object among them.
-            flags: Which environments rest and which are reset by hand, if they are built.
+            paused: Which environments are paused, if they are built.
         """
         self._beat()
         try:
-            return self._handle(name, arguments, flags)
+            return self._handle(name, arguments, paused)
         finally:
             self._last_beat = math.inf
 
-    def _handle(self, name: str, arguments: Any, flags: bytes) -> bytes:
+    def _handle(self, name: str, arguments: Any, paused: bytes) -> bytes:
         server = self._server
-        if flags:
+        if paused:
             assert server.block is not None
-            buffers = server.block.buffers
-            given = np.frombuffer(flags, np.bool_).reshape(2, -1)
-            buffers.resting[...], buffers.by_hand[...] = given
+            server.block.buffers.paused[...] = np.frombuffer(paused, np.bool_)
         if isinstance(arguments, bytes):
             try:
                 arguments = pickle.loads(arguments)
@@ -266,13 +248,13 @@ class _ActorWorker(Worker):
         """Calls the actor."""
         data: Any = arguments if name == "run" else bytes(cloudpickle.dumps(arguments))
         buffers = None if name in BEFORE_BUFFERS else self.buffers
-        flags = b""
+        paused = b""
         if buffers is not None:
-            flags = buffers.resting.tobytes() + buffers.by_hand.tobytes()
+            paused = buffers.paused.tobytes()
         self.awaiting_answer = True
         try:
             self._require_ray()
-            self._reply = self._actor.handle.remote(name, data, flags)
+            self._reply = self._actor.handle.remote(name, data, paused)
         except WorkerLost:
             self._reply = None
 

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, positive
 from mtwrappers.common.spaces import as_row, require_floating_box
-from mtwrappers.vector.base import StepResult
+from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 
 

@@ -11,7 +11,7 @@ from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 
 from mtwrappers.common.checks import above_zero, check_fraction, positive
-from mtwrappers.vector.base import StepResult
+from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
 
 

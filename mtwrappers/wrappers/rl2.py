@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import above_zero, check_flag
 from mtwrappers.common.spaces import append_box, as_row, require_floating_box
-from mtwrappers.vector.base import StepResult
+from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
 # Where a task can be read, in the order of preference; ``info["task_id"]`` otherwise.

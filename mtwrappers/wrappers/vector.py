@@ -8,7 +8,7 @@ import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv, VectorWrapper
 from numpy.typing import NDArray
 
-from mtwrappers.vector.base import MetaVectorEnv, StepResult
+from mtwrappers.vector.contract import MetaVectorEnv, StepResult
 
 if TYPE_CHECKING:
     _Base = VectorWrapper[Any, Any, Any, Any, Any]

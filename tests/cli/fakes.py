@@ -7,7 +7,7 @@ import pytest
 
 from mtwrappers.cli import main, rollout
 from mtwrappers.evaluation import EvaluationResult
-from mtwrappers.evaluation.remake import determining
+from mtwrappers.metaworld.spec import determining
 
 TIMING = ("seconds", "steps_per_second")
 FILES = ["results.csv", "results.json", "results.npz", "success.png"]

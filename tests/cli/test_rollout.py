@@ -104,7 +104,7 @@ def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_s
     assert found == {"drawer-open-v3": 1.0, "door-close-v3": 1.0}
     assert results["privileged_goal"] is True
     said = " ".join(capsys.readouterr().out.split())
-    assert "ML10 hides its goals" in said
+    assert "ML10 has hidden goals" in said
     assert "privileged information that a learner does not have" in said
 
 

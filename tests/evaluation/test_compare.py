@@ -15,7 +15,8 @@ from mtwrappers.evaluation import (
     Provenance,
     compare,
 )
-from mtwrappers.evaluation.differences import (
+from mtwrappers.evaluation.episodes import Episode, Trials
+from mtwrappers.evaluation.statistics import (
     bootstrap,
     difference_interval,
     improvement,
@@ -23,8 +24,6 @@ from mtwrappers.evaluation.differences import (
     rate_difference,
     welch,
 )
-from mtwrappers.evaluation.episodes import Episode
-from mtwrappers.evaluation.trials import Trials
 
 LIST = Provenance(3, {"mujoco": "3.3.0"}, "plain", goals="ab", spec={"id": "x", "kwargs": {}})
 
@@ -417,15 +416,15 @@ def test_policies_that_adapt_as_well_get_no_more_stars_than_announced(tasks, n, 
 
 def test_the_rule_of_the_protocol_says_what_a_success_is():
     """Here the last step is asked for, at which nothing succeeds."""
-    fields = dataclasses.replace(protocols["metaworld-3.1"], name="mine", success="last").to_dict()
-    of_protocol = dataclasses.replace(LIST, protocol=fields)
+    last = dataclasses.replace(protocols["metaworld-3.1"], name="mine", success="last")
+    of_protocol = dataclasses.replace(LIST, protocol=last)
     found = only(*(result(a=[1, 1], provenance=of_protocol, paid=paid) for paid in (0.0, 1.0)))
     assert found.tasks["a"].first == 0.0
 
 
 def named(name, **kwargs):
-    rules = dataclasses.replace(protocols["metaworld-3.1"], name=name, **kwargs)
-    return dataclasses.replace(LIST, protocol=rules.to_dict())
+    protocol = dataclasses.replace(protocols["metaworld-3.1"], name=name, **kwargs)
+    return dataclasses.replace(LIST, protocol=protocol)
 
 
 @pytest.mark.parametrize(

@@ -12,10 +12,8 @@ import pytest
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, evaluate, protocols
 from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
-from mtwrappers.evaluation.claim import VerificationError
-from mtwrappers.evaluation.headline import succeeded, weights
-from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.verify import verify
+from mtwrappers.evaluation.protocol import Protocol, succeeded, weights
+from mtwrappers.evaluation.verify import VerificationError, verify
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.camera import Camera
 from tests.evaluation.fakes import ScriptedEnv, ones, scripted
@@ -100,7 +98,7 @@ def test_every_field_counts_in_the_digest():
         ({"benchmark": "MT10"}, "MT10 takes no env_name, got 'drawer-close-v3'"),
         ({"env_name": None}, "MT1 needs an env_name, got None"),
         ({"benchmark": "MT11"}, "the benchmark of small must be 'MT1', .*, got 'MT11'"),
-        ({"goal_visible": False}, "MT1 shows its goals"),
+        ({"goal_visible": False}, "MT1 has visible goals"),
         ({"kind": "test"}, "MT1 has no test tasks"),
         ({"trials": 3}, r"few-shot evaluation needs all of .*, got \[0, 3, 0, 0\]"),
         ({"adaptation_terminate_on_success": True}, "is for few-shot evaluation, got True"),
@@ -175,7 +173,7 @@ def test_few_shot_protocols_fix_how_a_trial_is_shared_out():
 def test_evaluate_makes_environments_or_takes_those_that_fit():
     result = SMALL.evaluate(still)
     assert [e.length for e in result.episodes] == [5, 5]
-    assert result.protocol == SMALL.to_dict()
+    assert result.protocol == SMALL
     with closing(SMALL.make_vec(envs_per_task=2)) as envs:
         assert SMALL.evaluate(still, envs, episodes_per_task=2) == result
         with pytest.raises(ValueError, match="small fixes episodes_per_task=2, got 3"):
@@ -222,7 +220,7 @@ def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monke
         return np.full((1, 4), observations.mean() / 255, np.float32)
 
     result = SEEN.evaluate(policy, evidence=tmp_path / "r.npz")
-    assert result.protocol == SEEN.to_dict()
+    assert result.protocol == SEEN
     result.save(tmp_path / "r.json")
     without = SEEN.with_states()
     assert (without.name, without.observation) == ("seen-states", "state")
@@ -257,7 +255,7 @@ def test_a_few_shot_protocol_adapts_and_names_itself():
     assert policy.adapted == 2
     assert len(result.evaluation.episodes) == 4 * 2 * 3
     assert len(result.adaptation.episodes) == 4 * 2
-    assert result.evaluation.protocol == few.to_dict()
+    assert result.evaluation.protocol == few
     assert set(result.evaluation.headline) == {"tasks"}
 
 
@@ -294,8 +292,8 @@ def test_the_published_68_of_smolvla_is_a_mean_of_groups_and_over_tasks_it_is_75
 )
 def test_success_is_at_any_step_at_the_last_or_held(success, held_for, expected):
     episode = Episode("a", 0, 1.0, 9, True, False, steps_to_success=2, longest_success=3)
-    rules = dataclasses.replace(SMALL, name="other", success=success, held_for=held_for)
-    assert succeeded(episode, rules) is expected
+    protocol = dataclasses.replace(SMALL, name="other", success=success, held_for=held_for)
+    assert succeeded(episode, protocol) is expected
 
 
 def test_an_episode_says_how_long_success_lasted_at_most():
@@ -315,9 +313,9 @@ def test_an_episode_says_how_long_success_lasted_at_most():
 def test_the_headline_of_a_result_is_the_first_of_its_means():
     groups = (("easy", tuple("abcdefghi")), ("hard", ("j",)))
     fields = {"means": ("groups", "tasks"), "groups": groups, "episodes_per_task": 2}
-    rules = dataclasses.replace(protocols["metaworld-3.1"], name="grouped", **fields)
+    protocol = dataclasses.replace(protocols["metaworld-3.1"], name="grouped", **fields)
     episodes = [Episode(t, n, 0.0, 1, t == "j", False) for t in "abcdefghij" for n in range(2)]
-    provenance = Provenance(2, {}, "plain", protocol=rules.to_dict())
+    provenance = Provenance(2, {}, "plain", protocol=protocol)
     result = EvaluationResult(episodes, provenance=provenance)
     expected = {"groups": 0.5, "tasks": 0.1, "easy": 0.0, "hard": 1.0}
     found = {name: estimate.value for name, estimate in result.headline.items()}
@@ -351,8 +349,8 @@ def test_episodes_of_adaptation_are_no_score():
     """Even where there are as many as a score takes."""
     sizes = {"num_goals": 2, "meta_batch_size": 5, "trials": 2}
     sizes |= {"adaptation_episodes": 1, "episodes_per_task": 1}
-    rules = dataclasses.replace(protocols["metaworld-3.1-ml"], name="small", **sizes)
-    provenance = Provenance(1, {}, "plain", protocol=rules.to_dict())
+    protocol = dataclasses.replace(protocols["metaworld-3.1-ml"], name="small", **sizes)
+    provenance = Provenance(1, {}, "plain", protocol=protocol)
     before, after = (
         EvaluationResult(
             [Episode("abcde"[i % 5], number, 0.0, 1, True, True, trial=i) for i in range(10)],

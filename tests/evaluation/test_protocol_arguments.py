@@ -11,9 +11,10 @@ import pytest
 
 from mtwrappers import few_shot_evaluate, protocols
 from mtwrappers.evaluation import Observer, VerificationError, evaluate, verify
-from mtwrappers.evaluation.arguments import ARGUMENTS, SHOWN_OF_THE_TASK, fixed_by
+from mtwrappers.evaluation.protocol import ARGUMENTS, fixed_by
 from mtwrappers.metaworld.agent_view import UPSTREAM
 from mtwrappers.metaworld.registered import KEYWORDS, make_vec_env, parameters_of
+from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
 SMALL = dataclasses.replace(
@@ -73,7 +74,7 @@ def test_every_argument_is_fixed_refused_or_free():
         )
         assert fixed - {"protocol", "envs"} == of_some
     kinds = ARGUMENTS["make_vec"]
-    assert {kinds[name] for name in SHOWN_OF_THE_TASK} == {"fixed"}
+    assert {kinds[name] for name in TASK_IN_OBSERVATION} == {"fixed"}
 
 
 FREE = {
@@ -90,7 +91,7 @@ FREE = {
 
 def test_what_is_free_changes_no_score():
     kinds = ARGUMENTS["make_vec"].items()
-    free = {name for name, kind in kinds if kind == "free"} | set(SHOWN_OF_THE_TASK)
+    free = {name for name, kind in kinds if kind == "free"} | set(TASK_IN_OBSERVATION)
     assert set(FREE) == free - {"id"}
     expected = SMALL.evaluate(towards)
     assert expected.headline["tasks"].value > 0
@@ -118,7 +119,7 @@ def test_what_changes_a_few_shot_score_is_refused_and_so_is_a_saved_result(
             FEW.evaluate(Adapts(envs), envs, **change)
         given = {**fixed_by(FEW, "few_shot_evaluate"), **change}
         with pytest.raises(ValueError, match=message):
-            few_shot_evaluate(Adapts(envs), envs, **given, protocol=FEW.to_dict())
+            few_shot_evaluate(Adapts(envs), envs, **given, protocol=FEW)
         result = FEW.evaluate(Adapts(envs), envs, evidence=tmp_path / "r.npz")
     data = result.to_dict()
     data["trials"].update(change)
@@ -127,17 +128,18 @@ def test_what_changes_a_few_shot_score_is_refused_and_so_is_a_saved_result(
         verify(tmp_path / "r.json")
     data["trials"] = None
     (tmp_path / "r.json").write_text(json.dumps(data))
-    with pytest.raises(VerificationError, match="a result of few says how its trials were played"):
+    with pytest.raises(VerificationError, match="a result of few says how its trials were run"):
         verify(tmp_path / "r.json")
 
 
 def test_a_name_is_not_put_on_another_evaluation():
-    fields = SMALL.to_dict()
     with closing(SMALL.make_vec()) as envs:
+        with pytest.raises(TypeError, match=r"protocol must be a Protocol, got \{'act"):
+            evaluate(towards, envs, 3, protocol=SMALL.to_dict())
         with pytest.raises(ValueError, match="small fixes episodes_per_task=3, got 2"):
-            evaluate(towards, envs, 2, protocol=fields)
+            evaluate(towards, envs, 2, protocol=SMALL)
         with pytest.raises(ValueError, match="few is measured by few_shot_evaluate, not by eval"):
-            evaluate(towards, envs, 1, protocol=FEW.to_dict())
+            evaluate(towards, envs, 1, protocol=FEW)
         envs.call("toggle_terminate_on_success", False)
         with pytest.raises(ValueError, match="fixes terminate_on_success=True, which was changed"):
             SMALL.evaluate(towards, envs)
@@ -145,7 +147,7 @@ def test_a_name_is_not_put_on_another_evaluation():
         closing(gymnasium.make_vec("mtwrappers/MT1-v0", max_episode_steps=40)) as envs,
         pytest.raises(ValueError, match="it fixes terminate_on_success=True, got False in "),
     ):
-        evaluate(towards, envs, 3, protocol=fields)
+        evaluate(towards, envs, 3, protocol=SMALL)
 
 
 def test_a_file_of_other_environments_is_refused_before_anything_is_made(tmp_path, monkeypatch):

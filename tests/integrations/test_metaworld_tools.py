@@ -13,8 +13,8 @@ from metaworld.evaluation import evaluation, metalearning_evaluation
 from metaworld.policies import ENV_POLICY_MAP
 from metaworld.wrappers import AutoTerminateOnSuccessWrapper, RNNBasedMetaRLWrapper
 
-from mtwrappers import MetaVectorWrapper
 from mtwrappers.metaworld import make_benchmark
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 LIMIT = 80
 

@@ -133,7 +133,7 @@ def test_a_runner_stores_what_was_made(runner, env_config):
 
 @pytest.mark.parametrize("mode", ["SameStep", "Disabled"])
 def test_what_a_runner_would_store_in_another_mode_is_wrong(runner, mode, monkeypatch):
-    monkeypatch.setattr("mtwrappers.vector.make._check_rllib", lambda *_: None)
+    monkeypatch.setattr("mtwrappers.adapters.rllib.check_env_runner", lambda *_: None)
     one = runner(LEDGER, ENVS, VECTOR, autoreset_mode=mode)
     if mode == "Disabled":
         with pytest.raises(RuntimeError) as raised:
@@ -294,9 +294,9 @@ def test_training_goes_on_after_an_env_runner_is_killed(
 
 def unchecked(context):
     """Makes environments in a runner's process without looking at their mode."""
-    import mtwrappers.vector.make
+    import mtwrappers.adapters.rllib
 
-    mtwrappers.vector.make._check_rllib = lambda *_: None
+    mtwrappers.adapters.rllib.check_env_runner = lambda *_: None
     return gymnasium.make_vec(LEDGER, **{"num_envs": ENVS, **context})
 
 

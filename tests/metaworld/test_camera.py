@@ -14,7 +14,7 @@ from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.camera import CAMERAS, Camera
 from mtwrappers.metaworld.class_env import SawyerSettings
-from mtwrappers.metaworld.verify import state
+from mtwrappers.metaworld.fast.equality import integration_state
 from tests.metaworld.fakes import PAIR, actions
 
 ID = "mtwrappers/CustomMT-v0"
@@ -69,7 +69,7 @@ def test_rendering_keeps_the_bits_of_the_trajectory(drawn):
             if mode is not None:
                 env.render()
             obs, reward, *_, info = env.step(action)
-            own.append((obs.tobytes(), reward, info, state(env.sawyer)))
+            own.append((obs.tobytes(), reward, info, integration_state(env.sawyer)))
         played.append(own)
     assert played[0] == played[1]
 

@@ -2,8 +2,9 @@
 
 import pytest
 
-from mtwrappers.metaworld import fast_class, known_good
-from mtwrappers.metaworld.known_good import class_to_build, why_not_verified
+from mtwrappers.metaworld import fast_class
+from mtwrappers.metaworld.fast import known_good
+from mtwrappers.metaworld.fast.known_good import class_to_build, why_not_verified
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import equal
 from tests.metaworld.fakes import make, play

@@ -6,8 +6,8 @@ import pytest
 
 from mtwrappers.metaworld import fast_class, make_benchmark
 from mtwrappers.metaworld.fast import sawyer
+from mtwrappers.metaworld.fast.equality import integration_state
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.metaworld.verify import state
 from tests.metaworld.fakes import actions
 
 # Their objects are a free body, a hinge and a slide; dial-turn moves its object last of all.
@@ -45,7 +45,7 @@ def reset(env, task=None):
         for name in sorted(names)
         if isinstance(value := vars(env)[name], (np.ndarray, float, list, dict))
     ]
-    return [obs.tobytes(), state(env), *(array.tobytes() for array in held), attributes]
+    return [obs.tobytes(), integration_state(env), *(array.tobytes() for array in held), attributes]
 
 
 def played(env, task=None):
@@ -53,7 +53,7 @@ def played(env, task=None):
     bits = [reset(env, task)]
     for action in ACTIONS:
         obs, reward, *_, info = env.step(action)
-        bits.append((obs.tobytes(), float(reward), sorted(info.items()), state(env)))
+        bits.append((obs.tobytes(), float(reward), sorted(info.items()), integration_state(env)))
     return bits
 
 
@@ -116,7 +116,18 @@ def edit(env, key):
             array += 0.003
 
 
-def test_every_edited_number_of_a_model_is_noticed():
+def scale(array):
+    """All of it, by about a tenth."""
+    array *= np.linspace(1, 1.2, array.size).reshape(array.shape).astype(array.dtype)
+
+
+def shift(array):
+    """All of it, zeros included."""
+    array += array.dtype.type(0.003)
+
+
+@pytest.mark.parametrize("edit", [scale, shift])
+def test_every_edited_number_of_a_model_is_noticed(edit):
     (task,) = tasks_of("box-close-v3", 1)
     fast, stock = envs = pair("box-close-v3")
     for env in envs:
@@ -128,9 +139,7 @@ def test_every_edited_number_of_a_model_is_noticed():
             continue
         old = array.copy()
         for env in envs:
-            # All of it, by about a tenth.
-            edited = getattr(env.model, key)
-            edited *= np.linspace(1, 1.2, edited.size).reshape(edited.shape).astype(edited.dtype)
+            edit(getattr(env.model, key))
         expected = reset(stock)[:2]
         assert reset(fast)[:2] == expected, key
         if expected != plain:
@@ -140,6 +149,25 @@ def test_every_edited_number_of_a_model_is_noticed():
     assert {"body_mass", "geom_pos", "dof_damping", "body_pos"} <= matter
     assert "mesh_vert" in matter  # the lid is a mesh
     assert reset(fast)[:2] == plain
+
+
+@pytest.mark.parametrize("name", all_classes())
+def test_every_class_comes_back_with_the_bits_and_the_model_of_stock(name, settlings):
+    first, second = tasks_of(name, 2)
+    fast, stock = pair(name)
+    for task in (first, second, first, second):
+        assert played(fast, task) == played(stock, task)
+        assert all_of(fast.model) == all_of(stock.model)
+    assert len(settlings) == 2 + 4 * 2  # once a task, and by stock twice a reset
+
+
+def all_of(model):
+    """The bits of every array of a model, but for the large ones of meshes and textures."""
+    arrays = {key: getattr(model, key) for key in dir(model) if not key.startswith(LARGE)}
+    return {key: a.tobytes() for key, a in arrays.items() if isinstance(a, np.ndarray)}
+
+
+LARGE = ("_", "mesh_", "tex_", "bvh_")
 
 
 def move_a_vertex(env):
@@ -206,7 +234,7 @@ def test_edits_between_steps_and_before_every_reset_hold_until_they_are_undone(t
         env.model.opt.gravity[:] = [0, 1, -5]
     for action in ACTIONS:
         assert fast.step(action)[0].tobytes() == stock.step(action)[0].tobytes()
-        assert state(fast) == state(stock)
+        assert integration_state(fast) == integration_state(stock)
     for k, scale in ((0, 1), (1, 1), (0, 0.5), (1, 1.3), (0, 0.6)):
         for env in envs:
             env.model.body_mass[:] *= scale

@@ -5,7 +5,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from mtwrappers.processors.returns import discounted_sums, gae
@@ -113,7 +113,6 @@ def paths(draw):
 
 @every_type
 @given(batch=paths(), discount=fraction, gae_lambda=fraction, bootstrap_truncated=st.booleans())
-@settings(max_examples=60, deadline=None)
 def test_returns_and_advantages_are_those_of_a_loop(
     processor_type, batch, discount, gae_lambda, bootstrap_truncated
 ):

@@ -11,8 +11,7 @@ from gymnasium.vector import SyncVectorEnv
 from gymnasium.wrappers.vector import RecordEpisodeStatistics
 
 from mtwrappers import as_vector, load_checkpoint, save_checkpoint
-from mtwrappers.vector.iterative import MetaIterativeEnvExecutor
-from mtwrappers.vector.parallel import MetaParallelEnvExecutor
+from mtwrappers.vector.executors import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, counting_makers, equal
 from tests.vector.fakes import all_modes, exact
 from tests.vector.faults import kill, play

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.spaces import Box, Discrete
 from gymnasium.vector import SyncVectorEnv
-from hypothesis import example, given, settings
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from mtwrappers import MetaIterativeEnvExecutor
@@ -69,7 +69,6 @@ MAKE = {
 
 @all_modes
 @given(operations=st.lists(OPERATIONS, max_size=25), first=st.sampled_from(["two workers", *MAKE]))
-@settings(max_examples=15, deadline=None)
 # The reward before a move is known after a call or a reset of others, too.
 @example(
     [("step", [0] * N), ("move", "one worker"), ("set_slope", [5] * N), ("kill", 0)], "iterative"

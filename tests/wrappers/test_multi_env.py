@@ -18,8 +18,8 @@ from mtwrappers import (
     NormalizeObservationPerTask,
     PadSpaces,
     VectorNormalizeObservationPerTask,
-    seeding,
 )
+from mtwrappers.common import seeding
 from mtwrappers.testing import check_mtenv
 from mtwrappers.wrappers.per_task import PRIOR_COUNT
 from tests.fakes import (
@@ -30,7 +30,7 @@ from tests.fakes import (
     equal,
     play,
 )
-from tests.families import ARMS
+from tests.mixed_envs import ARMS
 
 BOX = Box(0, 1000, (2,), np.float64)
 PAD_TO_BOX = {"unify": "pad", "env_observation_space": BOX}

@@ -1,0 +1,55 @@
+"""What RLlib's env runners need of a vector environment that they make by its id.
+
+An env runner takes the step after the end of an episode for a reset, whatever the environment's
+metadata says, and passes nothing on that tells who asks for an environment. So the stack is
+searched for it.
+"""
+
+from __future__ import annotations
+
+import sys
+from types import FrameType
+
+from gymnasium.vector import AutoresetMode
+
+
+def check_env_runner(num_envs: int, autoreset_mode: AutoresetMode) -> None:
+    """Refuses a vector environment that the env runner which makes it would misread.
+
+    `mtwrappers.vector.make.make_executor` calls this in a process that has imported ``ray.rllib``;
+    outside an env runner it does nothing.
+
+    Raises:
+        ValueError: If the autoreset mode or the number of environments is another than expected.
+    """
+    frame = _env_runner_frame()
+    if frame is None:
+        return
+    if autoreset_mode is not AutoresetMode.NEXT_STEP:
+        raise ValueError(
+            "RLlib's env runners take the step after the end of an episode for a reset, and need "
+            f"autoreset_mode='NextStep', got {autoreset_mode.value!r}: pass "
+            ".environment(..., env_config={'autoreset_mode': 'NextStep'})"
+        )
+    config = getattr(frame.f_locals["self"], "config", None)
+    expected = getattr(config, "num_envs_per_env_runner", num_envs)
+    if expected != num_envs:
+        raise ValueError(
+            f"RLlib expects {expected} environments of this vector environment, which has "
+            f"{num_envs}: pass .env_runners(num_envs_per_env_runner={num_envs})"
+        )
+
+
+def _env_runner_frame() -> FrameType | None:
+    """The env runner's frame that makes its environment, if that is what is going on."""
+    frame: FrameType | None = sys._getframe()
+    while frame is not None:
+        module = frame.f_globals.get("__name__", "")
+        if module.startswith("ray.rllib."):
+            # A callback that makes environments is called from elsewhere.
+            if not module.startswith("ray.rllib.env."):
+                return None
+            if frame.f_code.co_name == "make_env" and "self" in frame.f_locals:
+                return frame
+        frame = frame.f_back
+    return None

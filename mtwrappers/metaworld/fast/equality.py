@@ -1,0 +1,117 @@
+"""The comparison of the fast classes with upstream's, bit for bit: ``mtwrappers verify-fast``."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor, as_completed
+from itertools import product
+from multiprocessing import active_children, get_context
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
+from numpy.typing import NDArray
+
+from mtwrappers.common.interrupts import after_start
+from mtwrappers.metaworld.benchmarks import make_benchmark
+from mtwrappers.metaworld.experts import expert
+from mtwrappers.metaworld.fast.known_good import fast_class
+from mtwrappers.metaworld.upstream import all_classes
+
+Policy: TypeAlias = Callable[[Any, Any], NDArray[np.float32]]
+# How much to compare: tasks per class, and steps per episode.
+QUICK, FULL = (1, 40), (3, 500)
+
+
+def compare_classes(
+    extent: tuple[int, int], names: Sequence[str], workers: int
+) -> Iterator[tuple[str, str | None]]:
+    """Compares classes in workers; yields each name with its first difference, or ``None``."""
+    context = get_context("spawn")
+    with ProcessPoolExecutor(workers, mp_context=context, initializer=_end_at_ctrl_c) as pool:
+        others = active_children()
+        try:
+            with after_start():  # so that no worker prints where it was at Ctrl-C
+                futures = {pool.submit(first_difference, name, *extent): name for name in names}
+            for future in as_completed(futures):
+                yield futures[future], future.result()
+        except BaseException:
+            for worker in active_children():
+                if worker not in others:
+                    worker.terminate()
+            raise
+
+
+def _end_at_ctrl_c() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+
+
+def first_difference(name: str, num_tasks: int, steps: int) -> str | None:
+    """Where a fast class first differs from upstream's, or ``None``."""
+    cls = all_classes()[name]
+    for version, benchmark in product(("v2", "v1"), ("MT1", "ML1")):  # the latter hides the goal
+        tasks = make_benchmark(benchmark, env_name=name, num_goals=num_tasks).train_tasks
+        stock = cls(reward_function_version=version)
+        fast = fast_class(cls)(reward_function_version=version)
+        # Every task twice: its first reset runs upstream's code, its later one a snapshot, for
+        # which a tenth of the steps is enough.
+        for turn, policy in enumerate(("expert", "random") * 2):
+            n = steps if turn < 2 else steps // 10
+            for k, task in enumerate(tasks):
+                act = expert(name) if policy == "expert" else _random_policy(turn, k)
+                found = _compare_episode(stock, fast, task, act, n)
+                if found is not None:
+                    return f"{version} reward, {benchmark}, {policy} actions, task {k}: {found}"
+        stock.close()
+        fast.close()
+    return None
+
+
+def _random_policy(*key: int) -> Policy:
+    rng = Generator(PCG64(SeedSequence(0, spawn_key=key)))
+    return lambda obs, goal: rng.uniform(-1, 1, 4).astype(np.float32)
+
+
+def _compare_episode(stock: Any, fast: Any, task: Any, act: Policy, steps: int) -> str | None:
+    for env in (stock, fast):
+        env.set_task(task)
+    obs, other = stock.reset()[0], fast.reset()[0]
+    if obs.tobytes() != other.tobytes() or integration_state(stock) != integration_state(fast):
+        return f"reset gives {other}, expected {obs}"
+    for t in range(steps):
+        action = act(obs, stock._target_pos)
+        returned = stock.step(action)
+        obs, expected, actual = returned[0], _named(returned), _named(fast.step(action))
+        if list(expected) != list(actual):
+            return f"step {t}: info has {sorted(actual)}, expected {sorted(expected)}"
+        for name, value in expected.items():
+            if _bits(value) != _bits(actual[name]):
+                return f"step {t}: {name} {actual[name]!r}, expected {value!r}"
+        if integration_state(stock) != integration_state(fast):
+            return f"step {t}: the simulation's state differs"
+    return None
+
+
+def _named(returned: Any) -> dict[str, Any]:
+    """The values that a step returned, by name."""
+    names = ("observation", "reward", "terminated", "truncated")
+    infos = {f"info[{key!r}]": value for key, value in returned[4].items()}
+    return {**dict(zip(names, returned, strict=False)), **infos}
+
+
+def _bits(value: Any) -> tuple[str, bytes]:
+    # Numbers of any kind are equal where their values are; arrays only of one dtype.
+    array = np.asarray(value) if isinstance(value, np.ndarray) else np.float64(value)
+    return str(array.dtype), array.tobytes()
+
+
+def integration_state(env: Any) -> bytes:
+    """The full integration state of a Sawyer environment's simulation."""
+    import mujoco
+
+    kind = mujoco.mjtState.mjSTATE_INTEGRATION
+    values = np.empty(mujoco.mj_stateSize(env.model, kind))
+    mujoco.mj_getState(env.model, env.data, values, kind)
+    return values.tobytes()

@@ -1,0 +1,87 @@
+"""On which versions the fast classes are known to give upstream's bits."""
+
+from __future__ import annotations
+
+import functools
+import warnings
+from importlib.metadata import version
+from typing import Any, Literal, TypeAlias
+
+from mtwrappers.metaworld.upstream import classes_by_name, is_upstream, metaworld
+
+Fast: TypeAlias = Literal["auto"] | bool
+
+# (metaworld, mujoco) on which `mtwrappers verify-fast --full` said yes.
+VERIFIED = frozenset({("3.1.1", "3.3.0")})
+
+
+def fast_class(cls: Any) -> type[Any]:
+    """The fast subclass of one of Meta-World's classes: the same bits in less than half the time.
+
+    It keeps Meta-World's reward and reset code, and replaces what surrounds it. Observations,
+    rewards, flags, infos and the simulation's integration state equal those of ``cls``. No module
+    of Meta-World, Gymnasium, NumPy or SciPy is changed by it.
+
+    What a reset to a task leaves is kept as a snapshot (10 kB per task, 30 kB for a few classes;
+    at most 1024 per environment). Once anything on which resets depend was edited, in
+    the model or among the environment's attributes, the next reset is run in full. Of the model,
+    these are its options, what bodies, joints, geoms, sites, constraints and actuators are made of,
+    and the vertices of meshes that touch something; not colours, textures, cameras and lights.
+    Do not edit other tables of a mesh (its hull, faces, polygons): write its vertices, or compile
+    another model.
+
+    Args:
+        cls: A Sawyer class, or the name of one, such as ``"reach-v3"``. A class of your own is
+            returned as it is, and so is a fast one: only Meta-World's code is known well enough.
+
+    Raises:
+        ValueError: If there is no class of that name.
+        TypeError: If ``cls`` is no Sawyer class.
+        DependencyNotInstalled: If Meta-World is not installed.
+
+    >>> env = fast_class("reach-v3")()
+    >>> type(env).__name__, isinstance(env, classes_by_name(["reach-v3"])["reach-v3"])
+    ('SawyerReachEnvV3', True)
+    """
+    metaworld()
+    from metaworld.sawyer_xyz_env import SawyerXYZEnv
+
+    from mtwrappers.metaworld.fast.sawyer import FastSawyer, make_fast_class
+
+    if isinstance(cls, str):
+        cls = classes_by_name([cls], "cls")[cls]
+    if not isinstance(cls, type) or not issubclass(cls, SawyerXYZEnv):
+        raise TypeError(f"expected a Sawyer class of Meta-World or the name of one, got {cls!r}")
+    if issubclass(cls, FastSawyer) or not is_upstream(cls):
+        return cls
+    known: Any = cls
+    made: type[Any] = make_fast_class(known)
+    return made
+
+
+def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
+    """``cls`` or its fast subclass, which ``"auto"`` takes where it is verified."""
+    if fast == "auto" and is_upstream(cls):
+        reason = why_not_verified()
+        fast = reason is None
+        if reason is not None:
+            warnings.warn(
+                f"the stock Meta-World classes serve instead of the fast ones: {reason}. If "
+                "`mtwrappers verify-fast --full` says yes, pass fast=True.",
+                stacklevel=2,
+            )
+    return fast_class(cls) if fast is True else cls
+
+
+@functools.cache
+def why_not_verified() -> str | None:
+    """Why the fast classes are not to be trusted here, or ``None`` if they are."""
+    installed = version("metaworld"), version("mujoco")
+    if installed not in VERIFIED:
+        known = ", ".join(f"metaworld {a} with mujoco {b}" for a, b in sorted(VERIFIED))
+        return f"metaworld {installed[0]} with mujoco {installed[1]} was not verified, only {known}"
+    metaworld()
+    from mtwrappers.metaworld.fast.helpers import exact
+
+    differ = exact()
+    return f"{', '.join(differ)} differ from NumPy's and SciPy's own here" if differ else None

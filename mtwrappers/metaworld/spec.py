@@ -1,0 +1,94 @@
+"""The arguments of an environment's spec, read back: as they count, and what they determine.
+
+Whoever compares or replays results asks here which arguments of a Meta-World id decide an episode.
+Specs of other ids are passed through.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Mapping
+from typing import Any
+
+from mtwrappers.metaworld.agent_view import default_task_encoding
+from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, META_LEARNING, ONE_CLASS
+from mtwrappers.metaworld.class_env import SawyerSettings
+from mtwrappers.metaworld.pixels import CAMERA
+from mtwrappers.metaworld.registered import make_vec_env
+from mtwrappers.vector.make import EXECUTOR_OPTIONS
+
+# How an observation says which task it is. That changes no episode of given actions, unless frames
+# are observed, with sentences, or goals are hidden and the agent has to infer the task.
+TASK_IN_OBSERVATION = ("task_encoding", "descriptions")
+# How many groups of environments there are: in meta-learning they share a class's goals out.
+GROUPS = ("num_envs", "meta_batch_size")
+# These change no episode's numbers, and are for whoever replays it to choose.
+_CHOSEN_BY_USER = {*EXECUTOR_OPTIONS, "execution", "vector_strategy", "vectorization_mode"}
+_CHOSEN_BY_USER |= {"fast", "render_mode"}
+# How many environments run a class changes no episode.
+_OF_EACH = ("num_envs", "envs_per_task")
+
+
+@functools.cache
+def defaults() -> Mapping[str, Any]:
+    """The arguments of `gymnasium.make_vec` with Meta-World's ids that are not given."""
+    of_function = inspect.signature(make_vec_env).parameters.values()
+    found = {one.name: one.default for one in of_function if one.kind is one.KEYWORD_ONLY}
+    found |= {field.name: field.default for field in dataclasses.fields(SawyerSettings)}
+    # What Gymnasium writes into the spec where it has called ours.
+    found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
+    return {**found, "observation": "state", "action_repeat": 1}
+
+
+def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
+    """The arguments of `gymnasium.make_vec` as they count, whether they were given or not.
+
+    ``given`` has our names, see `mtwrappers.metaworld.agent_view.by_our_names`.
+    """
+    made = {**defaults(), **given}
+    benchmark, listed = str(made.get("benchmark")), made["goals"] == "list"
+    hidden = benchmark in META_LEARNING
+    frames = made["observation"] != "state" and made["camera_id"] is None
+    each = made["envs_per_task"] or 1
+    of_size = made.get("num_envs", 1)
+    groups = of_size // each if hidden and type(of_size) is int and of_size > 1 else None
+    stands_for = {
+        "seed": 0,
+        "env_name": DEFAULT_CLASS if benchmark in ONE_CLASS else None,
+        "total_tasks_per_cls": made["num_goals"] if listed else None,
+        "meta_batch_size": groups,
+        "envs_per_task": 1,
+        "camera_name": CAMERA if frames else None,
+        "task_encoding": default_task_encoding(benchmark),
+        "descriptions": None if hidden else "metaworld",
+    }
+    return {**made, **{k: v for k, v in stands_for.items() if made.get(k) is None}}
+
+
+def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:
+    """The id of a spec, and those of its arguments that determine episodes.
+
+    Args:
+        spec: With the ``id`` and the ``kwargs``.
+        in_trials: Whether the episodes are those of few-shot trials, which environments share.
+    """
+    kwargs = spec["kwargs"]
+    found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
+    frames = kwargs.get("observation", "state") != "state"
+    if not frames and kwargs.get("benchmark") not in META_LEARNING:
+        found = {k: v for k, v in found.items() if k not in (*TASK_IN_OBSERVATION, "use_one_hot")}
+    if "benchmark" in kwargs and not (in_trials or shares_goals(kwargs)):
+        found = {name: value for name, value in found.items() if name not in _OF_EACH}
+    return spec["id"], found
+
+
+def shares_goals(kwargs: Mapping[str, Any]) -> bool:
+    """Whether groups of environments may have shared a class's goals out among themselves."""
+    return kwargs.get("benchmark") in META_LEARNING and any(name in kwargs for name in GROUPS)
+
+
+def draws_goals(spec: Mapping[str, Any] | None) -> bool:
+    """Whether each episode has a goal of its own, which its number and the seed determine."""
+    return spec is not None and spec["kwargs"].get("goals") == "continuous"

@@ -1,0 +1,301 @@
+"""Checkpoints: the states of the objects of a run, in one file of JSON and arrays.
+
+After a line with the version and a checksum, the file is a zip file: ``states.json`` says what the
+states are, and refers to the arrays, which are its other members, by their numbers.
+"""
+
+from __future__ import annotations
+
+import copy
+import hashlib
+import io
+import json
+import os
+import re
+import stat
+import sys
+import zipfile
+from collections.abc import Mapping
+from typing import Any, BinaryIO
+
+import gymnasium
+import numpy as np
+from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
+
+from mtwrappers.common.checks import positive
+from mtwrappers.common.errors import full_message
+from mtwrappers.state import arrays as npz
+from mtwrappers.state import env_state as layers
+from mtwrappers.state import packages
+from mtwrappers.state.files import write_atomically
+from mtwrappers.state.plain_data import check_generator, dict_of, set_generator
+
+VERSION = 3
+_MAGIC = b"mtwrappers checkpoint"
+_STATES = "states.json"
+
+
+class CheckpointError(ValueError):
+    """A file is no checkpoint, is damaged, or is of other objects."""
+
+
+def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
+    """Writes the states of objects into one file, or leaves the file that is there as it was.
+
+    The file holds JSON and arrays alone, with a checksum. What is written goes to a temporary file
+    beside it first. The file gets the mode that `open` would give it, or keeps that of the file
+    that it replaces, and a symbolic link stays one. What a kill in the middle of a save leaves is
+    removed by the next save to the same path.
+
+    Args:
+        path: The file.
+        **objects: What the run is made of, by names of your choice: anything with ``get_state()``
+            and ``set_state(state)``, environments and vector environments in any wrappers
+            (vector environments need a journal, and are saved in mid-episode; single environments
+            go on with a reset), `numpy.random.Generator`, and dicts of JSON values and arrays.
+
+    Raises:
+        TypeError: If an object has no state or the name of an argument of `load_checkpoint`, or a
+            state holds anything else than JSON values, tuples, plain arrays (of numbers, texts or
+            times, without masks or fields) and Meta-World tasks; the message says where.
+        OSError: If the file cannot be written.
+    """
+    for name in ("max_bytes", "max_steps"):
+        if name in objects:
+            raise TypeError(f"{name} is an argument of load_checkpoint, not a name for an object")
+    data = to_bytes({name: _get(name, obj) for name, obj in objects.items()})
+    write_atomically(path, b"%s %d %s\n" % (_MAGIC, VERSION, _fingerprint(data)) + data)
+
+
+def load_checkpoint(
+    path: str | os.PathLike[str],
+    *,
+    max_bytes: int = 2**32,
+    max_steps: int = layers.MAX_STEPS,
+    **objects: Any,
+) -> None:
+    """Gives objects the states that `save_checkpoint` wrote; nothing in the file is run.
+
+    Args:
+        path: The file.
+        max_bytes: How much memory its content may take: its arrays, and 64 bytes for each
+            character of its JSON. A larger one is refused before it is read.
+        max_steps: How many steps of environments may be replayed to bring a vector environment to
+            where it was in its episodes; see `MetaVectorEnv.set_state`. They are counted before
+            the first is taken. An object of another class gets it if its ``set_state`` takes an
+            argument ``max_steps``.
+        **objects: Objects like those that were saved, by the same names. Vector environments may
+            have another number of workers, or another executor. A dict is emptied and filled.
+
+    Raises:
+        CheckpointError: If the file is no checkpoint, of another version, cut, damaged or too
+            large, or if the names or an object do not go with it. No object is changed then, nor
+            after any other error.
+        TypeError: If an object has no state.
+        OSError: If the file cannot be read.
+    """
+    states = _read(path, positive(max_bytes, "max_bytes"))
+    max_steps = positive(max_steps, "max_steps")
+    if set(states) != set(objects):
+        raise CheckpointError(
+            f"{path}: expected a checkpoint of {sorted(objects)}, got one of {sorted(states)}"
+        )
+    before = {name: _before(name, obj) for name, obj in objects.items()}
+    changed: list[str] = []
+    try:
+        # Vector environments come last: to put them back takes all steps of their episodes.
+        for name in sorted(objects, key=lambda name: isinstance(objects[name], VectorEnv)):
+            changed.append(name)
+            _set(objects[name], states[name], max_steps)
+    except BaseException as exc:
+        lost = _put_back({name: objects[name] for name in reversed(changed)}, before)
+        if not isinstance(exc, Exception):
+            raise
+        said = f"{full_message(exc)}{lost}"
+        raise CheckpointError(f"{path}: {changed[-1]} does not go with it: {said}") from exc
+
+
+def _get(name: str, obj: Any) -> Any:
+    if isinstance(obj, (gymnasium.Env, VectorEnv)):
+        return layers.get_state(obj)
+    if isinstance(obj, np.random.Generator):
+        return obj.bit_generator.state
+    if isinstance(obj, np.random.RandomState):
+        return obj.get_state(legacy=False)
+    if isinstance(obj, dict):
+        return obj
+    if hasattr(obj, "get_state") and hasattr(obj, "set_state"):
+        return obj.get_state()
+    raise TypeError(
+        f"{name} must have get_state() and set_state(), or be an environment, a "
+        f"numpy.random.Generator or a dict, got {obj!r}"
+    )
+
+
+def _before(name: str, obj: Any) -> Any:
+    """A state that stays what it is when the object changes."""
+    if isinstance(obj, dict):
+        return dict(obj)
+    state = _get(name, obj)
+    return state if isinstance(obj, (gymnasium.Env, VectorEnv)) else copy.deepcopy(state)
+
+
+def _set(obj: Any, state: Any, max_steps: int) -> None:
+    if isinstance(obj, (gymnasium.Env, VectorEnv)):
+        layers.set_state(obj, state, max_steps)
+    elif isinstance(obj, np.random.Generator):
+        set_generator(obj, state)
+    elif isinstance(obj, np.random.RandomState):
+        check_generator(state)
+        obj.set_state(state)
+    elif isinstance(obj, dict):
+        if not isinstance(state, dict):
+            raise TypeError(f"expected a dict, got {type(state).__name__}")
+        obj.clear()
+        obj.update(state)
+    else:
+        obj.set_state(state, **layers.limit(obj, max_steps))
+
+
+def _put_back(objects: Mapping[str, Any], before: Mapping[str, Any]) -> str:
+    """Gives objects the states that they had; returns what to say of those that it cannot."""
+    lost = ""
+    for name, obj in objects.items():
+        try:
+            if isinstance(obj, dict) or not _same(_get(name, obj), before[name]):
+                _set(obj, before[name], sys.maxsize)
+        except Exception as exc:
+            lost += f"; {name} could not be put back: {full_message(exc)}"
+    return lost
+
+
+def _same(state: Any, other: Any) -> bool:
+    try:
+        return to_bytes({"": state}) == to_bytes({"": other})
+    except TypeError:
+        return False  # of what no checkpoint holds nobody knows
+
+
+def _read(path: str | os.PathLike[str], max_bytes: int) -> dict[str, Any]:
+    if not stat.S_ISREG(os.stat(path).st_mode):
+        raise CheckpointError(f"{path}: expected a file, got a directory, a pipe or a device")
+    with open(path, "rb") as file:
+        data = _checked(file, str(path), max_bytes)
+    try:
+        return from_bytes(data, max_bytes)
+    except Exception as exc:  # whoever wrote the checksum wrote something else than we do
+        raise CheckpointError(f"{path}: its content cannot be read: {exc}") from exc
+
+
+def _checked(file: BinaryIO, path: str, max_bytes: int) -> bytes:
+    """The bytes after the first line of a file, which is read first."""
+    header = file.readline(200)
+    begin = re.fullmatch(_MAGIC + rb" (\d{1,9}) (.*)\n", header)
+    if begin is None:
+        raise CheckpointError(
+            f"{path}: expected a file that begins with {_MAGIC.decode()!r} and a version, got "
+            f"{header[:40]!r}"
+        )
+    version, expected = int(begin[1]), begin[2]
+    if version != VERSION:
+        when = "a later" if version > VERSION else "an earlier"
+        raise CheckpointError(
+            f"{path}: expected a checkpoint of version {VERSION}, got version {version}; "
+            f"{when} mtwrappers reads it"
+        )
+    if (size := os.fstat(file.fileno()).st_size) > max_bytes:
+        raise CheckpointError(f"{path}: it has {size:,} bytes, and max_bytes is {max_bytes:,}")
+    data = file.read(size)
+    if (found := _fingerprint(data)) != expected:
+        raise CheckpointError(
+            f"{path}: cut or damaged, expected the checksum and size {expected!r}, got {found!r}"
+        )
+    return data
+
+
+def _fingerprint(data: bytes) -> bytes:
+    """The checksum and the size of what follows the first line of a file."""
+    return b"%s %d" % (hashlib.sha256(data).hexdigest().encode(), len(data))
+
+
+def to_bytes(states: Mapping[str, Any]) -> bytes:
+    """States by name as bytes; a `TypeError` names what cannot be."""
+    arrays: list[NDArray[Any]] = []
+    encoded = {name: _encode(state, name, arrays) for name, state in states.items()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        npz.add_member(archive, _STATES, json.dumps(encoded).encode(), compress=True)
+        for number, array in enumerate(arrays):
+            npz.add_member(archive, _member(number), npz.to_npy(array), compress=False)
+    return buffer.getvalue()
+
+
+def from_bytes(data: bytes, max_bytes: int) -> dict[str, Any]:
+    """The states that `to_bytes` made bytes of, in arrays that nobody shares; nothing in it is run.
+
+    Any bytes are safe to read: others raise an exception, before much is allocated.
+    """
+    members = dict(npz.read_members(io.BytesIO(data), max_bytes, text=_STATES))
+    states = json.loads(members.pop(_STATES, b"").decode("ascii"))
+    if not isinstance(states, dict):
+        raise ValueError(f"expected the states by name, got {type(states).__name__}")
+    decoded = {name: _decode(value, members) for name, value in states.items()}
+    if members:
+        raise ValueError(f"nothing refers to the arrays {sorted(members)}")
+    return decoded
+
+
+def _member(number: Any) -> str:
+    return f"{number}.npy"
+
+
+def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+    """Turns a state into what JSON knows, and collects its arrays."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if npz.is_plain(value):
+        arrays.append(np.asarray(value))
+        return {"#scalar" if isinstance(value, np.generic) else "#array": len(arrays) - 1}
+    if type(value) in (list, tuple):
+        items = [_encode(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]
+        return items if type(value) is list else {"#tuple": items}
+    if isinstance(value, dict):
+        items = [
+            [_encode(key, where, arrays), _encode(item, f"{where}[{key!r}]", arrays)]
+            for key, item in value.items()
+        ]
+        return {"#dict": items}
+    if (found := packages.to_plain(value)) is not None:
+        package, plain = found
+        return {f"#{package}": _encode(plain, where, arrays)}
+    kind = type(value).__name__ + (f" of {value.dtype}" if hasattr(value, "dtype") else "")
+    others = ", ".join(packages.KNOWN_BY)
+    raise TypeError(
+        f"a checkpoint holds JSON values, plain arrays and tasks of {others}; "
+        f"{where} is {value!r} ({kind})"
+    )
+
+
+def _decode(value: Any, members: dict[str, bytes]) -> Any:
+    """The state of which `_encode` returned ``value``; takes its arrays out of ``members``."""
+    if isinstance(value, list):
+        return [_decode(item, members) for item in value]
+    if not isinstance(value, dict):
+        return value
+    [(kind, content)] = value.items()
+    if kind in ("#array", "#scalar"):
+        if type(content) is not int or (name := _member(content)) not in members:
+            raise ValueError(f"expected the number of an array that is used once, got {content!r}")
+        # The order in memory stays, too: sums depend on it in their last bits.
+        array = npz.from_npy(name, members.pop(name)).copy("K")
+        return array if kind == "#array" else array[()]
+    if not isinstance(content, list):
+        raise ValueError(f"expected a list in {kind!r}, got {content!r}")
+    if kind == "#tuple":
+        return tuple(_decode(item, members) for item in content)
+    if kind == "#dict":
+        return dict_of([(_decode(key, members), _decode(item, members)) for key, item in content])
+    if kind[1:] in packages.KNOWN_BY:
+        return packages.known_by(kind[1:]).from_plain(_decode(content, members))
+    raise ValueError(f"expected an array, a tuple, a task or a dict, got {kind!r}")

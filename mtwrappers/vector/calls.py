@@ -1,0 +1,228 @@
+"""Calls of environments: which are known by name, how one is noted, and how it is made again.
+
+The tables of names stand here, in one place, for all packages of environments: which methods a file
+may have called is read off this page, and a parent process decides it without the modules that its
+workers import.
+"""
+
+from __future__ import annotations
+
+import copy
+import functools
+import importlib
+import reprlib
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
+
+import gymnasium
+import numpy as np
+
+from mtwrappers.common.checks import check_callable
+from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.state import env_state as layers
+from mtwrappers.vector.commands import Entry
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+# Calls that change nothing, and may cost much.
+READ_ONLY_CALLS = frozenset(
+    {
+        "exact_task_state",
+        "render",
+        "has_wrapper_attr",
+        "get_wrapper_attr",
+        "get_task",
+        "get_task_obs",
+        "get_task_state",
+        "get_checkpoint",
+        "get_state",
+    }
+)
+# Of these calls the last of several in a row undoes the others.
+_SETTERS = frozenset({"set_task", "set_task_state", "set_wrapper_attr"})
+# Functions of an environment that are called by a name, as its methods are.
+_NAMED_FUNCTIONS = {"set_statistics_updates": layers.set_statistics_updates}
+# Methods that are called with any plain values: what a task is, only its environment knows. (One of
+# Meta-World's takes nothing but tasks, see `mtwrappers.state.env_state.guard`.)
+_WITH_ANYTHING = frozenset({"set_task", "set_task_state"})
+# Methods that are called with numbers, texts and lists of these.
+_WITH_SCALARS = frozenset(
+    {
+        "sample_task_state",
+        "reset_task_state",
+        "sample_tasks",
+        "seed",
+        "seed_task",
+        "set_wrapper_attr",
+        "toggle_terminate_on_success",
+        "toggle_sample_tasks_on_reset",
+        "set_statistics_updates",
+    }
+)
+SAVED_CALLS = _WITH_ANYTHING | _WITH_SCALARS
+# The attributes that are set: switches, and the place in a stream of tasks.
+SAVED_ATTRIBUTES = frozenset(
+    {
+        "sample_tasks_on_reset",
+        "terminate_on_success",
+        "update_running_mean",
+        "keeps_selection",
+        "held_phase",
+        "stream_steps",
+    }
+)
+
+
+def read_only(function: Function) -> Function:
+    """Marks a function or method that changes nothing of an environment it is called with.
+
+    An executor that keeps a journal need not call it again to bring a new environment to where
+    another one was.
+    """
+    function.read_only = True  # type: ignore[attr-defined]
+    return function
+
+
+def call_entry(
+    name: str | Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Entry | None:
+    """What a journal notes of a call; ``None`` if it changes nothing.
+
+    Raises:
+        TypeError: If it could not be made again.
+    """
+    if name in READ_ONLY_CALLS or getattr(name, "read_only", False):
+        return None
+    if not isinstance(name, str) and not _is_importable(name):
+        raise TypeError(
+            f"an executor that keeps a journal must be able to make a call again, and {name!r} "
+            "cannot be distinguished from others: pass the name of a method, or a function that "
+            "can be imported, or mark one that changes nothing with "
+            "mtwrappers.vector.calls.read_only"
+        )
+    try:
+        return "call", name, copy.deepcopy(args), copy.deepcopy(kwargs)
+    except Exception as exc:  # any class may refuse to be copied in any way
+        raise TypeError(
+            "an executor that keeps a journal must be able to make a call again, and the "
+            f"arguments of {name!r} cannot be copied: {exc}"
+        ) from exc
+
+
+def find_call(
+    env: gymnasium.Env[Any, Any],
+    name: str | Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+) -> tuple[Callable[[], Any], bool]:
+    """Finds what a call is to call: a function of an environment, or its method or attribute.
+
+    Returns:
+        What calls it, or reads the attribute; and whether that may change the environment.
+    """
+    if not isinstance(name, str):
+        function = check_callable(name, "a name that is no string")
+        changes = not getattr(function, "read_only", False)
+        return functools.partial(function, env, *args, **kwargs), changes
+    if name in _NAMED_FUNCTIONS:
+        return functools.partial(_NAMED_FUNCTIONS[name], env, *args, **kwargs), True
+    value = env.get_wrapper_attr(name)
+    if not callable(value):
+        return lambda: value, False
+    changes = name not in READ_ONLY_CALLS and not getattr(value, "read_only", False)
+    return functools.partial(value, *args, **kwargs), changes
+
+
+def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
+    """Makes a call of a log again.
+
+    Raises:
+        NotDeterministicError: If it had worked and now raises, or the other way round.
+    """
+    what, name, args, kwargs = call
+    given = [reprlib.repr(value) for value in args]
+    given += [f"{key}={reprlib.repr(value)}" for key, value in kwargs.items()]
+    said = f"the call {name if isinstance(name, str) else repr(name)}({', '.join(given)})"
+    try:
+        do, _ = find_call(env, name, copy.deepcopy(args), copy.deepcopy(kwargs))
+        do()
+    except Exception as exc:
+        if what == "call":
+            raise NotDeterministicError(
+                f"{said} had worked, and raises when it is made again in a new environment: "
+                f"{type(exc).__name__}: {exc}"
+            ) from exc
+    else:
+        if what == "tried":
+            raise NotDeterministicError(
+                f"{said} had raised, and does not when it is made again in a new environment"
+            )
+
+
+def undoes(entry: Entry, before: Any) -> bool:
+    """Whether a call of an environment sets again what the one just before it has set."""
+    what = _set_by(entry)
+    return what is not None and _set_by(before) == what
+
+
+def _set_by(entry: Any) -> tuple[Any, ...] | None:
+    if not isinstance(entry, tuple) or entry[0] != "call" or entry[1] not in _SETTERS:
+        return None
+    return (entry[1], entry[2][0]) if entry[1] == "set_wrapper_attr" and entry[2] else entry[1:2]
+
+
+def _is_importable(function: Any) -> bool:
+    """Whether a function is found again by its module and name."""
+    name, module = getattr(function, "__qualname__", ""), getattr(function, "__module__", None)
+    if not name or not module or "<" in name:
+        return False
+    found: Any = importlib.import_module(module)
+    for part in name.split("."):
+        found = getattr(found, part, None)
+    return found is function
+
+
+def check_call(what: str, given: Sequence[Any], of: str) -> None:
+    """Refuses a call that a file may not hold.
+
+    Args:
+        what: The kind of entry.
+        given: The name, arguments and keyword arguments.
+        of: Which environment was called.
+
+    Raises:
+        TypeError: If it is no call, or of another method, or has other arguments.
+    """
+    if what not in ("call", "tried", "cut"):
+        raise TypeError(f"{of}: expected a reset, steps or a call, got {what!r}")
+    name, args, kwargs = given
+    if not isinstance(name, str) or name not in SAVED_CALLS:
+        raise TypeError(
+            f"{of} was called with {name!r}, which a checkpoint cannot hold: it holds calls of "
+            f"{', '.join(sorted(SAVED_CALLS))}; keep what others change in get_state()"
+        )
+    if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
+        raise TypeError(f"{of}: expected arguments of {name!r}, got {reprlib.repr([args, kwargs])}")
+    if name == "set_wrapper_attr":
+        attribute = args[0] if args else kwargs.get("name")
+        if not isinstance(attribute, str) or attribute not in SAVED_ATTRIBUTES:
+            raise TypeError(
+                f"the attribute {attribute!r} of {of} was set, which a "
+                f"checkpoint cannot hold: it holds {', '.join(sorted(SAVED_ATTRIBUTES))}; let "
+                "a method set_task() of the environment set others"
+            )
+    if name in _WITH_SCALARS:
+        for value in (*args, *kwargs.values()):
+            if not all(map(_is_scalar, value if isinstance(value, (list, tuple)) else [value])):
+                raise TypeError(
+                    f"{of} was called with {name!r} and {reprlib.repr(value)}, which a checkpoint "
+                    "cannot hold: for this call it holds numbers, texts and lists of these"
+                )
+
+
+def _is_scalar(value: Any) -> bool:
+    return value is None or isinstance(value, str) or is_number(value)
+
+
+def is_number(value: Any) -> bool:
+    """Whether a value is a number of Python's or NumPy's."""
+    return isinstance(value, (bool, int, float, np.bool_, np.integer, np.floating))

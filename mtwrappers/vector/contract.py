@@ -1,0 +1,768 @@
+"""The contract of the vector environments, whatever their environments run on."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import functools
+import multiprocessing
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
+
+import numpy as np
+from gymnasium.error import (
+    AlreadyPendingCallError,
+    ClosedEnvironmentError,
+    NoAsyncCallError,
+    ResetNeeded,
+)
+from gymnasium.spaces import Space
+from gymnasium.vector import AutoresetMode, VectorEnv
+from gymnasium.vector.utils import batch_differing_spaces, batch_space
+from numpy.typing import NDArray
+
+from mtwrappers.common.checks import check_callable, check_index
+from mtwrappers.common.errors import with_place
+from mtwrappers.common.registration import PlainSpec
+from mtwrappers.core.pad_spaces import Padding
+from mtwrappers.state.env_state import MAX_STEPS
+from mtwrappers.vector.arguments import ActionCheck, split_options, spread_seeds
+from mtwrappers.vector.block import EnvBlock
+from mtwrappers.vector.blocks import Blocks, BorrowedBlock
+from mtwrappers.vector.buffers import Info, InfoColumns, InfoSchema, ObsLayout, schema_of
+from mtwrappers.vector.calls import call_entry
+from mtwrappers.vector.commands import Answer, Command, EachCall, Entry
+from mtwrappers.vector.journal import Budget, Journal, ReplayLog
+from mtwrappers.vector.settings import Settings, check_same_actions, observation_spaces
+
+StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
+# What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
+BlockFunction: TypeAlias = "Callable[[MetaVectorEnv, slice], Any]"
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def exclusive(method: Method) -> Method:
+    """Refuses a call on a closed executor, during another call, or while a step is under way."""
+    name = method.__name__
+
+    @functools.wraps(method)
+    def alone(self: MetaVectorEnv, /, *args: Any, **kwargs: Any) -> Any:
+        turn = (threading.get_ident(),)
+        try:
+            # Nothing is called between this look and the claim, nor before the turn ends below, so
+            # that neither another thread nor a signal handler comes in between.
+            if self._turn is not None:
+                raise RuntimeError(
+                    f"{name}() during another call of this {type(self).__name__}: its methods must "
+                    "be called by one thread at a time"
+                )
+            self._turn = turn
+            if self.closed or self._pid != os.getpid():
+                self._require_open()
+            if self._pending and name != "step_wait":
+                raise AlreadyPendingCallError(
+                    f"{name}() while a step is under way: call step_wait() first", "step"
+                )
+            try:
+                return method(self, *args, **kwargs)
+            finally:
+                if self._blocks.lost:
+                    self.closed = True
+        finally:
+            if self._turn is turn:
+                self._turn = None
+
+    return cast("Method", alone)
+
+
+class Present(NamedTuple):
+    """The present of some environments, with which a `MetaVectorEnv` of them goes on elsewhere.
+
+    Attributes:
+        due: Which are due for a reset.
+        paused: Which are paused.
+        autoreset: Whether they reset themselves, if the mode has it so.
+        schema_known: Whether it was decided which infos go through buffers.
+        schema: Those infos.
+        logs: Of the journal, if there is one.
+        single_observation_space: Of one of all environments.
+    """
+
+    due: NDArray[np.bool_]
+    paused: NDArray[np.bool_]
+    autoreset: bool
+    schema_known: bool
+    schema: InfoSchema | None
+    logs: Sequence[ReplayLog] | None
+    single_observation_space: Space[Any]
+
+    def part(self, rows: slice) -> Present:
+        """That of the environments ``rows`` alone."""
+        logs = None if self.logs is None else self.logs[rows]
+        return self._replace(due=self.due[rows], paused=self.paused[rows], logs=logs)
+
+
+class MetaVectorEnv(VectorEnv[Any, Any, Any]):
+    """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
+
+    It is a `gymnasium.vector.VectorEnv`. For the same constructors and seed it returns exactly
+    what `gymnasium.vector.SyncVectorEnv` returns, in all three autoreset modes: observations,
+    rewards, flags and infos. Every array and dict that is returned is new. ``call``, ``get_attr``
+    and ``set_attr`` are Gymnasium's; `set_tasks` turns each task's environments to a task.
+
+    After a `step` or `reset` that raised, the environments are no longer in step with each other,
+    and a `reset` of all of them is due. Methods must be called by one thread at a time.
+
+    Args:
+        blocks: Where the environments are.
+        settings: How many there are, and how they are played.
+        first_seeds: For copies of an environment: a seed for the first reset of each.
+        logs: What was done with the environments before, if they were built by somebody else.
+    """
+
+    meta_batch_size: int
+    envs_per_task: int
+    autoreset_mode: AutoresetMode
+    closed = True  # until it is built
+    spec: Any = PlainSpec()
+    _turn: tuple[int] | None = None  # the thread whose call is under way
+    _pending = False  # whether a step was begun and not ended
+    _setter: str | None = None  # the method by which environments are turned to a task
+    _columns: InfoColumns | None = None
+    _autoreset = True  # whether environments reset themselves, if the mode has it so
+    _blocks_autoreset = True  # what blocks know of that
+    _schema_known = False  # whether it was decided which infos go through buffers
+    _journal: Journal | None = None
+
+    def __init__(
+        self,
+        blocks: Blocks,
+        settings: Settings,
+        first_seeds: list[int] | None = None,
+        logs: Sequence[ReplayLog] | None = None,
+    ) -> None:
+        super().__init__()
+        self._pid = os.getpid()
+        self._settings, self._first_seeds = settings, first_seeds
+        self.meta_batch_size, self.envs_per_task = settings.meta_batch_size, settings.envs_per_task
+        self.num_envs = n = self.meta_batch_size * self.envs_per_task
+        self.autoreset_mode = settings.autoreset_mode
+        self._never_autoresets = settings.autoreset_mode is AutoresetMode.DISABLED
+        self._blocks = blocks
+        try:
+            traits = blocks.build()
+            spaces = [pair for block in traits for pair in block.spaces]
+            if settings.unify is not None:
+                names = [f"environment {i}" for i in range(n)]
+                padding = Padding.of(spaces, names, settings.unify)
+                blocks.prepare(Command("wrap", lambda rows: (padding.wrap,)))
+                spaces = [(padding.observation_space, padding.action_space)] * n
+            observation_spaces_, action_spaces = zip(*spaces, strict=True)
+            self.observation_space, observation_space = observation_spaces(
+                observation_spaces_, settings.observation_mode
+            )
+            check_same_actions(action_spaces)
+            action_space = action_spaces[0]
+            self.single_observation_space = observation_space
+            self.single_action_space = action_space
+            self.action_space = batch_space(action_space, n)
+            self.metadata = {**traits[0].metadata, "autoreset_mode": self.autoreset_mode}
+            self.render_mode = traits[0].render_mode
+            self._check_actions = ActionCheck(action_space, self.action_space, n)
+            self._layout = ObsLayout(observation_space, n)
+            self._buffers = blocks.connect(self._layout, self._check_actions.row_shape)
+            self._due = np.ones(n, dtype=np.bool_)  # who must be reset before the next step
+            if settings.journal:
+                logs = [ReplayLog() for _ in range(n)] if logs is None else logs
+                digests = self._buffers.digests
+                self._journal = Journal(logs, settings.journal_warn_bytes, digests)
+                blocks.journal = self._journal
+        except BaseException:
+            blocks.close()
+            raise
+        self.closed = False
+
+    @classmethod
+    def of_block(cls, block: EnvBlock, present: Present) -> MetaVectorEnv:
+        """The environments of a block that another executor has built, one task each.
+
+        Args:
+            block: In this process; closing leaves it to its owner.
+            present: That of its environments.
+        """
+        settings = block.settings._replace(
+            meta_batch_size=len(block.envs), envs_per_task=1, unify=None
+        )
+        if settings.observation_mode != "same":
+            spaces = [space for space, _ in block.traits.spaces]
+            both = batch_differing_spaces(spaces), present.single_observation_space
+            settings = settings._replace(observation_mode=both)
+        envs = cls(BorrowedBlock(block), settings, logs=present.logs)
+        envs._due[...], block.buffers.paused[...] = present.due, present.paused
+        envs._autoreset = envs._blocks_autoreset = present.autoreset
+        block.autoreset(present.autoreset)
+        envs._schema_known = present.schema_known
+        if present.schema is not None:
+            envs._columns = InfoColumns(present.schema, block.buffers)
+        return envs
+
+    def _present(self) -> Present:
+        """Copies of what changes from one call to the next."""
+        return Present(
+            self._due.copy(),
+            self._buffers.paused.copy(),
+            self._autoreset,
+            self._schema_known,
+            self._columns.schema if self._columns is not None else None,
+            self._journal.logs if self._journal is not None else None,
+            self.single_observation_space,
+        )
+
+    # Episodes.
+
+    @exclusive
+    def reset(
+        self,
+        *,
+        seed: int | Sequence[int | None] | None = None,
+        options: dict[str, Any] | None = None,
+    ) -> tuple[Any, dict[str, Any]]:
+        """Resets the environments.
+
+        Args:
+            seed: ``s`` seeds environment ``i`` with ``s + i``; a list holds one for each.
+            options: Handed to every environment. ``{"reset_mask": mask}``, shape ``(N,)`` bool,
+                resets only some. ``{"env_options": [...]}``, with a dict or None for each
+                environment, adds options of its own. Never changed.
+
+        Returns:
+            Observations ``(N, ...)`` and infos.
+
+        Raises:
+            ValueError: If the seeds, the options of each or the mask have another length, or
+                nothing is to be reset.
+            TypeError: If a seed is not an integer, options not a dict or the mask not a bool array.
+            ResetNeeded: If some are to be reset before all of them were.
+        """
+        buffers = self._buffers
+        seeds = spread_seeds(seed, self.num_envs)
+        each, mask = split_options(options, self.num_envs)
+        if mask is None:
+            mask = np.ones(self.num_envs, dtype=np.bool_)
+        elif self._due.any() and not mask.all():
+            raise ResetNeeded("reset every environment before some of them")
+        for i, first in enumerate(self._first_seeds or ()):
+            seeds[i] = first if seeds[i] is None else seeds[i]
+        masks = mask.tolist()
+        entries: list[Entry | None] | None = None
+        if self._journal is not None:
+            kept = copy.deepcopy(each)
+            entries = [
+                ("reset", seeds[i], kept[i]) if masks[i] else None for i in range(self.num_envs)
+            ]
+        buffers.paused[mask] = False
+        self._due[...] = True  # should it raise
+        answers = self._blocks.tell(
+            Command("reset", lambda rows: (seeds[rows], each[rows], masks[rows]), entries)
+        )
+        self._first_seeds = None
+        self._due[...] = False
+        infos = [info for answer in answers for info in answer.infos or ()]
+        return self._layout.batch(buffers.obs), self._join(infos)
+
+    @exclusive
+    def pause(self, mask: NDArray[np.bool_]) -> None:
+        """Pauses some environments: `step` leaves them as they are.
+
+        For an environment that is paused, `step` returns its last observation and info, the reward
+        0.0, and no end of the episode. A `reset` of the environment ends its pause.
+
+        Args:
+            mask: Which are paused from now on, ``(N,)`` bool; the others are not.
+
+        Raises:
+            ValueError: If the mask has another shape or dtype.
+        """
+        n = self.num_envs
+        if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:
+            raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
+        self._buffers.paused[...] = mask
+
+    @contextlib.contextmanager
+    def without_autoreset(self) -> Iterator[None]:
+        """Leaves environments at the ends of their episodes meanwhile, as the mode DISABLED does.
+
+        So whoever gives each episode a seed or task of its own resets once, not twice. Afterwards
+        those whose episodes have ended are reset, if the mode is SAME_STEP; after an error, a
+        `reset` of all environments is then due.
+        """
+        buffers, before = self._buffers, self._autoreset
+        self._autoreset = False
+        try:
+            yield
+        except BaseException:
+            self._due |= buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+            raise
+        finally:
+            self._autoreset = before
+        finished = buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+        if finished.any() and not self._due.any():
+            self.reset(options={"reset_mask": finished})
+
+    @exclusive
+    def step(self, actions: Any) -> StepResult:
+        """Steps every environment.
+
+        Args:
+            actions: Shape ``(N, ...)``, in `action_space`.
+
+        Returns:
+            Observations ``(N, ...)``, rewards ``(N,)`` float64, terminated and truncated ``(N,)``
+            bool, and infos.
+
+        Raises:
+            ValueError: If actions have another shape, are not numbers or are NaN; nothing is then
+                stepped.
+            ResetNeeded: If `reset` is due.
+        """
+        return self._step_result(self._blocks.tell(self._step_command(actions)))
+
+    @exclusive
+    def step_async(self, actions: Any) -> None:
+        """Begins a `step`, so that other work can be done meanwhile; `step_wait` ends it."""
+        self._blocks.begin(self._step_command(actions))
+        self._pending = True
+
+    def _step_command(self, actions: Any) -> Command:
+        """The command of a step, once it is sure that one may be taken."""
+        buffers = self._buffers
+        if np.count_nonzero(self._due):  # a tenth of the time of any()
+            raise ResetNeeded("call reset() before step()")
+        if self._never_autoresets or not self._autoreset:
+            ended = buffers.finished & ~buffers.paused
+            if ended.any():
+                raise ResetNeeded(
+                    f"the episodes of environments {np.flatnonzero(ended).tolist()} have ended: "
+                    "reset them with options={'reset_mask': ...}"
+                )
+        checked = self._check_actions(actions)
+        if self._autoreset is not self._blocks_autoreset:
+            active = self._autoreset
+            self._blocks.prepare(Command("autoreset", lambda rows: (active,)))
+            self._blocks_autoreset = active
+        entries: list[Entry | None] | None = None
+        if self._journal is not None:
+            kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
+            entries = [
+                None if paused else ("step", action)
+                for action, paused in zip(kept, buffers.paused.tolist(), strict=True)
+            ]
+        self._due.fill(True)  # until the step has ended well
+        return Command("step", lambda rows: (checked[rows],), entries)
+
+    @exclusive
+    def step_wait(self, timeout: float | None = None) -> StepResult:
+        """Ends the step that `step_async` began, and returns what `step` does.
+
+        Args:
+            timeout: Seconds to wait at most; ``None`` waits as long as it takes.
+
+        Raises:
+            NoAsyncCallError: If none was begun.
+            multiprocessing.TimeoutError: If it has not ended in time; `step_wait` may be called
+                again.
+        """
+        if not self._pending:
+            raise NoAsyncCallError("step_wait() needs a step_async() before it", "step")
+        try:
+            answers = self._blocks.end(timeout)
+        except multiprocessing.TimeoutError:
+            raise
+        except BaseException:
+            self._pending = False
+            raise
+        self._pending = False
+        return self._step_result(answers)
+
+    def _step_result(self, answers: Sequence[Answer]) -> StepResult:
+        """What a step returns, from what blocks have answered and have written."""
+        infos = self._step_infos(answers)
+        buffers = self._buffers
+        obs = self._layout.batch(buffers.obs)
+        rewards = buffers.rewards.copy()
+        flags = buffers.terminated.copy(), buffers.truncated.copy()
+        self._due.fill(False)
+        if not self._schema_known:
+            self._use_columns([info for answer in answers for info in answer.infos or ()])
+        return obs, rewards, *flags, infos
+
+    def _step_infos(self, answers: Sequence[Answer]) -> Info:
+        """The infos of a step, those of episodes that have ended in it among them."""
+        columns = self._columns
+        in_columns, ended = columns is not None, False
+        for answer in answers:
+            in_columns = in_columns and answer.infos is None
+            ended = ended or bool(answer.finals)
+        if columns is not None and in_columns:
+            infos = columns.read()
+        else:
+            each: list[Info | None] = []
+            for rows, answer in zip(self._blocks.rows, answers, strict=True):
+                if answer.infos is not None:
+                    each += answer.infos
+                elif columns is not None:
+                    each += columns.read_each(rows)
+            infos = self._join(each)
+        if not ended:
+            return infos
+        for rows, answer in zip(self._blocks.rows, answers, strict=True):
+            for i, obs, info in answer.finals:
+                last = {"final_obs": obs, "final_info": info}
+                infos = self._add_info(infos, last, rows.start + i)
+        return infos
+
+    def _join(self, infos: Iterable[Info | None]) -> Info:
+        """Batches infos as Gymnasium does; ``None`` reports nothing."""
+        batched: Info = {}
+        for i, info in enumerate(infos):
+            try:
+                if info:
+                    batched = self._add_info(batched, info, i)
+            except Exception:  # values of any class, beside others of any class
+                for key, value in info.items() if info else ():
+                    try:
+                        self._add_info(copy.deepcopy(batched), {key: value}, i)
+                    except Exception as exc:
+                        where = f"the info {key!r} of environment {i} does not go with the others"
+                        with_place(exc, where)
+                        raise
+                raise
+        return batched
+
+    def _use_columns(self, infos: Sequence[Any]) -> None:
+        """Decides after the first step which infos go through the buffers from now on."""
+        self._schema_known = True
+        schema = schema_of(infos, self._buffers)
+        if schema is not None:
+            self._blocks.use_columns(schema)
+            self._columns = InfoColumns(schema, self._buffers)
+
+    # Tasks, methods and attributes.
+
+    @exclusive
+    def set_tasks(self, tasks: Sequence[Any]) -> None:
+        """Turns each task's environments to a task, from the next `reset` on.
+
+        Args:
+            tasks: ``M`` tasks, each for the environments' ``set_task``, or ``set_task_state``
+                where there is no ``set_task``.
+
+        Raises:
+            ValueError: If there are not exactly ``M``.
+            AttributeError: If the environments have neither method.
+        """
+        m, k = self.meta_batch_size, self.envs_per_task
+        is_list = isinstance(tasks, (Sequence, np.ndarray)) and not isinstance(tasks, (str, bytes))
+        if not is_list or len(tasks) != m:
+            got = len(tasks) if is_list else repr(tasks)
+            raise ValueError(
+                f"expected {m} tasks, one for each group of {k} environments, got {got}"
+            )
+        if self._setter is None:
+            has = self._call_each("has_wrapper_attr", [(("set_task",), {})] * self.num_envs)
+            self._setter = "set_task" if all(has) else "set_task_state"
+        each: EachCall = [((task,), {}) for task in tasks for _ in range(k)]
+        self._due[...] = True
+        self._call_each(self._setter, each)
+
+    @exclusive
+    def call(self, name: str | Callable[..., Any], *args: Any, **kwargs: Any) -> tuple[Any, ...]:
+        """Calls a method, or reads an attribute, of each environment, through its wrappers.
+
+        Args:
+            name: The method or attribute, or a function ``name(env, *args, **kwargs)``, which runs
+                where the environment is. A function must be picklable if the environments run in
+                workers. An executor that keeps a journal calls it again when it brings a new
+                environment to where a lost one was, so it must be importable by its name there;
+                see `read_only` for functions that change nothing.
+            *args: Given to every method or function.
+            **kwargs: Given to every method or function.
+
+        Returns:
+            What each has returned, ``N`` values.
+
+        Raises:
+            TypeError: If there is a journal and the call could not be made again.
+        """
+        return tuple(self._call_each(name, [(args, kwargs)] * self.num_envs))
+
+    @exclusive
+    def call_some(
+        self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
+    ) -> list[Any]:
+        """What `call` does, with the environments ``indices`` alone.
+
+        Raises:
+            ValueError: If there is no such environment.
+        """
+        n = self.num_envs
+        chosen = [check_index(i, n, "an index of an environment") for i in indices]
+        each = [(args, kwargs) if i in chosen else None for i in range(n)]
+        results = self._call_each(name, each)
+        return [results[i] for i in chosen]
+
+    def get_attr(self, name: str) -> tuple[Any, ...]:
+        """An attribute of each environment; a method is called, as in Gymnasium."""
+        return self.call(name)
+
+    @exclusive
+    def set_attr(self, name: str, values: Any) -> None:
+        """Sets an attribute of each environment.
+
+        Args:
+            name: The attribute, looked up through the environment's wrappers.
+            values: A list or tuple with one value per environment, or one value for all. (A
+                `metaworld.Task` is a tuple: put it in a list.)
+
+        Raises:
+            ValueError: If a list has another length than the environments.
+        """
+        n = self.num_envs
+        values = list(values) if isinstance(values, (list, tuple)) else [values] * n
+        if len(values) != n:
+            raise ValueError(f"expected {n} values, one per environment, got {len(values)}")
+        self._call_each("set_wrapper_attr", [((name, value), {}) for value in values])
+
+    @exclusive
+    def render(self) -> tuple[Any, ...]:
+        """A frame of each environment."""
+        return tuple(self._call_each("render", [((), {})] * self.num_envs))
+
+    @property  # type: ignore[misc] # Gymnasium's SyncVectorEnv has no setter either
+    def np_random(self) -> Any:
+        """Each environment's generator."""
+        return self.get_attr("np_random")
+
+    @property
+    def np_random_seed(self) -> Any:
+        """Each environment's seed."""
+        return self.get_attr("np_random_seed")
+
+    def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
+        """What a call gives of each environment that is not left alone, of which it is None."""
+        entries: list[Entry | None] | None = None
+        if self._journal is not None:
+            entries = [None if given is None else call_entry(name, *given) for given in each]
+            if not any(entries):
+                entries = None
+        answers = self._blocks.tell(Command("call", lambda rows: (name, each[rows]), entries))
+        return [value for answer in answers for value in answer.result]
+
+    # Where the environments are.
+
+    @exclusive
+    def map_blocks(self, function: BlockFunction) -> list[Any]:
+        """Calls a function where environments are, with those that are there.
+
+        So a whole rollout takes a single message to each worker and back: `MetaSampler` and
+        `evaluate` do this with ``policy_in="workers"``.
+
+        Args:
+            function: ``function(envs, rows)``, where ``envs`` is a `MetaVectorEnv` of the
+                environments ``rows`` of this one, as one task each, in their present state. It may
+                reset, step and call them. It is sent with cloudpickle, and so are its results.
+
+        Returns:
+            What each call has returned, one entry per block in their order. Each worker has one
+            block; without workers there is a single one.
+
+        Raises:
+            TypeError: If the function does not pickle and has to.
+            WorkerDiedError: If a worker is lost and not recovered. A replacement calls the function
+                again.
+            Exception: Whatever the function raises; a `reset` of all environments is then due.
+        """
+        carried = self._blocks.carry(check_callable(function, "function"))
+        present = self._present()  # a worker that is lost on the way may change it
+
+        def arguments(rows: slice) -> tuple[Any, ...]:
+            return (functools.partial(_call_in_block, carried, rows, present.part(rows)),)
+
+        self._due[...] = True  # should it raise
+        answers = self._blocks.tell(Command("run", arguments, ()))
+        results = []
+        for rows, answer in zip(self._blocks.rows, answers, strict=True):
+            result, self._due[rows], _ = answer.result
+            results.append(result)
+        return results
+
+    # State.
+
+    @exclusive
+    def get_state(self, *, between_episodes: bool = False) -> dict[str, Any]:
+        """What the environments are, for `save_checkpoint`: plain values and arrays.
+
+        With a journal that is in mid-episode. Without one it is what environments keep from one
+        episode to the next, and no episode may be under way.
+
+        Args:
+            between_episodes: Leave out the present episodes, whether there is a journal or not; a
+                `reset` is due after `set_state`.
+
+        Raises:
+            RuntimeError: If episodes are under way and there is no journal.
+            TypeError: If an environment was called with what a file may not hold.
+        """
+        state: dict[str, Any] = {**self._identity(), "first_seeds": self._first_seeds}
+        journal, buffers = self._journal, self._buffers
+        if journal is not None and not between_episodes:
+            logs = [log.to_state(f"environment {i}") for i, log in enumerate(journal.logs)]
+            return {**state, "due": self._due.copy(), "logs": logs}
+        if not between_episodes and not (self._due | buffers.finished).all():
+            raise RuntimeError(
+                "the state of an executor in mid-episode needs its journal: pass journal=True, or "
+                "on_worker_failure='recover'"
+            )
+        answers = self._blocks.tell(Command("get_states", lambda rows: ()))
+        return {**state, "states": [one for answer in answers for one in answer.result]}
+
+    @exclusive
+    def set_state(self, state: Mapping[str, Any], *, max_steps: int | None = MAX_STEPS) -> None:
+        """Goes on from what `get_state` returned.
+
+        A state in mid-episode is replayed in environments that are built anew. After one between
+        episodes, a `reset` of all environments is due.
+
+        Args:
+            state: What `get_state` returned, here or in another executor with the same
+                constructors and settings, on any number of workers.
+            max_steps: How many steps of all environments together may be replayed. A reset counts
+                as one step, and a call too, with ten more for each task that ``sample_tasks``
+                draws. Each worker counts again as it goes on, with what an `ActionRepeat` makes of
+                a step. ``None`` sets no limit.
+
+        Raises:
+            RuntimeError: If it is in mid-episode and there is no journal.
+            ValueError: If it is the state of other environments, or none, or takes more steps.
+            NotDeterministicError: If an environment does not come to where the other one was. After
+                any error the environments are as they were.
+        """
+        expected, found = self._identity(), {name: state.get(name) for name in self._identity()}
+        if found != expected:
+            raise ValueError(f"expected the state of environments with {expected}, got {found}")
+        n, blocks = self.num_envs, self._blocks
+        given = state.get("first_seeds")
+        first_seeds: Any = None if given is None else spread_seeds(_check_length(given, n), n)
+        if "states" in state:
+            states = copy.deepcopy(_check_length(state["states"], n))
+            self._due[...] = True
+            blocks.tell(Command("set_states", lambda rows: (states[rows],), [None] * n))
+            self._first_seeds = first_seeds
+            return
+        if self._journal is None:
+            raise RuntimeError(
+                "the state of an executor in mid-episode needs its journal: pass journal=True, or "
+                "on_worker_failure='recover'"
+            )
+        given_logs, budget = _check_length(state.get("logs"), n), Budget(max_steps)
+        for i, log in enumerate(given_logs):
+            budget.take(ReplayLog.count_steps(log, f"environment {i}"))
+        logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(given_logs)]
+        due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
+        try:
+            blocks.tell(Command("restore", lambda rows: (logs[rows], max_steps)))
+        except BaseException:
+            if not blocks.lost:
+                blocks.tell(Command("keep", lambda rows: (False,)))
+            raise
+        self._journal.take(slice(0, n), logs)  # for a worker that is lost from here on
+        blocks.tell(Command("keep", lambda rows: (True,)))
+        self._due[...] = due
+        self._first_seeds = first_seeds
+
+    def _identity(self) -> dict[str, Any]:
+        return {
+            "num_envs": self.num_envs,
+            "envs_per_task": self.envs_per_task,
+            "max_path_length": self._settings.max_path_length,
+            "autoreset_mode": self.autoreset_mode.value,
+        }
+
+    def __reduce__(self) -> NoReturn:
+        name = type(self).__name__
+        raise TypeError(
+            f"this {name} cannot be copied or pickled, as its environments and workers belong to "
+            f"this process: make another {name} with the same arguments where one is needed; "
+            "save_checkpoint() and load_checkpoint() bring it to where this one is"
+        )
+
+    # The end.
+
+    def _require_open(self) -> None:
+        if self.closed:
+            raise ClosedEnvironmentError(f"{type(self).__name__} was closed")
+        if os.getpid() != self._pid and not self._blocks.forks:
+            raise RuntimeError(
+                f"this {type(self).__name__} belongs to process {self._pid}, from which this one "
+                "was forked; make another one here"
+            )
+
+    def close(self, **kwargs: Any) -> None:
+        """Closes every environment; a second call does nothing.
+
+        Raises:
+            RuntimeError: If another thread's call is under way.
+        """
+        # A signal handler may close in the middle of its own thread's call.
+        turn = self._turn
+        if not self.closed and turn is not None and turn[0] != threading.get_ident():
+            raise RuntimeError("close() while another thread's call is under way")
+        super().close(**kwargs)
+
+    def close_extras(self, **kwargs: Any) -> None:
+        """Closes every environment, but not in a forked process, to which workers do not belong."""
+        if self._blocks.forks or os.getpid() == self._pid:
+            self._blocks.close()
+
+    def __del__(
+        self,
+        # At the interpreter's end modules may be gone already.
+        getpid: Callable[[], int] = os.getpid,
+        is_finalizing: Callable[[], bool] = sys.is_finalizing,
+    ) -> None:
+        """Closes what was not closed, but not in a forked process, which only inherited it."""
+        if self.closed or self._pid != getpid():
+            return
+        if self._blocks.forks or not is_finalizing():  # workers end with this process
+            self.close()
+
+
+def _call_in_block(
+    carried: Callable[[], BlockFunction], rows: slice, present: Present, block: EnvBlock
+) -> tuple[Any, NDArray[np.bool_], Sequence[ReplayLog]]:
+    """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
+
+    Returns:
+        Its result, which environments are due for a reset, and their logs.
+    """
+    columns, same_step = block.columns, block.same_step
+    envs = MetaVectorEnv.of_block(block, present)
+    try:
+        result = carried()(envs, rows)
+        ended = envs._present()
+        return result, ended.due, ended.logs or ()
+    except BaseException:
+        block.run_logs = envs._present().logs
+        raise
+    finally:
+        block.columns, block.same_step = columns, same_step
+
+
+def _check_length(value: Any, n: int) -> Any:
+    if not isinstance(value, (list, tuple, np.ndarray)) or len(value) != n:
+        got = len(value) if isinstance(value, (list, tuple, np.ndarray)) else repr(value)
+        raise ValueError(f"expected states of {n} environments, got {got}")
+    return value

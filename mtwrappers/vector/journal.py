@@ -1,0 +1,449 @@
+"""The journal: what was done with environments since their last resets, and its replay."""
+
+from __future__ import annotations
+
+import copy
+import marshal
+import math
+import reprlib
+import zlib
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.state import env_state as layers
+from mtwrappers.vector.calls import call_again, check_call, is_number, undoes
+from mtwrappers.vector.commands import Answer, Command, Entry
+
+_STEPS_PER_TASK = 10  # to draw a task may take as long as some steps
+_ENTRY_BYTES = 200  # about what an entry takes that is no step
+_LOOK = 256  # after how many notes a journal looks at how large it is
+
+
+class ActionRun:
+    """The actions of steps in a row, all of one dtype and shape."""
+
+    def __init__(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> None:
+        self.dtype, self.shape = dtype, shape
+        self._data = bytearray()
+
+    def extend(self, actions: NDArray[Any] | np.generic) -> None:
+        """Adds an action, or several of them, ``(T, ...)``."""
+        self._data += actions.tobytes()
+
+    def array(self) -> NDArray[Any]:
+        """All of them, ``(T, ...)``."""
+        return np.array(np.frombuffer(self._data, self.dtype).reshape(-1, *self.shape))
+
+
+class ReplayLog:
+    """All that it takes to bring a new environment to where another one was.
+
+    Attributes:
+        calls: What it was called with before its last reset, in order.
+        state: What it was just before that reset (see `mtwrappers.state.env_state`); None before
+            the first.
+        entries: That reset, and what was done since: entries, and runs of actions.
+        digest: Of all that it has shown since that reset; see `fingerprint`.
+        nbytes: About how much memory the entries take.
+    """
+
+    def __init__(self) -> None:
+        self.calls: list[Entry] = []
+        self.state: Any = None
+        self.entries: list[Entry | ActionRun] = []
+        self.digest = 0
+        self.nbytes = 0
+
+    def begin(self, state: Any) -> None:
+        """Forgets the episode, but for what the environment was called with."""
+        for entry in self.entries:
+            if isinstance(entry, tuple) and entry[0] not in ("reset", "step"):
+                self._add_call(self.calls, entry)
+        self.state, self.entries, self.digest = state, [], 0
+        self.nbytes = _ENTRY_BYTES * len(self.calls)
+
+    def add(self, entry: Entry) -> None:
+        """Notes what was done with the environment."""
+        if entry[0] == "step" and isinstance(action := entry[1], (np.ndarray, np.generic)):
+            self._run_of(action.dtype, action.shape).extend(action)
+            self.nbytes += action.nbytes
+            return
+        self.nbytes += _ENTRY_BYTES
+        self._add_call(self.entries, entry)
+
+    def add_steps(self, actions: NDArray[Any]) -> None:
+        """Notes steps with these actions, ``(T, ...)``."""
+        self._run_of(actions.dtype, actions.shape[1:]).extend(actions)
+        self.nbytes += actions.nbytes
+
+    def _run_of(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> ActionRun:
+        """The run that an action of a dtype and shape goes to."""
+        run = self.entries[-1] if self.entries else None
+        if not isinstance(run, ActionRun) or (run.dtype, run.shape) != (dtype, shape):
+            run = ActionRun(dtype, shape)
+            self.entries.append(run)
+        return run
+
+    def _add_call(self, entries: list[Any], entry: Entry) -> None:
+        """Adds an entry, in the place of a neighbour that it undoes.
+
+        Only of a neighbour: what was called in between may depend on what was set before.
+        """
+        if entries and undoes(entry, entries[-1]):
+            entries.pop()
+            self.nbytes -= _ENTRY_BYTES
+        entries.append(entry)
+
+    def steps(self) -> Iterable[Entry]:
+        """What was done since its last reset, one by one."""
+        for entry in self.entries:
+            if isinstance(entry, ActionRun):
+                for action in entry.array():
+                    yield ("step", action)
+            else:
+                # An environment may keep what it is given, and change it.
+                yield copy.deepcopy(entry)
+
+    def to_state(self, of: str) -> dict[str, Any]:
+        """This as plain values, for a file.
+
+        Raises:
+            TypeError: If the environment ``of`` was called with what a file may not hold.
+        """
+        entries = [
+            ["steps", entry.array()] if isinstance(entry, ActionRun) else [*copy.deepcopy(entry)]
+            for entry in self.entries
+        ]
+        calls = [[*call] for call in copy.deepcopy(self.calls)]
+        check_saved(calls, entries, of)
+        state, digest = copy.deepcopy(self.state), np.uint64(self.digest)
+        return {"calls": calls, "state": state, "entries": entries, "digest": digest}
+
+    @staticmethod
+    def count_steps(state: Mapping[str, Any], of: str) -> float:
+        """How many steps it takes to replay what `to_state` made plain values of.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
+        try:
+            return count_steps(state)
+        except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
+            raise ValueError(f"expected the log of {of}, got another thing: {exc}") from exc
+
+    @classmethod
+    def from_state(cls, state: Mapping[str, Any], of: str) -> ReplayLog:
+        """What `to_state` made plain values of.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
+        log = cls()
+        try:
+            calls, entries = state["calls"], state["entries"]
+            log.state, log.digest = copy.deepcopy(state["state"]), int(state["digest"])
+            check_saved(calls, entries, of)
+            log.calls = [tuple(copy.deepcopy(call)) for call in calls]
+            for what, *given in entries:
+                if what == "steps":
+                    log.add_steps(given[0])
+                else:
+                    log.entries.append((what, *copy.deepcopy(given)))
+        except (KeyError, TypeError, ValueError, OverflowError) as exc:
+            raise ValueError(f"expected the log of {of}, got another thing: {exc}") from exc
+        return log
+
+
+class Journal:
+    """The `ReplayLog` of each environment of an executor, in ``logs``.
+
+    Whoever calls its methods holds Ctrl-C back, so that no note is cut.
+
+    Args:
+        logs: One per environment.
+        warn_bytes: How much memory they may take, about, before a warning says so.
+        digests: Of all that each environment has returned; see `mtwrappers.vector.buffers.Buffers`.
+    """
+
+    def __init__(
+        self, logs: Sequence[ReplayLog], warn_bytes: float, digests: NDArray[np.uint64]
+    ) -> None:
+        self.logs = [*logs]
+        self._warn_bytes, self._digests = warn_bytes, digests
+        self._notes = 0  # how many there were
+
+    def note(self, command: Command, rows: slice, answer: Answer) -> None:
+        """Notes what was done with the environments ``rows``, as soon as their block answers."""
+        entries = command.entries
+        if entries is None:
+            return
+        if command.name == "call":
+            if not answer.looked:
+                self._note_call(entries, rows, answer)
+        elif answer.failure is not None:
+            if answer.result is not None:  # of calls that a function made before it raised
+                self.take(rows, answer.result)
+            self.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
+        elif command.name == "run":
+            *_, logs = answer.result
+            self.take(rows, logs)
+        else:
+            self._add(rows, entries[rows], answer.states, command.name == "step")
+
+    def _note_call(self, entries: Sequence[Entry | None], rows: slice, answer: Answer) -> None:
+        """Notes a call of the environments that it has reached."""
+        reached = slice(rows.start, rows.start + answer.reached)
+        noted = [*entries[reached]]
+        if answer.returned < answer.reached and (last := noted[-1]) is not None:
+            raised = answer.failure is not None and isinstance(answer.failure[0], Exception)
+            noted[-1] = ("tried" if raised else "cut", *last[1:])
+        self._add(reached, noted, {}, False)
+
+    def _add(
+        self,
+        rows: slice,
+        entries: Sequence[Entry | None],
+        states: Mapping[int, Any],
+        autoreset: bool,
+    ) -> None:
+        """Adds a note to the logs.
+
+        Args:
+            rows: Which of all environments.
+            entries: What was done with each of them.
+            states: The state, just before, of those that were reset, by their place in ``rows``.
+            autoreset: Whether environments that were reset did so by themselves.
+        """
+        of_each = zip(self.logs[rows], entries, self._digests[rows].tolist(), strict=True)
+        for i, (log, entry, digest) in enumerate(of_each):
+            if i in states:
+                log.begin(states[i])
+                if autoreset:
+                    entry = ("reset", None, None)
+            if entry is not None:
+                log.add(entry)
+            log.digest = digest
+        self._notes += 1
+        if self._notes % _LOOK == 0:
+            self._warn_if_large()
+
+    def begin(self, rows: slice, states: Sequence[Any]) -> None:
+        """Notes that the environments ``rows`` are to be reset, and what they are before that."""
+        for log, state in zip(self.logs[rows], states, strict=True):
+            log.begin(state)
+
+    def take(self, rows: slice, logs: Sequence[ReplayLog]) -> None:
+        """Goes on from the logs of the environments ``rows``, which they have played."""
+        self.logs[rows] = logs
+
+    def _warn_if_large(self) -> None:
+        size = sum(log.nbytes for log in self.logs)
+        if size > self._warn_bytes:
+            self._warn_bytes = 2 * size
+            gymnasium.logger.warn(
+                f"the journal of {len(self.logs)} environments has grown to {size / 1e6:,.0f} MB, "
+                "because their episodes are long or many calls were made: it is kept until they "
+                "are reset (journal_warn_bytes= sets when this is said)"
+            )
+
+
+class Replayed(NamedTuple):
+    """Where a replay has brought an environment: its last observation and info, and so on."""
+
+    obs: Any = None
+    info: Any = None
+    elapsed: int = 0  # steps of the episode
+    task_name: Any = None
+    finished: bool = False
+    digest: int = 0
+
+
+def replay(
+    env: gymnasium.Env[Any, Any],
+    log: ReplayLog,
+    budget: Budget,
+    limit: int,
+    beat: Callable[[], object],
+) -> Replayed:
+    """Does with a new environment what was done with another.
+
+    Args:
+        env: The new one.
+        log: Of the other one.
+        budget: Of which the steps are taken.
+        limit: The number of steps that truncates an episode.
+        beat: Called before each entry.
+
+    Raises:
+        ValueError: If the budget is exceeded.
+        NotDeterministicError: If a call does not end as it had.
+    """
+    at, repeat = Replayed(info={}), _repeats(env)
+    if log.state is not None:
+        for call in log.calls:
+            budget.take(cost_of(call[0], call[1:]))
+            call_again(env, call)
+        layers.set_state(env, log.state)
+    for entry in log.steps():
+        beat()
+        what, *given = entry
+        budget.take(repeat if what == "step" else cost_of(what, given))
+        if what == "reset":
+            obs, info = env.reset(seed=given[0], options=given[1])
+            at = Replayed(obs, info, 0, info.get("task_name"), False, fingerprint(0, obs, info))
+        elif what == "step":
+            obs, reward, terminated, truncated, info = env.step(given[0])
+            elapsed = at.elapsed + 1
+            flags = bool(terminated), bool(truncated) or elapsed >= limit
+            digest = fingerprint(at.digest, obs, float(reward), *flags, info)
+            at = Replayed(obs, info, elapsed, at.task_name, any(flags), digest)
+        else:
+            call_again(env, entry)
+    return at
+
+
+def _repeats(env: gymnasium.Env[Any, Any]) -> int:
+    """How many steps `ActionRepeat` makes of one."""
+    repeats = 1
+    while isinstance(env, gymnasium.Wrapper):
+        repeats *= vars(env).get("action_repeat", 1)
+        env = env.env
+    return repeats
+
+
+def fingerprint(before: int, *shown: Any) -> int:
+    """A hash of what an environment has shown until now and of what it shows next.
+
+    Of observations, rewards and flags, and of numbers, strings and arrays in infos, every bit
+    counts. Other objects do not, nor does the wall-clock time of an episode that Gymnasium's
+    ``RecordEpisodeStatistics`` reports.
+    """
+    if shown and isinstance(info := shown[-1], dict) and isinstance(info.get("episode"), dict):
+        episode = {key: value for key, value in info["episode"].items() if key != "t"}
+        shown = (*shown[:-1], {**info, "episode": episode})
+    try:
+        # Version 2, because in later ones the bytes depend on what objects are shared.
+        data = marshal.dumps((before, shown), 2)
+    except ValueError:
+        data = marshal.dumps((before, _plain(shown)), 2)
+    # Nobody forges an environment, so that a checksum will do, which is several times as fast.
+    return zlib.crc32(data)
+
+
+def _plain(value: Any) -> Any:
+    """What of a value `marshal` knows."""
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
+        return value.tobytes()
+    if isinstance(value, dict):
+        return [(str(key), _plain(item)) for key, item in value.items()]
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if isinstance(value, (bool, int, float, str, bytes)):
+        return repr(value)
+    return None
+
+
+def require_same(log: ReplayLog, digest: int) -> None:
+    """Raises `NotDeterministicError` if a replay has not shown what the environment had shown."""
+    if digest != log.digest:
+        steps = sum(1 for entry in log.steps() if entry[0] == "step")
+        raise NotDeterministicError(
+            "this environment is not deterministic: from the state of its last reset, and used in "
+            f"the same way ({steps} steps), it does not show the same observations, rewards, ends "
+            "and infos; all that it draws must come from np_random, and all else that it keeps "
+            "from one episode to the next must be in its get_state() and set_state()"
+        )
+
+
+def check_saved(calls: Sequence[Any], entries: Sequence[Any], of: str) -> None:
+    """Refuses what a file may not hold of an environment, by name.
+
+    Args:
+        calls: What it was called with before its last reset.
+        entries: That reset, and what was done since; see `ReplayLog`.
+        of: Which environment that is.
+
+    Raises:
+        TypeError, ValueError: If anything is of another form or kind.
+    """
+    for what, *given in calls:
+        if what in ("reset", "step", "steps"):
+            raise ValueError(f"{of}: expected calls before a reset, got {what!r}")
+        check_call(what, given, of)
+    begun = False
+    for place, (what, *given) in enumerate(entries, 1):
+        if what not in ("reset", "step", "steps"):
+            check_call(what, given, of)
+        elif begun == (what == "reset"):
+            expected = "expected one reset and then steps"
+            raise ValueError(f"{of}: {expected}, got {what!r} as entry {place}")
+        elif what == "reset":
+            begun = True
+            _check_reset(given, of)
+        elif what == "steps":
+            _check_actions(given, of)
+
+
+def count_steps(log: Any) -> float:
+    """How many steps the log of an environment in a file takes to replay.
+
+    A call counts as one, and ten more for each task that it draws.
+    """
+    count = 0.0
+    for what, *given in (*log["calls"], *log["entries"]):
+        count += cost_of(what, given[0] if what == "steps" else given)
+    return count
+
+
+def cost_of(what: str, given: Any) -> float:
+    """As how many steps an entry counts."""
+    if what == "steps":
+        return len(given)
+    if what in ("reset", "step") or given[0] != "sample_tasks":
+        return 1
+    _, args, kwargs = given
+    numbers = (*args, *(value for name, value in kwargs.items() if name != "seed"))
+    drawn = sum(abs(float(value)) for value in numbers if is_number(value))
+    return 1 + _STEPS_PER_TASK * drawn
+
+
+class Budget:
+    """How many steps of environments may still be replayed; ``None`` sets no limit."""
+
+    def __init__(self, max_steps: int | None) -> None:
+        self._max = math.inf if max_steps is None else max_steps
+        self._taken = 0.0
+
+    def take(self, steps: float) -> None:
+        """Counts steps before they are taken.
+
+        Raises:
+            ValueError: If there are more of them than may be.
+        """
+        self._taken += steps
+        if not self._taken <= self._max:  # not a number, either
+            raise ValueError(
+                f"it takes {self._taken:,.0f} steps of environments to replay, and max_steps is "
+                f"{self._max:,}"
+            )
+
+
+def _check_reset(given: Sequence[Any], of: str) -> None:
+    seed, options = given
+    if not (seed is None or isinstance(seed, (int, np.integer))):
+        raise TypeError(f"{of}: expected a seed, got {seed!r}")
+    if not (options is None or isinstance(options, dict)):
+        raise TypeError(f"{of}: expected options of a reset, got {options!r}")
+
+
+def _check_actions(given: Sequence[Any], of: str) -> None:
+    (actions,) = given
+    if not isinstance(actions, np.ndarray) or not actions.ndim:
+        raise TypeError(f"{of}: expected an array of actions, got {reprlib.repr(actions)}")
+    if actions.dtype.kind == "f" and np.isnan(actions).any():
+        raise ValueError(f"{of}: expected actions that are numbers, got NaN")

@@ -1,0 +1,97 @@
+"""Families of tasks beyond Meta-World: classic control, MuJoCo locomotion, a class of one's own."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+
+from mtwrappers import EnvToMTEnv, MultiEnvWrapper
+from mtwrappers.testing import check_mtenv
+from tests.fakes import check_env_warnings
+from tests.integrations.examples import load_example, run_example
+
+# Classic control, padded.
+
+
+def test_the_example_on_classic_control_solves_its_tasks(tmp_path):
+    first, *lines = run_example("classic_control.py", tmp_path)
+    assert first == "observations: (6,) actions: Discrete(3)"
+    returns = {}
+    for line in lines:
+        name, _, value = line.split()
+        returns.setdefault(name, []).append(float(value))
+    assert [len(values) for values in returns.values()] == [3, 3, 3]
+    # Random actions reach about 22, -200 and -500 (the last two are the limits of an episode).
+    assert min(returns["CartPole"]) > 200
+    assert min(returns["MountainCar"]) > -200
+    assert min(returns["Acrobot"]) > -200
+
+
+# MuJoCo locomotion with goal velocities.
+
+
+def test_the_example_on_locomotion_prints_a_return_for_each_goal(tmp_path):
+    pytest.importorskip("mujoco")
+    lines = run_example("locomotion_goal_velocity.py", tmp_path)
+    found = [re.fullmatch(r"goal (\S+) m/s: return +(\S+)", line).groups() for line in lines]
+    goals, returns = np.array(found, float).T
+    assert len(set(goals)) == 4
+    assert (goals >= 0).all()
+    assert (goals <= 2).all()
+    # Random actions go nowhere: a hundred times the goal, and the cost of the actions.
+    assert np.corrcoef(goals, returns)[0, 1] < -0.9
+
+
+# Meta-World, MuJoCo and classic control, padded.
+
+
+@pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
+def test_the_example_of_a_mixed_family_trains_one_policy_on_it(tmp_path, monkeypatch, capsys):
+    pytest.importorskip("torch")
+    example = load_example("mixed_environments.py")
+    monkeypatch.chdir(tmp_path)
+    options = ["--minutes", "0", "--envs-per-task", "1", "--steps", "200"]
+    monkeypatch.setattr("sys.argv", ["mixed_environments.py", *options])
+    example.main()
+    lines = capsys.readouterr().out.splitlines()
+    # Those whose episodes end within 200 steps, in a first iteration.
+    assert {line.split(":")[0] for line in lines} == {"hopper", "pendulum", "cart-pole"}
+    assert (tmp_path / "mixed_environments.png").stat().st_size > 1000
+
+
+# A class of one's own.
+
+
+def test_the_example_of_an_own_class_reaches_every_temperature(tmp_path):
+    assert run_example("own_class.py", tmp_path) == [
+        "task 0: 16.0 degrees, True",
+        "task 1: 18.0 degrees, True",
+        "task 2: 20.0 degrees, True",
+        "task 3: 22.0 degrees, True",
+        "returns of constant heating: [-80.0, -57.2, -61.9, -57.4]",
+    ]
+
+
+def classic_control():
+    makers = list(load_example("classic_control.py").MAKERS.values())
+    return MultiEnvWrapper(makers, unify="pad", sample_tasks_on_reset=True)
+
+
+def cheetah():
+    pytest.importorskip("mujoco")
+    tasks = [{"velocity": 0.5}, {"velocity": 1.5}]
+    return EnvToMTEnv(load_example("locomotion_goal_velocity.py").make(), tasks)
+
+
+def room():
+    return EnvToMTEnv(load_example("own_class.py").Room(), [16.0, 18.0, 20.0])
+
+
+@pytest.mark.parametrize("make", [classic_control, cheetah, room])
+def test_families_keep_the_contract_of_an_mtenv(make):
+    check_mtenv(make())
+    # CartPole's and the cheetah's own bounds are infinite, and the checker says so.
+    warned = check_env_warnings(make(), skip_render_check=True)
+    assert [text for text in warned if "infinity" not in text] == []

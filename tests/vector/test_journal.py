@@ -1,0 +1,644 @@
+"""What a journal keeps: all that matters, in order, and nothing that others can still change."""
+
+import pickle
+import threading
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import metaworld
+import numpy as np
+import pytest
+from gymnasium.error import ResetNeeded
+from gymnasium.spaces import Box, Dict, Text
+
+import mtwrappers
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, WorkerDiedError
+from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.vector.calls import read_only
+from mtwrappers.vector.journal import ReplayLog, fingerprint
+from tests.fakes import CountingEnv, equal
+from tests.vector.fakes import both_executors
+from tests.vector.faults import FragileEnv, break_a_leg, fragile_makers, kill, parallel
+from tests.vector.processes import needs_proc
+
+pytestmark = [
+    needs_proc,
+    pytest.mark.filterwarnings("ignore:.*starting a replacement"),
+]
+NO_ACTIONS = np.zeros(4, np.int64)
+recovering = partial(parallel, on_worker_failure="recover")
+iterative = partial(MetaIterativeEnvExecutor, meta_batch_size=2, envs_per_task=2, journal=True)
+
+
+def two(make, **kwargs):
+    return MetaParallelEnvExecutor(make, 2, workers=2, on_worker_failure="recover", **kwargs)
+
+
+# Rest, after a function of a block that raised.
+
+
+def rest_and_fail(envs, rows):
+    envs.pause(np.arange(rows.start, rows.stop) % 2 == 0)
+    envs.step(np.zeros(envs.num_envs, np.int64))
+    raise KeyError("of the function")
+
+
+@both_executors
+def test_a_reset_ends_the_rest_that_a_failed_function_began(executor):
+    with closing(executor([partial(CountingEnv, 9)] * 4, 4)) as envs:
+        envs.reset()
+        with pytest.raises(KeyError, match="of the function"):
+            envs.map_blocks(rest_and_fail)
+        with pytest.raises(ResetNeeded):
+            envs.step(NO_ACTIONS)
+        envs.reset()
+        assert envs.step(NO_ACTIONS)[1].tolist() == [1, 1, 1, 1]
+
+
+def set_tasks_and_fail(envs, rows):
+    envs.call("set_task", 500)
+    raise KeyError("of the function")
+
+
+def set_tasks_and_return_a_lock(envs, rows):
+    envs.call("set_task", 500)
+    return threading.Lock()
+
+
+@pytest.mark.parametrize(
+    ("make", "function", "error"),
+    [
+        (iterative, set_tasks_and_fail, "of the function"),
+        (recovering, set_tasks_and_fail, "of the function"),
+        (recovering, set_tasks_and_return_a_lock, "cannot pickle"),
+    ],
+    ids=["iterative", "parallel", "no pickle"],
+)
+def test_what_a_failed_function_has_called_is_called_again(make, function, error):
+    with closing(make(fragile_makers())) as envs, closing(make(fragile_makers())) as other:
+        envs.reset(seed=0)
+        with pytest.raises((KeyError, TypeError), match=error):
+            envs.map_blocks(function)
+        assert envs.reset()[0][:, 0].tolist() == [500] * 4
+        other.set_state(envs.get_state())
+        assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
+        assert other.call("first") == (500,) * 4
+
+
+# Calls.
+
+
+class Settings(CountingEnv):
+    """Keeps what it was called with, and shows it as its reward."""
+
+    def __init__(self):
+        super().__init__(length=9)
+        self.kept = []
+
+    def keep(self, what, factor=1):
+        self.kept = [*self.kept, (what, factor)]
+
+    def double(self):
+        self.kept = self.kept * 2
+
+    @read_only
+    def look(self):
+        return len(self.kept)
+
+    def get_state(self):
+        return {"kept": self.kept, "rng": self.np_random.bit_generator.state}
+
+    def set_state(self, state):
+        self.kept = state["kept"]
+        self.np_random.bit_generator.state = state["rng"]
+
+    def step(self, action):
+        obs, _, *rest = super().step(action)
+        return obs, float(sum(np.sum(what) * factor for what, factor in self.kept)), *rest
+
+
+def set_a(env):
+    env.unwrapped.keep(1)
+
+
+def set_b(env):
+    env.unwrapped.keep(10)
+
+
+class Picky(CountingEnv):
+    """Counts from its task, which must not be negative."""
+
+    def set_task(self, task):
+        if task < 0:
+            raise ValueError("odd")
+        self.first = task
+
+
+CALLS = {
+    "functions": [(set_a,), (set_b,), (set_a,)],
+    "a method with two targets": [("keep", 1), ("keep", 2), ("keep", 1)],
+    "in order": [("keep", 3), ("double",), ("keep", 4), ("double",)],
+    "attributes around a call": [
+        ("set_wrapper_attr", "kept", [(5, 1)]),
+        ("double",),
+        ("set_wrapper_attr", "kept", [(7, 1)]),
+        ("keep", 1),
+    ],
+}
+
+
+@pytest.mark.parametrize("then_reset", [False, True], ids=["in an episode", "before an episode"])
+@pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS)
+def test_all_calls_are_made_again_in_order(calls, then_reset):
+    with closing(two(Settings)) as envs, closing(MetaIterativeEnvExecutor(Settings, 2)) as oracle:
+        for one in (envs, oracle):
+            one.reset(seed=0)
+            for call in calls:
+                one.call(*call)
+            if then_reset:
+                one.reset(seed=1)
+        kill(envs, 1)
+        assert equal(envs.step([0, 0]), oracle.step([0, 0]))
+
+
+def test_the_last_of_several_settings_in_a_row_is_kept():
+    with closing(iterative(FragileEnv)) as envs:
+        for first in range(50):
+            envs.set_tasks([first, first])
+            envs.reset(seed=0)
+        log = envs.get_state()["logs"][0]
+        assert log["calls"] == [["call", "set_task", (49,), {}]]
+
+
+def test_a_setting_that_raised_leaves_the_one_before():
+    with closing(two(Picky)) as envs, closing(MetaIterativeEnvExecutor(Picky, 2)) as oracle:
+        for one in (envs, oracle):
+            one.set_tasks([4, 5])
+            one.reset(seed=0)
+            with pytest.raises(ValueError, match="odd\nenvironment 1"):
+                one.set_tasks([6, -1])
+            one.reset(seed=0)
+        for worker in (0, 1):
+            kill(envs, worker)
+        assert equal(envs.reset(seed=1), oracle.reset(seed=1))
+        assert equal(envs.step([0, 0]), oracle.step([0, 0]))
+
+
+def test_a_call_that_could_not_be_made_again_is_refused_before_it_is_made():
+    with closing(iterative(Settings)) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(TypeError, match=r"<lambda>.*pass the name of a method"):
+            envs.call(lambda env: env.keep(3))
+        with pytest.raises(TypeError, match=r"arguments of 'keep' cannot be copied: .*generator"):
+            envs.call("keep", (i for i in range(3)))
+        assert envs.get_attr("kept") == ([],) * 4
+    with closing(MetaIterativeEnvExecutor(Settings, 2)) as envs:
+        envs.call(lambda env: env.keep(3))  # without a journal, anything goes
+        assert envs.call("look") == (1, 1)
+
+
+class Borrowing(CountingEnv):
+    """Counts from its task, which only the first (or not the first) of its kind can be given."""
+
+    def __init__(self, path, raises_later):
+        super().__init__(length=9)
+        self.raises = path.exists() is raises_later
+        path.touch()
+
+    def set_task(self, task):
+        if self.raises:
+            raise OSError("out of order")
+        self.first = task
+
+
+@pytest.mark.parametrize("then_reset", [False, True], ids=["in an episode", "before an episode"])
+def test_a_call_that_had_worked_and_raises_when_it_is_made_again_is_named(then_reset, tmp_path):
+    with closing(two([CountingEnv, partial(Borrowing, tmp_path / "made", True)])) as envs:
+        envs.reset(seed=0)
+        envs.call_some([1], "set_task", 5)
+        if then_reset:
+            assert envs.reset()[0][:, 0].tolist() == [0, 5]
+        kill(envs, 1)
+        message = (
+            r"environment 1: the call set_task\(5\) had worked, and raises when it is made again "
+            "in a new environment: OSError: out of order"
+        )
+        with pytest.raises(WorkerDiedError, match=message):
+            envs.reset()
+
+
+def test_a_call_that_had_raised_and_does_not_when_it_is_made_again_is_named(tmp_path):
+    make = partial(MetaIterativeEnvExecutor, meta_batch_size=1, journal=True)
+    with closing(make(partial(Borrowing, tmp_path / "made", False))) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(OSError, match="out of order"):
+            envs.call("set_task", 5)
+        state = envs.get_state()
+        assert state["logs"][0]["entries"][-1] == ["tried", "set_task", (5,), {}]
+        message = r"environment 0: the call set_task\(5\) had raised, and does not when"
+        with pytest.raises(NotDeterministicError, match=message):
+            envs.set_state(state)
+        assert envs.reset()[0].tolist() == [[0, 0]]
+
+
+def lend_a_lock(env):
+    env.unwrapped.first += 1
+    return threading.Lock()
+
+
+def test_a_call_whose_result_could_not_be_sent_had_worked():
+    with closing(two(partial(CountingEnv, 9))) as envs:
+        envs.reset(seed=0)
+        with pytest.raises(TypeError, match="cannot pickle"):
+            envs.call(lend_a_lock)
+        kill(envs, 1)
+        assert envs.get_attr("first") == (1, 1)
+
+
+@both_executors
+def test_looks_leave_nothing_behind(executor):
+    with closing(executor(Settings, 2, journal=True)) as envs:
+        envs.reset(seed=0)
+        for _ in range(3):
+            envs.call(read_only(lambda env: env.unwrapped.kept))
+            envs.call("look")
+            envs.call("get_state")
+            envs.get_attr("length")
+            envs.render()
+        with pytest.raises(AttributeError, match="environment 0"):
+            envs.get_attr("nothing_of_this_name")
+        envs.call_some([1], "keep", 5)
+        entries = [[entry[0] for entry in log["entries"]] for log in states(envs)]
+        assert entries == [["reset"], ["reset", "call"]]
+
+
+def states(envs):
+    """The logs of an executor, whatever a file may hold of them."""
+    return [{"entries": log.entries} for log in envs._journal.logs]
+
+
+# What others could still change.
+
+
+class Reusing(gymnasium.Env):
+    """Scales its actions and options in place, and gives away its state itself."""
+
+    action_space = Dict({"a": Box(-9, 9, (2,), np.float64)})
+    observation_space = Box(-99, 99, (2,), np.float64)
+
+    def __init__(self, plain=False):
+        self.total, self.began = np.zeros(2), np.zeros(2)
+        if plain:
+            self.action_space = self.action_space["a"]
+
+    def reset(self, *, seed=None, options=None):
+        super().reset(seed=seed)
+        self.began += 1
+        if options:
+            self.began += options["by"]
+            options["by"] *= 0
+        self.total = self.began.copy()
+        return self.total.copy(), {}
+
+    def step(self, action):
+        action = action["a"] if isinstance(action, dict) else action
+        action *= 2
+        self.total += action
+        return self.total.copy(), 0.0, False, False, {}
+
+    def add(self, array):
+        self.total += array
+        array *= 0
+
+    def get_state(self):
+        return {"rng": self.np_random.bit_generator.state, "began": self.began}
+
+    def set_state(self, state):
+        self.np_random.bit_generator.state = state["rng"]
+        self.began = state["began"]
+
+
+def play_with_reused_arguments(envs, plain):
+    """Resets and steps with objects that change as soon as they were used."""
+    buffer, options = np.ones((2, 2)), {"by": np.array([3.0, 4.0])}
+    envs.reset(seed=0)
+    envs.reset(options={"by": np.ones(2)})
+    envs.reset(options=options)
+    options["by"] = np.full(2, 50.0)
+    for i in range(3):
+        buffer[...] = i + 1
+        envs.step(buffer if plain else {"a": buffer})
+    buffer[...] = 9
+
+
+@pytest.mark.parametrize("plain", [False, True], ids=["dict", "array"])
+@both_executors
+def test_a_journal_keeps_copies(executor, plain):
+    make = partial(Reusing, plain)
+    still = np.zeros((2, 2)) if plain else {"a": np.zeros((2, 2))}
+    with (
+        closing(executor(make, 2, journal=True)) as envs,
+        closing(executor(make, 2, journal=True)) as other,
+    ):
+        play_with_reused_arguments(envs, plain)
+        state = envs.get_state()
+        shown = envs.step(still)[0]
+        envs.reset(seed=4)
+        other.set_state(state)
+        assert equal(other.step(still)[0], shown)
+        array = np.ones(2)
+        envs.call("add", array)
+        array[...] = 9
+        assert envs._journal.logs[1].entries[-1][2][0].tolist() == [1.0, 1.0]
+
+
+class TypedEnv(CountingEnv):
+    """Shows the dtype of the action that it was given."""
+
+    def step(self, action):
+        *result, info = super().step(action)
+        return *result, {**info, "dtype": action.dtype.str}
+
+
+def test_actions_keep_the_dtypes_in_which_they_came():
+    with closing(iterative(partial(TypedEnv, 9))) as envs:
+        envs.reset(seed=0)
+        for dtype in (np.int64, np.int8, np.int8, np.int64):
+            envs.step(NO_ACTIONS.astype(dtype))
+        with closing(iterative(partial(TypedEnv, 9))) as other:
+            other.set_state(envs.get_state())
+            assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
+
+
+def test_a_worker_is_recovered_from_copies():
+    with (
+        closing(two(Reusing)) as envs,
+        closing(MetaIterativeEnvExecutor(Reusing, 2, journal=True)) as oracle,
+    ):
+        for one in (envs, oracle):
+            play_with_reused_arguments(one, plain=False)
+        kill(envs, 1)
+        still = {"a": np.zeros((2, 2))}
+        assert equal(envs.step(still), oracle.step(still))
+
+
+# What environments have shown.
+
+
+class Faulty(CountingEnv):
+    """Differs, in its second life, in one thing that it shows in its second step."""
+
+    def __init__(self, path, what):
+        super().__init__(length=9)
+        self.again, self.what = path.exists(), what
+        path.touch()
+        if what == "text":
+            self.observation_space = Dict({"word": Text(9), "n": Box(0, 99, (1,), np.float64)})
+
+    def _obs(self):
+        if self.what != "text":
+            return super()._obs()
+        n = 1.0 + (1e-9 if self.again and self.steps == 2 else 0)
+        return {"word": "a", "n": np.array([n])}
+
+    def step(self, action):
+        obs, reward, ended, cut, info = super().step(action)
+        if self.steps == 2 and self.again:
+            if self.what == "reward":
+                reward = np.nextafter(reward, 9)
+            elif self.what == "observation":
+                obs = np.nextafter(obs, 99)
+            elif self.what == "end":
+                cut = True
+            elif self.what == "number":
+                info["draw"] += 1
+            elif self.what == "string":
+                info["word"] = "another"
+        return obs, reward, ended, cut, info
+
+
+@pytest.mark.parametrize("what", ["reward", "observation", "end", "number", "string", "text"])
+def test_an_environment_that_ever_showed_something_else_is_named(what, tmp_path):
+    makers = [CountingEnv, partial(Faulty, tmp_path / "born", what)]
+    if what == "text":
+        makers[0] = partial(Faulty, tmp_path / "other", what)
+    envs = two(makers)
+    envs.reset(seed=0)
+    for _ in range(4):
+        envs.step([0, 0])
+    kill(envs, 1)
+    with pytest.raises(WorkerDiedError, match=r"environment 1: this .* \(4 steps\)"):
+        envs.step([0, 0])
+
+
+class Blank(CountingEnv):
+    """Shows what is no number."""
+
+    def step(self, action):
+        obs, _, *rest, info = super().step(action)
+        obs = np.full_like(obs, np.nan)
+        info["nothing"] = float("nan")
+        info["object"] = object()
+        return obs, float("nan"), *rest, info
+
+
+def test_what_is_no_number_is_equal_to_itself():
+    with closing(two(partial(Blank, 9))) as envs:
+        envs.reset(seed=0)
+        envs.step([0, 0])
+        kill(envs, 1)
+        envs.step([0, 0])
+        assert envs.recoveries == 1
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ([np.zeros(2)], [np.array([0.0, -0.0])]),
+        ([np.zeros(2), 1.0], [np.zeros(2), np.nextafter(1.0, 2)]),
+        ([np.float32(1), {"a": 1}], [np.float32(1), {"a": 2}]),
+        ([{"a": {"b": [1, "x"]}}], [{"a": {"b": [1, "y"]}}]),
+        ([{"a": np.zeros((2, 2))[:, 0]}], [{"a": np.ones((2, 2))[:, 0]}]),
+        ([(np.int64(3),), {"s": "\ud800"}], [(np.int64(3),), {"s": "\ud801"}]),
+    ],
+)
+def test_every_bit_counts(one, other):
+    assert fingerprint(0, *one) == fingerprint(0, *one)
+    assert fingerprint(0, *one) != fingerprint(0, *other)
+    assert fingerprint(0, *one) != fingerprint(1, *one)
+
+
+def test_objects_and_the_wall_clock_do_not_count():
+    assert fingerprint(5, {"a": object(), "b": 1}) == fingerprint(5, {"a": object(), "b": 1})
+    timed = [{"episode": {"r": 1.0, "t": seconds}} for seconds in (0.1, 0.2)]
+    assert fingerprint(5, timed[0]) == fingerprint(5, timed[1])
+    assert fingerprint(5, timed[0]) != fingerprint(5, {"episode": {"r": 2.0, "t": 0.1}})
+
+
+# After a call in between.
+
+
+@both_executors
+def test_a_call_while_an_environment_rests_changes_nothing_of_what_is_noted(executor):
+    with closing(executor(fragile_makers(length=9), 2, 2, journal=True)) as envs:
+        envs.reset(seed=0)
+        envs.step(NO_ACTIONS)
+        envs.pause(np.array([True, False, True, False]))
+        envs.step(NO_ACTIONS)
+        for i in range(4):
+            envs.call_some([i], "set_task", 100 * i)
+        state = envs.get_state()
+        with closing(executor(fragile_makers(length=9), 2, 2, journal=True)) as other:
+            other.set_state(state)
+            other.pause(np.array([True, False, True, False]))
+            assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
+
+
+def test_after_a_call_that_notices_a_loss_the_environments_can_be_saved():
+    with closing(recovering()) as envs, closing(iterative(fragile_makers())) as other:
+        envs.reset(seed=0)
+        for worker in (0, 1):
+            envs.step(NO_ACTIONS)
+            kill(envs, worker)
+            envs.call("set_task", 500 + worker)
+        other.set_state(envs.get_state())
+        assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
+
+
+def recorded(length):
+    return gymnasium.wrappers.RecordEpisodeStatistics(CountingEnv(length))
+
+
+def test_infos_of_environments_that_rest_and_queues_of_statistics_are_there_again():
+    makers = [partial(recorded, 2 + i % 2) for i in range(4)]
+    with (
+        closing(recovering(makers)) as envs,
+        closing(MetaIterativeEnvExecutor(makers, 2, 2)) as oracle,
+    ):
+        for one in (envs, oracle):
+            one.reset(seed=0)
+            for _ in range(5):
+                one.step(NO_ACTIONS)
+            one.pause(np.array([True, False, True, True]))
+        for worker in (0, 1):
+            kill(envs, worker)
+        both = [one.step(NO_ACTIONS) for one in (envs, oracle)]
+        assert equal(*(result[4]["steps"].tolist() for result in both))
+        assert equal(*(result[4]["draw"].tolist() for result in both))
+        for name in ("return_queue", "length_queue", "episode_count"):
+            assert equal(envs.get_attr(name), oracle.get_attr(name))
+
+
+def test_an_episode_that_the_executor_has_cut_can_be_replayed():
+    make = partial(
+        MetaIterativeEnvExecutor,
+        partial(CountingEnv, 9),
+        2,
+        max_path_length=2,
+        autoreset_mode="NextStep",
+        journal=True,
+    )
+    with closing(make()) as envs, closing(make()) as other:
+        envs.reset(seed=0)
+        envs.step([0, 0])
+        assert envs.step([0, 0])[3].all()
+        other.set_state(envs.get_state())
+        assert equal(other.step([0, 0]), envs.step([0, 0]))
+
+
+# How large it grows.
+
+
+def test_a_journal_is_small_and_warns_when_it_grows():
+    with closing(
+        MetaIterativeEnvExecutor(
+            partial(gymnasium.make, "Pendulum-v1", max_episode_steps=10**6),
+            2,
+            journal=True,
+            journal_warn_bytes=20_000,
+        )
+    ) as envs:
+        envs.reset(seed=0)
+        actions = np.zeros((2, 1), np.float32)
+        for _ in range(999):
+            envs.step(actions)
+        assert max(log.nbytes for log in envs._journal.logs) < 5 * 999
+        said = r"the journal of 2 environments has grown to"
+        with pytest.warns(UserWarning, match=said):  # noqa: PT031 (in one of them)
+            for _ in range(4001):
+                envs.step(actions)
+
+
+# Logs from a file.
+
+RESET = ["reset", 3, None]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"entries": [["call", "close", [], {}]]}, "was called with 'close', which a checkpoint"),
+        ({"calls": [["call", break_a_leg, [], {}]]}, "was called with <function break_a_leg"),
+        ({"calls": [["call", "__setattr__", ["a", 1], {}]]}, "was called with '__setattr__'"),
+        ({"calls": [["reset", 3, None]]}, "expected calls before a reset"),
+        ({"entries": [["reset", "s", None]]}, "expected a seed, got 's'"),
+        ({"entries": [["reset", 3, 5]]}, "expected options of a reset, got 5"),
+        ({"entries": [RESET, ["steps", [1, 2]]]}, r"expected an array of actions, got \[1, 2\]"),
+        ({"entries": [RESET, ["steps", np.array([np.nan])]]}, "expected actions that are numbers"),
+        ({"entries": [["steps", np.zeros(3)]]}, "expected one reset and then steps, got 'steps'"),
+        ({"entries": [RESET, RESET]}, "expected one reset and then steps, got 'reset' as entry 2"),
+        ({"entries": [["fly"]]}, "expected a reset, steps or a call, got 'fly'"),
+        ({"entries": [[]]}, "environment 3"),
+        ({"entries": 5}, "environment 3"),
+        ({"entries": [["reset"]]}, "environment 3"),
+        ({"entries": [["call", "set_task", 5, {}]]}, "expected arguments of 'set_task', got"),
+        ({"digest": "x"}, "environment 3"),
+        ({"digest": None}, "environment 3"),
+    ],
+)
+def test_a_log_from_elsewhere_holds_resets_steps_and_a_few_calls(change, message):
+    state = {**ReplayLog().to_state("environment 3"), **change}
+    with pytest.raises((ValueError, TypeError), match=message):
+        ReplayLog.from_state(state, "environment 3")
+
+
+class Evil:
+    """Leaves a file where it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return open, (str(self.path), "w")
+
+
+def stock_environment():
+    """One of Meta-World's own, which unpickles what a task has as its data."""
+    return metaworld.ML1("reach-v3").train_classes["reach-v3"]()
+
+
+@pytest.mark.parametrize(
+    "make",
+    [stock_environment, partial(mtwrappers.MetaWorldSetTaskEnv, "ML1", env_name="reach-v3")],
+    ids=["stock", "ours"],
+)
+def test_nothing_is_unpickled_that_a_file_offers_as_a_task(make, tmp_path):
+    data = np.frombuffer(pickle.dumps(Evil(tmp_path / "it ran")), np.uint8)
+    offers = [data, np.bytes_(data.tobytes()), {"inner": data}]
+    with closing(MetaIterativeEnvExecutor(make, 1, journal=True)) as envs:
+        for offer in offers:
+            with pytest.raises((TypeError, ValueError)):
+                envs.call("set_task", offer)
+    assert not (tmp_path / "it ran").exists()
+
+
+@both_executors
+def test_a_state_from_elsewhere_is_refused_and_changes_nothing(executor):
+    with closing(executor([partial(CountingEnv, 9)] * 2, 2, journal=True)) as envs:
+        envs.reset(seed=0)
+        state = envs.get_state()
+        for name, value in {"logs": [{}, {}], "due": [True], "first_seeds": ["x", "y"]}.items():
+            with pytest.raises((ValueError, TypeError)):
+                envs.set_state({**state, name: value})
+        assert envs.step([0, 0])[1].tolist() == [1.0, 1.0]
