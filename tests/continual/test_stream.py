@@ -40,14 +40,14 @@ LENGTHS = (4, 3, 6)
 TEN = [(i % 3, 6) for i in range(10)]
 
 
-def family(lengths=LENGTHS, **kwargs):
+def several_envs(lengths=LENGTHS, **kwargs):
     """Tasks "a", "b", "c" that count from 0, 100, 200, and end after so many steps."""
     makers = [partial(CountingEnv, n, first=100 * i) for i, n in enumerate(lengths)]
     return MultiEnvWrapper(makers, task_names=list("abcdef"[: len(lengths)]), **kwargs)
 
 
 def stream(phases, lengths=LENGTHS, **kwargs):
-    return TaskStream(family(lengths), phases, **kwargs)
+    return TaskStream(several_envs(lengths), phases, **kwargs)
 
 
 def flat(phases, **kwargs):
@@ -342,7 +342,7 @@ def words(env, steps):
 @pytest.mark.parametrize(("task_obs", "size", "third"), [("task", 3, 0), ("phase", 4, 2)])
 def test_an_embedding_of_each_task_is_shown_in_its_phases(task_obs, size, third):
     phases = [("a", 2), ("b", 2), ("a", 2), (["b", "c"], 9)]
-    env = TaskStream(family(task_embedding=WORDS), phases, task_obs=task_obs)
+    env = TaskStream(several_envs(task_embedding=WORDS), phases, task_obs=task_obs)
     check_mtenv(env)
     onehot = np.eye(size)
     first, second = (WORDS[0].tolist(), onehot[0].tolist()), (WORDS[1].tolist(), onehot[1].tolist())
@@ -352,7 +352,7 @@ def test_an_embedding_of_each_task_is_shown_in_its_phases(task_obs, size, third)
 
 def test_an_embedding_of_each_phase_is_shown_and_each_observation_has_its_own():
     phases = [("a", 2), ("b", 2), ("a", 2)]
-    env = TaskStream(family(), phases, task_embedding=WORDS)
+    env = TaskStream(several_envs(), phases, task_embedding=WORDS)
     check_mtenv(env)
     assert env.observation_space["task_embedding"] == Box(
         WORDS.min(axis=0), WORDS.max(axis=0), dtype=np.float64
@@ -362,12 +362,12 @@ def test_an_embedding_of_each_phase_is_shown_and_each_observation_has_its_own():
     obs, _ = env.reset(seed=0)
     obs["task_embedding"][:] = 7
     assert equal(env.observe(obs["env_obs"])["task_embedding"], WORDS[0])
-    flat = FlattenMTEnv(TaskStream(family(), phases, task_embedding=WORDS), "none")
+    flat = FlattenMTEnv(TaskStream(several_envs(), phases, task_embedding=WORDS), "none")
     assert check_env_warnings(flat, skip_render_check=True) == []
     assert flat.observation_space.shape == (2 + 3,)
 
 
-def test_a_mixed_family_in_a_stream_shows_embeddings():
+def test_mixed_environments_in_a_stream_return_embeddings():
     made = gymnasium.make(
         "mtwrappers/MultiEnv-v0",
         env_ids=["Pendulum-v1", "MountainCarContinuous-v0"],
@@ -389,7 +389,7 @@ def with_another_key():
     def change(obs):
         return {**obs, "words": np.zeros(1)}
 
-    env = family()
+    env = several_envs()
     space = gymnasium.spaces.Dict({**env.observation_space, "words": Box(0, 1, (1,), np.float64)})
     return gymnasium.wrappers.TransformObservation(env, change, space)
 
@@ -407,7 +407,7 @@ def with_another_key():
         ({"task_obs": "id"}, ValueError, "task_obs must be 'task' or 'phase', got 'id'"),
         ({"at_end": "stop"}, ValueError, "at_end must be 'stay' or 'raise', got 'stop'"),
         ({"env": CountingEnv()}, TypeError, "expected an MTEnv with observations {env_obs, task"),
-        ({"env": FlattenMTEnv(family())}, TypeError, "what flattens observations"),
+        ({"env": FlattenMTEnv(several_envs())}, TypeError, "what flattens observations"),
         ({"env": with_another_key()}, TypeError, "with the keys ['env_obs', 'task_obs', 'words']"),
         (
             {"task_embedding": [[1.0]] * 2},
@@ -415,14 +415,14 @@ def with_another_key():
             "an array (1, E) of numbers, a row for each p",
         ),
         (
-            {"env": family(task_embedding=[[1.0]] * 3), "task_embedding": [[1.0]]},
+            {"env": several_envs(task_embedding=[[1.0]] * 3), "task_embedding": [[1.0]]},
             ValueError,
             "has an embedding of each task already, got one of shape (1, 1)",
         ),
     ],
 )
 def test_what_is_no_stream_is_refused(change, error, message):
-    given = {"env": family(), "phases": [("a", 1)], **change}
+    given = {"env": several_envs(), "phases": [("a", 1)], **change}
     with pytest.raises(error, match=exact(message)):
         TaskStream(given.pop("env"), given.pop("phases"), **given)
 

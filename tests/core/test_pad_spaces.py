@@ -68,7 +68,7 @@ def test_actions_between_bounds_of_length_two_are_moved():
     assert env.unwrapped.seen.tolist() == expected.unwrapped.seen.tolist() == [0.0, 1.5]
 
 
-def test_a_family_has_one_dtype_of_actions_and_each_environment_its_own():
+def test_mixed_environments_have_one_dtype_of_actions_and_each_environment_its_own():
     envs = MetaIterativeEnvExecutor([partial(arm, -1.0, 1.0, t) for t in TYPES], 2, unify="pad")
     assert envs.single_action_space.dtype == np.float64
     envs.reset(seed=0)
@@ -220,8 +220,8 @@ def test_it_goes_through_json_pickle_and_copies_and_passes_the_checker():
     assert check_env_warnings(env, skip_render_check=True) == []
 
 
-@pytest.mark.parametrize("family", [False, True], ids=["alone", "beside float64"])
-def test_rescaled_actions_are_in_the_environments_own_space(family):
+@pytest.mark.parametrize("mixed", [False, True], ids=["alone", "beside float64"])
+def test_rescaled_actions_are_in_the_environments_own_space(mixed):
     """Without clipping, rounding puts one of six ends of an interval beyond its bound."""
     rng = np.random.default_rng(0)
     for dtype in TYPES * 100:
@@ -229,7 +229,7 @@ def test_rescaled_actions_are_in_the_environments_own_space(family):
         inner = ArmEnv(5, length=9)
         inner.action_space = Box(low, high, dtype=dtype)
         env = PadSpaces(inner, rescale=True)
-        if family:
+        if mixed:
             makers = [partial(_same, inner), partial(arm, 0.0, 2.0, np.float64)]
             env = MultiEnvWrapper(makers, unify={"rescale": True})
         env.reset(seed=0)
