@@ -7,7 +7,6 @@ ids is in one table: it is fixed by a field of the protocol, refused under any p
 from __future__ import annotations
 
 import functools
-import inspect
 import reprlib
 from collections.abc import Mapping
 from dataclasses import fields
@@ -18,7 +17,7 @@ from mtwrappers.metaworld.agent_view import by_our_names, default_task_encoding
 from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, META_LEARNING
 from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.pixels import CAMERA
-from mtwrappers.metaworld.registered import make_vec_env
+from mtwrappers.metaworld.registered import VectorSettings
 
 Kind: TypeAlias = Literal["fixed", "free", "refused"]
 Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
@@ -54,7 +53,7 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
     # frames are observed; those of `SHOWN_OF_THE_TASK`, where that says so; envs_per_task, in
     # few-shot evaluation, where it would change how a trial is shared out.
     "make_vec": _kinds(
-        fixed="benchmark kind env_name goals seed num_goals total_tasks_per_cls meta_batch_size "
+        fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
         "observation camera_name camera_id width height upright shadows "
         "task_encoding descriptions envs_per_task",
@@ -91,8 +90,7 @@ def fixed_by(rules: Rules, function: Function) -> dict[str, Any]:
         "env_name": rules.env_name,
         "goals": rules.goals,
         "seed": rules.goals_seed,
-        "num_goals": LIST_OF_GOALS,
-        "total_tasks_per_cls": rules.num_goals,
+        "num_goals": rules.num_goals or LIST_OF_GOALS,
         "meta_batch_size": rules.meta_batch_size or None,
         "max_episode_steps": rules.env_steps,
         "action_repeat": rules.action_repeat,
@@ -189,9 +187,8 @@ def check_made(rules: Rules, env_id: Any, kwargs: Mapping[str, Any], where: str 
 @functools.cache
 def _defaults() -> dict[str, Any]:
     """The arguments of `make_vec` that are not given."""
-    of_function = inspect.signature(make_vec_env).parameters.values()
-    found = {one.name: one.default for one in of_function if one.kind is one.KEYWORD_ONLY}
-    found |= {field.name: field.default for field in fields(SawyerSettings)}
+    settings = (*fields(VectorSettings), *fields(SawyerSettings))
+    found: dict[str, Any] = {field.name: field.default for field in settings}
     # What Gymnasium writes into the spec where it has called ours.
     found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
     return {**found, "observation": "state", "action_repeat": 1}
@@ -200,7 +197,7 @@ def _defaults() -> dict[str, Any]:
 def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of `make_vec` as they count, whether they were given or not."""
     made = {**_defaults(), **given}
-    benchmark, listed = str(made.get("benchmark")), made["goals"] == "list"
+    benchmark = str(made.get("benchmark"))
     hidden, one_class = benchmark in META_LEARNING, benchmark in ("MT1", "ML1")
     frames = made["observation"] != "state" and made["camera_id"] is None
     each = made["envs_per_task"] or 1
@@ -209,7 +206,6 @@ def _with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     stands_for = {
         "seed": 0,
         "env_name": DEFAULT_CLASS if one_class else None,
-        "total_tasks_per_cls": made["num_goals"] if listed else None,
         "meta_batch_size": groups,
         "envs_per_task": 1,
         "camera_name": CAMERA if frames else None,

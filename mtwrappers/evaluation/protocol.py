@@ -17,7 +17,7 @@ from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.few_shot import FewShotResult, few_shot_evaluate
 from mtwrappers.evaluation.plan import PlannedEpisode, make_plan
 from mtwrappers.evaluation.result import EvaluationResult
-from mtwrappers.evaluation.rules import LIST_OF_GOALS, Rules
+from mtwrappers.evaluation.rules import Rules
 from mtwrappers.evaluation.trials import Trials, draw_states
 from mtwrappers.metaworld.agent_view import by_our_names
 from mtwrappers.metaworld.benchmarks import class_names, share_out
@@ -25,7 +25,7 @@ from mtwrappers.metaworld.pixels import without_frames
 from mtwrappers.vector.base import MetaVectorEnv
 
 # What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
-_OF_VECTORS = ("meta_batch_size", "envs_per_task", "total_tasks_per_cls")
+_OF_VECTORS = ("meta_batch_size", "envs_per_task")
 
 
 @dataclass(frozen=True)
@@ -126,9 +126,8 @@ class Protocol(Rules):
             i = check_index(task, len(names), "task")
         settings, rest = self._settle(options)
         settings = {name: value for name, value in settings.items() if name not in _OF_VECTORS}
-        first = LIST_OF_GOALS * i
-        states = range(i, i + 1) if self.num_goals is None else range(first, first + self.num_goals)
-        settings["task_states"] = list(states)
+        of_each = self.num_goals or 1
+        settings["task_states"] = list(range(of_each * i, of_each * (i + 1)))
         if self.few_shot:
             settings["sample_tasks_on_reset"] = False
         return gymnasium.make(self.env_id, **settings, **rest)
@@ -149,10 +148,9 @@ class Protocol(Rules):
         """
         seed = check_seed(seed)
         names = class_names(self.benchmark, self.kind, self.env_name)
-        continuous, used = self.goals == "continuous", self.num_goals or 1
-        length = 1 if continuous else LIST_OF_GOALS
         groups = self.meta_batch_size or len(names)
-        shares = share_out(len(names), groups, length, used, continuous)
+        continuous = self.goals == "continuous"
+        shares = share_out(len(names), groups, self.num_goals or 1, continuous)
         tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
         if not self.few_shot:
             choices = [{task: list(own)} for task, own in zip(tasks, states, strict=True)]
