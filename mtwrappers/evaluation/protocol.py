@@ -84,7 +84,7 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
     # frames are observed; those of `TASK_IN_OBSERVATION`, where that says so; envs_per_task, in
     # few-shot evaluation, where it would change how a trial is shared out.
     "make_vec": _kinds(
-        fixed="benchmark kind env_name goals seed num_goals total_tasks_per_cls meta_batch_size "
+        fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
         "observation camera_name camera_id width height upright shadows "
         "task_encoding descriptions envs_per_task",
@@ -99,7 +99,7 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
 
 
 # What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
-_OF_VECTORS = ("meta_batch_size", "envs_per_task", "total_tasks_per_cls")
+_OF_VECTORS = ("meta_batch_size", "envs_per_task")
 
 
 @dataclass(frozen=True)
@@ -435,9 +435,8 @@ class Protocol:
             i = check_index(task, len(names), "task")
         settings, rest = self._settle(options)
         settings = {name: value for name, value in settings.items() if name not in _OF_VECTORS}
-        first = NUM_GOALS * i
-        states = range(i, i + 1) if self.num_goals is None else range(first, first + self.num_goals)
-        settings["task_states"] = list(states)
+        of_each = self.num_goals or 1
+        settings["task_states"] = list(range(of_each * i, of_each * (i + 1)))
         if self.few_shot:
             settings["sample_tasks_on_reset"] = False
         return gymnasium.make(self.env_id, **settings, **rest)
@@ -458,10 +457,9 @@ class Protocol:
         """
         seed = check_seed(seed)
         names = class_names(self.benchmark, self.kind, self.env_name)
-        continuous, used = self.goals == "continuous", self.num_goals or 1
-        length = 1 if continuous else NUM_GOALS
         groups = self.meta_batch_size or len(names)
-        shares = share_out(len(names), groups, length, used, continuous)
+        continuous = self.goals == "continuous"
+        shares = share_out(len(names), groups, self.num_goals or 1, continuous)
         tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
         if not self.few_shot:
             choices = [{task: list(own)} for task, own in zip(tasks, states, strict=True)]
@@ -675,8 +673,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         "env_name": protocol.env_name,
         "goals": protocol.goals,
         "seed": protocol.goals_seed,
-        "num_goals": NUM_GOALS,
-        "total_tasks_per_cls": protocol.num_goals,
+        "num_goals": protocol.num_goals or NUM_GOALS,
         "meta_batch_size": protocol.meta_batch_size or None,
         "max_episode_steps": protocol.env_steps,
         "action_repeat": protocol.action_repeat,

@@ -13,7 +13,7 @@ from mtwrappers import few_shot_evaluate, protocols
 from mtwrappers.evaluation import Observer, VerificationError, evaluate, verify
 from mtwrappers.evaluation.protocol import ARGUMENTS, fixed_by
 from mtwrappers.metaworld.agent_view import UPSTREAM
-from mtwrappers.metaworld.registered import KEYWORDS, make_vec_env, parameters_of
+from mtwrappers.metaworld.registered import KEYWORDS, VECTOR_SETTINGS, make_vec_env, parameters_of
 from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
@@ -62,7 +62,7 @@ def test_every_argument_is_fixed_refused_or_free():
     taken = {
         "evaluate": parameters_of(evaluate),
         "few_shot_evaluate": parameters_of(few_shot_evaluate),
-        "make_vec": {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS, *ours}
+        "make_vec": {*parameters_of(make_vec_env), *VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *ours}
         | set(inspect.signature(gymnasium.make_vec).parameters) - {"kwargs"},
     }
     for function, names in taken.items():
