@@ -51,7 +51,7 @@ def test_after_the_end_the_last_class_goes_on_or_a_step_is_an_error():
         _, info = env.reset()
     for truncated in (False, True):
         assert (info["phase"], info["task_name"]) == (9, "peg-unplug-side-v3")
-        assert (info["stream_over"], env.unwrapped.stream_steps) == (True, 10)
+        assert (info["stream_finished"], env.unwrapped.stream_steps) == (True, 10)
         assert env.step(np.zeros(4))[3] is truncated
     with make_vec("CW10", 2, steps_per_task=2, at_end="raise") as envs:
         envs.reset(seed=0)
