@@ -104,7 +104,7 @@ class ContinualPort:
 
     def _check(self):
         if self.cur_step >= self.steps_limit:
-            raise RuntimeError("the steps are over")
+            raise RuntimeError("the steps are finished")
 
 
 @pytest.mark.parametrize("budget", [1, 5, 7, 12])
