@@ -40,14 +40,14 @@ LENGTHS = (4, 3, 6)
 TEN = [(i % 3, 6) for i in range(10)]
 
 
-def family(lengths=LENGTHS, **kwargs):
+def three_tasks(lengths=LENGTHS, **kwargs):
     """Tasks "a", "b", "c" that count from 0, 100, 200, and end after so many steps."""
     makers = [partial(CountingEnv, n, first=100 * i) for i, n in enumerate(lengths)]
     return MultiEnvWrapper(makers, task_names=list("abcdef"[: len(lengths)]), **kwargs)
 
 
 def stream(phases, lengths=LENGTHS, **kwargs):
-    return TaskStream(family(lengths), phases, **kwargs)
+    return TaskStream(three_tasks(lengths), phases, **kwargs)
 
 
 def flat(phases, **kwargs):
@@ -75,9 +75,9 @@ def run(env, steps):
 
 
 class ContinualPort:
-    """What ``ContinualLearningEnv`` of Continual World does, line by line, as its code says it.
+    """``ContinualLearningEnv`` of Continual World, line by line, as its code says it.
 
-    A list of environments is played one after another, each for so many steps. In the last of them
+    A list of environments is used one after another, each for so many steps. In the last of them
     the episode is said to be over by a time limit. ``seq_idx`` is whose turn it is; a step and a
     reset past the end of the last are refused.
     """
@@ -220,7 +220,7 @@ def test_the_last_step_of_a_stream_is_part_of_it_and_a_reset_follows():
     with pytest.raises(ResetNeeded, match="phase 0 goes on after the end of the stream"):
         env.step(0)
     env.held_phase = 0
-    assert not env.reset()[1]["stream_finished"]  # what is evaluated is not played after the end
+    assert not env.reset()[1]["stream_finished"]  # an evaluation is not after the end
 
 
 def test_a_stream_goes_on_after_its_end_from_its_state(tmp_path):
@@ -320,7 +320,7 @@ def test_a_held_phase_is_played_without_counting_and_without_an_end():
     assert env.reset()[1]["phase"] == 0
 
 
-# What is shown of a task in words.
+# The words that are observed of a task.
 
 
 WORDS = np.array([[0.1, 0.9, 0.0], [0.8, 0.2, 0.4], [0.0, 0.0, 1.0]])
@@ -342,7 +342,7 @@ def words(env, steps):
 @pytest.mark.parametrize(("task_obs", "size", "third"), [("task", 3, 0), ("phase", 4, 2)])
 def test_an_embedding_of_each_task_is_shown_in_its_phases(task_obs, size, third):
     phases = [("a", 2), ("b", 2), ("a", 2), (["b", "c"], 9)]
-    env = TaskStream(family(task_embedding=WORDS), phases, task_obs=task_obs)
+    env = TaskStream(three_tasks(task_embedding=WORDS), phases, task_obs=task_obs)
     check_mtenv(env)
     onehot = np.eye(size)
     first, second = (WORDS[0].tolist(), onehot[0].tolist()), (WORDS[1].tolist(), onehot[1].tolist())
@@ -352,17 +352,17 @@ def test_an_embedding_of_each_task_is_shown_in_its_phases(task_obs, size, third)
 
 def test_an_embedding_of_each_phase_is_shown_and_each_observation_has_its_own():
     phases = [("a", 2), ("b", 2), ("a", 2)]
-    env = TaskStream(family(), phases, task_embedding=WORDS)
+    env = TaskStream(three_tasks(), phases, task_embedding=WORDS)
     check_mtenv(env)
     assert env.observation_space["task_embedding"] == Box(
         WORDS.min(axis=0), WORDS.max(axis=0), dtype=np.float64
     )
-    shown = [embedding for embedding, _ in words(FlattenMTEnv(env), 6)]
-    assert shown[:9] == [WORDS[0].tolist()] * 3 + [WORDS[1].tolist()] * 3 + [WORDS[2].tolist()] * 3
+    observed = [embedding for embedding, _ in words(FlattenMTEnv(env), 6)]
+    assert observed[:9] == [WORDS[i].tolist() for i in (0, 0, 0, 1, 1, 1, 2, 2, 2)]
     obs, _ = env.reset(seed=0)
     obs["task_embedding"][:] = 7
     assert equal(env.observe(obs["env_obs"])["task_embedding"], WORDS[0])
-    flat = FlattenMTEnv(TaskStream(family(), phases, task_embedding=WORDS), "none")
+    flat = FlattenMTEnv(TaskStream(three_tasks(), phases, task_embedding=WORDS), "none")
     assert check_env_warnings(flat, skip_render_check=True) == []
     assert flat.observation_space.shape == (2 + 3,)
 
@@ -376,20 +376,20 @@ def test_a_mixed_family_in_a_stream_shows_embeddings():
         task_embedding=WORDS[:2].tolist(),
     )
     env = FlattenMTEnv(TaskStream(made, [("Pendulum-v1", 2), ("MountainCarContinuous-v0", 2)]))
-    shown = []
+    observed = []
     for _ in range(2):
-        obs, _ = env.reset(seed=None if shown else 0)
-        shown += [obs[3:].tolist(), env.step(env.action_space.sample())[0][3:].tolist()]
+        obs, _ = env.reset(seed=None if observed else 0)
+        observed += [obs[3:].tolist(), env.step(env.action_space.sample())[0][3:].tolist()]
         env.step(env.action_space.sample())
     expected = np.hstack([np.float32(WORDS[:2]), np.eye(2)]).tolist()
-    assert equal(shown, [expected[0]] * 2 + [expected[1]] * 2)
+    assert equal(observed, [expected[0]] * 2 + [expected[1]] * 2)
 
 
 def with_another_key():
     def change(obs):
         return {**obs, "words": np.zeros(1)}
 
-    env = family()
+    env = three_tasks()
     space = gymnasium.spaces.Dict({**env.observation_space, "words": Box(0, 1, (1,), np.float64)})
     return gymnasium.wrappers.TransformObservation(env, change, space)
 
@@ -407,7 +407,7 @@ def with_another_key():
         ({"task_obs": "id"}, ValueError, "task_obs must be 'task' or 'phase', got 'id'"),
         ({"at_end": "stop"}, ValueError, "at_end must be 'stay' or 'raise', got 'stop'"),
         ({"env": CountingEnv()}, TypeError, "expected an MTEnv with observations {env_obs, task"),
-        ({"env": FlattenMTEnv(family())}, TypeError, "what flattens observations"),
+        ({"env": FlattenMTEnv(three_tasks())}, TypeError, "what flattens observations"),
         ({"env": with_another_key()}, TypeError, "with the keys ['env_obs', 'task_obs', 'words']"),
         (
             {"task_embedding": [[1.0]] * 2},
@@ -415,14 +415,14 @@ def with_another_key():
             "an array (1, E) of numbers, a row for each p",
         ),
         (
-            {"env": family(task_embedding=[[1.0]] * 3), "task_embedding": [[1.0]]},
+            {"env": three_tasks(task_embedding=[[1.0]] * 3), "task_embedding": [[1.0]]},
             ValueError,
             "has an embedding of each task already, got one of shape (1, 1)",
         ),
     ],
 )
 def test_what_is_no_stream_is_refused(change, error, message):
-    given = {"env": family(), "phases": [("a", 1)], **change}
+    given = {"env": three_tasks(), "phases": [("a", 1)], **change}
     with pytest.raises(error, match=exact(message)):
         TaskStream(given.pop("env"), given.pop("phases"), **given)
 
