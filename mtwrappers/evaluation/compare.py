@@ -16,6 +16,7 @@ from mtwrappers.evaluation.protocol import succeeded, weights
 from mtwrappers.evaluation.result import (
     EvaluationResult,
     FewShotResult,
+    Provenance,
     check_confidence,
 )
 from mtwrappers.evaluation.statistics import (
@@ -192,7 +193,7 @@ def compare(
     rng = Generator(PCG64(SeedSequence(seed, spawn_key=(_STREAM,))))
     found = []
     for name, results in others:
-        reason = _same([*of_first, *results]) or _why_not(of_first, results, runs)
+        reason = _duplicate([*of_first, *results]) or _why_incomparable(of_first, results, runs)
         if reason and not force:
             raise IncomparableError(f"{first} and {name} do not compare: {reason}")
         both = [one.result for one in of_first], [one.result for one in results]
@@ -233,7 +234,7 @@ def _given(name: str, results: Any) -> Iterator[_Given]:
         yield _Given(label, one, budget)
 
 
-def _same(results: Sequence[_Given]) -> str:
+def _duplicate(results: Sequence[_Given]) -> str:
     """Which two are one result, or nothing: runs of their own never come to equal episodes.
 
     Actions that were kept tell apart policies that never get any reward.
@@ -254,57 +255,56 @@ def _same(results: Sequence[_Given]) -> str:
     return ""
 
 
-def _why_not(first: Sequence[_Given], second: Sequence[_Given], runs: Runs) -> str:
+def _why_incomparable(first: Sequence[_Given], second: Sequence[_Given], runs: Runs) -> str:
     """Why results do not compare, or nothing."""
     every = [one for of in (first, second) for one in of]
     of_each = [[one.result for one in of] for of in (first, second)]
     if runs == "all_tasks":
-        return _differ(every, [one.result.tasks for one in every])
+        return next(_differ(every, [one.result.tasks for one in every]), "")
     tasks = [tuple(dict.fromkeys(task for one in of for task in one.tasks)) for of in of_each]
     if alone := set(tasks[0]) ^ set(tasks[1]):
         return f"{min(alone)} is a task of some of them alone"
     for task in tasks[0]:
         of_task = [one for one in every if task in one.result.tasks]
-        if reason := _differ(of_task, [(task,)] * len(of_task)):
+        for reason in _differ(of_task, [(task,)] * len(of_task)):
             return reason
     return ""
 
 
-def _differ(results: Sequence[_Given], tasks: Sequence[Sequence[str]]) -> str:
+def _differ(results: Sequence[_Given], tasks: Sequence[Sequence[str]]) -> Iterator[str]:
     """How results of these tasks each were measured in different ways."""
-
-    def differ(what: str, values: Sequence[Any]) -> str:
-        other = next((value for value in values if value != values[0]), values[0])
-        return "" if other == values[0] else f"{what} {values[0]} and {other}"
-
     protocols = [one.result.protocol for one in results]
-    names = ["none" if one is None else one.label for one in protocols]
-    if reason := differ("protocols", names):
-        return reason
+    yield from _unlike("protocols", ["none" if one is None else one.label for one in protocols])
     every = set[str]().union(*tasks)
-    if alone := [task for own in tasks for task in sorted(every - set(own))]:
-        return f"{alone[0]} is a task of some of them alone"
+    for alone in (task for own in tasks for task in sorted(every - set(own))):
+        yield f"{alone} is a task of some of them alone"
     budgets = [one.budget for one in results if one.budget is not None]
-    if budgets and (reason := differ("episodes to adapt on, and after,", budgets)):
-        return reason
+    yield from _unlike("episodes to adapt on, and after,", budgets)
     described = [one.result.provenance for one in results]
-    if all(one is None for one in described):
-        return ""  # made by hand
-    if None in described:
+    if None not in described:
+        yield from _origins_differ([one for one in described if one is not None])
+    elif any(described):  # else all were made by hand
         silent = results[described.index(None)].label
-        return f"{silent} does not say what it was measured on, as others do"
-    specs = [determining(one.spec) if one and one.spec else ("none", {}) for one in described]
-    if reason := differ("id", [env_id for env_id, _ in specs]):
-        return reason
+        yield f"{silent} does not say what it was measured on, as others do"
+
+
+def _origins_differ(described: Sequence[Provenance]) -> Iterator[str]:
+    """Where the environments or the simulations of results are different."""
+    specs = [determining(one.spec) if one.spec else ("none", {}) for one in described]
+    yield from _unlike("id", [env_id for env_id, _ in specs])
     kwargs = [own for _, own in specs]
     for name in dict.fromkeys(key for own in kwargs for key in own):
-        if reason := differ(name, [own.get(name) for own in kwargs]):
-            return reason
+        yield from _unlike(name, [own.get(name) for own in kwargs])
     for name in ("metaworld", "mujoco"):
-        versions = [one.versions.get(name) for one in described if one is not None]
-        if reason := differ(name, versions):
-            return reason
-    return ""
+        yield from _unlike(name, [one.versions.get(name) for one in described])
+
+
+def _unlike(what: str, values: Sequence[Any]) -> Iterator[str]:
+    """The first value, and the first that is another one, if there is one."""
+    for value in values:
+        if value != values[0]:
+            yield f"{what} {values[0]} and {value}"
+            return
 
 
 class _Task(NamedTuple):

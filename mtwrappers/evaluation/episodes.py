@@ -418,7 +418,7 @@ class Trials:
 
     @classmethod
     def from_dict(cls, data: Any) -> Trials:
-        """What `to_dict` described, as it is read from a file.
+        """The trials that `to_dict` described, as they are read from a file.
 
         Raises:
             ValueError: If it is anything else.
@@ -426,17 +426,32 @@ class Trials:
         names = [field.name for field in fields(cls)]
         if not isinstance(data, dict) or set(data) != set(names):
             raise ValueError(f"expected trials with {names}, got {reprlib.repr(data)}")
-        given = data["tasks"]
-        counts = (data[name] for name in names[:4])
-        fits = all(type(n) is int and 0 < n < _MAX_COUNT for n in counts)
-        ends = data["adaptation_terminate_on_success"]
-        fits = fits and type(data["adapts"]) is bool and (ends is None or type(ends) is bool)
-        fits = fits and (given is None or isinstance(given, list))
-        if not fits or not all(isinstance(row, list) for row in given or ()):
+        if not all(_OF_TRIALS[name](value) for name, value in data.items()):
             raise ValueError(f"trials cannot be {reprlib.repr(data)}")
+        given = data["tasks"]
         if (tasks := numbers(given)) is None and given is not None:
             raise ValueError(f"tasks of trials must be numbers, got {reprlib.repr(given)}")
         return cls(**{**data, "tasks": tasks})
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 < value < _MAX_COUNT
+
+
+def _is_lists(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(own, list) for own in value)
+
+
+# Whether a value from a file may stand in a field of `Trials`.
+_OF_TRIALS: dict[str, Callable[[Any], bool]] = {
+    "trials": _is_count,
+    "adaptation_episodes": _is_count,
+    "evaluation_episodes": _is_count,
+    "adaptation_steps": _is_count,
+    "adapts": lambda value: type(value) is bool,
+    "tasks": lambda value: value is None or _is_lists(value),
+    "adaptation_terminate_on_success": lambda value: value is None or type(value) is bool,
+}
 
 
 def draw_states(states: Sequence[Sequence[int]], trials: int, seed: int) -> list[list[int]]:
