@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import gymnasium
 import numpy as np
@@ -36,6 +36,7 @@ from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol, check_made
 from mtwrappers.evaluation.result import (
     MAX_SIZE,
+    AnyResult,
     EvaluationResult,
     FewShotResult,
     Provenance,
@@ -69,9 +70,6 @@ _MAX_LENGTH = 1000
 _FEW = 100
 
 
-AnyResult: TypeAlias = EvaluationResult | FewShotResult
-
-
 class VerificationError(ValueError):
     """A result cannot be what it says it is, or cannot be replayed here."""
 
@@ -81,7 +79,7 @@ class VerificationError(ValueError):
 
 @dataclass(frozen=True)
 class Verification:
-    """What a replay has found; as text, all that was verified, with the score.
+    """The outcome of a replay; as text, all that was verified, with the score.
 
     Args:
         result: The result with the numbers that the replay gave. Only what was not replayed, in a
@@ -92,7 +90,7 @@ class Verification:
         difference: The first episode that differs, and how; ``None`` if all are the same.
         rounding: How far apart, relative to the larger, the two returns of an episode are at most,
             among those that count as the same: 0.0 if all are equal to the last bit.
-        versions: Of packages (and Python) that the result was played with in another version than
+        versions: Of packages (and Python) that had another version when the result was made than
             is installed here: both, by the name.
     """
 
@@ -146,9 +144,9 @@ def verify(
             each time, so nobody can know beforehand which it will be.
         envs: Vector environments to replay on; made from what the result says by default. Results
             of environments that are not this package's need them.
-        workers: How many worker processes play; ``None`` plays in this process.
+        workers: How many worker processes replay; ``None`` replays in this process.
         fast: What the environments are made with: ``False`` for Meta-World's stock classes.
-        progress: Whether to show a progress bar.
+        progress: Whether to draw a progress bar.
 
     Returns:
         What was verified, how many episodes gave the same numbers, and the first that did not; see
@@ -196,7 +194,7 @@ def _compared(
     chosen: Collection[Episode],
     versions: Mapping[str, tuple[str | None, str | None]],
 ) -> Verification:
-    """What the replay of the ``chosen`` episodes found."""
+    """The outcome of a replay of the ``chosen`` episodes."""
     same, of_task = Counter[str](), Counter[str]()
     first, largest = None, 0.0
     for one, again in zip(claim.episodes, replayed.episodes, strict=True):
@@ -214,7 +212,7 @@ def _compared(
 
 @dataclass(frozen=True)
 class _Source:
-    """What a replay is made from.
+    """The source of a replay.
 
     Args:
         provenance: Of the result.
@@ -343,7 +341,7 @@ class _Replay(Observer):
         self._all = np.arange(num_envs)
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
-        """Checks that the result has the episodes that are to be played."""
+        """Checks that the result has the episodes that are planned."""
         check_plan(self._episodes, episodes)
 
     def begin(self, i: int, episode: PlannedEpisode | Episode) -> None:
@@ -415,7 +413,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _about(found: Verification) -> list[str]:
-    """What was verified: the environments, the protocol, and all that was chosen."""
+    """Lines on what was verified: the environments, the protocol, and all that was chosen."""
     result, score = found.result, found.score
     provenance = score.provenance
     assert provenance is not None  # or nothing could be replayed
@@ -440,7 +438,7 @@ def _about(found: Verification) -> list[str]:
 
 
 def _chosen_of(result: AnyResult, provenance: Provenance) -> dict[str, Any]:
-    """What whoever evaluated had to choose."""
+    """The choices of whoever evaluated."""
     if isinstance(result, FewShotResult):
         design = result.trials.to_dict() if result.trials else {}
         return {"seed": result.evaluation.seed, **design}
@@ -449,7 +447,7 @@ def _chosen_of(result: AnyResult, provenance: Provenance) -> dict[str, Any]:
 
 
 def _found(found: Verification) -> list[str]:
-    """What the replay gave, and the score if it gave the same."""
+    """Lines on what the replay gave, with the score if it gave the same."""
     same, replayed = sum(found.same.values()), sum(found.replayed.values())
     if not found.ok:
         rows = [(task, found.same[task], n) for task, n in found.replayed.items()]
@@ -555,7 +553,7 @@ def _check_made(provenance: Provenance | None) -> None:
 
 
 def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """Of what was played with another version than is installed here: both, by its name."""
+    """Where a result was made with another version than is installed here: both, by name."""
     here = versions()
     return {
         name: (there.get(name), here.get(name))
@@ -591,7 +589,7 @@ def check_trials(claim: FewShotResult, m: int, k: int) -> None:
     """
     design, episodes = claim.trials, claim.episodes
     if design is None:
-        raise VerificationError("it does not say how its trials were played")
+        raise VerificationError("it does not say how its trials were run")
     before, after = claim.adaptation, claim.evaluation
     for name in ("seed", "confidence", "resamples"):
         if getattr(before, name) != getattr(after, name):
@@ -618,7 +616,7 @@ def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> N
     places = {_place(one): one for one in plan}
     for place, times in Counter(map(_place, episodes)).items():
         if place not in places or times > 1:
-            what = f"is there {times} times" if place in places else "is not to be played"
+            what = f"is there {times} times" if place in places else "is not planned"
             raise VerificationError(f"{place[0]}, episode {place[1]} {what}")
     found = set(map(_place, episodes))
     if missing := [one for place, one in places.items() if place not in found]:
@@ -630,8 +628,7 @@ def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> N
             raise VerificationError(f"expected {said(planned)} in the place of {said(one)}")
         if one.task_state != planned.task_state:
             raise VerificationError(
-                f"with its seed {said(one)} plays the goal {planned.task_state}, not "
-                f"{one.task_state}"
+                f"with its seed {said(one)} has the goal {planned.task_state}, not {one.task_state}"
             )
 
 
