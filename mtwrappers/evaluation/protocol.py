@@ -44,6 +44,8 @@ from mtwrappers.vector.base import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
 Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+Kind: TypeAlias = Literal["fixed", "free", "refused"]
+Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
 
 # The benchmark is chosen by `on`; every other field is what the name stands for.
 _OPEN = ("benchmark", "env_name")
@@ -53,10 +55,8 @@ _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
 _DERIVED = re.compile(r"(-states)?(?: on (.+))?")
 # The published ones by name, so that no other can have the name of one of them.
 _published: dict[str, Protocol] = {}
-
-
-Kind: TypeAlias = Literal["fixed", "free", "refused"]
-Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
+# What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
+_OF_VECTORS = ("meta_batch_size", "envs_per_task", "total_tasks_per_cls")
 
 
 def _kinds(*, fixed: str, free: str, refused: str = "") -> dict[str, Kind]:
@@ -96,10 +96,6 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
         "vectorization_mode vector_kwargs wrappers",
     ),
 }
-
-
-# What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
-_OF_VECTORS = ("meta_batch_size", "envs_per_task", "total_tasks_per_cls")
 
 
 @dataclass(frozen=True)

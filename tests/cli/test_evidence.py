@@ -164,7 +164,7 @@ def test_a_rollout_keeps_no_actions_where_it_is_not_to(played, capsys, monkeypat
     ]
     assert stable(read(where)) == stable(before)
     assert main(["verify", str(where / "results.json")]) == 1
-    assert "played without evidence" in capsys.readouterr().out
+    assert "saved without evidence" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("short_episodes")

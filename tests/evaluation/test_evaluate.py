@@ -1,4 +1,4 @@
-"""`evaluate`: which episodes are played, and what is read of them."""
+"""`evaluate`: which episodes are run, and what is read of them."""
 
 from contextlib import closing
 from functools import partial
@@ -13,7 +13,7 @@ from mtwrappers import (
     evaluate,
 )
 from mtwrappers.samplers import rollout
-from tests.evaluation.fakes import Diary, ScriptedEnv, Telling, drawn, lengths, ones, scripted
+from tests.evaluation.fakes import Diary, Reporting, ScriptedEnv, drawn, lengths, ones, scripted
 from tests.fakes import CountingEnv
 from tests.vector.fakes import all_modes
 
@@ -78,7 +78,7 @@ def test_a_policy_is_told_of_each_beginning_before_its_first_action(mode):
     envs = scripted([{"lengths": [2]}, {"lengths": [3]}], autoreset_mode=mode)
     evaluate(diary, envs, 2)
     first, second = zip(*diary.steps, strict=True)
-    assert (first[:4], second) == ((0, 1, 0, 1), (0, 1, 2, 0, 1, 2))  # then the first one rests
+    assert (first[:4], second) == ((0, 1, 0, 1), (0, 1, 2, 0, 1, 2))  # then the first one pauses
     assert diary.begun == [[0, 1], [0], [1]]
 
 
@@ -114,7 +114,7 @@ def test_success_that_infos_do_not_tell_is_none_and_has_no_column():
     assert "success" not in str(result)
     both = evaluate(ones, scripted([{"success_at": 3}, {"key": None}]), 2)
     assert both.per_task["task 1"]["success_once"] is None
-    assert both.overall["mean"]["success_once"].value == 1.0  # of those that tell
+    assert both.overall["mean"]["success_once"].value == 1.0  # of those that report it
 
 
 class TellsOnlySuccess(ScriptedEnv):
@@ -139,7 +139,7 @@ def test_an_episode_that_tells_nothing_among_others_that_do_did_not_succeed():
     ],
 )
 def test_success_is_a_bool_or_0_or_1(value, refused_as):
-    envs = MetaIterativeEnvExecutor(partial(Telling, value), 2)
+    envs = MetaIterativeEnvExecutor(partial(Reporting, value), 2)
     if refused_as is None:
         assert evaluate(ones, envs, 2).per_task["a"]["success_final"].value == 1.0
     else:

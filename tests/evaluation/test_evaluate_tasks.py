@@ -1,4 +1,4 @@
-"""`evaluate`: which tasks and goals are played, and what wrappers around environments do to it."""
+"""`evaluate`: on which tasks and goals, and what wrappers around environments do to it."""
 
 import os
 import signal
@@ -27,7 +27,7 @@ from mtwrappers import (
 )
 from mtwrappers.evaluation import Observer
 from mtwrappers.evaluation.episodes import make_plan
-from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
+from tests.evaluation.fakes import Reporting, ScriptedEnv, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
 
 
@@ -101,7 +101,7 @@ def test_environments_that_move_between_tasks_are_told_which_to_play():
         "b": [2] * 5,
         "c": [3] * 5,
     }
-    # Some tasks are played as they are among all.
+    # Some tasks have the episodes that they have among all.
     assert [e for e in whole.episodes if e.task != "a"] == list(some.episodes)
 
 
@@ -169,7 +169,7 @@ def ours(env):
 
 
 def statistics_of(env):
-    """What each normalizing wrapper has counted, and whether it goes on counting."""
+    """The count of each normalizing wrapper, and whether it goes on counting."""
     found = []
     while isinstance(env, (gymnasium.Wrapper, gymnasium.vector.VectorWrapper)):
         if hasattr(env, "get_state"):
@@ -226,7 +226,7 @@ def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, 
 
 
 def test_statistics_go_on_after_an_evaluation_that_failed():
-    envs = MetaIterativeEnvExecutor(lambda: ours(Telling("no")), 1)
+    envs = MetaIterativeEnvExecutor(lambda: ours(Reporting("no")), 1)
     with pytest.raises(ValueError, match="must be a bool"):
         evaluate(ones, envs, 1)
     assert envs.get_attr("update_running_mean") == (True,)

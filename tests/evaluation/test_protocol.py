@@ -73,10 +73,10 @@ def test_every_field_counts_in_the_digest():
     }
     digests = {dataclasses.replace(SMALL, **{k: v}).digest for k, v in other.items()}
     assert len(digests | {SMALL.digest}) == len(other) + 1
-    shown = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
-    shown["descriptions"] = "lerobot"
-    digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in shown.items()}
-    assert len(digests | {SEEN.digest}) == len(shown) + 1
+    observed = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
+    observed["descriptions"] = "lerobot"
+    digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in observed.items()}
+    assert len(digests | {SEEN.digest}) == len(observed) + 1
     of_trials = {"adaptation_steps": 2, "adaptation_terminate_on_success": True, "trials": 9}
     digests = {dataclasses.replace(ML, name="few", **{k: v}).digest for k, v in of_trials.items()}
     assert len(digests) == len(of_trials)

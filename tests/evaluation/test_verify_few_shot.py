@@ -241,7 +241,7 @@ def falsified(played, where, change):
 
 
 def test_wrapped_constructors_with_one_name_share_no_evidence(tmp_path):
-    """Two groups of one name are told apart by their trials."""
+    """Two groups of one name are distinguished by their trials."""
     envs = MetaIterativeEnvExecutor([partial(GoalEnv, 2, "same")] * 2, 2)
     few_shot_evaluate(Learner(2), envs, 2, 1, 1, evidence=tmp_path / "r.npz")
     assert len(read_evidence(tmp_path / "r.npz")) == 8
