@@ -58,7 +58,7 @@ class ScriptedEnv(gymnasium.Env):
         return info
 
 
-class Reporting(ScriptedEnv):
+class Telling(ScriptedEnv):
     """Reports as success whatever it is made with."""
 
     def __init__(self, value):

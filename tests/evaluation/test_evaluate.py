@@ -13,7 +13,7 @@ from mtwrappers import (
     evaluate,
 )
 from mtwrappers.samplers import rollout
-from tests.evaluation.fakes import Diary, Reporting, ScriptedEnv, drawn, lengths, ones, scripted
+from tests.evaluation.fakes import Diary, ScriptedEnv, Telling, drawn, lengths, ones, scripted
 from tests.fakes import CountingEnv
 from tests.vector.fakes import all_modes
 
@@ -139,7 +139,7 @@ def test_an_episode_that_tells_nothing_among_others_that_do_did_not_succeed():
     ],
 )
 def test_success_is_a_bool_or_0_or_1(value, refused_as):
-    envs = MetaIterativeEnvExecutor(partial(Reporting, value), 2)
+    envs = MetaIterativeEnvExecutor(partial(Telling, value), 2)
     if refused_as is None:
         assert evaluate(ones, envs, 2).per_task["a"]["success_final"].value == 1.0
     else:

@@ -27,7 +27,7 @@ from mtwrappers import (
 )
 from mtwrappers.evaluation import Observer
 from mtwrappers.evaluation.episodes import make_plan
-from tests.evaluation.fakes import Reporting, ScriptedEnv, lengths, ones, scripted
+from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
 
 
@@ -226,7 +226,7 @@ def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, 
 
 
 def test_statistics_go_on_after_an_evaluation_that_failed():
-    envs = MetaIterativeEnvExecutor(lambda: ours(Reporting("no")), 1)
+    envs = MetaIterativeEnvExecutor(lambda: ours(Telling("no")), 1)
     with pytest.raises(ValueError, match="must be a bool"):
         evaluate(ones, envs, 1)
     assert envs.get_attr("update_running_mean") == (True,)
