@@ -134,11 +134,10 @@ def few_shot_evaluate(
         adaptation_terminate_on_success=None if ends is None else check_flag(ends, _ENDS),
     )
     _check_policy(policy, design)
-    act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
     _check_envs(envs, inner)
     if tasks is not None:
-        _check_tasks(tasks, design.trials, inner.meta_batch_size)
-        design = replace(design, tasks=_named(tasks, evidence))
+        _check_tasks(tasks, design.trials, inner.meta_batch_size, evidence)
+        design = replace(design, tasks=numbers(tasks))
     if protocol is not None:
         given = {**design.arguments, "tasks": tasks}
         check_evaluation(protocol, "few_shot_evaluate", envs, given)
@@ -153,13 +152,13 @@ def few_shot_evaluate(
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, episodes))
             observers.append(ActionRecorder(writer.add))
+        act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
         run = _Run(policy, act, envs, design, seed, scale, raw, ending, observers)
         for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, design.trials, seed)):
             if trial not in known:
                 episodes += run.trial(trial, of_trial)
-    digest = None if writer is None else writer.digest
-    due = design.evaluation_episodes
-    provenance = Provenance.of(envs, due, protocol=protocol, policy=policy_name, evidence=digest)
+    whence = {"protocol": protocol, "policy": policy_name, "evidence": writer and writer.digest}
+    provenance = Provenance.of(envs, design.evaluation_episodes, **whence)
     episodes.sort(key=lambda one: (one.trial or 0, one.number))
     settings, first = (seed, confidence, resamples), design.adaptation_length
     return FewShotResult(
@@ -314,24 +313,18 @@ def _check_policy(policy: Any, design: Trials) -> None:
         )
 
 
-def _check_tasks(tasks: Any, trials: int, m: int) -> None:
+def _check_tasks(tasks: Any, trials: int, m: int, evidence: Any) -> None:
     listed = isinstance(tasks, (list, tuple))
     listed = listed and all(isinstance(of_trial, (list, tuple)) for of_trial in tasks)
     if not listed or [len(of_trial) for of_trial in tasks] != [m] * trials:
         raise ValueError(
             f"tasks must be {trials} lists, one per trial, of {m} tasks, got {tasks!r}"
         )
-
-
-def _named(tasks: Sequence[Sequence[Any]], evidence: Any) -> tuple[tuple[float, ...], ...] | None:
-    """The tasks as a file names them, which it must be able to if there is to be evidence."""
-    named = numbers(tasks)
-    if named is None and evidence is not None:
+    if evidence is not None and numbers(tasks) is None:
         raise TypeError(
             "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
             f"follow from the seed; got {tasks!r}"
         )
-    return named
 
 
 def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:
