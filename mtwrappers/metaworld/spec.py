@@ -18,6 +18,8 @@ from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.metaworld.registered import VectorSettings
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
+# The packages whose versions change what an episode comes to.
+SIMULATION = ("metaworld", "mujoco")
 # How an observation says which task it is. That changes no episode of given actions, unless frames
 # are observed, with sentences, or goals are hidden and the agent has to infer the task.
 TASK_IN_OBSERVATION = ("task_encoding", "descriptions")

@@ -123,9 +123,9 @@ def test_policies_are_compared_by_name(played, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["compare", *files])
     said = capsys.readouterr().err
-    assert "do not compare: max_episode_steps 500 and 40; --force compares them all the sa" in said
+    assert "are not comparable: max_episode_steps 500 and 40; --force compares them all " in said
     assert main(["compare", *files, "--force"]) == 0
-    assert capsys.readouterr().out.startswith("FORCED, these results do not compare: max_epis")
+    assert capsys.readouterr().out.startswith("FORCED, these results are not comparable: max_epis")
 
 
 def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(played, capsys, monkeypatch):
@@ -164,7 +164,7 @@ def test_a_rollout_keeps_no_actions_where_it_is_not_to(played, capsys, monkeypat
     ]
     assert stable(read(where)) == stable(before)
     assert main(["verify", str(where / "results.json")]) == 1
-    assert "played without evidence" in capsys.readouterr().out
+    assert "saved without evidence" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("short_episodes")

@@ -710,7 +710,7 @@ def test_an_evaluation_does_not_take_place_in_a_stream():
     envs = side_by_side([("a", 40)])
     envs.reset(seed=0)
     envs.step([0, 0])
-    with pytest.raises(ValueError, match="episodes played in a stream are part of it"):
+    with pytest.raises(ValueError, match="episodes that are run in a stream are part of it"):
         evaluate(lambda obs: [0] * len(obs), envs, 1)
     assert envs.stream_steps == 2
 
