@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from mtwrappers.cli import main, rollout
-from mtwrappers.cli.files import locked
+from mtwrappers.cli.directory import locked
 from tests import forks
 from tests.cli.fakes import FILES, Interrupting, play, read, resume
 from tests.vector.processes import wait_until
@@ -135,7 +135,11 @@ def test_what_a_kill_leaves_is_gone_after_the_next_rollout(tmp_path):
     process.join()
     assert process.exitcode == -signal.SIGKILL
     left = [path.name for path in tmp_path.iterdir()]
-    assert len([name for name in left if ".unfinished-" in name]) == 2
+    assert {name.partition("-")[0] for name in left if name[0] == "."} == {
+        ".lock",
+        ".unfinished",
+        ".success.png.unfinished",
+    }
     assert resume(tmp_path)[1] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == FILES
 

@@ -17,8 +17,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mtwrappers.cli import main, rollout
-from mtwrappers.cli.common import UsageError
-from mtwrappers.cli.progress import DEFAULTS, Progress
+from mtwrappers.cli.console import UsageError
+from mtwrappers.cli.progress import Progress
+from mtwrappers.cli.settings import Settings
 from mtwrappers.evaluation import Episode
 from tests import forks
 from tests.cli.fakes import FILES, Interrupting, play, read, resume, stable
@@ -94,7 +95,7 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
 @pytest.fixture
 def unfinished(tmp_path):
     """The progress of a rollout that has finished two of its episodes."""
-    chosen = {**DEFAULTS, "benchmark": "MT1", "task": ["push-v3"]}
+    chosen = Settings("MT1", ["push-v3"])
     path = tmp_path / "unfinished.jsonl"
     with Progress(tmp_path, chosen) as kept:
         kept.plan([])
@@ -125,7 +126,7 @@ def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
         (["--no-fast"], "was begun with no_fast False, got True"),
         (["--no-evidence"], "was begun with evidence True, got False"),
         (["--out", "elsewhere"], "writes into that directory, got --out elsewhere"),
-        (["--video"], "--video films a rollout from its start, --resume plays what is left"),
+        (["--video"], "--video films a rollout from its start, --resume runs what is left"),
     ],
 )
 def test_arguments_that_contradict_those_of_the_rollout_are_one_line(

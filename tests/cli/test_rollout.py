@@ -47,7 +47,7 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     rate = r"1\.00 0\.34-1\.00"
     assert re.search(rf"push-v3 +2 +{rate} +{rate} +{row['mean_return']:.0f} +500\.0\n", said)
     assert row["intervals"]["return"] == sorted(row["returns"])
-    assert said.startswith(f"Playing MT1 on 1 worker: 2 episodes per class into {out}\n")
+    assert said.startswith(f"Running MT1 on 1 worker: 2 episodes per class into {out}\n")
     assert "1,000 steps in" in said
     assert "privileged" not in said
 
@@ -215,7 +215,7 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
         ("own.py:none", "'none' of own.py must be a function from observations (N, O) to actions"),
         ("own.py:number", "or an object with get_actions, got 3"),
         ("own.py:Wants", "or an object with get_actions, got <class "),
-        ("own.py:nothing", "what nothing() returns must be a function from observations (N, O) "),
+        ("own.py:nothing", "the result of nothing() must be a function from observations (N, O) "),
         ("own.py:fails", "own.py:fails: fails() failed: ValueError: of mine (own.py, line 31)"),
         ("own.py:expert", "own.py:expert: ZeroDivisionError: of mine (own.py, line 8)"),
         ("own.py:short", "own.py:short: ValueError: expected actions of shape (1, 4)"),
