@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import inspect
+import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, Group, Parameter, Token
 from cyclopts.validators import Number
@@ -14,14 +16,22 @@ from mtwrappers import __version__
 from mtwrappers.cli.settings import BENCHMARKS, MAX_COUNT, MAX_SEED, POLICIES
 from mtwrappers.common.errors import is_printable
 
+F = TypeVar("F", bound=Callable[..., int])
+
+
+def _examples(*lines: str) -> str:
+    return "\n  ".join(["examples:", *lines])
+
+
 app = App(
     name="mtwrappers",
     help="Multi-task and meta-RL environments on Gymnasium and Meta-World.",
     help_format="plaintext",
-    help_epilogue="""examples:
-  mtwrappers list            all environment ids
-  mtwrappers rollout MT10    evaluate Meta-World's scripted experts
-  mtwrappers rollout --help  all options""",
+    help_epilogue=_examples(
+        "mtwrappers list            all environment ids",
+        "mtwrappers rollout MT10    evaluate Meta-World's scripted experts",
+        "mtwrappers rollout --help  all options",
+    ),
     version=f"mtwrappers {__version__}",
     group_parameters=Group("Options"),
     default_parameter=Parameter(negative=(), show_default=False, allow_repeating=True),
@@ -35,6 +45,18 @@ app.register_install_completion_command(
     help="Complete commands and options in your shell.", group="Options"
 )
 app["--help"].group = app["--version"].group = "Options"
+
+
+def _command(name: str, *examples: str) -> Callable[[F], F]:
+    """Registers a command, whose docstring is its help."""
+
+    def register(function: F) -> F:
+        # The library would print the line breaks of an argument's text.
+        function.__doc__ = re.sub(r"\n {8,}", " ", inspect.cleandoc(function.__doc__ or ""))
+        app.command(function, name=name, help_epilogue=_examples(*examples))
+        return function
+
+    return register
 
 
 class HelpConsole(Console):
@@ -70,22 +92,18 @@ def _check_name(type_: Any, text: str | None) -> None:
         raise ValueError("Must be 1 to 100 printable characters.")
 
 
-_COUNT = Parameter(converter=_whole, validator=Number(gte=1, lte=MAX_COUNT), metavar="NUMBER")
-_SEED = Parameter(converter=_whole, validator=Number(gte=0, lte=MAX_SEED), metavar="SEED")
-_Workers = Annotated[
-    int | None, _COUNT, Parameter(help="Worker processes (default: all cores).", metavar="NUMBER")
+_Count = Annotated[
+    int, Parameter(converter=_whole, validator=Number(gte=1, lte=MAX_COUNT), metavar="NUMBER")
 ]
-_NoFast = Annotated[
-    bool,
-    Parameter(help="Run Meta-World's own classes, which are slower and give the same numbers."),
+_Seed = Annotated[
+    int, Parameter(converter=_whole, validator=Number(gte=0, lte=MAX_SEED), metavar="SEED")
 ]
 
 
-@app.command(
-    name="list",
-    help_epilogue="""examples:
-  mtwrappers list
-  mtwrappers list | grep ML10""",
+@_command(
+    "list",
+    "mtwrappers list",
+    "mtwrappers list | grep ML10",
 )
 def _list() -> int:
     """Print every environment id with its classes, spaces and sizes."""
@@ -94,15 +112,14 @@ def _list() -> int:
     return listing.run()
 
 
-@app.command(
-    name="rollout",
-    help_epilogue="""examples:
-  mtwrappers rollout MT10
-  mtwrappers rollout MT10 --policy random --episodes 50 --seed 1
-  mtwrappers rollout MT10 --policy my_policy.py:act
-  mtwrappers rollout MT50 --task hammer-v3 --task door-open-v3 --video
-  mtwrappers rollout ML10-test --workers 4 --out ml10
-  mtwrappers rollout --resume ml10""",
+@_command(
+    "rollout",
+    "mtwrappers rollout MT10",
+    "mtwrappers rollout MT10 --policy random --episodes 50 --seed 1",
+    "mtwrappers rollout MT10 --policy my_policy.py:act",
+    "mtwrappers rollout MT50 --task hammer-v3 --task door-open-v3 --video",
+    "mtwrappers rollout ML10-test --workers 4 --out ml10",
+    "mtwrappers rollout --resume ml10",
 )
 def _rollout(
     benchmark: Annotated[
@@ -110,86 +127,43 @@ def _rollout(
     ] = None,
     /,
     *,
-    task: Annotated[
-        list[str] | None,
-        Parameter(help="Evaluate only this class; can be repeated.", metavar="CLASS"),
-    ] = None,
-    policy: Annotated[
-        str | None,
-        Parameter(
-            help="expert (default): Meta-World's scripted expert of each class; random: random "
-            "actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to "
-            "actions (N, 4) in [-1, 1], or a function without arguments that makes it.",
-            validator=_check_policy,
-            metavar="POLICY",
-        ),
-    ] = None,
-    name: Annotated[
-        str | None,
-        Parameter(
-            help="The label of the policy in tables (default: --policy).",
-            validator=_check_name,
-            metavar="NAME",
-        ),
-    ] = None,
-    protocol: Annotated[
-        str | None,
-        Parameter(
-            help="Follow the rules of a published score; see mtwrappers protocols.", metavar="NAME"
-        ),
-    ] = None,
-    episodes: Annotated[
-        int | None,
-        _COUNT,
-        Parameter(help="Episodes per class (default: 5, or as many as the protocol has)."),
-    ] = None,
-    seed: Annotated[
-        int | None,
-        _SEED,
-        Parameter(
-            help="Determines goals, their order and random actions (default: 0); a protocol has "
-            "its own goals."
-        ),
-    ] = None,
-    workers: _Workers = None,
-    execution: Annotated[
-        Literal["parallel", "ray"],
-        Parameter(
-            help="Where the workers are: processes here (default), or actors of a Ray cluster."
-        ),
-    ] = "parallel",
-    out: Annotated[
-        Path | None,
-        Parameter(
-            help="Where to write (default: results); files of an earlier rollout are replaced.",
-            metavar="DIR",
-        ),
-    ] = None,
-    video: Annotated[
-        bool,
-        Parameter(
-            help="Also write an mp4 of the first episode of each class; not together with --resume."
-        ),
-    ] = False,
-    no_fast: _NoFast = False,
-    no_evidence: Annotated[
-        bool,
-        Parameter(
-            help="Do not keep the actions (about 8 kB an episode) in results.npz, from which "
-            "anyone can verify the results."
-        ),
-    ] = False,
-    resume: Annotated[
-        Path | None,
-        Parameter(
-            help="Continue the interrupted or killed rollout in DIR with its settings; only "
-            "--workers and --execution may differ. The results are those of a rollout that was "
-            "never stopped.",
-            metavar="DIR",
-        ),
-    ] = None,
+    task: Annotated[list[str] | None, Parameter(metavar="CLASS")] = None,
+    policy: Annotated[str | None, Parameter(validator=_check_policy, metavar="POLICY")] = None,
+    name: Annotated[str | None, Parameter(validator=_check_name, metavar="NAME")] = None,
+    protocol: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    episodes: _Count | None = None,
+    seed: _Seed | None = None,
+    workers: _Count | None = None,
+    execution: Literal["parallel", "ray"] = "parallel",
+    out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    video: bool = False,
+    no_fast: bool = False,
+    no_evidence: bool = False,
+    resume: Annotated[Path | None, Parameter(metavar="DIR")] = None,
 ) -> int:
-    """Evaluate a policy on a benchmark and report success rates."""
+    """Evaluate a policy on a benchmark and report success rates.
+
+    Args:
+        benchmark: One of `BENCHMARKS`.
+        task: Evaluate only this class; can be repeated.
+        policy: expert (default): Meta-World's scripted expert of each class; random: random
+            actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to
+            actions (N, 4) in [-1, 1], or a function without arguments that makes it.
+        name: The label of the policy in tables (default: --policy).
+        protocol: Follow the rules of a published score; see mtwrappers protocols.
+        episodes: Episodes per class (default: 5, or as many as the protocol has).
+        seed: Determines goals, their order and random actions (default: 0); a protocol has its own
+            goals.
+        workers: Worker processes (default: all cores).
+        execution: Where the workers are: processes here (default), or actors of a Ray cluster.
+        out: Where to write (default: results); files of an earlier rollout are replaced.
+        video: Also write an mp4 of the first episode of each class; not together with --resume.
+        no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
+        no_evidence: Do not keep the actions (about 8 kB an episode) in results.npz, from which
+            anyone can verify the results.
+        resume: Continue the interrupted or killed rollout in DIR with its settings; only --workers
+            and --execution may differ. The results are those of a rollout that was never stopped.
+    """
     from mtwrappers.cli import rollout
 
     given = {
@@ -213,82 +187,67 @@ def _rollout(
     )
 
 
-@app.command(
-    name="verify",
-    help_epilogue="""examples:
-  mtwrappers rollout MT10 --policy my_policy.py:act
-  mtwrappers verify results/results.json
-  mtwrappers verify results/results.json --sample 0.1 --workers 4""",
+@_command(
+    "verify",
+    "mtwrappers rollout MT10 --policy my_policy.py:act",
+    "mtwrappers verify results/results.json",
+    "mtwrappers verify results/results.json --sample 0.1 --workers 4",
 )
 def _verify(
-    result: Annotated[Path, Parameter(help="A file of rollout or EvaluationResult.save.")],
+    result: Path,
     /,
     *,
-    evidence: Annotated[
-        Path | None,
-        Parameter(
-            help="The .npz file with the actions of the episodes (default: the one beside the "
-            "result that has its name, as rollout writes it).",
-            metavar="FILE",
-        ),
-    ] = None,
-    sample: Annotated[
-        float,
-        Parameter(
-            help="Replay only this share of each class's episodes, drawn anew every time "
-            "(default: 1).",
-            validator=Number(gte=0, lte=1),
-            metavar="SHARE",
-        ),
-    ] = 1.0,
-    table: Annotated[
-        bool, Parameter(help="Also print the success of each class, with intervals.")
-    ] = False,
-    workers: _Workers = None,
-    no_fast: _NoFast = False,
+    evidence: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    sample: Annotated[float, Parameter(validator=Number(gte=0, lte=1), metavar="SHARE")] = 1.0,
+    table: bool = False,
+    workers: _Count | None = None,
+    no_fast: bool = False,
 ) -> int:
-    """Replay the actions of a result, and compare every number."""
+    """Replay the actions of a result, and compare every number.
+
+    Args:
+        result: A file of rollout or EvaluationResult.save.
+        evidence: The .npz file with the actions of the episodes (default: the one beside the result
+            that has its name, as rollout writes it).
+        sample: Replay only this share of each class's episodes, drawn anew every time (default: 1).
+        table: Also print the success of each class, with intervals.
+        workers: Worker processes (default: all cores).
+        no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
+    """
     from mtwrappers.cli import verify
 
     return verify.run(result, evidence, sample, table, workers, no_fast)
 
 
-@app.command(
-    name="compare",
-    help_epilogue="""examples:
-  mtwrappers compare mine/results.json theirs/results.json
-  mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png""",
+@_command(
+    "compare",
+    "mtwrappers compare mine/results.json theirs/results.json",
+    "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
 )
 def _compare(
-    results: Annotated[
-        list[Path], Parameter(help="Files of rollouts or of EvaluationResult.save, two or more.")
-    ],
+    results: list[Path],
     /,
     *,
-    plot: Annotated[
-        Path | None, Parameter(help="Also draw the comparison.", metavar="FILE")
-    ] = None,
-    runs: Annotated[
-        Literal["all-tasks", "per-task"],
-        Parameter(
-            help="Whether a training run is one network for all-tasks (default), or one per-task."
-        ),
-    ] = "all-tasks",
-    force: Annotated[
-        bool,
-        Parameter(help="Compare results of different protocols, settings or goals all the same."),
-    ] = False,
+    plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    runs: Literal["all-tasks", "per-task"] = "all-tasks",
+    force: bool = False,
 ) -> int:
-    """Compare the success of policies, task by task and over all."""
+    """Compare the success of policies, task by task and over all.
+
+    Args:
+        results: Files of rollouts or of EvaluationResult.save, two or more.
+        plot: Also draw the comparison.
+        runs: Whether a training run is one network for all-tasks (default), or one per-task.
+        force: Compare results of different protocols, settings or goals all the same.
+    """
     from mtwrappers.cli import compare
 
     return compare.run(results, plot, "all_tasks" if runs == "all-tasks" else "per_task", force)
 
 
-@app.command(
-    name="protocols",
-    help_epilogue="""examples:
-  mtwrappers protocols""",
+@_command(
+    "protocols",
+    "mtwrappers protocols",
 )
 def _protocols() -> int:
     """Print how scores of the literature are measured, side by side."""
@@ -297,61 +256,54 @@ def _protocols() -> int:
     return protocols.run()
 
 
-@app.command(
-    name="check",
-    help_epilogue="""examples:
-  mtwrappers check my_package.envs:make_env
-  mtwrappers check CartPole-v1
-  mtwrappers check mtwrappers/MT10-v0 --vector --json""",
+@_command(
+    "check",
+    "mtwrappers check my_package.envs:make_env",
+    "mtwrappers check CartPole-v1",
+    "mtwrappers check mtwrappers/MT10-v0 --vector --json",
 )
 def _check(
-    environment: Annotated[
-        str,
-        Parameter(
-            help="package.module:NAME or FILE.py:NAME, a function without arguments that makes an "
-            "environment or a vector environment; or a registered id."
-        ),
-    ],
+    environment: str,
     /,
     *,
-    kwargs: Annotated[
-        str | None, Parameter(help="Arguments for it, as JSON.", metavar="JSON")
-    ] = None,
-    vector: Annotated[bool, Parameter(help="Of an id: check the result of make_vec.")] = False,
-    seed: Annotated[int, _SEED, Parameter(help="The seed of all resets (default: 0).")] = 0,
-    steps: Annotated[
-        int, _COUNT, Parameter(help="Take at most this many steps (default: 600).")
-    ] = 600,
-    num_envs: Annotated[
-        int | None, _COUNT, Parameter(help="How many sub-environments (default: 3).")
-    ] = None,
-    ignore: Annotated[
-        list[str] | None,
-        Parameter(
-            help="An info that is not compared, such as info.action; can be repeated.",
-            metavar="INFO",
-        ),
-    ] = None,
-    json: Annotated[bool, Parameter(help="Print the report as JSON.")] = False,
+    kwargs: Annotated[str | None, Parameter(metavar="JSON")] = None,
+    vector: bool = False,
+    seed: _Seed = 0,
+    steps: _Count = 600,
+    num_envs: _Count | None = None,
+    ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
+    json: bool = False,
 ) -> int:
-    """Check whether an environment can be trusted, step by step."""
+    """Check whether an environment can be trusted, step by step.
+
+    Args:
+        environment: package.module:NAME or FILE.py:NAME, a function without arguments that makes an
+            environment or a vector environment; or a registered id.
+        kwargs: Arguments for it, as JSON.
+        vector: Of an id: check the result of make_vec.
+        seed: The seed of all resets (default: 0).
+        steps: Take at most this many steps (default: 600).
+        num_envs: How many sub-environments (default: 3).
+        ignore: An info that is not compared, such as info.action; can be repeated.
+        json: Print the report as JSON.
+    """
     from mtwrappers.cli import check
 
     return check.run(environment, kwargs, vector, seed, steps, num_envs, ignore or (), json)
 
 
-@app.command(
-    name="verify-fast",
-    help_epilogue="""examples:
-  mtwrappers verify-fast
-  mtwrappers verify-fast --full --workers 2""",
+@_command(
+    "verify-fast",
+    "mtwrappers verify-fast",
+    "mtwrappers verify-fast --full --workers 2",
 )
-def _verify_fast(
-    *,
-    full: Annotated[bool, Parameter(help="Run whole episodes of several tasks per class.")] = False,
-    workers: _Workers = None,
-) -> int:
-    """Compare the fast classes with Meta-World's own on this machine, bit for bit."""
+def _verify_fast(*, full: bool = False, workers: _Count | None = None) -> int:
+    """Compare the fast classes with Meta-World's own on this machine, bit for bit.
+
+    Args:
+        full: Run whole episodes of several tasks per class.
+        workers: Worker processes (default: all cores).
+    """
     from mtwrappers.cli import verify_fast
 
     return verify_fast.run(full, workers)
