@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import signal
 import threading
-from collections.abc import Iterator
+from typing import Any
 
 INTERRUPTED = "Interrupted; nothing was written. Run the command again."
 EXIT_CODE = 128 + signal.SIGINT
@@ -24,27 +23,28 @@ class _EndAtOnce:
         os._exit(EXIT_CODE)
 
 
-@contextlib.contextmanager
-def ends_at_once() -> Iterator[None]:
-    """Within the block Ctrl-C ends the process at once, until `raises` is called.
+def end_at_once() -> Any:
+    """From now on Ctrl-C ends the process at once, until `raises` is called.
 
-    A handler that the program has set before is left alone.
+    A handler that the program has set before is left alone. Returns it, for `restore`.
     """
     before = signal.getsignal(signal.SIGINT)
-    is_main = threading.current_thread() is threading.main_thread()
-    if not is_main or before is not signal.default_int_handler:
-        yield
-        return
-    handler = _EndAtOnce()
-    signal.signal(signal.SIGINT, handler)
-    try:
-        yield
-    finally:
-        if signal.getsignal(signal.SIGINT) is handler:
-            signal.signal(signal.SIGINT, before)
+    if before is signal.default_int_handler and _is_main_thread():
+        signal.signal(signal.SIGINT, _EndAtOnce())
+    return before
+
+
+def restore(before: Any) -> None:
+    """Puts the handler back that was there before a command."""
+    if before is not None and _is_main_thread():  # None is one that is not Python's
+        signal.signal(signal.SIGINT, before)
 
 
 def raises() -> None:
     """From now on Ctrl-C raises ``KeyboardInterrupt`` again: there is something to write or end."""
     if isinstance(signal.getsignal(signal.SIGINT), _EndAtOnce):
         signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _is_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()

@@ -28,17 +28,21 @@ def main(argv: Sequence[str] | None = None) -> int:
     Raises:
         SystemExit: With the code 2, after a line on stderr, if input or files are bad.
     """
-    with ctrl_c.ends_at_once():
+    before, code = ctrl_c.end_at_once(), None
+    try:
         try:
-            try:
-                return _run(sys.argv[1:] if argv is None else argv)
-            finally:
-                if sys.stdout is not None:
-                    sys.stdout.flush()  # here, where it can be caught
-        except BrokenPipeError:
-            # For what is still to come.
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            return 128 + signal.SIGPIPE
+            code = _run(sys.argv[1:] if argv is None else argv)
+        finally:
+            if sys.stdout is not None:
+                sys.stdout.flush()  # here, where it can be caught
+    except BrokenPipeError:
+        # For what is still to come.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 128 + signal.SIGPIPE
+    finally:
+        if code != ctrl_c.EXIT_CODE:  # after which the process ends without hearing it again
+            ctrl_c.restore(before)
+    return code
 
 
 def _run(argv: Sequence[str]) -> int:

@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 
 from mtwrappers.cli import rollout
@@ -12,6 +14,9 @@ def _environment_is_put_back(monkeypatch):
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "120")
     monkeypatch.setenv("NO_COLOR", "1")
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)  # which an interrupted rollout leaves ignored
 
 
 @pytest.fixture

@@ -44,6 +44,8 @@ def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
     columns, left_out, capsys, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", str(columns))
+    row = (28 * "x", 10, "new", "float32[84]", "float32[4]", "onehot", 10)
+    monkeypatch.setattr("mtwrappers.cli.list._row", lambda *of: row)
     assert main(["list"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     every = ["id", "classes", "goals", "observation", "action", "encoding", "envs"]
@@ -136,7 +138,10 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
             "verify-fast --workers 0",
             'Invalid value "0" for --workers. Must be >= 1. See mtwrappers',
         ),
-        ("compare a b --runs all", 'Invalid value "all" for --runs. Choose from: "all-tasks", "per-ta'),
+        (
+            "compare a b --runs all",
+            'Invalid value "all" for --runs. Choose from: "all-tasks", "per-ta',
+        ),
     ],
 )
 def test_wrong_arguments_are_one_line_that_says_what_to_do(
