@@ -74,6 +74,35 @@ def test_importing_the_package_and_all_names_is_silent_and_imports_nothing_heavy
     assert ast.literal_eval(run_python(code, "-W", "error")) == may_import
 
 
+PROCESS = """
+import multiprocessing, os, random, signal, sys, threading, warnings
+import gymnasium, numpy
+
+def state():
+    return {
+        "signal handlers": [signal.getsignal(one) for one in sorted(signal.valid_signals())],
+        "environment": dict(os.environ),
+        "directory": os.getcwd(),
+        "paths": [*sys.path],
+        "hooks": (sys.excepthook, sys.unraisablehook, threading.excepthook),
+        "warnings": [*warnings.filters],
+        "random numbers": (random.getstate(), str(numpy.random.get_state())),
+        "threads": threading.active_count(),
+        "start method": multiprocessing.get_start_method(allow_none=True),
+    }
+
+sys.argv[0] = "mtwrappers"  # as in the command
+before = state()
+import mtwrappers, mtwrappers.cli.main
+after = state()
+print([name for name in before if before[name] != after[name]])
+"""
+
+
+def test_importing_the_package_and_its_command_changes_nothing_of_the_process():
+    assert run_python(PROCESS) == "[]"
+
+
 # The registered ids.
 
 
@@ -194,7 +223,7 @@ def test_the_files_that_answer_where_do_i_change_are_there():
 
 # The floors of the house: a module imports from its own and from those before it.
 FLOORS = (
-    {"common", "_start"},
+    {"common"},
     {"state"},
     {"core"},
     {"vector"},

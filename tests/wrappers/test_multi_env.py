@@ -1,4 +1,4 @@
-"""What is particular to `MultiEnvWrapper`: many environments, and one space for all of them.
+"""The behaviour of `MultiEnvWrapper` alone: many environments, and one space for all of them.
 
 What it shares with other environments over a list of tasks is in ``test_task_list.py``.
 """
