@@ -57,7 +57,7 @@ CALLS = {
         task_observation_space="None",
         **A_LIST | {"initial_task_state": "None"},
     ),
-    "EnvToMTEnv shows": call(
+    "EnvToMTEnv observes": call(
         partial(mt.EnvToMTEnv, ENV(), [1, 2], print),
         {"task_obs": int, "task_observation_space": Discrete(2)},
         task_obs="",

@@ -30,7 +30,7 @@ def run():
 
 @pytest.mark.parametrize("page", sorted(name for name, code in SNIPPETS.items() if code))
 def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monkeypatch):
-    """That of the evaluation also prints the table that it shows."""
+    """That of the evaluation also prints the table on the page."""
     code = SNIPPETS[page]
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
@@ -43,8 +43,8 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monke
         code = f"import os; os.environ['MINARI_DATASETS_PATH'] = {str(tmp_path)!r}\n{code}"
     printed = run(code, tmp_path)
     if page == "guides/evaluation.md":
-        shown = re.search(r"^```text\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)[1]
-        before, after = shown.split("...\n")
+        table = re.search(r"^```text\n(.*?)^```", PAGES[page], re.MULTILINE | re.DOTALL)[1]
+        before, after = table.split("...\n")
         assert printed.startswith(before)
         assert after in printed
 
@@ -93,10 +93,10 @@ def test_every_linked_file_is_there():
     assert [link for link in links if not link.exists()] == []
 
 
-def test_the_gallery_shows_every_class_in_small_pictures():
-    shown = re.findall(r"^- {3}### (\S+)$", PAGES["gallery.md"], re.MULTILINE)
+def test_the_gallery_has_every_class_in_small_pictures():
+    named = re.findall(r"^- {3}### (\S+)$", PAGES["gallery.md"], re.MULTILINE)
     pictures = {path.stem: path for path in (DOCS / "assets/gallery").glob("*.webp")}
-    assert shown == sorted(pictures) == sorted(metaworld.ALL_V3_ENVIRONMENTS)
+    assert named == sorted(pictures) == sorted(metaworld.ALL_V3_ENVIRONMENTS)
     assert sum(path.stat().st_size for path in pictures.values()) < 2_000_000
     assert (DOCS / "assets/mt10.gif").stat().st_size < 3_000_000
 

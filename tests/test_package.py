@@ -301,7 +301,7 @@ def test_meta_world_is_imported_in_its_own_folder_alone():
     assert all(module.startswith("mtwrappers.metaworld.") for module in found)
 
 
-def test_seeds_and_checkers_do_not_rest_on_asserts_which_optimised_python_leaves_out():
+def test_seeds_and_checkers_do_not_depend_on_asserts_which_optimised_python_leaves_out():
     for module, path in MODULES.items():
         if module == "mtwrappers.core.mtenv" or module.startswith("mtwrappers.testing"):
             nodes = ast.walk(ast.parse(path.read_text()))

@@ -41,7 +41,7 @@ def test_one_node_has_the_rates_that_were_measured_whatever_the_network(cluster,
         ("step-wise", 1, 1.4 + 2 + 3, 6),
         # There and back, and the 18 of 24 environments that are on other nodes.
         ("step-wise", 4, 3.2 + 8 + 3 + 2 + 18, 24),
-        # Messages, then 41 ms to play a path and 6 to take it: the second is played meanwhile.
+        # Messages, then 41 ms to collect a trajectory and 6 to take it, during which the next runs.
         ("path-wise", 1, 2 + 41 + 6 + 41, 120),
         # The policy to 3 nodes, and paths of 180 ms on the link, which is the slowest.
         ("path-wise", 4, 8 + 18 + 2 + 41 + 180 + 24 + 180, 480),

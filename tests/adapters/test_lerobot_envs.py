@@ -1,4 +1,4 @@
-"""What LeRobot plays, without LeRobot; with it, see tests/integrations/test_lerobot.py."""
+"""The environments for LeRobot, without it; with it: tests/integrations/test_lerobot.py."""
 
 import numpy as np
 import pytest

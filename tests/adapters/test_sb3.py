@@ -55,16 +55,16 @@ class OptionEnv(CountingEnv):
 
 
 class NestedActionEnv(CountingEnv):
-    """Rewards with a number that tells the actions apart."""
+    """Rewards with a number that distinguishes the actions."""
 
     def __init__(self, action_space):
         super().__init__()
         self.action_space = action_space
 
     def step(self, action):
-        obs, _, *rest = super().step(action)
+        obs, _, *others = super().step(action)
         flat = flatten(self.action_space, action)
-        return obs, float(np.arange(len(flat)) @ flat), *rest
+        return obs, float(np.arange(len(flat)) @ flat), *others
 
 
 class LivesEnv(gymnasium.Wrapper):
@@ -209,12 +209,12 @@ def test_a_wrapper_that_counts_episodes_says_where_they_end(sb3, executor, wrap)
     makers = [lambda: LivesEnv(wrap(CountingEnv))] * 2
     venv = as_sb3_vec_env(executor(makers, 2))
     venv.reset()
-    told = []
+    found = []
     for _ in range(6):
         infos = venv.step(np.zeros(2, np.int64))[3]
-        told.append([info["episode"]["l"] if "episode" in info else 0 for info in infos])
+        found.append([info["episode"]["l"] if "episode" in info else 0 for info in infos])
     whole = [[0, 0], [0, 0], [3, 3]]
-    assert told == (whole * 2 if wrap in (with_statistics, in_monitor) else [[1, 1]] * 6)
+    assert found == (whole * 2 if wrap in (with_statistics, in_monitor) else [[1, 1]] * 6)
     venv.close()
 
 
@@ -223,8 +223,8 @@ def test_success_and_the_time_are_reported_at_the_end_of_an_episode(sb3):
     venv = as_sb3_vec_env(MetaIterativeEnvExecutor(makers, 2))
     venv.reset()
     infos = [venv.step(np.zeros((2, 2), np.float32))[3] for _ in range(3)]
-    told = [[info.get("is_success") for info in each] for each in infos]
-    assert told == [[None, None], [False, None], [None, True]]
+    found = [[info.get("is_success") for info in each] for each in infos]
+    assert found == [[None, None], [False, None], [None, True]]
     assert 0 <= infos[1][0]["episode"]["t"] <= time.time() - before
 
 

@@ -61,7 +61,7 @@ def vector_of(obs: Any) -> Any:
 
 
 def known_value(entries: Any) -> Any:
-    """A value that tells observations ``(..., 3)`` apart: the size of the reward for reaching them.
+    """A value for each of the observations ``(..., 3)``: the size of the reward for reaching them.
 
     Rewards and values are exact in single precision, and so is the sum of two.
     """

@@ -206,7 +206,7 @@ def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, mode):
         assert sum(ends) >= 5
 
 
-def test_human_rendering_shows_every_environment(monkeypatch):
+def test_human_rendering_displays_every_environment(monkeypatch):
     pytest.importorskip("cv2")
     pygame = pytest.importorskip("pygame")
     monkeypatch.setenv("SDL_VIDEODRIVER", "dummy")
@@ -216,8 +216,8 @@ def test_human_rendering_shows_every_environment(monkeypatch):
         envs.reset(seed=0)
         for step in (1, 2):
             envs.step(np.zeros((2, 2), np.float32))
-            shown = pygame.surfarray.array3d(envs.window)[..., 0]
-            assert set(shown.ravel().tolist()) == {step, 10 + step}
+            displayed = pygame.surfarray.array3d(envs.window)[..., 0]
+            assert set(displayed.ravel().tolist()) == {step, 10 + step}
 
 
 def test_record_video_writes_a_film_of_every_episode(tmp_path):

@@ -119,14 +119,14 @@ def names_of_distributions():
         ("pixels_state", {"observation.environment_state": (39,)}),
     ],
 )
-def test_policies_get_the_features_that_environments_show(obs_type, beside):
+def test_policies_get_the_features_that_environments_observe(obs_type, beside):
     config = make_env_config("mtwrappers", obs_type=obs_type, **SMALL)
     features = env_to_policy_features(config)
     expected = {"action": (4,), "observation.image": (3, 16, 24), **beside}
     assert {name: feature.shape for name, feature in features.items()} == expected
     [env] = make(obs_type=obs_type)["reach-v3"].values()
-    shown = {key: space.shape for key, space in env.single_observation_space.items()}
-    assert shown == {key: one.shape for key, one in config.features.items() if key != "action"}
+    observed = {key: space.shape for key, space in env.single_observation_space.items()}
+    assert observed == {key: one.shape for key, one in config.features.items() if key != "action"}
     env.close()
 
 
@@ -181,7 +181,7 @@ def counts(monkeypatch):
 
 
 def test_results_do_not_depend_on_the_batch_and_a_state_is_drawn_once(tmp_path, counts):
-    results, played = [], []
+    results, counted = [], []
     for n_envs in (1, 3, 10):
         counts.clear()
         envs = make("reach-v3", n_envs=n_envs)
@@ -189,12 +189,12 @@ def test_results_do_not_depend_on_the_batch_and_a_state_is_drawn_once(tmp_path, 
         kept = [weakref.ref(env.unwrapped) for env in first.envs]
         results.append(evaluate(envs, 10, max_episodes_rendered=2, videos_dir=tmp_path))
         assert counts["_draw"] == counts["reset"] + counts["step"]
-        played.append((counts["reset"], counts["step"]))
+        counted.append((counts["reset"], counts["step"]))
         gc.collect()
         assert [ref() for ref in kept] == [None] * n_envs  # LeRobot has closed the vector
-    # Those that are over rest until the others are. Batches of 3 play 12 episodes.
-    assert played[2] == played[0]
-    assert (played[0][0], played[1][0]) == (10, 12)
+    # Finished ones are not stepped until the others have finished. Batches of 3 run 12 episodes.
+    assert counted[2] == counted[0]
+    assert (counted[0][0], counted[1][0]) == (10, 12)
     for key in ("successes", "max_rewards"):
         assert metrics_of(results[0], key) == metrics_of(results[1], key)
         assert metrics_of(results[0], key) == metrics_of(results[2], key)
@@ -238,11 +238,11 @@ def test_a_recording_keeps_frames_numbers_and_what_was_to_be_done(tmp_path):
     assert first["environment_state"].shape == (39,)
     assert first["task"] == "Reach a goal position"
     assert bool(data[len(data) - 1]["next.success"])
-    # The reward and the frame of the same steps, played again.
+    # The reward and the frame of the same steps, replayed.
     [env] = make(observation_height=480, observation_width=480)["reach-v3"].values()
     obs, _ = env.reset(seed=[1000])
-    shown = (first["pixels"].permute(1, 2, 0) * 255).numpy()
-    assert np.abs(shown - obs["pixels"][0]).mean() < 5  # the video's compression
+    drawn = (first["pixels"].permute(1, 2, 0) * 255).numpy()
+    assert np.abs(drawn - obs["pixels"][0]).mean() < 5  # the video's compression
     _, reward, *_ = env.step(first["action"][None].numpy())
     assert first["next.reward"].item() == np.float32(reward[0])
     env.close()

@@ -20,7 +20,7 @@ LIMIT = 80
 
 
 class Expert:
-    """Meta-World's scripted experts as an agent, told the goals that observations hide."""
+    """Meta-World's scripted experts as an agent that knows the goals, which observations hide."""
 
     def __init__(self, envs):
         by_class = {cls.__name__: name for name, cls in ALL_V3_ENVIRONMENTS.items()}

@@ -1,4 +1,4 @@
-"""Minari records a multi-task data set, and makes its environment again."""
+"""Minari records a multi-task dataset, and makes its environment again."""
 
 from __future__ import annotations
 
@@ -35,16 +35,16 @@ def _own_folder(tmp_path, monkeypatch):
 
 
 def record(env_id, num_episodes, seed=0):
-    """A data set of random actions, and what the environment returned meanwhile."""
+    """A dataset of random actions, and what the environment returned meanwhile."""
     env = gymnasium.make(f"mtwrappers:mtwrappers/{env_id}-v0", **IDS[env_id])
     collector = minari.DataCollector(env, record_infos=True)
     collector.action_space.seed(0)
-    played = []
+    episodes = []
     for episode in range(num_episodes):
         actions = [collector.action_space.sample() for _ in range(4)]
         # Without the option Minari seeds every reset, which starts the selection of tasks anew.
         options = {"minari_autoseed": False} if episode else None
-        played.append(play(collector, actions, seed=None if episode else seed, options=options))
+        episodes.append(play(collector, actions, seed=None if episode else seed, options=options))
     dataset = collector.create_dataset(
         f"tests/{env_id.lower()}-v0",
         eval_env=env,
@@ -55,15 +55,15 @@ def record(env_id, num_episodes, seed=0):
         code_permalink="tests",
     )
     collector.close()
-    return env, dataset, played
+    return env, dataset, episodes
 
 
 @pytest.mark.parametrize("env_id", IDS)
-def test_what_was_played_is_recorded_and_its_environment_is_made_again(env_id):
-    env, dataset, played = record(env_id, 6)
+def test_episodes_are_recorded_and_their_environment_is_made_again(env_id):
+    env, dataset, episodes = record(env_id, 6)
     assert (dataset.total_episodes, dataset.total_steps) == (6, 24)
     seen, loaded = set(), minari.load_dataset(dataset.id)
-    for episode, ((first, info), *steps) in zip(loaded, played, strict=True):
+    for episode, ((first, info), *steps) in zip(loaded, episodes, strict=True):
         assert episode.observations.tolist() == [first.tolist(), *(s[0].tolist() for s in steps)]
         assert episode.observations.dtype == first.dtype
         assert episode.rewards.tolist() == [step[1] for step in steps]
@@ -93,7 +93,7 @@ def test_the_example_prints_what_it_recorded(capsys):
     ]
 
 
-# Experts. Minari warns where a data set has no author.
+# Experts. Minari warns where a dataset has no author.
 REACH = "Reach a goal position"
 EXPERTS = ["--benchmark", "MT1", "--goals", "3", "--name", "tests/experts-v0"]
 
@@ -170,7 +170,7 @@ def test_an_episode_that_does_not_replay_is_in_no_data_set(experts, monkeypatch,
     with pytest.raises(SystemExit, match="reach-v3: rewards differs when replayed"):
         experts.main([*EXPERTS, "--episodes", "2"])
     assert minari.list_local_datasets() == {}
-    # What was written is no data set, and is replayed before it counts.
+    # What was written is no dataset, and is replayed before it counts.
     monkeypatch.undo()
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     experts.main(["--resume", "tests/experts-v0"])
@@ -178,16 +178,16 @@ def test_an_episode_that_does_not_replay_is_in_no_data_set(experts, monkeypatch,
 
 
 @pytest.fixture
-def never_played(experts, monkeypatch):
+def never_run(experts, monkeypatch):
     """The example, which must not run an episode."""
-    monkeypatch.setattr(experts, "play", lambda *args: pytest.fail("an episode was run"))
+    monkeypatch.setattr(experts, "run", lambda *args: pytest.fail("an episode was run"))
     return experts
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
 def test_a_name_that_is_taken_is_refused_before_an_episode_is_run(experts, monkeypatch, capsys):
     experts.main([*EXPERTS, "--episodes", "1"])
-    monkeypatch.setattr(experts, "play", lambda *args: pytest.fail("an episode was run"))
+    monkeypatch.setattr(experts, "run", lambda *args: pytest.fail("an episode was run"))
     with pytest.raises(SystemExit, match="tests/experts-v0 is there: choose another --name, or m"):
         experts.main([*EXPERTS, "--episodes", "1"])
     capsys.readouterr()
@@ -207,10 +207,10 @@ def test_a_name_that_is_taken_is_refused_before_an_episode_is_run(experts, monke
     ],
 )
 def test_what_cannot_be_recorded_is_refused_and_leaves_nothing(
-    arguments, message, never_played, tmp_path
+    arguments, message, never_run, tmp_path
 ):
     with pytest.raises(SystemExit, match=message):
-        never_played.main(arguments)
+        never_run.main(arguments)
     assert [*tmp_path.rglob("*")] == []
 
 
@@ -226,7 +226,7 @@ def keep(self, task_state, keep=experts.Unfinished.keep):
         experts.Unfinished.write = kill  # in the third
 if place == "episode":
     experts.Unfinished.keep = keep
-elif place == "data set":
+elif place == "dataset":
     experts.unequal, unequal = lambda *a: kill() if experts.os.environ["MINARI_DATASETS_PATH"
         ].endswith("whole") else unequal(*a), experts.unequal
 else:
@@ -236,14 +236,14 @@ experts.main(sys.argv[2:])
 
 
 def contents(name):
-    """All bytes of a data set, but for its name."""
+    """All bytes of a dataset, but for its name."""
     folder = Path(os.environ["MINARI_DATASETS_PATH"]) / name / "data"
     about = json.loads((folder / "metadata.json").read_text())
     return (folder / "main_data.hdf5").read_bytes(), {**about, "dataset_id": None}
 
 
 @pytest.mark.filterwarnings("ignore::UserWarning")
-@pytest.mark.parametrize("place", ["episode", "data set", "end"])
+@pytest.mark.parametrize("place", ["episode", "dataset", "end"])
 def test_a_recording_that_was_killed_is_no_data_set_and_goes_on_to_the_same_data(
     place, experts, tmp_path, capsys
 ):

@@ -1,4 +1,4 @@
-"""Families of tasks beyond Meta-World: classic control, MuJoCo locomotion, a class of one's own."""
+"""Tasks beyond Meta-World: classic control, MuJoCo locomotion, a class of one's own."""
 
 from __future__ import annotations
 
@@ -85,11 +85,11 @@ def cheetah():
     return EnvToMTEnv(load_example("locomotion_goal_velocity.py").make(), tasks)
 
 
-def room():
-    return EnvToMTEnv(load_example("own_class.py").Room(), [16.0, 18.0, 20.0])
+def house():
+    return EnvToMTEnv(load_example("own_class.py").House(), [16.0, 18.0, 20.0])
 
 
-@pytest.mark.parametrize("make", [classic_control, cheetah, room])
+@pytest.mark.parametrize("make", [classic_control, cheetah, house])
 def test_mixed_environments_keep_the_contract_of_an_mtenv(make):
     check_mtenv(make())
     # CartPole's and the cheetah's own bounds are infinite, and the checker says so.

@@ -168,7 +168,7 @@ def test_the_example_trains_and_prints_the_return_of_each_class(tmp_path):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Ray with room for two env runners; none of its processes stays behind."""
+    """Ray with CPUs for two env runners; none of its processes remains."""
     before = children()
     with tempfile.TemporaryDirectory(prefix="ray") as folder, pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
@@ -272,8 +272,8 @@ def test_training_goes_on_after_an_env_runner_is_killed(
     while not (1 in healthy and healthy[-2:] == [1 + restart] * 2):
         assert time.monotonic() < deadline, healthy
         result = algorithm.train()
-        played, learnt = result["env_runners"], result["learners"]["default_policy"]
-        assert (played["episode_len_min"], played["episode_len_max"]) == (steps, steps)
+        run, learnt = result["env_runners"], result["learners"]["default_policy"]
+        assert (run["episode_len_min"], run["episode_len_max"]) == (steps, steps)
         assert learnt["num_module_steps_trained"] >= 2 * num_envs * steps
         healthy.append(runners.num_healthy_remote_env_runners())
     assert runners.num_remote_worker_restarts() == restart

@@ -74,9 +74,9 @@ def test_the_learning_benchmark_writes_the_episodes_of_both_sides(tmp_path, caps
     learning.main([str(option) for option in options])
     with open(csv_file, newline="") as file:
         rows = list(csv.DictReader(file))
-    played = Counter((row["side"], row["task"]) for row in rows)
-    assert played.keys() == {(side, name) for side in learning.SIDES for name in learning.CLASSES}
-    assert len(set(played.values())) == 1
+    episodes = Counter((row["side"], row["task"]) for row in rows)
+    assert episodes.keys() == {(side, name) for side in learning.SIDES for name in learning.CLASSES}
+    assert len(set(episodes.values())) == 1
     assert plot.stat().st_size > 10_000
     printed = capsys.readouterr().out
     rows = [line.split("|") for line in printed.splitlines() if line[:2] == "| "]

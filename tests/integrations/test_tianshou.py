@@ -64,9 +64,9 @@ def test_it_stores_what_was_made(observation, workers):
     assert envs.closed
 
 
-def test_environments_that_are_not_needed_rest():
+def test_environments_that_are_not_needed_are_paused():
     env = as_tianshou_env(make_ledgers(autoreset_mode="Disabled"))
-    # Of the first three episodes, of 5, 2 and 3 steps, none is played further.
+    # Of the first three episodes, of 5, 2 and 3 steps, none is stepped further.
     check_whole(report := check(collect(env, n_episode=3)))
     assert report.real.size == steps_of(0, 0, 1) + steps_of(1, 0, 1) + steps_of(2, 0, 1)
     # Five episodes begin again with the next ones after the reset of them all.

@@ -54,7 +54,7 @@ def counts(rollout, *key):
     ],
 )
 def test_the_last_next_observation_of_an_episode_is_its_own(executor, mode, by, wrap):
-    # Not the one that is checked: TorchRL keeps the rest of a rollout, Gymnasium's own or ours.
+    # Not the one that is checked, of whose rollout TorchRL keeps some values.
     env, checked = (wrap(EXECUTORS[executor](MAKERS, 2, autoreset_mode=mode), by) for _ in range(2))
     check_env_specs(checked)
     rollout = env.rollout(6, break_when_any_done=False)

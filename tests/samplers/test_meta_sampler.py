@@ -40,7 +40,7 @@ def test_every_task_gives_its_quota_of_whole_paths_whatever_the_lengths(envs_per
 
 
 def chance_lengths(seed, episodes):
-    """The lengths of the first episodes of an environment with this seed, played on its own."""
+    """The lengths of the first episodes of an environment with this seed, stepped by itself."""
     env, drawn = ChanceEnv(), []
     env.reset(seed=seed)
     for _ in range(episodes):
@@ -51,12 +51,12 @@ def chance_lengths(seed, episodes):
 
 @pytest.mark.parametrize(("paths_a_task", "envs_per_task"), [(4, 4), (6, 2), (5, 3)])
 def test_each_environment_gives_its_own_first_episodes_short_or_long(paths_a_task, envs_per_task):
-    whole, rest = divmod(paths_a_task, envs_per_task)
+    whole, left = divmod(paths_a_task, envs_per_task)
     paths = sample(ChanceEnv(), lazy, paths_a_task, 2, 50, envs_per_task, seed=7)
     expected = {task: [] for task in range(2)}
     for index in range(2 * envs_per_task):
         task, k = divmod(index, envs_per_task)
-        expected[task] += chance_lengths(7 + index, whole + (k < rest))
+        expected[task] += chance_lengths(7 + index, whole + (k < left))
     assert lengths(paths) == expected
     assert {n for own in expected.values() for n in own} == {1, 20}
 
@@ -99,33 +99,33 @@ def test_figures_are_logged_with_the_prefix():
     }
 
 
-def test_progress_shows_the_paths_and_changes_none(monkeypatch, capsys):
+def test_progress_counts_the_trajectories_and_changes_none(monkeypatch, capsys):
     done = []
     monkeypatch.setattr(
         "rich.progress.Progress.advance", lambda self, task, paths: done.append(paths)
     )
     tasks = [{"length": 1}, {"length": 3}]
-    shown = sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, progress=True, seed=0)
-    assert equal(shown, sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, seed=0))
+    counted = sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, progress=True, seed=0)
+    assert equal(counted, sample(LengthEnv(), lazy, 2, 2, 9, tasks=tasks, seed=0))
     # After the first step two paths are whole; the second task's two end with the third step.
     assert done == [2, 0, 2]
     capsys.readouterr()
 
 
-def test_progress_is_shown_for_a_policy_in_workers_too(monkeypatch):
-    shown = []
+def test_progress_is_displayed_for_a_policy_in_workers_too(monkeypatch):
+    calls = []
     monkeypatch.setattr(
-        "rich.progress.Progress.update", lambda self, task, **state: shown.append(state)
+        "rich.progress.Progress.update", lambda self, task, **state: calls.append(state)
     )
     monkeypatch.setattr(
-        "rich.progress.Progress.add_task", lambda self, *what, **how: shown.append(how)
+        "rich.progress.Progress.add_task", lambda self, *what, **how: calls.append(how)
     )
     tasks = [{"length": 1}, {"length": 3}]
     given = {**WORKERS, "policy_in": "workers", "progress": True, "tasks": tasks, "seed": 0}
     paths = sample(LengthEnv, lazy, 2, 2, 9, **given)
     assert lengths(paths) == {0: [1, 1], 1: [3, 3]}
     # Nobody counts the paths before they are all there.
-    assert shown == [{"total": None}, {"total": 4, "completed": 4}]
+    assert calls == [{"total": None}, {"total": 4, "completed": 4}]
 
 
 def test_the_environments_that_the_sampler_made_are_closed_and_the_one_given_is_not():
@@ -193,9 +193,9 @@ def test_the_infos_of_a_path_are_its_own_and_not_of_what_follows():
             return obs, {"episode_number": self.episodes}
 
         def step(self, action):
-            obs, *rest, _ = super().step(action)
+            obs, *others, _ = super().step(action)
             # After the last path, steps report nothing.
-            return obs, *rest, {"episode_number": self.episodes} if self.episodes < 3 else {}
+            return obs, *others, {"episode_number": self.episodes} if self.episodes < 3 else {}
 
     paths = sample(Episodes, lazy, 2, 2, 9, 1, tasks=[{"length": 1}, {"length": 4}])
     numbers = [[p["env_infos"]["episode_number"].tolist() for p in own] for own in paths.values()]
@@ -224,7 +224,7 @@ def test_agent_infos_that_change_their_form_are_refused(key, size, message):
 # Meta-World.
 
 
-def test_metaworld_paths_are_those_of_each_task_played_alone():
+def test_metaworld_paths_are_those_of_each_task_alone():
     env = MetaWorldSetTaskEnv("ML1", "train", env_name="reach-v3", num_goals=2)
     tasks = env.sample_tasks(2)
     paths = sample(env, reaching, 2, 2, 5, 1, seed=4, tasks=tasks, **WORKERS)

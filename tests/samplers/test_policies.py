@@ -151,7 +151,7 @@ def test_get_actions_sees_its_environments_task_by_task(rows, seen):
 
 
 @pytest.mark.parametrize(
-    ("reset", "told"),
+    ("reset", "received"),
     [
         (lambda mask: mask.tolist(), [[True] * 6, [True] + [False] * 5]),
         (lambda dones=None: dones.tolist(), [[True] * 6, [True] + [False] * 5]),
@@ -160,14 +160,14 @@ def test_get_actions_sees_its_environments_task_by_task(rows, seen):
     ],
     ids=["mask", "dones", "nothing", "names"],
 )
-def test_reset_takes_a_mask_or_nothing(reset, told):
+def test_reset_takes_a_mask_or_nothing(reset, received):
     """One that takes nothing is called where all environments begin."""
     log, policy = [], Scripted()
     policy.reset = functools.wraps(reset)(lambda *args: log.append(reset(*args)))
     caller = PolicyCaller(policy, 2, 3)
     caller.reset(np.ones(6, dtype=np.bool_))
     caller.reset(np.arange(6) < 1)
-    assert log == told
+    assert log == received
 
 
 REFUSED = """

@@ -60,7 +60,7 @@ def scale(observations):
     return observations
 
 
-class Told:
+class Notes:
     """Acts by how often each environment began an episode."""
 
     begun = 0
@@ -85,7 +85,7 @@ POLICIES = {
     "a callable": (POINT, lambda: waves),
     "get_actions": (POINT, MetaWaves),
     "one part per task": (POINT, lambda: PerTask(np.linspace(-1, 1, 6).reshape(3, 2))),
-    "one that is told of resets": (POINT, Told),
+    "one that notes resets": (POINT, Notes),
     "a random callable": (POINT, lambda: noise),
     "a callable that changes its observations": (POINT, lambda: scale),
     "random get_actions, and episodes of all lengths": (CART, Coins),
@@ -106,7 +106,7 @@ def sampled(env, policy, rounds=3, longest=25, **kwargs):
 @pytest.mark.parametrize("name", POLICIES)
 def test_paths_are_the_same_wherever_the_policy_is_asked(name):
     env, policy = POLICIES[name]
-    rounds = 1 if policy is Told else 3  # what it remembers stays in the workers
+    rounds = 1 if policy is Notes else 3  # what it remembers stays in the workers
     expected = sampled(env, policy(), rounds)
     assert [len(own) for own in expected[0].values()] == [5, 5, 5]
     with nothing_left_behind():
@@ -146,11 +146,11 @@ class SlowEnv(CountingSetTaskEnv):
         return super().step(action)
 
 
-def rest(observations):
+def zeros(observations):
     return np.zeros(len(observations), np.int64)
 
 
-def slow(policy=rest, **kwargs):
+def slow(policy=zeros, **kwargs):
     return MetaSampler(partial(SlowEnv, 100), policy, 2, 2, 100, seed=0, **{**APART, **kwargs})
 
 
@@ -192,7 +192,7 @@ def test_a_policy_that_does_not_pickle_is_named():
 
     def locked(observations):
         with lock:
-            return rest(observations)
+            return zeros(observations)
 
     said = r"a policy must pickle to go to workers, function <"
     with closing(slow(locked)) as sampler, pytest.raises(TypeError, match=said):
@@ -238,22 +238,22 @@ def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers
 
 class Ends(Observer):
     def __init__(self):
-        self.told = []
+        self.received = []
 
     def end(self, i, episode):
-        self.told.append((i, episode))
+        self.received.append((i, episode))
 
 
 class Begins(Observer):
     def begin(self, i, planned): ...
 
 
-def test_observers_are_told_of_episodes_played_in_workers():
+def test_observers_receive_the_episodes_of_workers():
     with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", 2, workers=2)) as envs:
         ends = Ends()
         result = evaluate(waves, envs, 2, policy_in="workers", observers=[ends])
-        assert sorted(i for i, _ in ends.told) == [0, 0, 1, 1]
-        assert sorted((e.task, e.number) for _, e in ends.told) == [
+        assert sorted(i for i, _ in ends.received) == [0, 0, 1, 1]
+        assert sorted((e.task, e.number) for _, e in ends.received) == [
             (e.task, e.number) for e in result.episodes
         ]
         with pytest.raises(ValueError, match=r"Begins.* has begin\(\): use policy_in='parent'"):

@@ -171,7 +171,7 @@ def test_figures_go_to_a_logger_by_default_that_of_the_package(sampler_type, nam
 
 
 @both
-def test_paths_may_be_as_long_as_they_are_told_to_be(sampler_type, monkeypatch):
+def test_trajectories_may_be_as_long_as_max_path_length(sampler_type, monkeypatch):
     monkeypatch.setattr(rollout, "ENDLESS", 20)
     sampler = sampler_type(CountingEnv(1000), lazy, 2, 30)
     assert [len(path["rewards"]) for path in sampler.obtain_samples()] == [30, 30]

@@ -55,7 +55,7 @@ def test_with_replacement_every_class_has_the_same_share_and_its_tasks_are_drawn
     assert len(set(inner(sampler.sample(30)))) == 30
 
 
-def test_a_small_pickled_update_turns_an_environment_that_shows_what_the_set_task_one_does(mt10):
+def test_a_small_pickled_update_turns_an_environment_that_observes_what_the_set_task_one_does(mt10):
     direct = MetaWorldSetTaskEnv(mt10, "train", add_env_onehot=True)
     env = old = MetaWorldSetTaskEnv()
     updates = MetaWorldTaskSampler(mt10, "train", add_env_onehot=True, seed=0).sample(2)

@@ -114,7 +114,7 @@ def test_a_grown_pool_holds_copies_of_random_members():
 
 
 @pytest.mark.parametrize("benchmark", ["MT1", "ML1"])
-def test_a_copied_bare_sawyer_member_plays_the_same_task_by_itself(benchmark):
+def test_a_copied_bare_sawyer_member_runs_the_same_task_by_itself(benchmark):
     made = make_benchmark(benchmark, env_name="push-v3", num_goals=2)
     env = made.train_classes["push-v3"](camera_name="corner2")
     env.set_task(made.train_tasks[1])
