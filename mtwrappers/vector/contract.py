@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import multiprocessing
 import os
@@ -117,7 +118,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     Args:
         blocks: Where the environments are.
-        settings: How many there are, and how they are played.
+        settings: How many there are, and how they are stepped.
         first_seeds: For copies of an environment: a seed for the first reset of each.
         logs: What was done with the environments before, if they were built by somebody else.
     """
@@ -192,13 +193,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             block: In this process; closing leaves it to its owner.
             present: That of its environments.
         """
-        settings = block.settings._replace(
-            meta_batch_size=len(block.envs), envs_per_task=1, unify=None
+        settings = dataclasses.replace(
+            block.settings, meta_batch_size=len(block.envs), envs_per_task=1, unify=None
         )
         if settings.observation_mode != "same":
             spaces = [space for space, _ in block.traits.spaces]
             both = batch_differing_spaces(spaces), present.single_observation_space
-            settings = settings._replace(observation_mode=both)
+            settings = dataclasses.replace(settings, observation_mode=both)
         envs = cls(BorrowedBlock(block), settings, logs=present.logs)
         envs._due[...], block.buffers.paused[...] = present.due, present.paused
         envs._autoreset = envs._blocks_autoreset = present.autoreset

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import dataclasses
 import math
 import multiprocessing
 import os
@@ -54,15 +55,16 @@ class Worker(abc.ABC):
         index: Its number.
         rows: Which environments it has.
         block: The pickled arguments of `EnvBlock`.
-        timeout: Seconds after which it counts as hung if it is silent.
+        timeout: Seconds after which it counts as hung if it is silent; None waits for ever.
     """
 
     interrupts: HeldInterrupts
     buffers: Buffers | None = None  # of its environments, in this process
     shares_memory = True  # whether what it writes is seen at once
 
-    def __init__(self, index: int, rows: slice, block: bytes, timeout: float) -> None:
-        self.index, self.rows, self.block, self.timeout = index, rows, block, timeout
+    def __init__(self, index: int, rows: slice, block: bytes, timeout: float | None) -> None:
+        self.index, self.rows, self.block = index, rows, block
+        self.timeout = math.inf if timeout is None else timeout
         self.command: Command | None = None  # what it has not answered yet
         self.answer: Answer | None = None  # the last, until it is used
         self.awaiting_answer = False
@@ -146,23 +148,21 @@ class WorkerPool(Blocks):
 
     Args:
         workers: A worker for each block.
-        envs_per_task: ``K``, by which errors name the tasks of a worker.
-        max_recoveries: How often in a row workers may be lost in the same call; 0 replaces none.
+        settings: Those of the executor.
     """
 
     forks = False
     _memory = -1  # the descriptor of the memory that workers share, if they do
 
-    def __init__(
-        self, workers: Sequence[Worker], envs_per_task: int, max_recoveries: int = 0
-    ) -> None:
+    def __init__(self, workers: Sequence[Worker], settings: Settings) -> None:
         self._interrupts = HeldInterrupts()
         for worker in workers:
             worker.interrupts = self._interrupts
         self.workers = workers
         self.rows = [worker.rows for worker in workers]
         self.recoveries = 0  # how many workers have been replaced
-        self._envs_per_task, self._max_recoveries = envs_per_task, max_recoveries
+        self._envs_per_task = settings.envs_per_task
+        self._max_recoveries = settings.max_recoveries if settings.recovers else 0
         # Commands that prepare a worker for its first use.
         self._setup = [Command("build", lambda rows: ())]
         self._built = False
@@ -537,6 +537,7 @@ def _text(exc: BaseException) -> str:
 def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[tuple[slice, bytes]]:
     """The rows of each of ``count`` workers, and the pickled arguments of its `EnvBlock`."""
     n = len(makers)
+    settings = dataclasses.replace(settings, ray_options=None)  # may be objects of the parent's
     rows = [slice(n * w // count, n * (w + 1) // count) for w in range(count)]
     return [(some, cloudpickle.dumps((makers[some], some.start, settings))) for some in rows]
 

@@ -29,6 +29,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from mtwrappers.common.cores import cores
 from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.buffers import anonymous_file
 from mtwrappers.vector.calls import Function
@@ -39,8 +40,10 @@ from mtwrappers.vector.pool import (
     Worker,
     WorkerLost,
     WorkerPool,
+    blocks_of,
     pickled_function,
 )
+from mtwrappers.vector.settings import Maker, Settings
 
 DONE = b""  # an answer that says nothing
 ALIVE = b"\x01"  # a long call goes on
@@ -192,7 +195,7 @@ class ProcessWorker(Worker):
         index: int,
         rows: slice,
         block: bytes,
-        timeout: float,
+        timeout: float | None,
         context: Any,
         memory: int,
     ) -> None:
@@ -331,19 +334,26 @@ class ProcessPool(WorkerPool):
     """Blocks in worker processes, which write into memory that this process sees."""
 
     def __init__(
-        self,
-        blocks: Sequence[tuple[slice, bytes]],
-        envs_per_task: int,
-        max_recoveries: int,
-        timeout: float,
-        context: Any,
+        self, blocks: Sequence[tuple[slice, bytes]], settings: Settings, context: Any
     ) -> None:
         self._memory = anonymous_file()  # workers are there before its size is known
         self._processes = [
-            ProcessWorker(i, rows, block, timeout, context, self._memory)
+            ProcessWorker(i, rows, block, settings.timeout, context, self._memory)
             for i, (rows, block) in enumerate(blocks)
         ]
-        super().__init__(self._processes, envs_per_task, max_recoveries)
+        super().__init__(self._processes, settings)
+
+    @classmethod
+    def start(cls, makers: Sequence[Maker], settings: Settings) -> ProcessPool:
+        """The pool of as many processes as the settings and this machine's cores say.
+
+        Raises:
+            RuntimeError: In a process that may have no children.
+        """
+        check_process()
+        count = min(settings.workers or cores(), len(makers))
+        context = mp.get_context(settings.context or start_method(replaces=settings.recovers))
+        return cls(blocks_of(makers, count, settings), settings, context)
 
     @property
     def pids(self) -> list[int]:

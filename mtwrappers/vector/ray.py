@@ -27,8 +27,10 @@ from mtwrappers.vector.pool import (
     Worker,
     WorkerLost,
     WorkerPool,
+    blocks_of,
     pickled_function,
 )
+from mtwrappers.vector.settings import Maker, Settings
 
 START_TIMEOUT = 25.0  # seconds until an actor must be there
 _SIGNS = "signs"  # the concurrency group that answers while a command goes on
@@ -128,18 +130,38 @@ class ActorPool(WorkerPool):
     def __init__(
         self,
         blocks: Sequence[tuple[slice, bytes]],
-        envs_per_task: int,
-        max_recoveries: int,
-        timeout: float,
+        settings: Settings,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
         self._cluster: Cluster | None = cluster
         self._actors = [
-            _ActorWorker(i, rows, block, timeout, cluster, options)
+            _ActorWorker(i, rows, block, settings.timeout, cluster, options)
             for i, (rows, block) in enumerate(blocks)
         ]
-        super().__init__(self._actors, envs_per_task, max_recoveries)
+        super().__init__(self._actors, settings)
+
+    @classmethod
+    def start(cls, makers: Sequence[Maker], settings: Settings) -> ActorPool:
+        """The pool of as many actors as the settings and the cluster say.
+
+        Raises:
+            ConnectionError: If there is no such cluster.
+            ValueError: If it has no room for them.
+        """
+        options = {"num_cpus": 1, **(settings.ray_options or {})}
+        cluster = Cluster.enter()
+        try:
+            room = cluster.room(needs := needs_of(options))
+            count = min(settings.workers or room or 1, len(makers))
+            if count > room:
+                raise ValueError(
+                    f"{count} workers do not fit: {cluster.resources(needs)}, room for {room}"
+                )
+            return cls(blocks_of(makers, count, settings), settings, cluster, options)
+        except BaseException:
+            cluster.leave()
+            raise
 
     def use_columns(self, schema: InfoSchema) -> None:
         """Says which infos come with what was written."""
@@ -220,7 +242,7 @@ class _ActorWorker(Worker):
         index: int,
         rows: slice,
         block: bytes,
-        timeout: float,
+        timeout: float | None,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
@@ -230,7 +252,7 @@ class _ActorWorker(Worker):
         self._actor: Any = None
         self._reply: Any = None  # the reference of the answer that is awaited
         self._host, self._reason = "", ""
-        self._timeout_at_work = timeout
+        self._timeout_at_work = self.timeout
         self.schema: InfoSchema = ()
 
     def start(self) -> None:
