@@ -47,7 +47,6 @@ from mtwrappers.vector.settings import Maker, Settings
 
 DONE = b""  # an answer that says nothing
 ALIVE = b"\x01"  # a long call goes on
-FILED = b"\x03"  # the answer's arrays are in the file of results
 PICKLED = b"\x80"  # how a pickle begins
 _HEADER = struct.Struct("!Q")  # how many bytes follow
 _CHUNK = 1 << 16
@@ -125,34 +124,10 @@ def encode_answer(answer: Answer) -> bytes:
     return DONE if answer == _DONE else bytes(cloudpickle.dumps(answer))
 
 
-def file_answer(answer: Answer, results: int) -> bytes:
-    """An answer whose arrays go into the file of results with the descriptor ``results``."""
-    arrays: list[pickle.PickleBuffer] = []
-    head = cloudpickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
-    raw = [array.raw() for array in arrays]
-    with open(results, "wb", closefd=False) as file:
-        file.seek(0)
-        file.writelines(raw)
-    return FILED + pickle.dumps((head, [part.nbytes for part in raw]))
-
-
-def decode_answer(message: bytes, results: int) -> Answer:
-    """The answer in a message that is no sign of life.
-
-    ``results`` is the descriptor of the worker's file of results, which is empty afterwards.
-    """
+def decode_answer(message: bytes) -> Answer:
+    """The answer in a message that is no sign of life."""
     if message == DONE:
         return _DONE
-    if message[:1] == FILED:
-        head, sizes = pickle.loads(message[1:])
-        arrays = [bytearray(size) for size in sizes]
-        with open(results, "r+b", closefd=False) as file:
-            file.seek(0)
-            for array in arrays:
-                file.readinto(array)
-            file.truncate(0)
-        filed: Answer = pickle.loads(head, buffers=arrays)
-        return filed
     answer: Answer = pickle.loads(message)
     return answer
 
@@ -203,18 +178,16 @@ class ProcessWorker(Worker):
         self._context, self._memory = context, memory
         self.process: Any = None
         self._channel: Channel | None = None
-        self._results = -1  # the descriptor of a file that it writes large results to
         self._life = -1  # the end of a pipe that it lives as long as
 
     def start(self) -> None:
         """Starts the process."""
         conn, other = self._context.Pipe()
         self._channel = Channel(conn, self.interrupts)
-        self._results = anonymous_file()
         life, self._life = os.pipe()
         _lives.add(self._life)
         # A connection is what `multiprocessing` hands over in every context.
-        files = (os.dup(self._memory), os.dup(self._results), life)
+        files = (os.dup(self._memory), life)
         ends = [other, *(Connection(fd) for fd in files)]
         self.process = self._context.Process(
             target=main, args=ends, daemon=True, name=f"mtw-{self.index}"
@@ -261,7 +234,7 @@ class ProcessWorker(Worker):
         try:
             while (message := channel.feed()) == ALIVE:
                 pass
-            return None if message is None else decode_answer(message, self._results)
+            return None if message is None else decode_answer(message)
         except (EOFError, OSError) as exc:
             raise WorkerLost from exc
 
@@ -290,9 +263,6 @@ class ProcessWorker(Worker):
         if self._channel is not None:
             self._channel.close()
             self._channel = None  # its number may be that of another file soon
-        if self._results >= 0:
-            os.close(self._results)
-            self._results = -1
         if self._life in _lives:
             _lives.remove(self._life)
             os.close(self._life)
@@ -439,8 +409,8 @@ def check_process() -> None:
         )
 
 
-def main(conn: Connection, memory: Connection, results: Connection, life: Connection) -> None:
-    """Serves the executor at the other end of ``conn``, with its memory and a file for results.
+def main(conn: Connection, memory: Connection, life: Connection) -> None:
+    """Serves the executor at the other end of ``conn``, with its memory.
 
     The executor's process has the other end of ``life``, to which nothing is written.
     """
@@ -476,8 +446,7 @@ def main(conn: Connection, memory: Connection, results: Connection, life: Connec
                 name, arguments = "step", (server.block.buffers.actions(message).copy(),)
             answer = server.handle(name, arguments)
             try:
-                run = name == "run" and answer.failure is None
-                data = file_answer(answer, results.fileno()) if run else encode_answer(answer)
+                data = encode_answer(answer)
             except Exception as exc:  # an info of any class may refuse to be pickled in any way
                 data = encode_answer(server.unsendable(name, arguments, answer, exc))
             channel.send(data)
