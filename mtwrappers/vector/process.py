@@ -37,6 +37,7 @@ from mtwrappers.vector.commands import Answer
 from mtwrappers.vector.pool import (
     ALIVE_CHECK,
     BlockServer,
+    State,
     Worker,
     WorkerLost,
     WorkerPool,
@@ -193,7 +194,6 @@ class ProcessWorker(Worker):
             target=main, args=ends, daemon=True, name=f"mtw-{self.index}"
         )
         _processes.add(self.process)
-        self.awaiting_answer = True
         try:
             with _deaf_to_ctrl_c(self._context.get_start_method()):
                 self.process.start()
@@ -216,7 +216,6 @@ class ProcessWorker(Worker):
             self.buffers.actions(message)[...] = actions
         else:
             message = cloudpickle.dumps((name, arguments))
-        self.awaiting_answer = True
         try:
             channel.send(message, self.timeout)
         except TimeoutError:
@@ -270,7 +269,7 @@ class ProcessWorker(Worker):
     def give_up(self) -> None:
         """Ends the process because it was silent for too long."""
         if self.is_alive():
-            self.hung = True
+            self.state = State.HUNG
             self.process.kill()
 
     def join(self, seconds: float) -> None:
@@ -279,7 +278,7 @@ class ProcessWorker(Worker):
 
     def advice(self) -> str:
         """What to do where it did not even start."""
-        if self.started or self._context.get_start_method() == "fork":
+        if self.state is not State.UNBORN or self._context.get_start_method() == "fork":
             return ""
         return (
             "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "

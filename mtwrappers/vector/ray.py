@@ -264,7 +264,6 @@ class _ActorWorker(Worker):
         self._actor = actor_class.options(**options).remote(self._stored)
         self._reply = self._actor.place.remote()
         self.timeout = START_TIMEOUT
-        self.awaiting_answer = True
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Calls the actor."""
@@ -273,7 +272,6 @@ class _ActorWorker(Worker):
         paused = b""
         if buffers is not None:
             paused = buffers.paused.tobytes()
-        self.awaiting_answer = True
         try:
             self._require_ray()
             self._reply = self._actor.handle.remote(name, data, paused)
