@@ -220,40 +220,28 @@ class EnvBlock:
         finals: list[tuple[int, Any, Info]] = []
         rows, buffers, limit = self._rows, self.buffers, self._limit
         obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
-        rewards, terminated, truncated = self._rewards, buffers.terminated, buffers.truncated
-        finished = buffers.finished
-        paused = buffers.paused.tolist()
-        reset_first = finished.tolist() if self._next_step else paused
-        terminated.fill(False)
-        truncated.fill(False)
+        rewards, paused = self._rewards, buffers.paused.tolist()
+        # Those that are not stepped: an episode that has ended is followed by a reset.
+        left = (buffers.paused | buffers.finished).tolist() if self._next_step else paused
+        buffers.terminated.fill(False)
+        buffers.truncated.fill(False)
         i = 0
         try:
             for i, (env, action) in enumerate(zip(rows.envs, actions, strict=True)):
-                if paused[i] or reset_first[i]:
+                if left[i]:
                     if not paused[i]:
                         self._reset_one(i)
                     rewards[i] = 0.0
                     continue
                 result = env.step(action)
                 try:
-                    obs[i], reward, ended, cut, infos[i] = result
+                    obs[i], reward, terminated, truncated, infos[i] = result
                     rewards[i] = reward
                 except (TypeError, ValueError) as exc:
                     raise _not_a_step(result) from exc
                 elapsed[i] = steps = elapsed[i] + 1
-                if ended is False and cut is False and steps < limit:
-                    continue
-                terminated[i] = _flag(ended, "terminated")
-                truncated[i] = _flag(cut, "truncated") or steps >= limit
-                finished[i] = bool(terminated[i] or truncated[i])
-                if finished[i] and self.same_step:
-                    info = infos[i]
-                    _require_info(info)
-                    # Copies: an environment may use its arrays again in the reset.
-                    seen = obs[i]
-                    last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
-                    finals.append((i, last, _copied(info)))
-                    self._reset_one(i)
+                if terminated is not False or truncated is not False or steps >= limit:
+                    self._end_step(i, terminated, truncated, finals)
         except Exception as exc:
             self._fail(exc, i)
         objects = self._write_obs()
@@ -262,6 +250,24 @@ class EnvBlock:
         in_columns = self.columns is not None and self.columns.write(infos)
         each = None if in_columns else self._checked_infos()
         return Answer(None, each, objects, tuple(finals), self._states)
+
+    def _end_step(
+        self, i: int, terminated: Any, truncated: Any, finals: list[tuple[int, Any, Info]]
+    ) -> None:
+        """Notes how a step has ended; begins the next episode if the mode is SAME_STEP."""
+        rows, buffers = self._rows, self.buffers
+        ended = _flag(terminated, "terminated")
+        cut = _flag(truncated, "truncated") or rows.elapsed[i] >= self._limit
+        buffers.terminated[i], buffers.truncated[i] = ended, cut
+        buffers.finished[i] = ended or cut
+        if (ended or cut) and self.same_step:
+            info = rows.infos[i]
+            _require_info(info)
+            # Copies: an environment may use its arrays again in the reset.
+            seen = rows.obs[i]
+            last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
+            finals.append((i, last, _copied(info)))
+            self._reset_one(i)
 
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
         """What a call gives of each environment that is not left alone, of which it is None."""
