@@ -27,7 +27,7 @@ from mtwrappers.vector.journal import Budget, ReplayLog, fingerprint, replay, re
 from mtwrappers.vector.settings import Maker, Settings
 
 # Commands after whose failure environments must be reset.
-_RESET_AFTER = ("reset", "step", "run", "set_states")
+_RESET_AFTER = ("reset", "step", "apply", "set_states")
 
 
 class _Rows:
@@ -103,7 +103,7 @@ class EnvBlock:
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
         self._states: dict[int, Any] = {}
         self.reached, self.returned, self._looked = 0, 0, False  # of the last call
-        self.run_logs: Sequence[ReplayLog] | None = None  # of a function that has raised
+        self.apply_logs: Sequence[ReplayLog] | None = None  # of a function that has raised
         self._spare: tuple[_Rows, bytes] | None = None
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
@@ -119,7 +119,7 @@ class EnvBlock:
 
     @property
     def traits(self) -> Traits:
-        """What the environments are."""
+        """The spaces, metadata and render mode of the environments."""
         envs = self.envs
         spaces = [(env.observation_space, env.action_space) for env in envs]
         return Traits(spaces, envs[0].metadata, envs[0].render_mode)
@@ -136,7 +136,7 @@ class EnvBlock:
         """The answer to a command that has raised."""
         states = self._all_states() if name in _RESET_AFTER else {}
         text = "".join(traceback.format_exception(exc))
-        logs, self.run_logs = self.run_logs, None
+        logs, self.apply_logs = self.apply_logs, None
         return Answer(
             logs,
             states=states,
@@ -270,7 +270,7 @@ class EnvBlock:
             self._reset_one(i)
 
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
-        """What a call gives of each environment that is not left alone, of which it is None."""
+        """The results of a call of each environment; None for those that are left alone."""
         results: list[Any] = [None] * len(each)
         self.reached, self.returned, self._looked = 0, 0, True
         i = 0
@@ -288,12 +288,12 @@ class EnvBlock:
             self._fail(exc, i)
         return Answer(results, reached=self.reached, returned=self.returned, looked=self._looked)
 
-    def run(self, function: Callable[[EnvBlock], Any]) -> Answer:
-        """What a function of this block returns."""
+    def apply(self, function: Callable[[EnvBlock], Any]) -> Answer:
+        """The result of a function of this block."""
         return Answer(function(self))
 
     def get_states(self) -> Answer:
-        """What each environment is between two episodes."""
+        """The state of each environment between two episodes."""
         return Answer([get_state(env) for env in self.envs])
 
     def set_states(self, states: Sequence[Any]) -> Answer:
@@ -359,16 +359,16 @@ class EnvBlock:
         return info
 
     def _hash_step(self, paused: Sequence[bool]) -> None:
-        """Hashes what was shown in a step by those who were stepped, and not reset since.
+        """Hashes what a step returned of those that were stepped, and not reset since.
 
         For all of them in a row, while this code and what it needs are in the processor's caches.
         """
         buffers, rows, i = self.buffers, self._rows, 0
         numbers = buffers.digests, buffers.rewards, buffers.terminated, buffers.truncated
         digests, *others = [array.tolist() for array in numbers]
-        shown = zip(digests, rows.obs, *others, rows.infos, strict=True)
+        returned = zip(digests, rows.obs, *others, rows.infos, strict=True)
         try:
-            for i, parts in enumerate(shown):
+            for i, parts in enumerate(returned):
                 if not paused[i] and i not in self._states:
                     buffers.digests[i] = fingerprint(*parts)
         except Exception as exc:

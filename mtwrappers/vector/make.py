@@ -102,9 +102,9 @@ def as_vector(
     """Makes a vector environment of any Gymnasium environments.
 
     It takes the place of `gymnasium.vector.SyncVectorEnv` and `AsyncVectorEnv`, returns the same,
-    bit for bit, on any number of workers, and has the methods of `MetaVectorEnv`. Environments play
-    as they are: no wrapper is put around them. (Gymnasium's ``RecordEpisodeStatistics`` for vector
-    environments goes on top.)
+    bit for bit, on any number of workers, and has the methods of `MetaVectorEnv`. No wrapper is put
+    around the environments. (Gymnasium's ``RecordEpisodeStatistics`` for vector environments goes
+    on top.)
 
     Args:
         env_fns: A registered id, its spec, or a function that makes an environment; or a list of

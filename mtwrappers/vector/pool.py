@@ -89,7 +89,7 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
-        """Tells its block a command. If it is gone, that shows when it is awaited."""
+        """Sends its block a command. If it is gone, that is noticed when it is awaited."""
 
     @abc.abstractmethod
     def receive(self) -> Answer | None:
@@ -121,7 +121,7 @@ class Worker(abc.ABC):
         """How it ended by itself."""
 
     def advice(self) -> str:
-        """What to do where it did not even start."""
+        """Advice for one that did not even start."""
         return ""
 
     def extension(self) -> float:
@@ -202,7 +202,7 @@ class WorkerPool(Blocks):
         return [answer.result for answer in answers]
 
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers that show what workers have written."""
+        """Makes the buffers for what workers have written."""
         self._buffers = Buffers(layout, action_shape, self._memory)
         for worker in self.workers:
             worker.buffers = self._buffers.part(worker.rows)
@@ -213,10 +213,10 @@ class WorkerPool(Blocks):
         """Sends every worker a command, and its replacement the last one of each name."""
         self._setup = [known for known in self._setup if known.name != command.name]
         self._setup.append(command)
-        self.tell(command)
+        self.run(command)
 
     def begin(self, command: Command) -> None:
-        """Tells every worker a command."""
+        """Sends every worker a command."""
         with self._interrupts:
             self._begin(command)
 
@@ -225,8 +225,8 @@ class WorkerPool(Blocks):
         with self._interrupts:
             return self._finish(timeout)
 
-    def tell(self, command: Command) -> list[Answer]:
-        """Tells every worker a command, and returns their answers."""
+    def run(self, command: Command) -> list[Answer]:
+        """Sends every worker a command, and returns their answers."""
         with self._interrupts:
             self._begin(command)
             return self._finish()
@@ -562,8 +562,8 @@ class BlockServer:
             except Exception as raised:
                 exc = with_place(raised, f"{what} of environment {self.block.offset + i}")
                 break
-        if name == "run" and answer.failure is None:
-            *_, self.block.run_logs = answer.result  # what the function has called is noted
+        if name == "apply" and answer.failure is None:
+            *_, self.block.apply_logs = answer.result  # what the function has called is noted
         failed = self.block.failed(name, exc)
         return failed._replace(failure=(picklable(exc), _text(exc)), written=answer.written)
 

@@ -134,8 +134,8 @@ def decode_answer(message: bytes) -> Answer:
 
 
 # Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
-# wake than the time between two steps. Where somebody else wants the core, which shows in a yield
-# that takes longer than an idle core needs, it sleeps at once for some steps instead.
+# wake than the time between two steps. Where somebody else wants the core (a yield
+# then takes longer than on an idle core), it sleeps at once for some steps instead.
 _WATCH = 300e-6
 _YIELD = 20e-6
 _GIVE_WAY = 100
@@ -198,13 +198,13 @@ class ProcessWorker(Worker):
             with _deaf_to_ctrl_c(self._context.get_start_method()):
                 self.process.start()
         except BrokenPipeError:
-            pass  # it ended at once, which shows when it is awaited
+            pass  # it ended at once, which is noticed when it is awaited
         finally:
             for end in ends:
                 end.close()
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
-        """Tells its block a command."""
+        """Sends its block a command."""
         channel = self._channel
         if channel is None:
             return
@@ -277,7 +277,7 @@ class ProcessWorker(Worker):
         self.process.join(seconds)
 
     def advice(self) -> str:
-        """What to do where it did not even start."""
+        """Advice for one that did not even start."""
         if self.state is not State.UNBORN or self._context.get_start_method() == "fork":
             return ""
         return (
@@ -330,7 +330,7 @@ class ProcessPool(WorkerPool):
         return [worker.process.pid for worker in self._processes]
 
     def carry(self, function: Function) -> Callable[[], Function]:
-        """What brings a function to every worker."""
+        """Makes something that goes to every worker, where a call of it returns the function."""
         return functools.partial(pickle.loads, pickled_function(function))
 
     def abandon(self) -> None:
@@ -376,7 +376,7 @@ def _threads_stay_in_a_fork() -> bool:
     """Whether this process has threads that a fork would lose.
 
     OpenBLAS has some as soon as NumPy is imported, which it ends before a fork. So where there are
-    none of Python's, a fork that ends at once shows whether there are others.
+    none of Python's, a fork that ends at once reveals whether there are others.
     """
     if len(sys._current_frames()) > 1:
         return True
@@ -424,7 +424,7 @@ def main(conn: Connection, memory: Connection, life: Connection) -> None:
     channel = Channel(conn)
 
     def beat() -> None:
-        with contextlib.suppress(OSError):  # of a parent that is gone, which shows in time
+        with contextlib.suppress(OSError):  # of a parent that is gone, which is noticed in time
             channel.send(ALIVE)
 
     server: BlockServer | None = None
@@ -437,7 +437,7 @@ def main(conn: Connection, memory: Connection, life: Connection) -> None:
                 try:
                     name, arguments = pickle.loads(message)
                 except Exception as exc:
-                    channel.send(encode_answer(server.unreadable("run", exc)))
+                    channel.send(encode_answer(server.unreadable("apply", exc)))
                     continue
             else:
                 assert server.block is not None

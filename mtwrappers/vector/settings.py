@@ -100,7 +100,7 @@ def resolve_makers(
 ) -> tuple[list[Maker], list[int] | None]:
     """One constructor per environment, and, for copies of one, a seed for the first reset of each.
 
-    Copies share its random state, so without different seeds they would all play the same. The
+    Copies share its random state, so without different seeds their episodes would be the same. The
     seeds follow from the environment's generator, or from entropy if it has none yet.
     """
     n = meta_batch_size * envs_per_task
