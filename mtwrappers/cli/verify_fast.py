@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.console import progress_bar, say
-from mtwrappers.cli.policies import quiet_experts
+from mtwrappers.cli.scripted import quiet_experts
 from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.metaworld.verify import FULL, QUICK, verify
 from mtwrappers.vector.process import cores
