@@ -128,6 +128,7 @@ def test_policies_are_compared_by_name(played, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("FORCED, these results do not compare: max_epis")
 
 
+@pytest.mark.slow
 def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(played, capsys, monkeypatch):
     where, _ = played
     out = where / "out"
@@ -144,6 +145,7 @@ def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(played, capsys, mon
     assert main(["verify", str(out / "results.json")]) == 0
 
 
+@pytest.mark.slow
 def test_a_rollout_keeps_no_actions_where_it_is_not_to(played, capsys, monkeypatch):
     where, _ = played
     before = read(where)
@@ -168,6 +170,7 @@ def test_a_rollout_keeps_no_actions_where_it_is_not_to(played, capsys, monkeypat
 
 
 @pytest.mark.usefixtures("short_episodes")
+@pytest.mark.slow
 def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatch):
     published = dataclasses.replace(
         rollout.protocols["metaworld-3.1"], name="short", episodes_per_task=2, max_episode_steps=9

@@ -71,6 +71,7 @@ def bare_episode(task):
     return False, total
 
 
+@pytest.mark.slow
 def test_evaluation_runs_unchanged_through_our_wrappers_and_finds_what_bare_meta_world_does():
     with make("MT10", num_goals=2, execution="parallel", workers=2) as envs:
         envs.reset(seed=4)

@@ -23,6 +23,8 @@ Runner = pytest.importorskip("ray.rllib.env.single_agent_env_runner").SingleAgen
 
 FlattenObservations = pytest.importorskip("ray.rllib.connectors.env_to_module").FlattenObservations
 
+pytestmark = pytest.mark.slow
+
 MT10 = "mtwrappers:mtwrappers/MT10-v0"
 POINT = "mtwrappers:mtwrappers/PointGoal-v0"
 LEDGER = "mtwrappers:mtwrappers/Ledger-v0"

@@ -49,6 +49,7 @@ def test_its_checker_is_silent(name, kwargs):
     env.close()
 
 
+@pytest.mark.slow
 def test_ppo_goes_on_from_a_saved_model(tmp_path):
     venv = VecNormalize(VecMonitor(mtwrappers.as_sb3_vec_env(make_four())), norm_reward=False)
     model = PPO("MlpPolicy", venv, n_steps=40, batch_size=80, n_epochs=2, seed=0, device="cpu")
@@ -70,6 +71,7 @@ def test_ppo_goes_on_from_a_saved_model(tmp_path):
     restored.close()
 
 
+@pytest.mark.slow
 def test_a_run_that_stops_in_mid_episode_goes_on_with_the_same_numbers(tmp_path):
     def make():
         envs = make_four(max_episode_steps=7, journal=True)
@@ -117,6 +119,7 @@ def test_off_policy_learners_keep_the_true_last_observation():
     venv.close()
 
 
+@pytest.mark.slow
 def test_the_example_learns(capsys):
     load_example("sb3_ppo.py").main(steps=25_000, episodes_per_task=1)
     rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:]}

@@ -18,8 +18,8 @@ from mtwrappers import (
     NormalizeObservationPerTask,
     PadSpaces,
     VectorNormalizeObservationPerTask,
-    seeding,
 )
+from mtwrappers.common import seeding
 from mtwrappers.testing import check_mtenv
 from mtwrappers.wrappers.per_task import PRIOR_COUNT
 from tests.fakes import (
