@@ -101,7 +101,7 @@ def compare(policy: Policy, rounds: int) -> dict[str, list[float]]:
     """Steps per second of all players."""
     closers, players = [], {}
     for name, where in (("step-wise", "parent"), ("path-wise", "workers")):
-        kwargs = {"parallel": True, "workers": 2, "policy_in": where}
+        kwargs = {"workers": 2, "policy_in": where}
         players[f"mtwrappers {name}, 2 workers"], close = sampler_player(policy, **kwargs)
         closers.append(close)
     theirs = gymnasium.make_vec("Meta-World/MT10", vector_strategy="sync", seed=0)

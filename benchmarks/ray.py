@@ -29,9 +29,9 @@ def main() -> None:
     warnings.simplefilter("ignore")
     ray.init(num_cpus=4, include_dashboard=False, log_to_driver=False, logging_level="error")
     players, closers = {}, []
-    for where in (True, "ray"):
+    for where in ("parallel", "ray"):
         for how, policy_in in HOW.items():
-            kwargs = {"parallel": where, "workers": 2, "policy_in": policy_in}
+            kwargs = {"execution": where, "workers": 2, "policy_in": policy_in}
             play, close = sampler_player(Layers(), **kwargs)
             players[f"{how}, {'Ray' if where == 'ray' else 'local'}"] = play
             closers.append(close)

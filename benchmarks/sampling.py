@@ -206,7 +206,7 @@ def metaworld_calls() -> tuple[Calls, Callable[[], None]]:
     """`MetaSampler` and the bare executor on MT10, and what closes them."""
     env = MetaWorldSetTaskEnv("MT10", "train", max_episode_steps=None)
     actions = np.zeros((10, 4), np.float32)
-    sampler = MetaSampler(env, lambda _: actions, 1, 10, 200, parallel=True, workers=2, seed=0)
+    sampler = MetaSampler(env, lambda _: actions, 1, 10, 200, workers=2, seed=0)
     tasks = sampler.update_tasks()
     executor = MetaParallelEnvExecutor(env, 10, 1, 200, workers=2)
     executor.set_tasks(tasks)

@@ -26,11 +26,11 @@ from mtwrappers import (
     NormalizeRewardPerTask,
     PadSpaces,
     RL2Observation,
-    TerminateOnSuccess,
     VectorNormalizeObservationPerTask,
     VectorNormalizeRewardPerTask,
     VectorRL2Observation,
 )
+from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 
 STEPS, ROUNDS = 10_000, 11
 SIZES = ((10, 1), (10, 5))  # tasks, environments a task

@@ -6,20 +6,21 @@ from mtwrappers.adapters.sb3 import as_sb3_vec_env as as_sb3_vec_env
 from mtwrappers.adapters.skrl import as_skrl_env as as_skrl_env
 from mtwrappers.adapters.tianshou import as_tianshou_env as as_tianshou_env
 from mtwrappers.adapters.torchrl import as_torchrl_env as as_torchrl_env
-from mtwrappers.checkpoint import CheckpointError as CheckpointError
-from mtwrappers.checkpoint import load_checkpoint as load_checkpoint
-from mtwrappers.checkpoint import save_checkpoint as save_checkpoint
 from mtwrappers.common.errors import SeedNotSetError as SeedNotSetError
 from mtwrappers.common.errors import WorkerDiedError as WorkerDiedError
 from mtwrappers.continual.evaluate import continual_evaluate as continual_evaluate
 from mtwrappers.continual.stream import TaskStream as TaskStream
-from mtwrappers.continual.stream import VectorTaskStream as VectorTaskStream
+from mtwrappers.continual.vector_stream import VectorTaskStream as VectorTaskStream
 from mtwrappers.core.mtenv import MTEnv as MTEnv
 from mtwrappers.core.pad_spaces import PadSpaces as PadSpaces
 from mtwrappers.envs.point_goal import PointGoalEnv as PointGoalEnv
+from mtwrappers.evaluation import EvaluationResult as EvaluationResult
+from mtwrappers.evaluation import Protocol as Protocol
+from mtwrappers.evaluation import compare as compare
 from mtwrappers.evaluation import evaluate as evaluate
 from mtwrappers.evaluation import few_shot_evaluate as few_shot_evaluate
-from mtwrappers.evaluation.published import protocols as protocols
+from mtwrappers.evaluation import protocols as protocols
+from mtwrappers.evaluation import verify as verify
 from mtwrappers.metaworld.set_task_env import MetaWorldSetTaskEnv as MetaWorldSetTaskEnv
 from mtwrappers.processors.baselines import LinearFeatureBaseline as LinearFeatureBaseline
 from mtwrappers.processors.baselines import LinearTimeBaseline as LinearTimeBaseline
@@ -30,6 +31,9 @@ from mtwrappers.processors.processors import MetaSampleProcessor as MetaSamplePr
 from mtwrappers.processors.processors import SampleProcessor as SampleProcessor
 from mtwrappers.samplers.meta_sampler import MetaSampler as MetaSampler
 from mtwrappers.samplers.sampler import Sampler as Sampler
+from mtwrappers.state.checkpoint import CheckpointError as CheckpointError
+from mtwrappers.state.checkpoint import load_checkpoint as load_checkpoint
+from mtwrappers.state.checkpoint import save_checkpoint as save_checkpoint
 from mtwrappers.tasks.samplers import ConstructEnvsSampler as ConstructEnvsSampler
 from mtwrappers.tasks.samplers import EnvPoolSampler as EnvPoolSampler
 from mtwrappers.tasks.samplers import MetaWorldTaskSampler as MetaWorldTaskSampler
@@ -39,13 +43,10 @@ from mtwrappers.tasks.updates import EnvUpdate as EnvUpdate
 from mtwrappers.tasks.updates import ExistingEnvUpdate as ExistingEnvUpdate
 from mtwrappers.tasks.updates import NewEnvUpdate as NewEnvUpdate
 from mtwrappers.tasks.updates import SetTaskUpdate as SetTaskUpdate
-from mtwrappers.vector.calls import read_only as read_only
 from mtwrappers.vector.contract import MetaVectorEnv as MetaVectorEnv
 from mtwrappers.vector.executors import MetaIterativeEnvExecutor as MetaIterativeEnvExecutor
 from mtwrappers.vector.executors import MetaParallelEnvExecutor as MetaParallelEnvExecutor
-from mtwrappers.vector.executors import MetaRayEnvExecutor as MetaRayEnvExecutor
 from mtwrappers.vector.make import as_vector as as_vector
-from mtwrappers.wrappers.action_repeat import ActionRepeat as ActionRepeat
 from mtwrappers.wrappers.env_to_mtenv import EnvToMTEnv as EnvToMTEnv
 from mtwrappers.wrappers.flatten import FlattenMTEnv as FlattenMTEnv
 from mtwrappers.wrappers.multi_env import MultiEnvWrapper as MultiEnvWrapper
@@ -63,7 +64,5 @@ from mtwrappers.wrappers.rl2 import RL2Observation as RL2Observation
 from mtwrappers.wrappers.rl2 import VectorRL2Observation as VectorRL2Observation
 from mtwrappers.wrappers.task_name import TaskNameWrapper as TaskNameWrapper
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper as TaskOnehotWrapper
-from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess as TerminateOnSuccess
-from mtwrappers.wrappers.vector import MetaVectorWrapper as MetaVectorWrapper
 
 __version__: str

@@ -10,8 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from mtwrappers.checkpoint import _MAGIC, VERSION, _fingerprint
-from mtwrappers.encoding import from_bytes, to_bytes
+from mtwrappers.state.checkpoint import _MAGIC, VERSION, _fingerprint, from_bytes, to_bytes
 
 
 class Command:

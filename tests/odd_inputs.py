@@ -22,6 +22,8 @@ from mtwrappers.cli.main import main
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import Episode, EvaluationResult
 from mtwrappers.processors.returns import discounted_sums
+from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers
 
 NAN, INF = float("nan"), float("inf")
@@ -90,6 +92,7 @@ NAMES = {
     **{name: getattr(mtwrappers, name) for name in mtwrappers.__all__},
     **vars(mtwrappers.testing),
     **{c.__name__: c for c in (ClipReward, Discrete, SyncVectorEnv, discounted_sums, threading)},
+    **{c.__name__: c for c in (MetaVectorWrapper, TerminateOnSuccess)},
     "CountingSetTaskEnv": CountingSetTaskEnv,
     **{"TWO": ("MT10", "--task", "push-v3"), "THIS": __file__},
     "adapts": SimpleNamespace(adapt=print, get_actions=print),

@@ -6,6 +6,9 @@ import pytest
 from gymnasium.spaces import Discrete
 
 import mtwrappers as mt
+from mtwrappers.wrappers.action_repeat import ActionRepeat
+from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import CountingEnv, CountingMTEnv, counting_makers
 from tests.odd_inputs import NAMES, check_arguments
 
@@ -63,7 +66,7 @@ CALLS = {
     "FlattenMTEnv": call(
         mt.FlattenMTEnv, {"env": mt.MultiEnvWrapper(TWO)}, env="", task_encoding=""
     ),
-    "ActionRepeat": call(mt.ActionRepeat, {"env": ENV(), "n": 2}, env="", n=""),
+    "ActionRepeat": call(ActionRepeat, {"env": ENV(), "n": 2}, env="", n=""),
     "TaskOnehotWrapper": call(
         mt.TaskOnehotWrapper,
         {"env": ENV(), "task_index": 0, "n_total_tasks": 2},
@@ -80,9 +83,9 @@ CALLS = {
         task_name="None x",
         task_id="None -1 10**30",
     ),
-    "TerminateOnSuccess": call(mt.TerminateOnSuccess, {"env": ENV()}, env="", key="x"),
+    "TerminateOnSuccess": call(TerminateOnSuccess, {"env": ENV()}, env="", key="x"),
     "its constructors": call(
-        mt.TerminateOnSuccess.wrap_env_cons_list, {"env_cons": TWO}, env_cons="", key="x"
+        TerminateOnSuccess.wrap_env_cons_list, {"env_cons": TWO}, env_cons="", key="x"
     ),
     "NormalizeRewardPerTask": call(mt.NormalizeRewardPerTask, {"env": ENV()}, **REWARD),
     "NormalizeObservationPerTask": call(
@@ -94,7 +97,7 @@ CALLS = {
         mt.VectorNormalizeObservationPerTask, {"env": THREE}, **OBSERVATION
     ),
     "VectorRL2Observation": call(mt.VectorRL2Observation, {"env": THREE}, **RL2),
-    "MetaVectorWrapper": call(mt.MetaVectorWrapper, {}, env=""),
+    "MetaVectorWrapper": call(MetaVectorWrapper, {}, env=""),
     "PointGoalEnv": call(mt.PointGoalEnv, {}, radius="1.5", render_mode="None"),
     "its tasks": call(mt.PointGoalEnv().sample_tasks, {}, n_tasks=""),
     "its task": call(mt.PointGoalEnv().set_task, {}, task=""),

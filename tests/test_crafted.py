@@ -17,7 +17,6 @@ from metaworld.wrappers import PseudoRandomTaskSelectWrapper, RandomTaskSelectWr
 
 import mtwrappers
 from mtwrappers import (
-    ActionRepeat,
     CheckpointError,
     EnvToMTEnv,
     MetaIterativeEnvExecutor,
@@ -27,6 +26,7 @@ from mtwrappers import (
 )
 from mtwrappers.metaworld import plain_task
 from mtwrappers.state.env_state import get_state, set_state
+from mtwrappers.wrappers.action_repeat import ActionRepeat
 from tests.crafted import craft, paths, payload, read, replace
 from tests.fakes import CountingEnv, equal
 

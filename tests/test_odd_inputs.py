@@ -136,7 +136,9 @@ sampler(env=None) -> TypeError: expected a constructor, a list of constructors o
 sampler(rollouts_per_meta_task=0) -> ValueError: rollouts_per_meta_task must be a positive ...got 0
 sampler(envs_per_task=3) -> ValueError: envs_per_task=3 is more than rollouts_per_meta_task=2
 sampler(seed="a") -> TypeError: a seed must be an integer, got 'a'
-sampler(parallel="no") -> ValueError: parallel must be False, True or 'ray', got 'no'
+sampler(parallel="no") -> TypeError: parallel must be ...got 'no'
+sampler(execution="no") -> ValueError: execution must be ...got 'no'
+sampler(parallel=True, execution="ray") -> ValueError: parallel=True means ...got execution='ray'
 sampler(progress=3) -> TypeError: progress must be True or False, got 3
 sampler(log_sink="stdout") -> TypeError: a log sink must be a callable (key, value) ...got 'stdout'
 sampler(nope=1) -> TypeError: ...got an unexpected keyword argument 'nope'

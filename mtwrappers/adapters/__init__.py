@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from gymnasium.error import ClosedEnvironmentError
@@ -23,3 +24,11 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
     if vec_env.autoreset_mode not in modes:
         expected = " or ".join(f"autoreset_mode={mode.value!r}" for mode in modes)
         raise ValueError(f"{library} needs {expected}, got {vec_env.autoreset_mode.value!r}")
+
+
+@functools.cache
+def mixed_with(base: type, ours: type) -> Any:
+    """The class ``ours`` as a subclass of a library's ``base``, which is imported on use."""
+    return type(
+        ours.__name__, (ours, base), {"__doc__": ours.__doc__, "__module__": ours.__module__}
+    )

@@ -22,7 +22,7 @@ _configs: Any = import_extra("lerobot.envs.configs", "lerobot")
 _utils: Any = import_extra("lerobot.envs.utils", "lerobot")
 _names: Any = import_extra("lerobot.utils.constants", "lerobot")
 
-# What each observation shows beside the frame: its key, its kind and its size.
+# The entry of each observation beside the frame: its key, its kind and its size.
 _BESIDE: dict[str, list[tuple[str, str, int]]] = {
     "pixels": [],
     "pixels_agent_pos": [("agent_pos", "STATE", 4)],
@@ -146,7 +146,7 @@ class OneProcess(SyncVectorEnv):
         return getattr(self, name)
 
     def close(self, **kwargs: Any) -> None:
-        """Closes the environments, and forgets them and what they showed."""
+        """Closes the environments, and forgets them and their observations."""
         if "envs" in vars(self):
             self.close_extras(**kwargs)
             self.__dict__ = {"_makers": self._makers}

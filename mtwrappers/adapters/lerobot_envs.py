@@ -1,4 +1,4 @@
-"""What LeRobot plays: Meta-World's classes by groups, and an environment of one class."""
+"""Meta-World for LeRobot: its classes by groups, and an environment of one class."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def classes_of(task: str) -> dict[str, list[str]]:
 
 
 class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Shows frames in a dict, and says ``is_success``, a bool, in every info.
+    """Returns frames in a dict, and ``is_success``, a bool, in every info.
 
     Args:
-        env: An environment that says ``success`` in every info. Observations that are no dict are
-            shown as ``pixels``.
+        env: An environment that reports ``success`` in every info. Observations that are no dict
+            become its ``pixels``.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
@@ -62,13 +62,13 @@ class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
-        return self._show(obs), _with_success(info)
+        return self._in_dict(obs), _with_success(info)
 
     def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
-        return self._show(obs), reward, terminated, truncated, _with_success(info)
+        return self._in_dict(obs), reward, terminated, truncated, _with_success(info)
 
-    def _show(self, obs: Any) -> Any:
+    def _in_dict(self, obs: Any) -> Any:
         return {"pixels": obs} if self._only_pixels else obs
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import sys
 import time
 import warnings
@@ -17,7 +16,8 @@ from gymnasium.vector.utils import concatenate, create_empty_array
 from gymnasium.wrappers import RecordEpisodeStatistics
 from numpy.typing import NDArray
 
-from mtwrappers.adapters import check_vec_env
+from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
 from mtwrappers.common.extras import import_extra
 
@@ -57,17 +57,10 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """
     check_vec_env(vec_env, "Stable-Baselines3", AutoresetMode.SAME_STEP)
     vec_env_module = import_extra("stable_baselines3.common.vec_env", "sb3")
-    return _vec_env_class(vec_env_module.VecEnv)(vec_env)
+    return mixed_with(vec_env_module.VecEnv, ExecutorVecEnv)(vec_env)
 
 
-@functools.cache
-def _vec_env_class(base: type) -> type:
-    """The adapter's class, a subclass of SB3's `VecEnv`, as SB3, imported on use, expects."""
-    namespace = {"__doc__": _ExecutorVecEnv.__doc__, "__module__": __name__}
-    return type("ExecutorVecEnv", (_ExecutorVecEnv, base), namespace)
-
-
-class _ExecutorVecEnv:
+class ExecutorVecEnv:
     """A Stable-Baselines3 `VecEnv`, once it is mixed with it; see `as_sb3_vec_env`."""
 
     num_envs: int
@@ -128,7 +121,7 @@ class _ExecutorVecEnv:
     def _taken(
         self, obs: Any, rewards: Any, terminated: Any, truncated: Any, infos: dict[str, Any]
     ) -> Step:
-        """What SB3 expects of a step that has returned this."""
+        """The step in SB3's form."""
         dones = terminated | truncated
         self._returns += rewards
         self._lengths += 1
@@ -224,39 +217,3 @@ def _counts_episodes(env: Any) -> bool:
 # Looks that leave the environments as they are, and so need no entry in a journal.
 _is_wrapped.read_only = True  # type: ignore[attr-defined]
 _counts_episodes.read_only = True  # type: ignore[attr-defined]
-
-
-def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
-    """What each of ``n`` environments has reported: the way back from batched infos.
-
-    The ``n`` new dicts hold Python numbers, and rows of arrays.
-
-    >>> mask = np.array([True, False])
-    >>> split_infos({"steps": np.array([7, 0]), "_steps": mask}, 2)
-    [{'steps': 7}, {}]
-    """
-    full: dict[str, Iterable[Any]] = {}
-    partial = []
-    for key, values in infos.items():
-        mask = infos.get("_" + key)
-        if mask is None:
-            continue  # it is itself the mask of a key
-        column: Iterable[Any]
-        if isinstance(values, dict):
-            column = split_infos(values, n)
-        else:
-            column = values.tolist() if values.ndim == 1 else values
-        # Most keys are reported by every environment: zipping those by columns is fastest.
-        if np.count_nonzero(mask) == n:
-            full[key] = column
-        else:
-            partial.append((key, mask.tolist(), column))
-    if full:
-        each = [dict(zip(full, row, strict=True)) for row in zip(*full.values(), strict=True)]
-    else:
-        each = [{} for _ in range(n)]
-    for key, mask, column in partial:
-        for info, reported, value in zip(each, mask, column, strict=True):
-            if reported:
-                info[key] = value
-    return each

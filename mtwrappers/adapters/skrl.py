@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
+from gymnasium.spaces import Space
 from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.adapters import check_vec_env
+from mtwrappers.adapters import check_vec_env, mixed_with
 from mtwrappers.common.extras import import_extra
 
 
 def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """Wraps one of our vector environments for skrl's agents and trainers on PyTorch.
 
-    skrl's ``wrap_env`` reads no autoreset mode: what it stores is wrong in each. Here the next
-    observation of an episode's last step is the episode's own, and the trainer resets what is over.
+    skrl's ``wrap_env`` ignores autoreset modes, and stores wrong transitions in each of them. Here
+    the next observation of an episode's last step is the episode's own, and the trainer resets the
+    environments whose episode has ended.
     The trainers of several agents at once refuse this environment.
 
     Set ``time_limit_bootstrap=True`` in the configuration of on-policy agents: by default their
@@ -33,55 +34,54 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """
     check_vec_env(vec_env, "skrl", AutoresetMode.DISABLED)
     wrappers = import_extra("skrl.envs.wrappers.torch.gymnasium_envs", "skrl")
-    return _env_class(wrappers.GymnasiumWrapper)(vec_env)
+    return mixed_with(wrappers.GymnasiumWrapper, ExecutorEnv)(vec_env)
 
 
-@functools.cache
-def _env_class(base: Any) -> type:
-    """The adapter's class: skrl is imported on use."""
+class ExecutorEnv:
+    """skrl's ``GymnasiumWrapper``, once it is mixed with it; see `as_skrl_env`."""
 
-    class ExecutorEnv(base):  # type: ignore[misc] # a class of skrl's
-        """skrl's ``GymnasiumWrapper``, which resets the environments whose episodes are over."""
+    _env: Any
+    _seed: Any
+    device: Any
+    observation_space: Space[Any]
 
-        _seed: Any
+    def __init__(self, vec_env: Any) -> None:
+        super().__init__(vec_env)  # type: ignore[call-arg] # skrl's class is the next base
+        self._finished: Any = None
 
-        def __init__(self, vec_env: Any) -> None:
-            super().__init__(vec_env)
-            self._over: Any = None
+    @property
+    def num_envs(self) -> int:
+        return _NumEnvs(self._env.num_envs)
 
-        @property
-        def num_envs(self) -> int:
-            return _Count(self._env.num_envs)
+    def step(self, actions: Any) -> Any:
+        result = super().step(actions)  # type: ignore[misc]
+        self._finished = (result[2] | result[3]).flatten().cpu().numpy()
+        return result
 
-        def step(self, actions: Any) -> Any:
-            result = super().step(actions)
-            self._over = (result[2] | result[3]).flatten().cpu().numpy()
-            return result
+    def reset(self) -> Any:
+        """Resets all environments at first, and then those whose episode has ended."""
+        if self._finished is None or not self._finished.any():
+            return super().reset()  # type: ignore[misc]
+        seed, self._seed = self._seed, None
+        obs, self._info = self._env.reset(seed=seed, options={"reset_mask": self._finished})
+        self._finished = None
+        self._observation = self._tensors(obs)
+        return self._observation, self._info
 
-        def reset(self) -> Any:
-            """Resets all environments at first, and then those whose episodes are over."""
-            if self._over is None or not self._over.any():
-                return super().reset()
-            seed, self._seed = self._seed, None
-            obs, self._info = self._env.reset(seed=seed, options={"reset_mask": self._over})
-            self._over = None
-            self._observation = self._tensors(obs)
-            return self._observation, self._info
-
-        def _tensors(self, obs: Any) -> Any:
-            spaces = import_extra("skrl.utils.spaces.torch", "skrl")
-            return spaces.flatten_tensorized_space(
-                spaces.tensorize_space(self.observation_space, obs, device=self.device)
-            )
-
-    return ExecutorEnv
+    def _tensors(self, obs: Any) -> Any:
+        spaces = import_extra("skrl.utils.spaces.torch", "skrl")
+        return spaces.flatten_tensorized_space(
+            spaces.tensorize_space(self.observation_space, obs, device=self.device)
+        )
 
 
-class _Count(int):
-    """A number of environments that is not above 1.
+class _NumEnvs(int):
+    """The number of environments, which says that it is not above 1.
 
-    skrl's trainers go on from the stored next observation if there is more than one environment;
-    of one they call `reset` at the end of an episode, which is what is due here.
+    At the end of an episode skrl's trainers call `reset` only where not ``num_envs > 1``. They
+    size memories by the same number, so it cannot be 1. Between storing a step and choosing the
+    next action they ask nothing else of an environment, so it cannot reset by itself without
+    changing the last observation that is stored. We know no other way to have `reset` called.
     """
 
     __slots__ = ()

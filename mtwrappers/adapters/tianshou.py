@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from typing import Any
 
 import numpy as np
@@ -10,8 +9,8 @@ from gymnasium.vector import AutoresetMode, VectorEnv
 from gymnasium.vector.utils import iterate
 from numpy.typing import NDArray
 
-from mtwrappers.adapters import check_vec_env
-from mtwrappers.adapters.sb3 import split_infos
+from mtwrappers.adapters import check_vec_env, mixed_with
+from mtwrappers.adapters.infos import split_infos
 from mtwrappers.common import seeding
 from mtwrappers.common.extras import import_extra
 
@@ -19,7 +18,7 @@ from mtwrappers.common.extras import import_extra
 def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
     """Makes a Tianshou ``BaseVectorEnv`` of one of our vector environments.
 
-    All environments step in one call; those that a collector leaves out rest.
+    All environments step in one call; those that a collector leaves out are paused.
 
     Args:
         vec_env: A `MetaVectorEnv` or one in `MetaVectorWrapper`s, such as `gymnasium.make_vec`
@@ -32,69 +31,69 @@ def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         ValueError: If it is in another autoreset mode: collectors reset themselves.
     """
     check_vec_env(vec_env, "Tianshou", AutoresetMode.DISABLED)
-    return _env_class(import_extra("tianshou.env", "tianshou").BaseVectorEnv)(vec_env)
+    base = import_extra("tianshou.env", "tianshou").BaseVectorEnv
+    return mixed_with(base, ExecutorVectorEnv)(vec_env)
 
 
-@functools.cache  # imported on use
-def _env_class(base: Any) -> type:
-    class ExecutorVectorEnv(base):  # type: ignore[misc] # a class of Tianshou's
-        """A Tianshou ``BaseVectorEnv``, whose constructor makes workers and is not called."""
+class ExecutorVectorEnv:
+    """A Tianshou ``BaseVectorEnv``, once it is mixed with it; see `as_tianshou_env`.
 
-        is_async = is_closed = False
+    Tianshou's own constructor makes workers, and is not called.
+    """
 
-        def __init__(self, vec_env: Any) -> None:
-            self.vec_env, self.env_num = vec_env, vec_env.num_envs
-            self._seeds: dict[int, int] = {}
+    is_async = is_closed = False
 
-        def seed(self, seed: int | list[int] | None = None) -> list[int]:
-            first = seed[0] if isinstance(seed, list) else seeding.chosen_seed(seed)
-            given = seed if isinstance(seed, list) else [first + i for i in range(self.env_num)]
-            self._seeds = dict(enumerate(given))
-            self.vec_env.single_action_space.seed(first)
-            return given
+    def __init__(self, vec_env: Any) -> None:
+        self.vec_env, self.env_num = vec_env, vec_env.num_envs
+        self._seeds: dict[int, int] = {}
 
-        def reset(self, env_id: Any = None, **kwargs: Any) -> tuple[Any, NDArray[Any]]:
-            ids, mask = self._chosen(env_id)
-            seeds = [self._seeds.pop(i, None) if mask[i] else None for i in range(self.env_num)]
-            seed = seeds if kwargs.get("seed") is None else kwargs["seed"]
-            options = {**(kwargs.get("options") or {}), "reset_mask": mask}
-            return self._rows(ids, *self.vec_env.reset(seed=seed, options=options))
+    def seed(self, seed: int | list[int] | None = None) -> list[int]:
+        first = seed[0] if isinstance(seed, list) else seeding.chosen_seed(seed)
+        given = seed if isinstance(seed, list) else [first + i for i in range(self.env_num)]
+        self._seeds = dict(enumerate(given))
+        self.vec_env.single_action_space.seed(first)
+        return given
 
-        def step(self, action: Any, id: Any = None) -> tuple[Any, ...]:
-            ids, mask = self._chosen(id)
-            actions = np.repeat(np.asarray(action)[:1], self.env_num, axis=0)
-            actions[ids] = action
-            self.vec_env.unwrapped.rest(~mask)
-            obs, *columns, infos = self.vec_env.step(actions)
-            obs, each = self._rows(ids, obs, infos)
-            for i, info in zip(ids, each, strict=True):
-                info["env_id"] = i
-            return obs, *(column[ids] for column in columns), each
+    def reset(self, env_id: Any = None, **kwargs: Any) -> tuple[Any, NDArray[Any]]:
+        ids, mask = self._chosen(env_id)
+        seeds = [self._seeds.pop(i, None) if mask[i] else None for i in range(self.env_num)]
+        seed = seeds if kwargs.get("seed") is None else kwargs["seed"]
+        options = {**(kwargs.get("options") or {}), "reset_mask": mask}
+        return self._rows(ids, *self.vec_env.reset(seed=seed, options=options))
 
-        def get_env_attr(self, key: str, id: Any = None) -> list[Any]:
-            ids = self._chosen(id)[0]
-            if key in ("action_space", "observation_space"):  # which a vector wrapper may change
-                return [getattr(self.vec_env, f"single_{key}")] * len(ids)
-            return list(self.vec_env.unwrapped.call_some(ids, "get_wrapper_attr", key))
+    def step(self, action: Any, id: Any = None) -> tuple[Any, ...]:
+        ids, mask = self._chosen(id)
+        actions = np.repeat(np.asarray(action)[:1], self.env_num, axis=0)
+        actions[ids] = action
+        self.vec_env.unwrapped.pause(~mask)
+        obs, *columns, infos = self.vec_env.step(actions)
+        obs, each = self._rows(ids, obs, infos)
+        for i, info in zip(ids, each, strict=True):
+            info["env_id"] = i
+        return obs, *(column[ids] for column in columns), each
 
-        def set_env_attr(self, key: str, value: Any, id: Any = None) -> None:
-            self.vec_env.unwrapped.call_some(self._chosen(id)[0], "set_wrapper_attr", key, value)
+    def get_env_attr(self, key: str, id: Any = None) -> list[Any]:
+        ids = self._chosen(id)[0]
+        if key in ("action_space", "observation_space"):  # which a vector wrapper may change
+            return [getattr(self.vec_env, f"single_{key}")] * len(ids)
+        return list(self.vec_env.unwrapped.call_some(ids, "get_wrapper_attr", key))
 
-        def render(self, **kwargs: Any) -> list[Any]:
-            return list(self.vec_env.render(**kwargs))
+    def set_env_attr(self, key: str, value: Any, id: Any = None) -> None:
+        self.vec_env.unwrapped.call_some(self._chosen(id)[0], "set_wrapper_attr", key, value)
 
-        def close(self) -> None:
-            self.vec_env.close()
-            self.is_closed = True
+    def render(self, **kwargs: Any) -> list[Any]:
+        return list(self.vec_env.render(**kwargs))
 
-        def _chosen(self, env_id: Any) -> tuple[list[int], NDArray[np.bool_]]:
-            ids = np.arange(self.env_num) if env_id is None else np.atleast_1d(env_id)
-            return ids.tolist(), np.isin(np.arange(self.env_num), ids)
+    def close(self) -> None:
+        self.vec_env.close()
+        self.is_closed = True
 
-        def _rows(self, ids: list[int], obs: Any, infos: dict[str, Any]) -> tuple[Any, Any]:
-            """Of some environments; dicts one by one, as Tianshou has them."""
-            if isinstance(obs, dict):
-                obs = np.array(list(iterate(self.vec_env.observation_space, obs)), dtype=object)
-            return obs[ids], np.array(split_infos(infos, self.env_num), dtype=object)[ids]
+    def _chosen(self, env_id: Any) -> tuple[list[int], NDArray[np.bool_]]:
+        ids = np.arange(self.env_num) if env_id is None else np.atleast_1d(env_id)
+        return ids.tolist(), np.isin(np.arange(self.env_num), ids)
 
-    return ExecutorVectorEnv
+    def _rows(self, ids: list[int], obs: Any, infos: dict[str, Any]) -> tuple[Any, Any]:
+        """The observations and infos of some environments, in Tianshou's form: dicts one by one."""
+        if isinstance(obs, dict):
+            obs = np.array(list(iterate(self.vec_env.observation_space, obs)), dtype=object)
+        return obs[ids], np.array(split_infos(infos, self.env_num), dtype=object)[ids]

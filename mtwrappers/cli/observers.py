@@ -100,7 +100,7 @@ class Videos(Observer):
         for i in self._length:
             self._length[i] += 1
         self._film(
-            [i for i, t in self._length.items() if t % FRAME_EVERY == 0 and not step.over[i]]
+            [i for i, t in self._length.items() if t % FRAME_EVERY == 0 and not step.finished[i]]
         )
 
     def end(self, i: int, episode: Episode) -> None:

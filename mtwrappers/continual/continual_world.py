@@ -1,4 +1,4 @@
-"""What `gymnasium.make` and `gymnasium.make_vec` call for Continual World's streams.
+"""Continual World's streams: the functions that `gymnasium.make` and `gymnasium.make_vec` call.
 
 The tasks, their order, the budgets and the horizon are those of Continual World (Wolczyk et al.
 2021, arXiv:2105.10919, and its repository awarelab/continual_world), with the third version of
@@ -15,13 +15,9 @@ from numpy.typing import ArrayLike
 
 from mtwrappers.common.checks import check_flag, check_keywords, positive
 from mtwrappers.common.seeding import check_seed
-from mtwrappers.continual.stream import (
-    AtEnd,
-    Boundary,
-    TaskObs,
-    TaskStream,
-    VectorTaskStream,
-)
+from mtwrappers.continual.phases import AtEnd
+from mtwrappers.continual.stream import Boundary, TaskObs, TaskStream
+from mtwrappers.continual.vector_stream import VectorTaskStream
 from mtwrappers.metaworld.agent_view import INPUTS, AgentView, take_inputs
 from mtwrappers.metaworld.class_env import METADATA
 from mtwrappers.metaworld.continuous import Goals
@@ -46,12 +42,12 @@ _PASSED = {"action_repeat", "descriptions", "num_goals", "terminate_on_success",
 
 
 def make_env(sequence: Literal["CW10", "CW20"], **kwargs: Any) -> Env:
-    """One environment that plays a sequence of tasks, each for a budget of steps.
+    """One environment on a sequence of tasks, each for a budget of steps.
 
     Args:
         sequence: The sequence's name.
-        **kwargs: ``seed``, the arguments of `make_stream`, and how classes are built and shown, as
-            for the other ids of Meta-World.
+        **kwargs: ``seed``, the arguments of `make_stream`, and how classes are built and observed,
+            as for the other ids of Meta-World.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
@@ -79,9 +75,9 @@ def make_vec_env(
     seed: int | None = None,
     max_episode_steps: int | None = 200,
     record_episode_statistics: bool = True,
-    **rest: Any,
+    **settings: Any,
 ) -> VectorTaskStream:
-    """Environments that play one sequence together: a budget counts the steps of all of them.
+    """Environments on one sequence together: a budget counts the steps of all of them.
 
     Args:
         sequence: The sequence's name.
@@ -90,19 +86,19 @@ def make_vec_env(
             seed; ``None`` takes entropy.
         max_episode_steps: When to truncate, ``None`` for never.
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
-        **rest: Those of `make_env` and of `mtwrappers.vector.make.make_executor`.
+        **settings: Those of `make_env` and of `mtwrappers.vector.make.make_executor`.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
         ValueError: If an argument is none of those, or a budget has no step for each environment.
     """
     known = {*parameters_of(make_vec_env), *parameters_of(make_stream), *_PASSED, *EXECUTOR_OPTIONS}
-    check_keywords(rest, known, f"make_vec of {sequence}")
+    check_keywords(settings, known, f"make_vec of {sequence}")
     seed = None if seed is None else check_seed(seed)
     num_envs = positive(num_envs, "num_envs")
-    inputs, rest = take_inputs("CustomMT", rest)
+    inputs, settings = take_inputs("CustomMT", settings)
     check_flag(record_episode_statistics, "record_episode_statistics")
-    executor = {name: rest.pop(name) for name in EXECUTOR_OPTIONS if name in rest}
+    executor = {name: settings.pop(name) for name in EXECUTOR_OPTIONS if name in settings}
     makers = [
         functools.partial(
             _make_slot,
@@ -111,11 +107,11 @@ def make_vec_env(
             record_episode_statistics,
             seed=None if seed is None else seed + i,
             max_episode_steps=max_episode_steps,
-            **rest,
+            **settings,
         )
         for i in range(num_envs)
     ]
-    renders = rest.get("render_mode") is not None
+    renders = settings.get("render_mode") is not None
     envs = VectorTaskStream(make_executor(makers, 1, num_envs, renders=renders, **executor))
     if seed is not None:
         envs.action_space.seed(seed)
@@ -141,8 +137,8 @@ def make_stream(
         inputs: How observations and rewards reach the learner.
         steps_per_task: The budget of each phase.
         boundary: What happens to the episode at a phase's end, see `TaskStream`.
-        task_obs: What the one-hot (or ``task_obs``) shows: the ``"phase"``, as in Continual World,
-            or the ``"task"``; it is the same for CW10.
+        task_obs: What the one-hot (or ``task_obs``) stands for: the ``"phase"``, as in Continual
+            World, or the ``"task"``; it is the same for CW10.
         task_embedding: Numbers to observe in each phase, ``(num_phases, E)``, before a one-hot.
         at_end: What follows after the last step, see `TaskStream`.
         goals: ``"continuous"``, as in Continual World, or ``"list"``: one of the class's 50.
@@ -172,7 +168,7 @@ class MetaWorldStream(TaskStream):
 
     @property
     def task_description(self) -> str:
-        """What is to be done in the present class, as a sentence."""
+        """The aim of the present class, as a sentence."""
         sentence: str = self.env.get_wrapper_attr("task_description")
         return sentence
 

@@ -1,4 +1,4 @@
-"""How a policy does at all tasks of a stream while it is trained on one after another."""
+"""Evaluation along a stream: scores at all of its phases while a policy is trained on each."""
 
 from __future__ import annotations
 
@@ -22,7 +22,8 @@ from mtwrappers.common.checks import (
 )
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.continual.result import ContinualResult, Scores
-from mtwrappers.continual.stream import TaskStream, VectorTaskStream
+from mtwrappers.continual.stream import TaskStream
+from mtwrappers.continual.vector_stream import VectorTaskStream
 from mtwrappers.evaluation.episodes import METRICS
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.vector.make import make_executor
@@ -33,8 +34,8 @@ Learn: TypeAlias = Callable[[int], Any]
 MakeEnv: TypeAlias = Callable[[], Any]
 
 
-class _Player:
-    """Plays some phases of a stream, in environments of its own."""
+class _PhaseScorer:
+    """Scores policies at some phases of a stream, in environments of its own."""
 
     def __init__(
         self,
@@ -68,7 +69,7 @@ class _Player:
         ]
         self._envs = make_executor(makers, len(self._labels), each, **executor)
 
-    def play(self, policy: Any) -> Scores:
+    def score(self, policy: Any) -> Scores:
         """The scores of a policy at each phase."""
         result = evaluate(policy, self._envs, **self._settings)
         found = [
@@ -88,17 +89,17 @@ class _Player:
         self._envs.close()
 
 
-class PhaseEvaluator(_Player):
+class PhaseEvaluator(_PhaseScorer):
     """Scores policies at every phase of a stream, in environments that are made for it.
 
     Whoever trains in a stream calls it as often as the curves are to have points. The environments
-    that are trained in are not touched. Every call plays the same episodes, so that only the policy
+    that are trained in are not touched. Every call runs the same episodes, so that only the policy
     makes a difference.
 
     Args:
         make: Makes an environment with a `TaskStream`, such as
             ``functools.partial(gymnasium.make, "mtwrappers/CW10-v0")``, like the one that is
-            trained in: what it shows at a phase is what the policy is given.
+            trained in: the policy is given its observations of each phase.
         episodes_per_phase: How many episodes a score is of.
         envs_per_phase: How many environments share them.
         metric: The score: ``"success_once"``, ``"success_final"``, ``"return"`` or ``"length"``.
@@ -139,7 +140,7 @@ class PhaseEvaluator(_Player):
         step = not_negative(step, "step")
         if self.points and step <= self.points[-1]:
             raise ValueError(f"expected a step after {self.points[-1]}, got {step}")
-        scores = self.play(policy)
+        scores = self.score(policy)
         self.points.append(step)
         self.scores.append(scores)
         return scores.copy()
@@ -147,7 +148,7 @@ class PhaseEvaluator(_Player):
     def result(
         self, baselines: Mapping[str, ContinualResult] | None = None, last: int = 1
     ) -> ContinualResult:
-        """What was found so far, as one run; see `ContinualResult`.
+        """The result of all calls so far, as one run; see `ContinualResult`.
 
         Raises:
             ValueError: If nothing was evaluated.
@@ -158,7 +159,7 @@ class PhaseEvaluator(_Player):
         return ContinualResult(self.phases, ends, self.points, scores, self.metric, baselines, last)
 
     def get_state(self) -> dict[str, Any]:
-        """What was found so far, for `save_checkpoint`."""
+        """The points and scores so far, for `save_checkpoint`."""
         return {"points": list(self.points), "scores": [row.tolist() for row in self.scores]}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -223,7 +224,7 @@ def single_task_baselines(
     train_in: MakeEnv | None = None,
     **settings: Any,
 ) -> dict[str, ContinualResult]:
-    """What learning each task of a stream alone comes to, which forward transfer is measured by.
+    """Trains on each task of a stream alone, which forward transfer is measured by.
 
     For every task a new learner is made, and trained for the budget of the phase in which the task
     comes first. The other arguments, the errors and the steps at which scores are recorded are
@@ -240,7 +241,7 @@ def single_task_baselines(
         if name in found:
             continue
         with ExitStack() as stack:
-            player = stack.enter_context(closing(_Player(make, [i], **settings)))
+            scorer = stack.enter_context(closing(_PhaseScorer(make, [i], **settings)))
             env = stack.enter_context(closing((train_in or make)()))
             stream: Any = _stream(env)
             _require_phases(stream, described)
@@ -249,9 +250,9 @@ def single_task_baselines(
                 env = stream = _StepCounter(env)
             learn = check_callable(make_learner, "make_learner")(env)
             along = _along(learn, stream, [budget], per_phase)
-            rows = {step: player.play(policy) for policy, step in along}
+            rows = {step: scorer.score(policy) for policy, step in along}
         scores = [list(rows.values())]
-        found[name] = ContinualResult([name], [budget], list(rows), scores, player.metric)
+        found[name] = ContinualResult([name], [budget], list(rows), scores, scorer.metric)
     return found
 
 
@@ -273,7 +274,7 @@ class _StepCounter(gymnasium.Wrapper[Any, Any, Any, Any]):
 def _along(
     learn: Learn, stream: Any, budgets: Sequence[int], per_phase: int
 ) -> Iterator[tuple[Any, int]]:
-    """Trains through phases; the policies on the way, and the step at which each of them is.
+    """Trains through phases; yields the policies on the way, each with the step at which it is.
 
     Args:
         learn: Trains for so many steps more and returns the policy.
@@ -282,42 +283,49 @@ def _along(
         per_phase: How many points each phase has.
     """
     ends = np.cumsum(budgets).tolist()
-    at_once = getattr(stream, "num_envs", 1)
-
-    def place() -> int:
-        # Where the budget is used up by a step of several environments, their number need not
-        # divide it: no step of the next phase was taken then.
-        steps = stream.stream_steps
-        return next((end for end in ends if 0 <= steps - end < at_once), int(steps))
-
-    policy, points = learn(0), [place()]
+    policy, points = learn(0), [_place(stream, ends)]
     yield policy, points[-1]
     for i, (budget, end) in enumerate(zip(budgets, ends, strict=True)):
         begin = end - budget
         for point in _points(budget, per_phase):
-            before = points[-1]
             asked = begin + point - stream.stream_steps
-            if asked <= 0:
-                continue
-            policy = learn(asked)
-            if place() <= before:
-                raise ValueError(
-                    f"the learner was asked for {asked} steps more at step {before} of the stream, "
-                    f"and is at step {place()} after it: learn(steps) must step the environment "
-                    "that make_learner was given, at least once, and not reset it with a seed, "
-                    "which begins the stream anew; where it takes whole rollouts, let it take one "
-                    "more than fits"
-                )
-            points.append(place())
-            yield policy, points[-1]
-        if not any(begin < step <= end for step in points):
-            raise ValueError(
-                f"phase {i}, from step {begin} to {end}, has no score, because the learner was "
-                f"at the steps {points[-3:]} when it returned its policies: let the length of its "
-                f"rollouts, over all environments, divide the {budget} steps of the phase, or ask "
-                "for so many evaluations_per_phase that one of them is inside; a training loop of "
-                "your own can call a PhaseEvaluator in each phase"
-            )
+            if asked > 0:
+                policy = learn(asked)
+                points.append(_require_progress(points[-1], _place(stream, ends), asked))
+                yield policy, points[-1]
+        _require_point(i, begin, end, points)
+
+
+def _place(stream: Any, ends: Sequence[int]) -> int:
+    """The step at which a stream is."""
+    # Where the budget is used up by a step of several environments, their number need not divide
+    # it: no step of the next phase was taken then.
+    steps, at_once = stream.stream_steps, getattr(stream, "num_envs", 1)
+    return next((end for end in ends if 0 <= steps - end < at_once), int(steps))
+
+
+def _require_progress(before: int, after: int, asked: int) -> int:
+    """Requires that a learner took a step, and returns at which one it is."""
+    if after <= before:
+        raise ValueError(
+            f"the learner was asked for {asked} steps more at step {before} of the stream, and is "
+            f"at step {after} after it: learn(steps) must step the environment that make_learner "
+            "was given, at least once, and not reset it with a seed, which begins the stream anew; "
+            "where it takes whole rollouts, let it take one more than fits"
+        )
+    return after
+
+
+def _require_point(phase: int, begin: int, end: int, points: Sequence[int]) -> None:
+    """Requires that a phase was scored."""
+    if not any(begin < step <= end for step in points):
+        raise ValueError(
+            f"phase {phase}, from step {begin} to {end}, has no score, because the learner was at "
+            f"the steps {points[-3:]} when it returned its policies: let the length of its "
+            f"rollouts, over all environments, divide the {end - begin} steps of the phase, or ask "
+            "for so many evaluations_per_phase that one of them is inside; a training loop of your "
+            "own can call a PhaseEvaluator in each phase"
+        )
 
 
 def _described(stream: Any) -> list[tuple[str, str, int]]:
@@ -330,18 +338,19 @@ def _described(stream: Any) -> list[tuple[str, str, int]]:
 
 def _require_phases(stream: Any, expected: Sequence[tuple[str, str, int]]) -> None:
     """Requires that a stream to train in has the phases of the one that is evaluated."""
-    for i, (one, other) in enumerate(itertools.zip_longest(_described(stream), expected)):
-        if one != other:
-            found, wanted = (
-                "none"
-                if phase is None
-                else f"{phase[0]} (task states {shorten(phase[1], 60)}) for {phase[2]} steps"
-                for phase in (one, other)
-            )
+    for i, (found, wanted) in enumerate(itertools.zip_longest(_described(stream), expected)):
+        if found != wanted:
             raise ValueError(
-                "train_in must make a stream of the phases of make: phase "
-                f"{i} must be {wanted}, got {found}"
+                f"train_in must make a stream of the phases of make: phase {i} must be "
+                f"{_phase_text(wanted)}, got {_phase_text(found)}"
             )
+
+
+def _phase_text(described: tuple[str, str, int] | None) -> str:
+    if described is None:
+        return "none"
+    name, tasks, steps = described
+    return f"{name} (task states {shorten(tasks, 60)}) for {steps} steps"
 
 
 def _single(env: Any) -> TaskStream:
@@ -353,7 +362,7 @@ def _single(env: Any) -> TaskStream:
 
 
 def _stream(env: Any) -> TaskStream | VectorTaskStream:
-    """Where the place in the stream is that a learner trains in."""
+    """The stream inside an environment that a learner trains in."""
     while isinstance(env, VectorWrapper):
         if isinstance(env, VectorTaskStream):
             return env
@@ -362,7 +371,7 @@ def _stream(env: Any) -> TaskStream | VectorTaskStream:
 
 
 def _hold(env: Any, phase: int) -> None:
-    """Lets an environment play this phase alone, from the next reset on."""
+    """Holds an environment in this phase, from the next reset on."""
     if isinstance(env, gymnasium.Env):
         _single(env).held_phase = phase
     else:

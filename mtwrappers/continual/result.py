@@ -1,4 +1,4 @@
-"""What was learnt and what was forgotten along a stream of tasks."""
+"""The result of learning along a stream of tasks: scores, forgetting and transfer."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ class ContinualResult(StoredResult):
     differs. Where a metric needs a point that was not evaluated, it is ``None``.
 
     Args:
-        phases: What the phases are called; one that comes again has its name again.
+        phases: The names of the phases; one that comes again has its name again.
         ends: The step with which each phase ends, ``e_i``.
         points: After how many agent steps the policy was evaluated, ascending.
         scores: ``(S, P, N)``, in [0, 1] for success rates.
-        metric: What was scored.
-        baselines: By a phase's name, what learning its task alone came to, of one phase each;
+        metric: The metric of the scores.
+        baselines: By a phase's name, the result of learning its task alone, of one phase each;
             `single_task_baselines` makes them. Forward transfer needs them.
         last: How many evaluations a score at the end, of a phase or of all, is the mean of. The
             paper's formulas take 1, its code 5.
@@ -147,7 +147,7 @@ class ContinualResult(StoredResult):
         """
         return replace(self, baselines=baselines)
 
-    # What each run came to, of each phase: (S, N), NaN where a point is missing.
+    # Of each run and each phase, (S, N), NaN where a point is missing.
 
     @cached_property
     def score_after_phase(self) -> Scores:
@@ -177,7 +177,7 @@ class ContinualResult(StoredResult):
         mean: Scores = self.scores.mean(axis=2)
         return mean
 
-    # What all runs came to.
+    # Estimates from all runs.
 
     @cached_property
     def average_performance(self) -> Estimate | None:
@@ -270,26 +270,7 @@ class ContinualResult(StoredResult):
     # Table, file and picture.
 
     def __str__(self) -> str:
-        shown = [n for n in _COLUMNS if n != "forward_transfer" or self.baselines is not None]
-        heads = ["phase", "ends at", *(_COLUMNS[name] for name in shown)]
-        cells = [
-            [f"{i} {name}", f"{end:,}", *(_cell(row[column]) for column in shown)]
-            for i, (name, end, row) in enumerate(
-                zip(self.phases, self.ends, self.per_phase, strict=True)
-            )
-        ]
-        scored = [self.points[inside[-1]] if inside else None for inside in self._inside]
-        if any(step not in (end, None) for step, end in zip(scored, self.ends, strict=True)):
-            heads.insert(2, "scored at")
-            for row, step in zip(cells, scored, strict=True):
-                row.insert(2, "-" if step is None else f"{step:,}")
-        widths = [max(map(len, column)) for column in zip(heads, *cells, strict=True)]
-        lines = [
-            "  ".join(
-                [row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])],
-            )
-            for row in (heads, *cells)
-        ]
+        lines = _aligned(self._rows())
         lines.append("-" * len(lines[0]))
         found = {text: getattr(self, name) for name, text in _METRICS.items()}
         width = max(map(len, found))
@@ -298,19 +279,43 @@ class ContinualResult(StoredResult):
             for text, value in found.items()
             if value is not None
         ]
-        runs = len(self.scores)
+        return "\n".join([*lines, self._note()])
+
+    def _rows(self) -> list[list[str]]:
+        """The cells of the table: the heads, and a row for each phase."""
+        names = [n for n in _COLUMNS if n != "forward_transfer" or self.baselines is not None]
+        heads = ["phase", "ends at", *(_COLUMNS[name] for name in names)]
+        rows = [
+            [f"{i} {name}", f"{end:,}", *(_cell(values[column]) for column in names)]
+            for i, (name, end, values) in enumerate(
+                zip(self.phases, self.ends, self.per_phase, strict=True)
+            )
+        ]
+        scored = [self.points[inside[-1]] if inside else None for inside in self._inside]
+        if any(step not in (end, None) for step, end in zip(scored, self.ends, strict=True)):
+            heads.insert(2, "scored at")
+            for row, step in zip(rows, scored, strict=True):
+                row.insert(2, "-" if step is None else f"{step:,}")
+        return [heads, *rows]
+
+    def _note(self) -> str:
+        """The last line of the table: the metric, the runs, and which values are missing."""
         how = "without intervals"
-        if runs > 1:
+        if len(self.scores) > 1:
             how = f"{self.confidence:.0%} intervals over runs (Student's t)"
-        missing = "; forward transfer needs baselines"
-        if self.baselines is not None:
-            perfect = "; forward transfer is unknown where a baseline is perfect or was not scored"
-            missing = "" if self.forward_transfer is not None else perfect
-        lines.append(f"{self.metric} of {runs} run{'s' * (runs > 1)}, {how}{missing}")
-        return "\n".join(lines)
+        missing = ""
+        if self.baselines is None:
+            missing = "; forward transfer needs baselines"
+        elif self.forward_transfer is None:
+            missing = "; forward transfer is unknown where a baseline is perfect or was not scored"
+        return f"{self._metric_of_runs()}, {how}{missing}"
+
+    def _metric_of_runs(self) -> str:
+        runs = len(self.scores)
+        return f"{self.metric} of {runs} run{'s' * (runs > 1)}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything, ready for JSON; ``metrics`` and ``per_phase`` are what follows from it."""
+        """Everything, ready for JSON; ``metrics`` and ``per_phase`` follow from the scores."""
         metrics = {name: getattr(self, name) for name in _METRICS}
         baselines = self.baselines
         return {
@@ -349,9 +354,8 @@ class ContinualResult(StoredResult):
         names = [f"{i} {name}" for i, name in enumerate(self.phases)]
         each = {name: self._curve(self.scores[:, :, i]) for i, name in enumerate(names)}
         mean = self._curve(self.performance)
-        runs = len(self.scores)
-        footer = f"{self.metric} of {runs} run{'s' * (runs > 1)}"
-        if runs > 1:
+        footer = self._metric_of_runs()
+        if len(self.scores) > 1:
             footer += f"; bands: {self.confidence:.0%} intervals over runs"
         footer = f"{note}\n{footer}" if note else footer
         plot.draw_stream(Path(path), self.points, self.ends, mean, each, title, footer)
@@ -372,6 +376,14 @@ def _checked(baselines: Any, phases: Sequence[str], metric: str) -> dict[str, Co
         if found.metric != metric:
             raise ValueError(f"baselines must be of {metric}, got {found.metric} for {name!r}")
     return {name: baselines[name] for name in dict.fromkeys(phases)}
+
+
+def _aligned(rows: list[list[str]]) -> list[str]:
+    """The rows of a table as lines: the first column to the left, the others to the right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]) for row in rows
+    ]
 
 
 def _or_none(value: Any) -> float | None:

@@ -1,93 +1,36 @@
-"""A stream of tasks: phases that follow one another, each with a budget of agent steps."""
+"""A stream of tasks as an environment, whose tasks come in phases."""
 
 from __future__ import annotations
 
-import bisect
-import itertools
 import sys
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Literal, NamedTuple, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import gymnasium
 import numpy as np
 from gymnasium.error import ResetNeeded
 from gymnasium.spaces import Dict, Discrete
-from gymnasium.vector import VectorEnv
 from numpy.typing import ArrayLike
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import (
     check_choice,
     check_env,
-    check_index,
     check_list,
     check_mapping,
     positive,
 )
+from mtwrappers.continual.phases import AtEnd, Phase, PhasedStream
 from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.task_list import TaskList
 from mtwrappers.state.env_state import get_state, set_state
-from mtwrappers.vector.contract import StepResult
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
-from mtwrappers.wrappers.vector import EpisodeVectorWrapper
 
 Boundary: TypeAlias = Literal["truncate", "finish"]
 TaskObs: TypeAlias = Literal["task", "phase"]
-AtEnd: TypeAlias = Literal["stay", "raise"]
 
 
-class Phase(NamedTuple):
-    """A part of a stream; a pair ``(tasks, steps)`` is as good.
-
-    Attributes:
-        tasks: A task, or a list (or range) of tasks of which every reset draws one, each as likely
-            as the others. A task is a task state, or the name of a task id, which stands for all
-            task states of this id.
-        steps: The budget: how many agent steps the phase has.
-    """
-
-    tasks: Any
-    steps: int
-
-
-class _Stream:
-    """Where a stream is, which the single and the vector form share."""
-
-    def _begin_stream(self, phases: Iterable[Phase], at_end: AtEnd) -> None:
-        self.phases, self.at_end = tuple(phases), at_end
-        # The steps before which the phases end.
-        self._ends = list(itertools.accumulate(phase.steps for phase in self.phases))
-        self.total_steps = self._ends[-1]
-        self.stream_steps = 0
-
-    @property
-    def phase(self) -> int:
-        """The phase of the next step; the last one when the stream is over."""
-        return min(bisect.bisect_right(self._ends, self.stream_steps), len(self._ends) - 1)
-
-    def phase_of(self, step: int) -> int:
-        """The index of the phase that has the step ``step``, which is counted from 0.
-
-        Raises:
-            ValueError: If the stream has no such step.
-        """
-        return bisect.bisect_right(self._ends, check_index(step, self.total_steps, "step"))
-
-    @property
-    def stream_over(self) -> bool:
-        """Whether all ``total_steps`` steps were taken."""
-        return self.stream_steps >= self.total_steps
-
-    def _require_more(self) -> None:
-        if self.stream_over and self.at_end == "raise":
-            raise RuntimeError(
-                f"the stream is over: its {len(self.phases)} phases have {self.total_steps} steps, "
-                "and all of them were taken; a reset with a seed begins it anew, and with "
-                "at_end='stay' the last task goes on"
-            )
-
-
-class TaskStream(_Stream, MTEnv):
+class TaskStream(PhasedStream, MTEnv):
     """A multi-task environment whose tasks come in phases that are fixed beforehand.
 
     Every `reset` begins an episode on a task of the present phase. The phase follows from how many
@@ -97,7 +40,7 @@ class TaskStream(_Stream, MTEnv):
     says what follows. ``info["stream_over"]`` is true in the episodes that begin then.
 
     A reset with a seed begins the stream anew. A reset whose options name a task, and the first one
-    after `set_task_state`, plays that task, in the budget of the present phase.
+    after `set_task_state`, is on that task, in the budget of the present phase.
 
     With the defaults, the phases and their ends are those of ``ContinualLearningEnv`` of Continual
     World (Wolczyk et al. 2021, arXiv:2105.10919), whose stream ends with an error, as with
@@ -111,7 +54,7 @@ class TaskStream(_Stream, MTEnv):
         boundary: What happens to an episode that runs at the end of a phase: ``"truncate"`` ends
             it, ``"finish"`` lets it go on, in the budget of the next phase, whose tasks come with
             the next reset. The end of the stream truncates in either case.
-        task_obs: What ``task_obs`` shows: the ``"task"``, as in ``env``, or the index of the
+        task_obs: What ``task_obs`` stands for: the ``"task"``, as in ``env``, or the index of the
             ``"phase"``. A task that comes again then looks like another one.
         task_embedding: Numbers to observe in each phase, ``(num_phases, E)``. Observations then
             have a third key, ``task_embedding``, ``(E,)``. Where ``env`` has an embedding of each
@@ -170,7 +113,7 @@ class TaskStream(_Stream, MTEnv):
         at_end = check_choice(at_end, ("stay", "raise"), "at_end")
         self._begin_stream((self._phase(one, i) for i, one in enumerate(listed)), at_end)
         self._truncates = check_choice(boundary, ("truncate", "finish"), "boundary") == "truncate"
-        self._shows_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
+        self._observes_phase = check_choice(task_obs, ("task", "phase"), "task_obs") == "phase"
         self.held_phase: int | None = None
         # Of the present episode: its infos, what a step counts, and at which step it is truncated.
         self._episode_info: dict[str, Any] = {}
@@ -178,8 +121,8 @@ class TaskStream(_Stream, MTEnv):
         self._task_is_set = False
         self._phase_obs = np.int64(0)
         self._embeddings = check_embeddings(task_embedding, len(self.phases), "phase")
-        shown = Discrete(len(self.phases)) if self._shows_phase else space["task_obs"]
-        super().__init__(env.action_space, space["env_obs"], shown)
+        task_space = Discrete(len(self.phases)) if self._observes_phase else space["task_obs"]
+        super().__init__(env.action_space, space["env_obs"], task_space)
         self.metadata, self.render_mode = env.metadata, env.render_mode
         if self._embeddings is None:
             embedded = space.get("task_embedding")
@@ -219,8 +162,8 @@ class TaskStream(_Stream, MTEnv):
         return self._mt_env.task_names
 
     def get_task_obs(self) -> Any:
-        """What the agent may know of the present task, or the phase of the present episode."""
-        if self._shows_phase:
+        """The observation of the present task, or the phase of the present episode."""
+        if self._observes_phase:
             return self._phase_obs
         return self._mt_env.get_task_obs()
 
@@ -234,7 +177,7 @@ class TaskStream(_Stream, MTEnv):
 
     def _of_phase(self, obs: Observation) -> Observation:
         """An observation of ``env`` with the phase and its embedding, where they are asked for."""
-        if self._shows_phase:
+        if self._observes_phase:
             obs = {**obs, "task_obs": self._phase_obs}
         if self._embeddings is not None:
             obs = {**obs, "task_embedding": self._embeddings[self._phase_obs].copy()}
@@ -398,7 +341,7 @@ class TaskStream(_Stream, MTEnv):
         return f"task {task_id}" if known.task_names is None else known.task_names[task_id]
 
     def _identity(self) -> list[Any]:
-        """What tells this stream from others, ready for JSON."""
+        """The identity of this stream, ready for JSON: equal for equal phases."""
         return [[str(list(phase.tasks)), phase.steps] for phase in self.phases]
 
     def _phase(self, given: Any, i: int) -> Phase:
@@ -439,120 +382,3 @@ def _space_of_observations(env: gymnasium.Env[Any, Any]) -> Dict:
             "and wrappers that add other keys go around a TaskStream"
         )
     return space
-
-
-class VectorTaskStream(_Stream, EpisodeVectorWrapper):
-    """A stream of tasks that the environments of a vector environment share.
-
-    Each of them is a `TaskStream`, or has one inside its wrappers, with the same phases. By itself,
-    each would play the whole stream. Here the budget of a phase counts the steps of all of them,
-    and they go to the next phase together: in the step with which the budget is used up, every
-    environment is at the end of the phase, as `TaskStream` describes it. Where the budgets are no
-    multiples of ``num_envs``, that step goes beyond the end of the phase, and the next phase has so
-    many steps less. Steps in which NEXT_STEP resets an environment do not count, nor do those of
-    environments that rest.
-
-    After ``total_steps`` steps the stream is over for all of them, and ``at_end`` of the
-    `TaskStream`s says what follows. A reset with seeds begins the stream anew.
-
-    Args:
-        env: One of our vector environments, or a `MetaVectorWrapper` of one.
-
-    Attributes:
-        phases, phase_names, total_steps, at_end: As in `TaskStream`.
-        stream_steps: How many steps all environments have taken together, until the stream is over.
-
-    Raises:
-        TypeError: If an environment has no `TaskStream`, or ``env`` is none of ours.
-        ValueError: If the environments have different streams, or a budget is below ``num_envs``.
-
-    >>> import gymnasium
-    >>> from functools import partial
-    >>> from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper
-    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
-    >>> def make():
-    ...     return TaskStream(MultiEnvWrapper(makers), [(0, 4), (1, 4)])
-    >>> envs = VectorTaskStream(MetaIterativeEnvExecutor(make, 2))
-    >>> obs, infos = envs.reset(seed=0)
-    >>> for _ in range(2):
-    ...     obs, rewards, terminated, truncated, infos = envs.step([[0.0], [0.0]])
-    ...     print(truncated, infos["phase"])
-    [False False] [0 0]
-    [ True  True] [1 1]
-    """
-
-    def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
-        super().__init__(env)
-        if not self._envs_have("stream_steps"):
-            raise TypeError(
-                "expected a vector environment in which every environment is a TaskStream, or has "
-                f"one inside, got {env}"
-            )
-        phases, self.phase_names, at_end = map(self._shared, ("phases", "phase_names", "at_end"))
-        self._begin_stream(phases, at_end)
-        short = [i for i, phase in enumerate(self.phases) if phase.steps < self.num_envs]
-        if short:
-            raise ValueError(
-                f"a phase must have a step for each of {self.num_envs} environments at least, got "
-                f"{self.phases[short[0]].steps} for phase {short[0]}"
-            )
-        self._playing = self.num_envs  # how many steps the one under way counts
-
-    def _shared(self, name: str) -> Any:
-        """What all environments have, or a `ValueError`."""
-        first, *others = self._inner.call(name)
-        for i, other in enumerate(others, 1):
-            if repr(other) != repr(first):
-                raise ValueError(
-                    f"the environments must have one stream, got {name} {first} in environment 0 "
-                    f"and {other} in environment {i}"
-                )
-        return first
-
-    def reset(
-        self, *, seed: Any = None, options: dict[str, Any] | None = None
-    ) -> tuple[Any, dict[str, Any]]:
-        mask = (options or {}).get("reset_mask")
-        some = mask is not None and not np.all(mask)
-        seeds = [seed] if np.ndim(seed) == 0 else seed
-        seeded = any(one is not None for one in seeds)
-        if seeded and (some or any(one is None for one in seeds)):
-            raise ValueError(
-                "a seed begins the stream anew: reset all environments, with a seed for each"
-            )
-        if not some and not seeded:  # a step that raised has counted in some of them
-            self._inner.set_attr("stream_steps", self.stream_steps)
-        result = self._inner.reset(seed=seed, options=options)
-        self._reset_rows(options)
-        if seeded:
-            self.stream_steps = 0
-        return result
-
-    def step_async(self, actions: Any) -> None:
-        """Begins a step; a `RuntimeError` if the stream is over and ``at_end="raise"``."""
-        self._require_more()
-        idle = self._executor._buffers.resting
-        if self._due is not None:
-            idle = idle | self._due
-        playing = 0 if self.stream_over else self.num_envs - int(np.count_nonzero(idle))
-        self._playing, end = playing, self._ends[self.phase]
-        if playing and self.stream_steps + playing >= end:
-            # Their next step is the last of the phase; what is reset instead begins the next one.
-            self._inner.set_attr("stream_steps", (end - 1 + idle).tolist())
-        self._inner.step_async(actions)
-
-    def step_wait(self) -> StepResult:
-        result = self._inner.step_wait()
-        self.stream_steps += self._playing
-        if self._next_step:
-            self._note_ends(result[2] | result[3])
-        return result
-
-    def get_state(self) -> dict[str, Any]:
-        """The place in the stream, ready for JSON."""
-        return {"stream_steps": self.stream_steps, "due": self._due_rows()}
-
-    def set_state(self, state: Mapping[str, Any]) -> None:
-        """Takes what `get_state` returned."""
-        self.stream_steps = state["stream_steps"]
-        self._set_due(state["due"])

@@ -1,4 +1,4 @@
-"""The multi-task protocol over tasks that environments below play, such as a list of tasks."""
+"""The multi-task protocol over a set of tasks, such as a list, with environments below for them."""
 
 from __future__ import annotations
 
@@ -19,9 +19,11 @@ from mtwrappers.core.mtenv import MTEnv, Observation
 from mtwrappers.core.selection import SelectName, Strategy, TaskSelector
 from mtwrappers.state.env_state import get_state, set_state
 
-# "new": nothing was played yet. "set": a task was set, and stays. "copied": this is a copy, whose
-# task stays unless a seed is given. "between": an episode is over. "playing": `step` may be called.
-Phase: TypeAlias = Literal["new", "set", "copied", "between", "playing"]
+# Where the present task comes from, which says whether the next reset draws another one. "initial":
+# there was no reset yet. "set": it was set since the last reset, and stays. "used": the last reset
+# was on it. "copied": so it was in the environment of which this is a copy; it stays unless a seed
+# is given.
+Origin: TypeAlias = Literal["initial", "set", "used", "copied"]
 
 
 class TaskList:
@@ -30,7 +32,7 @@ class TaskList:
     Args:
         task_ids: The id of every task state that there is, integers from 0 on.
         task_names: The name of every task id, if they have names.
-        task_states: The task states that may be played; by default all.
+        task_states: The task states among which is drawn and set; by default all.
         select: How to draw; see `mtwrappers.core.selection`.
     """
 
@@ -70,7 +72,7 @@ class TaskList:
         return state
 
     def place(self, task_state: int) -> int:
-        """Where a task state is among those that may be played."""
+        """The place of a task state in `states`."""
         return self._places[task_state]
 
     def describe(self, task_state: int) -> tuple[np.int64, dict[str, Any]]:
@@ -80,7 +82,7 @@ class TaskList:
         return np.int64(task_id), {"task_id": task_id, **named}
 
     def identity(self) -> dict[str, Any]:
-        """What tells these tasks from others, ready for JSON."""
+        """The identity of these tasks, ready for JSON: equal for equal tasks."""
         return {"num_tasks": self.num_tasks, "task_names": list(self.task_names or [])}
 
 
@@ -113,12 +115,12 @@ class TaskSpace:
         return task_state, {}
 
     def identity(self) -> dict[str, Any]:
-        """What tells these tasks from others, ready for JSON."""
+        """The identity of these tasks, ready for JSON: equal for equal tasks."""
         return {"space": str(self._space)}
 
 
 class TaskSetMTEnv(MTEnv):
-    """An `MTEnv` over a set of tasks, each of which some environment below plays.
+    """An `MTEnv` over a set of tasks, with an environment below for each of them.
 
     A subclass implements `_activate`, which turns ``_env`` to a task. Where
     ``sample_tasks_on_reset`` is set, every reset draws the next task, unless one was set since the
@@ -126,7 +128,7 @@ class TaskSetMTEnv(MTEnv):
 
     Each environment below has a branch of the environment seed, the present one's is ``_branch``,
     and takes its seed from it at its first reset after each `seed`. So results do not depend on
-    which environments were played before.
+    which environments were used before.
 
     Args:
         action_space: The action space of all tasks.
@@ -141,7 +143,7 @@ class TaskSetMTEnv(MTEnv):
         ValueError: If ``initial_task_state`` is out of range.
     """
 
-    # The environment that plays the present task, ``None`` until the first reset needs it.
+    # The environment of the present task, ``None`` until the first reset needs it.
     _env: Any = None
     # Which branch of the environment seed it takes; ``None`` for one without chance.
     _branch: int | None = None
@@ -180,7 +182,8 @@ class TaskSetMTEnv(MTEnv):
         )
         self.sample_tasks_on_reset = check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
         self._first_seed = first_seed
-        self._phase: Phase = "new"
+        self._origin: Origin = "initial"
+        self._in_episode = False  # whether `step` may be called
         self._task_state: Any = tasks.first()
         if initial_task_state is not None:
             self._task_state = tasks.check(initial_task_state, "initial_task_state")
@@ -215,7 +218,7 @@ class TaskSetMTEnv(MTEnv):
         return self._envs[branch]
 
     def get_task_obs(self) -> Any:
-        """What the agent may know of the present task; of a list, its id, ``np.int64``."""
+        """The observation of the present task; of a list, its id, ``np.int64``."""
         return self._task_obs
 
     def get_task_state(self) -> Any:
@@ -229,7 +232,7 @@ class TaskSetMTEnv(MTEnv):
     def _turn_to(self, task_state: Any) -> None:
         self._activate(task_state)
         self._task_state = task_state
-        self._phase = "set"
+        self._origin, self._in_episode = "set", False
         self._task_obs, self._task_info = self._task_set.describe(task_state)
 
     def sample_task_state(self) -> Any:
@@ -257,40 +260,68 @@ class TaskSetMTEnv(MTEnv):
         state = None
         if "task_state" in asked:
             state = self._task_set.check(asked["task_state"], "task state")
-
-        if seed is None:
-            self._seed_itself()
-        else:
-            self.seed(seed)
-            if not self.keeps_selection:
-                self.seed_task(seed)
-
+        self._seed_streams(seed)
         selector = None if self.keeps_selection else self._selector
         self._history = None if selector is None else selector.history
         if self._history is not None:
             self._history.end()  # an episode that was cut counts too, and before the next draw
         if "resample_task" in asked or (state is None and self._draws(seed is not None)):
             state = self.sample_task_state()
-
         if state is not None:
             self._turn_to(state)
         elif self._env is None:
             self._activate(self._task_state)
-
-        env_seed, branch = None, self._branch
-        if branch is not None and self._env_seed is not None and branch not in self._seeded:
-            env_seed = seeding.child_seed(self._env_seed, branch)
-        env_obs, info = self._env.reset(seed=env_seed, options=others or None)
-        if env_seed is not None and branch is not None:
-            self._seeded.add(branch)
-        self._phase = "playing"
+        env_obs, info = self._reset_below(others)
+        self._origin, self._in_episode = "used", True
         if self._history is not None:
             self._history.begin(self._task_set.place(self._task_state))
         return self.observe(env_obs), {**info, **self._task_info}
 
+    def _seed_streams(self, seed: int | None) -> None:
+        """Seeds the streams for a reset with this seed."""
+        if seed is None:
+            self._seed_itself()
+            return
+        self.seed(seed)
+        if not self.keeps_selection:
+            self.seed_task(seed)
+
+    def _seed_itself(self) -> None:
+        """Seeds the streams that nobody seeded, where resets draw tasks."""
+        if self._moves:
+            if self._env_seed is None:
+                self.seed(self._first_seed)
+            if self._task_seed is None:
+                self.seed_task(self._first_seed)
+
+    @property
+    def _moves(self) -> bool:
+        """Whether there are resets that draw a task though no option asks for it."""
+        return self.sample_tasks_on_reset or self._draws_first
+
+    def _draws(self, seeded: bool) -> bool:
+        """Whether a reset draws a task if its options name none."""
+        if self.keeps_selection or self._origin == "set":
+            return False
+        if seeded:
+            return self._moves
+        if self.sample_tasks_on_reset:
+            return self._origin != "copied"
+        return self._draws_first and self._origin == "initial"
+
+    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        """Resets the environment of the present task, at first with the seed of its branch."""
+        branch, seed = self._branch, None
+        if branch is not None and self._env_seed is not None and branch not in self._seeded:
+            seed = seeding.child_seed(self._env_seed, branch)
+        result: tuple[Any, dict[str, Any]] = self._env.reset(seed=seed, options=options or None)
+        if seed is not None and branch is not None:
+            self._seeded.add(branch)
+        return result
+
     def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
         """Steps the environment of the present task, or raises `ResetNeeded`."""
-        if self._phase != "playing":
+        if not self._in_episode:
             self._require_reset()
         env_obs, reward, terminated, truncated, info = self._env.step(action)
         if self._history is not None:
@@ -308,24 +339,8 @@ class TaskSetMTEnv(MTEnv):
         self._require_reset()
         return self._env.render()
 
-    def _seed_itself(self) -> None:
-        """Seeds what nobody seeded, in an environment that moves between tasks by itself."""
-        if self.sample_tasks_on_reset or self._draws_first:
-            if self._env_seed is None:
-                self.seed(self._first_seed)
-            if self._task_seed is None:
-                self.seed_task(self._first_seed)
-
-    def _draws(self, seeded: bool) -> bool:
-        """Whether a reset draws a task if its options name none."""
-        if self.keeps_selection or self._phase == "set":
-            return False
-        if self.sample_tasks_on_reset:
-            return seeded or self._phase != "copied"
-        return self._draws_first and (seeded or self._phase == "new")
-
     def _require_reset(self) -> None:
-        if self._phase != "playing":
+        if not self._in_episode:
             raise ResetNeeded(
                 f"task {self._task_state} was set but not reset: call reset() before step() and "
                 "render()"
@@ -337,7 +352,7 @@ class TaskSetMTEnv(MTEnv):
         return {
             **super().get_state(),
             "tasks": self._tasks_identity(),
-            "phase": "between" if self._phase == "playing" else self._phase,
+            "origin": self._origin,
             "sample_tasks_on_reset": self.sample_tasks_on_reset,
             "selection": None if self._selector is None else self._selector.get_state(),
             "seeded": sorted(self._seeded),
@@ -362,34 +377,9 @@ class TaskSetMTEnv(MTEnv):
         for branch, kept in state["envs"].items():
             set_state(self._build(int(branch)), kept)
         self.sample_tasks_on_reset = state["sample_tasks_on_reset"]
-        self._phase = state["phase"]
+        self._origin = state["origin"]
 
     def _tasks_identity(self) -> dict[str, Any]:
-        """What tells these tasks from others, ready for JSON."""
+        """The identity of these tasks, ready for JSON: equal for equal tasks."""
         identity: dict[str, Any] = self._task_set.identity()
         return identity
-
-
-class TaskListMTEnv(TaskSetMTEnv):
-    """A `TaskSetMTEnv` over a `TaskList`, and with the arguments of both.
-
-    Attributes:
-        task_names: The name of each task id, or ``None`` if tasks have no names.
-    """
-
-    def __init__(
-        self,
-        action_space: Space[Any],
-        env_observation_space: Space[Any],
-        task_observation_space: Space[Any] | None = None,
-        *,
-        task_ids: Sequence[int],
-        task_names: Sequence[str] | None = None,
-        task_states: Sequence[int] | None = None,
-        select: SelectName | Strategy = "uniform",
-        **settings: Any,
-    ) -> None:
-        tasks = TaskList(task_ids, task_names, task_states, select)
-        super().__init__(
-            action_space, env_observation_space, task_observation_space, tasks, **settings
-        )

@@ -171,7 +171,7 @@ class Tally:
         self._reports |= reported
         for observer in self._observers:
             observer.step(step)
-        for i in np.flatnonzero(step.over & step.counted).tolist():
+        for i in np.flatnonzero(step.finished & step.counted).tolist():
             planned = self.present(i)
             if not np.isfinite(self._returns[i]):
                 raise ValueError(
@@ -198,7 +198,7 @@ class Tally:
 
     def _success(self, step: Step) -> tuple[Flags, Flags]:
         """Which environments say that the step was a success, and which say anything of it."""
-        success, reported = np.zeros_like(step.over), np.zeros_like(step.over)
+        success, reported = np.zeros_like(step.finished), np.zeros_like(step.finished)
         for key in SUCCESS_KEYS:
             values, present = step.info(key)
             # What is no array of numbers or objects is refused below.
@@ -353,8 +353,8 @@ class Trials:
         }
 
     @property
-    def phases(self) -> list[int]:
-        """How many episodes there are in each phase; the policy adapts between two of them."""
+    def stages(self) -> list[int]:
+        """How many episodes there are in each stage; the policy adapts between two of them."""
         before, after = self.adaptation_episodes, self.evaluation_episodes
         return [before] * self.adaptation_steps + [after] if self.adapts else [before + after]
 
@@ -365,26 +365,26 @@ class Trials:
 
     def length(self, m: int, k: int) -> int:
         """How many episodes there are in all, of ``m`` task groups of ``k`` environments."""
-        return self.trials * sum(self.phases) * (m if self.adapts else m * k)
+        return self.trials * sum(self.stages) * (m if self.adapts else m * k)
 
-    def rows(self, trial: int, phase: int, m: int, k: int) -> list[list[Place]]:
-        """What each of ``m * k`` environments plays in a phase, in its order."""
-        share = k if self.adapts else 1  # environments that play a trial's episodes
-        first, played = trial * (m * k // share), sum(self.phases[:phase])
-        count = self.phases[phase]
+    def by_env(self, trial: int, stage: int, m: int, k: int) -> list[list[Place]]:
+        """The episodes of each of ``m * k`` environments in a stage, in its order."""
+        share = k if self.adapts else 1  # environments that run a trial's episodes
+        first, before = trial * (m * k // share), sum(self.stages[:stage])
+        count = self.stages[stage]
         return [
-            [(first + i // share, played + n) for n in range(i % share, count, share)]
+            [(first + i // share, before + n) for n in range(i % share, count, share)]
             for i in range(m * k)
         ]
 
     def plan(
-        self, trial: int, phase: int, names: Sequence[str], tasks: Sequence[Any], seed: int
+        self, trial: int, stage: int, names: Sequence[str], tasks: Sequence[Any], seed: int
     ) -> list[list[PlannedEpisode]]:
-        """The episodes of each environment in a phase, in its order, the first one seeded.
+        """The episodes of each environment in a stage, in its order, the first one seeded.
 
         Args:
             trial: Which of the trials.
-            phase: Which of the `phases`.
+            stage: Which of the `stages`.
             names: Of each environment's task, ``(N,)``.
             tasks: Of each task group, ``(M,)``; task states are named.
             seed: Of the evaluation.
@@ -396,20 +396,20 @@ class Trials:
                 PlannedEpisode(
                     names[i],
                     number,
-                    None if place else stream_seed(seed, trial, phase, i),
+                    None if place else stream_seed(seed, trial, stage, i),
                     states[i * m // n],
                     of,
                 )
-                for place, (of, number) in enumerate(row)
+                for place, (of, number) in enumerate(own)
             ]
-            for i, row in enumerate(self.rows(trial, phase, m, n // m))
+            for i, own in enumerate(self.by_env(trial, stage, m, n // m))
         ]
 
     def of_trial(self, trial: int, m: int, k: int) -> Iterator[Place]:
         """All that is played in a trial, by all environments."""
-        for phase in range(len(self.phases)):
-            for row in self.rows(trial, phase, m, k):
-                yield from row
+        for stage in range(len(self.stages)):
+            for own in self.by_env(trial, stage, m, k):
+                yield from own
 
     def to_dict(self) -> dict[str, Any]:
         """Everything, ready for JSON."""

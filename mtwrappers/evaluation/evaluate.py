@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any, NamedTuple, get_args
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, TypeAlias, get_args
 
 import numpy as np
 from gymnasium.vector import VectorEnv
@@ -43,6 +43,7 @@ from mtwrappers.wrappers.normalize_reward import (
 
 # Keeps the first reset, which no episode begins with, apart from those of the episodes.
 _FIRST_RESET = 1_000_033
+_Kept: TypeAlias = list[tuple[Episode, NDArray[Any]]]
 
 
 def evaluate(
@@ -152,9 +153,7 @@ def evaluate(
     if protocol is not None:
         given = {"episodes_per_task": episodes_per_task, "max_episode_steps": max_episode_steps}
         check_evaluation(protocol, "evaluate", envs, given)
-    listed = isinstance(observers, (list, tuple))
-    if not listed or not all(isinstance(observer, Observer) for observer in observers):
-        raise TypeError(f"observers must be a list of Observer, got {observers!r}")
+    _check_observers(observers)
     bar = ProgressBar(progress)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     if remote:
@@ -164,49 +163,148 @@ def evaluate(
         scale, raw = stack.enter_context(frozen(envs))
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
         plan = make_plan(task_choices(inner, infos), episodes_per_task, seed)
-        order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
-        plan = [[one for one in row if one.task in order] for row in plan]
-        planned = [one for row in plan for one in row]
-        planned.sort(key=lambda one: (order[one.task], one.number))
+        agenda = _Agenda.of(plan, tasks, finished)
         for observer in observers:
-            observer.plan(planned)
-        known = _by_place(finished, planned)
-        plan = [[one for one in row if _place(one) not in known] for row in plan]
+            observer.plan(agenda.planned)
         if evidence is not None:
-            writer = stack.enter_context(EvidenceWriter(evidence, known.values()))
+            writer = stack.enter_context(EvidenceWriter(evidence, agenda.finished))
         sizes = inner.meta_batch_size, inner.envs_per_task
-        settings = sizes, seed, plan, max_episode_steps, scale, raw
-        with bar.of("episodes", len(planned), counts=not remote) as advance:
+        run = _Run(policy, sizes, seed, agenda.left, max_episode_steps, scale, raw)
+        with bar.of("episodes", len(agenda.planned), counts=not remote) as advance:
             if remote:
-                play = functools.partial(_play, pickled(policy), *settings)
-                there = functools.partial(_play_there, play, writer is not None)
-                blocks = inner.map_blocks(there)
-                ended = [one for ended, _ in blocks for one in ended]
-                for episode, actions in (one for _, kept in blocks for one in kept):
-                    if writer is not None:
-                        writer.add(episode, actions)
-                for observer in observers:
-                    for i, episode in ended:
-                        observer.end(i, episode)
+                ended = _run_in_workers(run, inner, observers, writer)
             else:
-                if writer is not None:
-                    observers = [ActionRecorder(writer.add), *observers]
+                recorders = [] if writer is None else [ActionRecorder(writer.add)]
+                counters = []
                 if advance:
-                    advance(len(known))
-                    observers = [*observers, _Counter(advance)]
-                ended = _play(policy, *settings, envs, slice(0, inner.num_envs), observers)
-    episodes = [*known.values(), *(episode for _, episode in ended)]
-    episodes.sort(key=lambda episode: (order[episode.task], episode.number))
+                    advance(len(agenda.finished))
+                    counters = [_Counter(advance)]
+                everyone = slice(0, inner.num_envs)
+                ended = run(envs, everyone, [*recorders, *observers, *counters])
     provenance = Provenance.of(
         envs,
         episodes_per_task,
-        tasks=None if tasks is None else list(order),
+        tasks=None if tasks is None else list(agenda.order),
         max_episode_steps=max_episode_steps,
         protocol=protocol,
         policy=policy_name,
         evidence=None if writer is None else writer.digest,
     )
-    return EvaluationResult(episodes, seed, confidence, resamples, provenance)
+    return EvaluationResult(agenda.complete(ended), seed, confidence, resamples, provenance)
+
+
+@dataclass(frozen=True)
+class _Agenda:
+    """The episodes of an evaluation, those of the chosen tasks.
+
+    Args:
+        order: The place of each task.
+        planned: All episodes, in the order of the result.
+        finished: Those of them that are there already.
+        left: The others, a list for each environment.
+    """
+
+    order: Mapping[str, int]
+    planned: Sequence[PlannedEpisode]
+    finished: Sequence[Episode]
+    left: Sequence[Sequence[PlannedEpisode]]
+
+    @classmethod
+    def of(
+        cls,
+        plan: Sequence[Sequence[PlannedEpisode]],
+        tasks: Sequence[str] | None,
+        finished: Sequence[Episode],
+    ) -> _Agenda:
+        """The part of a plan that is of these tasks, without what is finished."""
+        order = {task: i for i, task in enumerate(_chosen(tasks, plan))}
+        plan = [[one for one in own if one.task in order] for own in plan]
+        planned = [one for own in plan for one in own]
+        planned.sort(key=lambda one: (order[one.task], one.number))
+        known = _by_place(finished, planned)
+        left = [[one for one in own if _place(one) not in known] for own in plan]
+        return cls(order, planned, [*known.values()], left)
+
+    def complete(self, ended: Sequence[tuple[int, Episode]]) -> list[Episode]:
+        """All episodes, in the order of the result."""
+        episodes = [*self.finished, *(episode for _, episode in ended)]
+        return sorted(episodes, key=lambda one: (self.order[one.task], one.number))
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Runs episodes, here or in a worker: ``run(envs, rows)``.
+
+    Args:
+        policy: The policy, pickled where it is sent.
+        sizes: ``M`` and ``K`` of all environments.
+        seed: Of the evaluation.
+        plan: The episodes of each environment, ``N`` lists.
+        max_episode_steps: When episodes are cut, or ``None``.
+        scale: What `frozen` yields of all environments, like ``raw``.
+        raw: See there.
+    """
+
+    policy: Any
+    sizes: tuple[int, int]
+    seed: int
+    plan: Sequence[Sequence[PlannedEpisode]]
+    max_episode_steps: int | None
+    scale: NDArray[np.float64]
+    raw: Flags
+
+    def __call__(
+        self, envs: Any, rows: slice, observers: Sequence[Observer] = ()
+    ) -> list[tuple[int, Episode]]:
+        """Runs the episodes of the environments ``rows`` of all, which are those of ``envs``.
+
+        Returns:
+            The episodes in the order in which they ended, each with its environment's index.
+        """
+        act = PolicyCaller(self.policy, *self.sizes, rows, (self.seed,))
+        plan = self.plan[rows]
+        tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
+
+        def begin(which: Flags) -> Any:
+            present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
+            obs = _reset(envs, present, rows.start)
+            for i, one in present.items():
+                for observer in observers:
+                    observer.begin(i, one)
+            return obs
+
+        quotas, limit = np.array([len(own) for own in plan], dtype=np.int64), self.max_episode_steps
+        # Wrappers of vector environments count on the autoreset.
+        alone = envs is envs.unwrapped
+        with envs.without_autoreset() if alone else contextlib.nullcontext():
+            rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
+        return tally.ended
+
+    def with_actions(self, envs: Any, rows: slice) -> tuple[list[tuple[int, Episode]], _Kept]:
+        """The same with the actions of each episode, as they are sent from workers."""
+        kept: _Kept = []
+        recorder = ActionRecorder(lambda episode, actions: kept.append((episode, actions)))
+        return self(envs, rows, [recorder]), kept
+
+
+def _run_in_workers(
+    run: _Run, inner: MetaVectorEnv, observers: Sequence[Observer], writer: EvidenceWriter | None
+) -> list[tuple[int, Episode]]:
+    """Runs the episodes where the environments are; then the observers hear of them."""
+    run = replace(run, policy=pickled(run.policy))
+    if writer is None:
+        blocks = inner.map_blocks(run)
+    else:
+        blocks = []
+        for found, kept in inner.map_blocks(run.with_actions):
+            blocks.append(found)
+            for episode, actions in kept:
+                writer.add(episode, actions)
+    ended: list[tuple[int, Episode]] = [one for found in blocks for one in found]
+    for observer in observers:
+        for i, episode in ended:
+            observer.end(i, episode)
+    return ended
 
 
 class _Counter(Observer):
@@ -242,48 +340,10 @@ def check_arguments(
     return inner, check_seed(seed)
 
 
-def _play(
-    policy: Any,
-    sizes: tuple[int, int],
-    seed: int,
-    plan: Sequence[Sequence[PlannedEpisode]],
-    max_episode_steps: int | None,
-    scale: NDArray[np.float64],
-    raw: Flags,
-    envs: Any,
-    rows: slice,
-    observers: Sequence[Observer] = (),
-) -> list[tuple[int, Episode]]:
-    """Plays the episodes of the environments ``rows`` of all, which are those of ``envs``.
-
-    ``sizes`` are ``M`` and ``K``; ``plan``, ``scale`` and ``raw`` are of all environments.
-    """
-    act = PolicyCaller(policy, *sizes, rows, (seed,))
-    tally = Tally(plan[rows], scale[rows], raw[rows], observers, rows.start)
-
-    def begin(which: Flags) -> Any:
-        present = {i: tally.present(i) for i in np.flatnonzero(which).tolist()}
-        obs = _reset(envs, present, rows.start)
-        for i, one in present.items():
-            for observer in observers:
-                observer.begin(i, one)
-        return obs
-
-    quotas, limit = np.array([len(row) for row in plan[rows]], dtype=np.int64), max_episode_steps
-    # Wrappers of vector environments count on the autoreset.
-    alone = envs is envs.unwrapped
-    with envs.without_autoreset() if alone else contextlib.nullcontext():
-        rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
-    return tally.ended
-
-
-def _play_there(
-    play: Callable[..., list[tuple[int, Episode]]], keeps_actions: bool, envs: Any, rows: slice
-) -> tuple[list[tuple[int, Episode]], list[tuple[Episode, NDArray[Any]]]]:
-    """Plays where the environments are; returns the actions, too, if they are to be kept."""
-    kept: list[tuple[Episode, NDArray[Any]]] = []
-    recorder = ActionRecorder(lambda episode, actions: kept.append((episode, actions)))
-    return play(envs, rows, [recorder] * keeps_actions), kept
+def _check_observers(observers: Any) -> None:
+    listed = isinstance(observers, (list, tuple))
+    if not listed or not all(isinstance(observer, Observer) for observer in observers):
+        raise TypeError(f"observers must be a list of Observer, got {observers!r}")
 
 
 def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:

@@ -9,17 +9,11 @@ number of the episode.
 from __future__ import annotations
 
 import hashlib
-import io
-import math
 import os
-import re
-import struct
 import sys
 import zipfile
-import zlib
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,23 +21,14 @@ from numpy.typing import NDArray
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.samplers.rollout import Step
+from mtwrappers.state import arrays
 from mtwrappers.state.files import Unfinished, opened
 
 # The actions of each episode by its name.
 Actions = Mapping[str, NDArray[Any]]
 # What is read of a file from anywhere, in bytes: its size, and what its arrays take in memory.
 MAX_FILE, MAX_BYTES = 2**28, 2**30
-# What `to_npy` begins with: a dtype of numbers and a shape.
-_HEADER = re.compile(
-    rb"\x93NUMPY\x01\x00..\{'descr': '([<|][fiub][1248])', 'fortran_order': False, "
-    rb"'shape': \(((?:\d{1,9},? ?){1,9})\), \} *\n",
-    re.DOTALL,
-)
 _NEVER = 2**62
-_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal actions make equal files
-# What stands before each member of a zip file: how it is compressed, its CRC, its size compressed
-# and not, and how long its name and a further field are.
-_LOCAL = struct.Struct("<4x4xH4x3I2H")
 
 
 class EvidenceError(ValueError):
@@ -131,10 +116,7 @@ class EvidenceWriter:
             )
         self._codes: dict[str, bytes] = {}
         self._unfinished, self._moved = Unfinished(path), False
-        # Numbers of a policy are hardly compressed better by more than the least effort.
-        self._zip = zipfile.ZipFile(
-            self._unfinished.file, "w", zipfile.ZIP_DEFLATED, compresslevel=1
-        )
+        self._zip = zipfile.ZipFile(self._unfinished.file, "w")
         for name in sorted(before):
             self._write(name, kept[name])
 
@@ -152,8 +134,7 @@ class EvidenceWriter:
 
     def _write(self, name: str, actions: NDArray[Any]) -> None:
         data = to_npy(actions)
-        member = zipfile.ZipInfo(f"{name}.npy", _DATE)
-        self._zip.writestr(member, data, zipfile.ZIP_DEFLATED, compresslevel=1)
+        arrays.add_member(self._zip, f"{name}.npy", data, compress=True)
         self._codes[name] = _code(data)
 
     def _move(self) -> None:
@@ -188,78 +169,25 @@ def read_evidence(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -
     """
     with opened(path, MAX_FILE) as file:
         try:
-            return {name[:-4]: actions_of(name, data) for name, data in _members(file, max_bytes)}
+            members = arrays.read_members(file, max_bytes, cut_off=True)
+            return {name[:-4]: actions_of(name, data) for name, data in members}
         except Exception as exc:  # whatever a file that is none of ours makes of its reader
             said = f"{os.fspath(path)} holds none: {full_message(exc)}"
             raise EvidenceError(f"expected the actions of episodes, {said}") from exc
 
 
-def _members(file: BinaryIO, max_bytes: int) -> Iterator[tuple[str, bytes]]:
-    """The names of a zip file's members, and what they hold."""
-    try:
-        archive = zipfile.ZipFile(file)
-    except zipfile.BadZipFile:
-        if whole := list(_cut_off(file, max_bytes)):
-            yield from whole
-            return
-        raise
-    with archive:
-        _check(archive.infolist(), max_bytes)
-        for one in archive.infolist():
-            with archive.open(one) as member:
-                yield one.filename, member.read(one.file_size + 1)
-
-
-def _cut_off(file: BinaryIO, max_bytes: int) -> Iterator[tuple[str, bytes]]:
-    """The whole members of a file without a directory, as a kill leaves it."""
-    found: list[tuple[zipfile.ZipInfo, bytes]] = []
-    file.seek(0)
-    while len(head := file.read(_LOCAL.size)) == _LOCAL.size and head[:4] == b"PK\3\4":
-        method, crc, compressed, size, of_name, further = _LOCAL.unpack(head)
-        one = zipfile.ZipInfo(file.read(of_name).decode())
-        one.compress_type, one.CRC, one.file_size = method, crc, size
-        file.seek(further, os.SEEK_CUR)
-        found.append((one, file.read(compressed)))
-    _check([one for one, _ in found], max_bytes)
-    for one, data in found:
-        if one.compress_type == zipfile.ZIP_DEFLATED:
-            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, one.file_size + 1)
-        if data and zlib.crc32(data) == one.CRC:
-            yield one.filename, data
-
-
-def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int) -> None:
-    """Checks what a file says of its arrays, before they are read."""
-    names = Counter(one.filename for one in members)
-    for one in members:
-        if names[one.filename] > 1 or not one.filename.endswith(".npy"):
-            raise ValueError(f"{one.filename!r} is none of an episode, or is there twice")
-        if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{one.filename!r} is compressed in another way than deflate")
-    needed = sum(one.file_size for one in members)
-    if needed > max_bytes:
-        raise ValueError(f"it takes {needed:,} bytes of memory, and max_bytes is {max_bytes:,}")
-
-
 def to_npy(actions: NDArray[Any]) -> bytes:
     """An array as it stands in a file."""
-    buffer = io.BytesIO()
-    actions = np.ascontiguousarray(actions, actions.dtype.newbyteorder("<"))
-    np.lib.format.write_array(buffer, actions, (1, 0), allow_pickle=False)
-    return buffer.getvalue()
+    return arrays.to_npy(np.ascontiguousarray(actions, actions.dtype.newbyteorder("<")))
 
 
 def actions_of(name: str, data: bytes) -> NDArray[Any]:
-    """An array as `to_npy` writes it: plain numbers in C order, none of them NaN."""
-    header = _HEADER.match(data)
-    if header is None:
-        raise ValueError(f"{name!r} must hold plain numbers, got {data[:80]!r}")
-    dtype = np.dtype(header[1].decode())
-    shape = tuple(int(n) for n in header[2].split(b",") if n.strip())
-    if len(data) - header.end() != math.prod(shape) * dtype.itemsize:
-        raise ValueError(f"{name!r} has another size than its shape {shape} says")
-    actions: NDArray[Any] = np.frombuffer(data, dtype, offset=header.end()).reshape(shape)
-    if dtype.kind == "f" and np.isnan(actions).any():
+    """An array as `to_npy` writes it: numbers in C order, none of them NaN."""
+    actions = arrays.from_npy(name, data)
+    numbers = actions.dtype.kind in "fiub" and actions.dtype.str[0] in "<|"
+    if not (numbers and actions.ndim and actions.flags.c_contiguous):
+        raise ValueError(f"{name!r} must hold an array of numbers in C order, got {data[:80]!r}")
+    if actions.dtype.kind == "f" and np.isnan(actions).any():
         raise ValueError(f"{name!r} has actions that are NaN")
     return actions
 

@@ -6,10 +6,12 @@ import contextlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from gymnasium.vector import AutoresetMode
+from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_flag, check_name, positive
 from mtwrappers.evaluation.episodes import (
@@ -31,8 +33,10 @@ from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Proven
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
-from mtwrappers.samplers.rollout import rollout
+from mtwrappers.samplers.rollout import Flags, rollout
 from mtwrappers.vector.contract import MetaVectorEnv
+
+_ENDS = "adaptation_terminate_on_success"
 
 
 def few_shot_evaluate(
@@ -120,37 +124,21 @@ def few_shot_evaluate(
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
     check_name(policy_name, "policy_name")
-    trials = positive(trials, "trials")
-    before = positive(adaptation_episodes, "adaptation_episodes")
-    after = positive(evaluation_episodes, "evaluation_episodes")
-    adaptation_steps = positive(adaptation_steps, "adaptation_steps")
     ends = adaptation_terminate_on_success
-    if ends is not None:
-        ends = check_flag(ends, "adaptation_terminate_on_success")
-    adapts = callable(getattr(policy, "adapt", None))
-    begin_trial = getattr(policy, "begin_trial", None)
-    if not adapts and not callable(begin_trial):
-        raise TypeError(
-            "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
-            f"there is evaluate. Got {policy!r}"
-        )
-    if not adapts and adaptation_steps != 1:
-        raise ValueError(
-            f"adaptation_steps={adaptation_steps} needs a policy with adapt(paths); one that "
-            "remembers adapts in one go"
-        )
+    design = Trials(
+        trials=positive(trials, "trials"),
+        adaptation_episodes=positive(adaptation_episodes, "adaptation_episodes"),
+        evaluation_episodes=positive(evaluation_episodes, "evaluation_episodes"),
+        adaptation_steps=positive(adaptation_steps, "adaptation_steps"),
+        adapts=callable(getattr(policy, "adapt", None)),
+        adaptation_terminate_on_success=None if ends is None else check_flag(ends, _ENDS),
+    )
+    _check_policy(policy, design)
     act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
     _check_envs(envs, inner)
     if tasks is not None:
-        listed = isinstance(tasks, (list, tuple)) and all(
-            isinstance(t, (list, tuple)) for t in tasks
-        )
-        if not listed or [len(row) for row in tasks] != [inner.meta_batch_size] * trials:
-            raise ValueError(
-                f"tasks must be {trials} lists, one per trial, of {inner.meta_batch_size} tasks, "
-                f"got {tasks!r}"
-            )
-    design = Trials(trials, before, after, adaptation_steps, adapts, numbers(tasks), ends)
+        _check_tasks(tasks, design.trials, inner.meta_batch_size)
+        design = replace(design, tasks=numbers(tasks))
     if protocol is not None:
         given = {**design.arguments, "tasks": tasks}
         check_evaluation(protocol, "few_shot_evaluate", envs, given)
@@ -159,8 +147,7 @@ def few_shot_evaluate(
             "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
             f"follow from the seed; got {tasks!r}"
         )
-    sizes, phases = (inner.meta_batch_size, inner.envs_per_task), design.phases
-    known = _whole_trials(finished, design, sizes)
+    known = _whole_trials(finished, design, inner.meta_batch_size, inner.envs_per_task)
     episodes = [episode for own in known.values() for episode in own]
     writer = None
     with contextlib.ExitStack() as stack:
@@ -171,36 +158,80 @@ def few_shot_evaluate(
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, episodes))
             observers.append(ActionRecorder(writer.add))
-        for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, trials, seed)):
-            if trial in known:
-                continue
-            if callable(begin_trial):
-                begin_trial()
-            for phase in range(len(phases)):
-                adapting = phase < len(phases) - 1
-                ending.begin_phase(adapting or not adapts)
-                getattr(envs, "set_tasks", inner.set_tasks)(of_trial)
-                seeds = [stream_seed(seed, trial, phase, i) for i in range(inner.num_envs)]
-                obs, infos = envs.reset(seed=seeds)
-                plan = design.plan(trial, phase, task_names(inner, infos), of_trial, seed)
-                quotas = np.array([len(row) for row in plan], dtype=np.int64)
-                tally, recorder = Tally(plan, scale, raw, observers), Recorder()
-                observe = (tally, recorder) if adapting else (tally,)
-                rollout(envs, act, quotas, obs, observe=observe)
-                episodes += [episode for _, episode in tally.ended]
-                if adapting:
-                    share = inner.envs_per_task
-                    policy.adapt(_by_task(recorder.paths(), share))
+        run = _Run(policy, act, envs, design, seed, scale, raw, ending, observers)
+        for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, design.trials, seed)):
+            if trial not in known:
+                episodes += run.trial(trial, of_trial)
     episodes.sort(key=lambda e: (e.trial or 0, e.number))
-    settings = (seed, confidence, resamples)
-    last = design.adaptation_length
-    digest = None if writer is None else writer.digest
-    provenance = Provenance.of(envs, after, protocol=protocol, policy=policy_name, evidence=digest)
+    settings, last = (seed, confidence, resamples), design.adaptation_length
+    provenance = Provenance.of(
+        envs,
+        design.evaluation_episodes,
+        protocol=protocol,
+        policy=policy_name,
+        evidence=None if writer is None else writer.digest,
+    )
     return FewShotResult(
         EvaluationResult([e for e in episodes if e.number < last], *settings),
         EvaluationResult([e for e in episodes if e.number >= last], *settings, provenance),
         design,
     )
+
+
+@dataclass(frozen=True)
+class _Run:
+    """Runs trials.
+
+    Args:
+        policy: The policy.
+        act: Calls it for actions.
+        envs: The environments.
+        design: Which episodes there are.
+        seed: Of the evaluation.
+        scale: What `frozen` yields of the environments, like ``raw``.
+        raw: See there.
+        ending: One of the observers.
+        observers: They follow every step.
+    """
+
+    policy: Any
+    act: PolicyCaller
+    envs: Any
+    design: Trials
+    seed: int
+    scale: NDArray[np.float64]
+    raw: Flags
+    ending: _Ending
+    observers: Sequence[Observer]
+
+    def trial(self, trial: int, tasks: Sequence[Any]) -> list[Episode]:
+        """Runs a trial on a task of each group; returns its episodes as they ended."""
+        if callable(begin := getattr(self.policy, "begin_trial", None)):
+            begin()
+        episodes, last = [], len(self.design.stages) - 1
+        for stage in range(last + 1):
+            self.ending.begin_stage(stage < last or not self.design.adapts)
+            recorder = Recorder() if stage < last else None
+            episodes += self._stage(trial, stage, tasks, recorder)
+            if recorder is not None:
+                share = self.envs.unwrapped.envs_per_task
+                self.policy.adapt(_by_task(recorder.paths(), share))
+        return episodes
+
+    def _stage(
+        self, trial: int, stage: int, tasks: Sequence[Any], recorder: Recorder | None
+    ) -> list[Episode]:
+        """Runs the episodes of a stage, which begins with a seeded reset."""
+        inner = self.envs.unwrapped
+        getattr(self.envs, "set_tasks", inner.set_tasks)(tasks)
+        seeds = [stream_seed(self.seed, trial, stage, i) for i in range(inner.num_envs)]
+        obs, infos = self.envs.reset(seed=seeds)
+        plan = self.design.plan(trial, stage, task_names(inner, infos), tasks, self.seed)
+        quotas = np.array([len(own) for own in plan], dtype=np.int64)
+        tally = Tally(plan, self.scale, self.raw, self.observers)
+        observe = (tally,) if recorder is None else (tally, recorder)
+        rollout(self.envs, self.act, quotas, obs, observe=observe)
+        return [episode for _, episode in tally.ended]
 
 
 class _Ending(Observer):
@@ -225,7 +256,7 @@ class _Ending(Observer):
         on = design.adaptation_terminate_on_success
         if on is not None and not has_everywhere(inner, cls._TOGGLE):
             raise ValueError(
-                f"adaptation_terminate_on_success={on} needs environments with {cls._TOGGLE}, such "
+                f"{_ENDS}={on} needs environments with {cls._TOGGLE}, such "
                 "as those of Meta-World's ids"
             )
         ending = cls(inner, on, design.adaptation_length - 1)
@@ -233,17 +264,17 @@ class _Ending(Observer):
             yield ending
         except BaseException:
             with contextlib.suppress(Exception):  # environments that were interrupted
-                ending.begin_phase(False)
+                ending.begin_stage(False)
             raise
-        ending.begin_phase(False)
+        ending.begin_stage(False)
 
-    def begin_phase(self, adapting: bool) -> None:
+    def begin_stage(self, adapting: bool) -> None:
         """Sets it in all environments."""
         for i, own in enumerate(self._own):
             self._set(i, self._on if adapting else own)
 
     def end(self, i: int, episode: Episode) -> None:
-        """Sets it in an environment whose adaptation is over, which goes on without a phase."""
+        """Sets it in an environment whose adaptation has ended, in the middle of a stage."""
         if self._own and episode.number == self._last:
             self._set(i, self._own[i])
 
@@ -252,7 +283,7 @@ class _Ending(Observer):
 
 
 def _whole_trials(
-    finished: Sequence[Episode], design: Trials, sizes: tuple[int, int]
+    finished: Sequence[Episode], design: Trials, m: int, k: int
 ) -> dict[int, list[Episode]]:
     """Finished episodes of each trial that has all of its own."""
     left = {(one.trial, one.number): one for one in finished}
@@ -260,7 +291,7 @@ def _whole_trials(
         raise ForeignEpisodeError("finished must be episodes of this evaluation, each once")
     found = {}
     for trial in range(design.trials) if left else ():
-        places = list(design.of_trial(trial, *sizes))
+        places = list(design.of_trial(trial, m, k))
         of_trial = [left.pop(place) for place in places if place in left]
         if len(of_trial) == len(places):
             found[trial] = of_trial
@@ -277,6 +308,28 @@ def _by_task(each: Sequence[Sequence[Path]], share: int) -> list[list[Path]]:
         with_common_infos([path for row in of_task for path in row if path is not None])
         for of_task in rounds
     ]
+
+
+def _check_policy(policy: Any, design: Trials) -> None:
+    if not design.adapts and not callable(getattr(policy, "begin_trial", None)):
+        raise TypeError(
+            "a policy that adapts must have adapt(paths) or begin_trial(); for one that does not, "
+            f"there is evaluate. Got {policy!r}"
+        )
+    if not design.adapts and design.adaptation_steps != 1:
+        raise ValueError(
+            f"adaptation_steps={design.adaptation_steps} needs a policy with adapt(paths); one "
+            "that remembers adapts in one go"
+        )
+
+
+def _check_tasks(tasks: Any, trials: int, m: int) -> None:
+    listed = isinstance(tasks, (list, tuple))
+    listed = listed and all(isinstance(of_trial, (list, tuple)) for of_trial in tasks)
+    if not listed or [len(of_trial) for of_trial in tasks] != [m] * trials:
+        raise ValueError(
+            f"tasks must be {trials} lists, one per trial, of {m} tasks, got {tasks!r}"
+        )
 
 
 def _check_envs(envs: Any, inner: MetaVectorEnv) -> None:

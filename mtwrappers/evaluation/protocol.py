@@ -478,9 +478,9 @@ class Protocol:
         found = [
             one
             for trial, of_trial in enumerate(drawn)
-            for phase in range(len(design.phases))
-            for row in design.plan(trial, phase, tasks, of_trial, seed)
-            for one in row
+            for stage in range(len(design.stages))
+            for own in design.plan(trial, stage, tasks, of_trial, seed)
+            for one in own
         ]
         return sorted(found, key=lambda one: (one.trial or 0, one.number))
 

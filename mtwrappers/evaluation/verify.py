@@ -261,8 +261,8 @@ def _replay_trials(
     _check_steps(chosen, provenance, envs)
     queues: list[list[Episode]] = [[] for _ in range(envs.num_envs)]
     steps = 0
-    for trial, phase in itertools.product(sorted(trials), range(len(design.phases))):
-        rows = [[at[place] for place in row] for row in design.rows(trial, phase, *sizes)]
+    for trial, stage in itertools.product(sorted(trials), range(len(design.stages))):
+        rows = [[at[place] for place in row] for row in design.by_env(trial, stage, *sizes)]
         steps += max(sum(one.length for one in row) for row in rows)
         for queue, row in zip(queues, rows, strict=True):
             queue += row
@@ -341,7 +341,7 @@ class _Replay(Observer):
 
     def step(self, step: Step) -> None:
         """Ends an episode that goes on after its actions: it is another one already."""
-        step.over[self._times > self._ends] = True
+        step.finished[self._times > self._ends] = True
 
 
 class _TrialReplay(_Replay):

@@ -16,7 +16,7 @@ import mujoco
 import numpy as np
 
 from mtwrappers.common.checks import check_choice, check_index
-from mtwrappers.metaworld.fast.memory import Memory, parts
+from mtwrappers.metaworld.fast.watch import watch_frame
 from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
 
 # The cameras of Meta-World's own models.
@@ -59,12 +59,11 @@ class Camera:
             flags = mujoco.mjtRndFlag.mjRND_SHADOW, mujoco.mjtRndFlag.mjRND_REFLECTION
             self._scene.flags[[int(flag) for flag in flags]] = False
         self._state = np.empty(mujoco.mj_stateSize(model, _STATE))
-        # All that a frame follows from beside the state: the model, but for meshes and textures,
-        # which OpenGL keeps as they were first.
-        self._memory = Memory(model, *parts(model))
-        # What was drawn last, and of what: the mode, the state, where the camera looks, the model.
+        self._watch = watch_frame(model)
+        # The images drawn last, and of what beside the model: the mode, the state, and where the
+        # camera looks.
         self._images: list[Any] = []
-        self._drawn: tuple[tuple[str, bytes, bytes], list[bytearray]] | None = None
+        self._drawn: tuple[str, bytes, bytes] | None = None
         self._drawing: Drawing | None = None
 
     def begin(self, data: Any) -> None:
@@ -96,10 +95,10 @@ class Camera:
         self._read(data)
         present = mode, self._state.tobytes(), self._view.lookat.tobytes()
         drawn, self._drawn = self._drawn, None  # whatever fails
-        if drawn is None or drawn[0] != present or not self._memory.equals(drawn[1]):
-            drawn = present, self._memory.save()
+        if drawn != present or not self._watch.unchanged():
+            self._watch.remember()
             self._images = self._draw_upright(thread, mode)
-        self._drawn = drawn
+        self._drawn = present
         images = [image.copy() for image in self._images]
         return tuple(images) if mode == "rgbd_tuple" else images[0]
 

@@ -1,4 +1,6 @@
-"""What Meta-World's environments may be given from a file: tasks, and vectors with which they end.
+"""Meta-World's objects in a state, for `mtwrappers.state.packages`.
+
+Its tasks are plain data, and each of its classes keeps certain attributes between two episodes.
 
 Meta-World unpickles ``task.data`` whenever a task is set, and an array has an attribute ``data``
 too. So what comes from a file reaches ``set_task`` only as a `metaworld.Task`, which this package
@@ -18,9 +20,25 @@ import numpy as np
 from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld.blueprint import check_vector
-from mtwrappers.metaworld.plain_task import decode
+from mtwrappers.metaworld.plain_task import decode, from_plain, is_task, to_plain
 from mtwrappers.metaworld.upstream import is_upstream
-from mtwrappers.state.plain_data import is_task
+
+__all__ = ["attributes", "check", "from_plain", "guard", "is_plain", "to_plain"]
+
+_ATTRIBUTES = {
+    "AutoTerminateOnSuccessWrapper": ("terminate_on_success",),
+    "NormalizeRewardsExponential": ("_reward_mean", "_reward_var"),
+    "PseudoRandomTaskSelectWrapper": ("tasks", "current_task_idx", "sample_tasks_on_reset"),
+    "RandomTaskSelectWrapper": ("tasks", "sample_tasks_on_reset"),
+    "SawyerXYZEnv": ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
+}
+
+is_plain = is_task
+
+
+def attributes(cls: type[Any]) -> tuple[str, ...]:
+    """The attributes that a class of Meta-World, bases aside, keeps between episodes."""
+    return _ATTRIBUTES.get(cls.__name__, ())
 
 
 def check(layer: Any, values: Mapping[str, Any]) -> None:
@@ -72,7 +90,7 @@ class _SetTask:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         for given in (*args, *kwargs.values()):
-            if not is_task(given) and (not self._own or not _is_plain(given)):
+            if not is_task(given) and (not self._own or not _is_scalars(given)):
                 raise TypeError(
                     f"expected a metaworld.Task, got {reprlib.repr(given)}: Meta-World unpickles "
                     "what it is given as a task, and with a journal or from a checkpoint that may "
@@ -105,7 +123,7 @@ def _items(value: Any) -> Iterator[Any]:
         yield value
 
 
-def _is_plain(value: Any) -> bool:
+def _is_scalars(value: Any) -> bool:
     """Whether nothing in a value has data that could be unpickled."""
     return all(type(item) in (type(None), bool, int, float, str) for item in _items(value))
 

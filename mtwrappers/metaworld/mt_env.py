@@ -266,9 +266,9 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy builds its own simulation, so it begins with a reset, on the same task.
-        state = {**self.__dict__, "_env": None}
-        if self._phase in ("playing", "between"):
-            state["_phase"] = "copied"
+        state = {**self.__dict__, "_env": None, "_in_episode": False}
+        if self._origin == "used":
+            state["_origin"] = "copied"
         return state
 
     def _turn_to(self, task_state: Any) -> None:

@@ -1,4 +1,4 @@
-"""What a `metaworld.Task` says: its class, its random vector, and whether its goal is hidden."""
+"""The data of a `metaworld.Task`: its class, its random vector, and whether its goal is hidden."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ from typing import Any
 import numpy as np
 
 from mtwrappers.metaworld.upstream import all_classes, metaworld
-from mtwrappers.state.plain_data import is_task
 
 
 def encode(name: str, cls: type[Any], rand_vec: Any, hidden: bool) -> Any:
     """The `metaworld.Task` of a class with a random vector; byte for byte Meta-World's own."""
     data = {"rand_vec": rand_vec, "env_cls": cls, "partially_observable": hidden}
     return metaworld().Task(env_name=name, data=pickle.dumps(data))
+
+
+def is_task(value: Any) -> bool:
+    """Whether this is a `metaworld.Task`, which nobody can change; does not import Meta-World."""
+    return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
 
 
 def check(task: Any) -> None:

@@ -1,1 +1,1 @@
-"""Processors: from paths to training batches, in the shape of ProMP's."""
+"""Processors: training batches from trajectories, with ProMP's names and arguments."""

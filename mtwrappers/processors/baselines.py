@@ -43,7 +43,7 @@ class Baseline(abc.ABC):
         """Sets the parameters to what `get_param_values` returned."""
 
     def get_state(self) -> dict[str, Any]:
-        """What `set_state` and `save_checkpoint` need: the parameters."""
+        """The parameters, for `set_state` and `save_checkpoint`."""
         return {"params": self.get_param_values()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:

@@ -1,4 +1,4 @@
-"""What training batches hold: arrays of ``P`` paths with ``S`` steps in all.
+"""The form of training batches: arrays of ``P`` paths with ``S`` steps in all.
 
 Rows of a padded batch have ``T`` steps; ``O`` / ``A`` are the observation / action size.
 """

@@ -1,1 +1,1 @@
-"""Samplers: whole paths from environments, in the shape of ProMP's."""
+"""Samplers: trajectories from environments, with ProMP's names and arguments."""

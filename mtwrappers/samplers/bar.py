@@ -14,23 +14,23 @@ Advance = Callable[[int], object]
 
 
 class ProgressBar:
-    """A bar that goes away when all is done, or none unless ``show`` is true.
+    """A bar that goes away at the end, or no bar unless ``visible``.
 
     Raises:
-        TypeError: If ``show`` is no bool.
+        TypeError: If ``visible`` is no bool.
         DependencyNotInstalled: If there is to be a bar and rich is not installed.
     """
 
-    def __init__(self, show: bool) -> None:
-        shown = check_flag(show, "progress")
-        self._make: Any = import_extra("rich.progress", "cli").Progress if shown else None
+    def __init__(self, visible: bool) -> None:
+        check_flag(visible, "progress")
+        self._make: Any = import_extra("rich.progress", "cli").Progress if visible else None
 
     @contextlib.contextmanager
     def of(self, what: str, total: int, *, counts: bool = True) -> Iterator[Advance | None]:
-        """Shows how many of ``total`` are done, or that it goes on where nobody ``counts``.
+        """Displays how many of ``total`` are done, or only activity unless it ``counts``.
 
         Yields:
-            What advances the bar, if there is one.
+            A function that advances the bar, or ``None`` if there is no bar.
         """
         if self._make is None:
             yield None

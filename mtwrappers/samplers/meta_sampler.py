@@ -1,14 +1,14 @@
-"""Paths from a batch of tasks, on our executors."""
+"""Trajectories of a batch of tasks, on our executors."""
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import itertools
 import logging
 import operator
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Literal, get_args
+from dataclasses import dataclass
+from typing import Any, get_args
 
 import gymnasium
 import numpy as np
@@ -32,44 +32,47 @@ from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
 from mtwrappers.state import env_state as layers
 from mtwrappers.vector.contract import MetaVectorEnv
-from mtwrappers.vector.make import EXECUTORS
+from mtwrappers.vector.make import EXECUTORS, Execution
 
 
 class MetaSampler:
-    """Collects exactly ``rollouts_per_meta_task`` whole paths of each of ``meta_batch_size`` tasks.
+    """Collects exactly ``rollouts_per_meta_task`` trajectories for each of its tasks.
 
-    How many paths each environment gives is decided before the rollout, so short episodes are not
-    preferred: an environment that is done early waits until the others are. The name and the
-    arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784).
+    How many trajectories each environment gives is decided before the rollout, so short episodes
+    are not preferred: an environment that has finished early waits for the others. The name and the
+    arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), which calls a trajectory a path.
 
     Args:
         env: An environment with ``sample_tasks`` and ``set_task``, which every environment of the
             executor is a copy of; or a constructor of one.
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
             ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
-        rollouts_per_meta_task: How many paths per task.
+        rollouts_per_meta_task: How many trajectories per task.
         meta_batch_size: How many tasks.
-        max_path_length: Truncate paths after this many steps.
-        envs_per_task: How many environments per task; one per path by default.
-        parallel: Whether to use worker processes; ``"ray"`` uses the actors of a Ray cluster.
+        max_path_length: Truncate trajectories after this many steps.
+        envs_per_task: How many environments per task; one per trajectory by default.
+        parallel: ProMP's word for ``execution="parallel"``.
+        execution: ``"iterative"`` (in this process), ``"parallel"`` (in worker processes) or
+            ``"ray"``, as in `make_vec`; by default parallel if ``workers`` is above 1.
         policy_in: ``"parent"`` calls the policy in this process, in every step, for all
             environments. ``"workers"`` sends it to the workers once per `obtain_samples`; each
-            calls it for the environments that it has, and whole paths come back. The paths are the
-            same if the policy is deterministic or draws from the ``rng`` that it is given, and its
-            rows do not depend on who shares the batch; only the wall-clock time in
-            ``info["episode"]["t"]`` differs, as between any two runs. What a policy remembers in a
-            worker does not come back, and a torch policy has one thread there.
+            calls it for its own environments and returns whole trajectories. They are the same if
+            the policy is deterministic or draws from the ``rng`` that it is given, and each action
+            depends on its own observation alone, not on the rest of the batch; only the wall-clock
+            time in ``info["episode"]["t"]`` differs, as between any two runs. Changes to the policy
+            in a worker are lost, and a torch policy has one thread there.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
             generators that policies are given.
-        progress: Whether to show a progress bar. With ``policy_in="workers"`` it counts no paths,
-            since they come back all at once.
+        progress: Whether to display a progress bar. With ``policy_in="workers"`` it counts nothing,
+            since all trajectories are returned at once.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
         **executor: Passed to the executor, such as ``workers``.
 
     Raises:
         ValueError: If an argument is out of range, ``envs_per_task`` is more than
-            ``rollouts_per_meta_task``, or ``autoreset_mode`` is not ``"SameStep"``.
+            ``rollouts_per_meta_task``, ``parallel`` contradicts ``execution``, or
+            ``autoreset_mode`` is not ``"SameStep"``.
         TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
             observations or actions are no arrays.
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
@@ -83,8 +86,9 @@ class MetaSampler:
         meta_batch_size: int,
         max_path_length: int,
         envs_per_task: int | None = None,
-        parallel: bool | Literal["ray"] = False,
+        parallel: bool = False,
         *,
+        execution: Execution | None = None,
         policy_in: PolicyIn = "parent",
         seed: int | None = None,
         progress: bool = False,
@@ -108,17 +112,16 @@ class MetaSampler:
         self._progress = ProgressBar(progress)
         PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)  # which checks it
         self._policy = policy
-        known = {False: "iterative", True: "parallel", "ray": "ray"}
-        execution = known[check_choice(parallel, list(known), "parallel")]
+        make_executor = _executor_class(execution, parallel, executor)
         with contextlib.ExitStack() as undo:
-            self.envs: MetaVectorEnv = EXECUTORS[execution](
+            self.envs: MetaVectorEnv = make_executor(
                 env, self.meta_batch_size, self.envs_per_task, self.max_path_length, **executor
             )
             undo.callback(self.envs.close)
             if (mode := self.envs.autoreset_mode) is not AutoresetMode.SAME_STEP:
                 raise ValueError(
                     "MetaSampler needs autoreset_mode='SameStep', so that every step belongs to a "
-                    f"path; got {mode.value!r}"
+                    f"trajectory; got {mode.value!r}"
                 )
             check_array_spaces(self.envs)
             self._made_env = not isinstance(env, gymnasium.Env)
@@ -146,7 +149,7 @@ class MetaSampler:
         return list(tasks)
 
     def obtain_samples(self, log: bool = False, log_prefix: str = "") -> dict[int, list[Path]]:
-        """Collects the paths of each task, by its index; see `mtwrappers.samplers.path`.
+        """Collects the trajectories of each task, by its index; see `mtwrappers.samplers.path`.
 
         Args:
             log: Whether to log steps, times (seconds) and returns.
@@ -154,22 +157,22 @@ class MetaSampler:
         """
         log = check_flag(log, "log")
         m, k = self.meta_batch_size, self.envs_per_task
-        each, rest = divmod(self.rollouts_per_meta_task, k)
-        quotas = np.tile(each + (np.arange(k) < rest), m)
+        each, left_over = divmod(self.rollouts_per_meta_task, k)
+        quotas = np.tile(each + (np.arange(k) < left_over), m)
         remote = self._policy_in == "workers"
         policy = pickled(self._policy) if remote else self._policy
         obs, _ = self.envs.reset(seed=self._seed)
         self._seed = None
         self._iteration += 1
         seed = self._policy_seed, self._iteration
-        collect = functools.partial(_collect, policy, (m, k), seed, quotas, obs)
+        collect = _Collection(policy, m, k, seed, quotas, obs)
         with self._progress.of("paths", int(quotas.sum()), counts=not remote) as advance:
             if remote:
                 blocks = self.envs.map_blocks(collect)
             else:
                 observe: list[Callable[[Step], object]] = []
                 if advance:
-                    observe = [lambda step: advance(int((step.over & step.counted).sum()))]
+                    observe = [lambda step: advance(int((step.finished & step.counted).sum()))]
                 blocks = [collect(self.envs, slice(0, m * k), observe)]
         by_env = [paths for recorded, _ in blocks for paths in recorded]
         by_task = {
@@ -199,7 +202,7 @@ class MetaSampler:
         return by_task
 
     def get_state(self) -> dict[str, Any]:
-        """What the next `update_tasks` and `obtain_samples` follow from, for `save_checkpoint`."""
+        """The state that determines the next samples, for `save_checkpoint`."""
         return {
             "env": layers.get_state(self.env),
             "envs": self.envs.get_state(between_episodes=True),
@@ -210,12 +213,11 @@ class MetaSampler:
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` returned.
+        """Continues from a state that `get_state` returned.
 
         Args:
-            state: The state of a sampler of as many tasks and environments, on any executor. Tasks
-                must be set anew, with `update_tasks`, where environments do not have them in
-                their state.
+            state: The state of a sampler with as many tasks and environments, on any executor.
+                Call `update_tasks` again if the environments' states do not hold their tasks.
 
         Raises:
             ValueError: If it is of other environments.
@@ -233,23 +235,56 @@ class MetaSampler:
             self.env.close()
 
 
-def _collect(
-    policy: Any,
-    sizes: tuple[int, int],
-    seed: tuple[int, ...],
-    quotas: NDArray[np.int64],
-    obs: Any,
-    envs: Any,
-    rows: slice,
-    observe: Sequence[Callable[[Step], object]] = (),
-) -> tuple[list[list[Path]], tuple[float, float]]:
-    """The paths of the environments ``rows``, which are ``envs``; and the seconds that they took.
+def _executor_class(
+    execution: Execution | None, parallel: bool, executor: dict[str, Any]
+) -> Callable[..., MetaVectorEnv]:
+    """The executor's class; ``workers=1`` is taken out of its arguments if it has no workers."""
+    check_choice(execution, (*EXECUTORS, None), "execution")
+    if check_flag(parallel, "parallel") and execution not in (None, "parallel"):
+        raise ValueError(f"parallel=True means execution='parallel', got {execution=}")
+    if execution is None:
+        several = parallel or positive(executor.get("workers", 1), "workers") > 1
+        execution = "parallel" if several else "iterative"
+        if not several:
+            executor.pop("workers", None)
+    chosen: Callable[..., MetaVectorEnv] = EXECUTORS[execution]
+    return chosen
 
-    ``sizes`` are ``M`` and ``K``. ``quotas`` (how many paths each gives) and ``obs`` (what the
-    reset before has returned) are of all environments. The seconds are the policy's and theirs.
+
+@dataclass(frozen=True)
+class _Collection:
+    """One collection of trajectories, for all environments here or for those of a worker.
+
+    Attributes:
+        policy: The policy, pickled if it goes to workers.
+        meta_batch_size: ``M``.
+        envs_per_task: ``K``.
+        seed: Seeds the policy's generators.
+        quotas: How many trajectories each environment gives, ``(M * K,)``.
+        obs: The observations of the last reset, ``(M * K, O)``.
     """
-    recorder = Recorder()
-    caller = PolicyCaller(policy, *sizes, rows, seed)
-    obs = map_arrays(operator.itemgetter(rows), obs)
-    seconds = rollout(envs, caller, quotas[rows], obs, observe=(recorder, *observe), ends=True)
-    return recorder.paths(), seconds
+
+    policy: Any
+    meta_batch_size: int
+    envs_per_task: int
+    seed: tuple[int, ...]
+    quotas: NDArray[np.int64]
+    obs: Any
+
+    def __call__(
+        self, envs: Any, rows: slice, observe: Sequence[Callable[[Step], object]] = ()
+    ) -> tuple[list[list[Path]], tuple[float, float]]:
+        """Collects from ``envs``, the environments ``rows``.
+
+        Returns:
+            The trajectories of each environment; and the seconds spent in the policy, and in the
+            environments.
+        """
+        recorder = Recorder()
+        caller = PolicyCaller(
+            self.policy, self.meta_batch_size, self.envs_per_task, rows, self.seed
+        )
+        obs = map_arrays(operator.itemgetter(rows), self.obs)
+        quotas = self.quotas[rows]
+        seconds = rollout(envs, caller, quotas, obs, observe=(recorder, *observe), ends=True)
+        return recorder.paths(), seconds

@@ -1,25 +1,26 @@
-"""The path format, where samplers and processors meet.
+"""The format of trajectories, which samplers return and processors take.
 
-A path is one episode, from a reset to its end, as a dict of arrays over its ``T`` steps:
+A trajectory, *path* in ProMP's names, is one episode from a reset to its end, as a dict of arrays
+over its ``T`` steps:
 
 =====================  ==================  ====================================================
 key                    shape, dtype        meaning
 =====================  ==================  ====================================================
-``observations``       ``(T, O)``          what the agent saw before each action
-``actions``            ``(T, A)``          what it did
-``rewards``            ``(T,)`` float64    what it got for it
+``observations``       ``(T, O)``          the observation before each action
+``actions``            ``(T, A)``          its actions
+``rewards``            ``(T,)`` float64    the reward of each step
 ``terminated``         ``(T,)`` bool       whether the task ended with the step
 ``truncated``          ``(T,)`` bool       whether a time limit ended with the step
 ``env_infos``          dict of ``(T, …)``  the infos that every step reports
 ``agent_infos``        dict of ``(T, …)``  what the policy returned beside its actions
-``next_observation``   ``(O,)``            what the agent would have seen next: the episode's
-                                           last observation, not the next episode's first
+``next_observation``   ``(O,)``            the episode's last observation, after the last step;
+                                           not the first one of the next episode
 =====================  ==================  ====================================================
 
 Infos may be nested: dicts of dicts of arrays. The observations of a ``Dict`` or ``Tuple`` space are
 a dict or tuple of arrays, which samplers give and processors refuse. Processors need the first
-three keys, finite observations, actions and rewards, infos with the same keys in all paths of a
-task, and arrays that differ in ``T`` alone.
+three keys, finite observations, actions and rewards, infos with the same keys in all trajectories
+of a task, and arrays that differ in ``T`` alone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """How a policy is called: by ``get_actions``, or as a plain callable.
 
 Beside observations a policy may take ``rng``: the random generator of each environment, for actions
-that are to be the same wherever the policy is called, and whoever shares the batch.
+that are the same wherever the policy is called, whatever the rest of the batch.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ class PolicyCaller:
         policy: Has ``get_actions(observations) -> actions, agent_infos``, or is a callable from
             observations ``(M * K, O)`` to actions. ``get_actions`` is given observations
             ``(M, K, O)`` (a dict or tuple of such arrays where the environments observe one) and
-            returns actions ``(M, K, A)``, as nested lists or arrays. Its ``agent_infos`` are
-            what is to be kept beside each action: a dict of arrays ``(M, K, ...)``, a list with a
+            returns actions ``(M, K, A)``, as nested lists or arrays. Its ``agent_infos`` are kept
+            beside each action: a dict of arrays ``(M, K, ...)``, a list with a
             dict of arrays ``(K, ...)`` per task, a list per task with a dict per environment, or
             ``None``; dicts may be nested. The policy may have ``reset(mask)``, which is called
             with the environments whose episodes begin, ``(M * K,)`` bool, before their first
-            action. A ``reset()`` that takes nothing cannot tell environments apart, and is called
-            only where all begin together. Where ``get_actions``, or the callable, takes ``rng``,
-            it is given one `numpy.random.Generator` per environment, as an array of objects
-            ``(M, K)``, or ``(M * K,)``.
+            action. A ``reset()`` that takes nothing cannot distinguish environments, and is
+            called only where all begin together. Where ``get_actions``, or the callable, takes
+            ``rng``, it is given one `numpy.random.Generator` per environment, as an array of
+            objects ``(M, K)``, or ``(M * K,)``.
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
         rows: The environments to act for, if not all: those of one worker. A callable then sees
@@ -61,7 +61,7 @@ class PolicyCaller:
         m, k = meta_batch_size, envs_per_task
         rows = slice(0, m * k) if rows is None else rows
         places = range(rows.start, rows.stop)
-        # Where tasks are cut apart, each environment stands alone.
+        # If one task's environments are split across workers, each is given alone.
         together = 1 if rows.start % k or rows.stop % k else k
         tasks = [i // k for i in places[::together]]
         if len(places) < m * k and hasattr(policy, "for_tasks"):
@@ -85,7 +85,7 @@ class PolicyCaller:
         self._takes_mask = self._reset is not None and _takes_argument(self._reset)
 
     def reset(self, mask: NDArray[np.bool_]) -> None:
-        """Tells the policy which environments begin an episode, shape ``(n,)``."""
+        """Calls the policy's ``reset`` for the environments that begin an episode, ``(n,)``."""
         if self._reset is None:
             return
         if self._takes_mask:
@@ -141,7 +141,7 @@ class PolicyCaller:
         return getattr(answer[0], "shape", ())[:1] == self._shape
 
     def _joined(self, values: Any, name: str) -> Any:
-        """What the policy returned, in dicts or not, as arrays ``(n, ...)``."""
+        """The values that the policy returned, in dicts or not, as arrays ``(n, ...)``."""
         if isinstance(values, dict):
             return {k: self._joined(value, f"{name}[{k!r}]") for k, value in values.items()}
         try:

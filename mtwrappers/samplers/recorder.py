@@ -1,4 +1,4 @@
-"""Keeps the steps of a rollout, and cuts them into paths."""
+"""The steps of a rollout, recorded and cut into trajectories."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _COLUMNS = ("observations", "actions", "rewards", "terminated", "truncated", "ag
 
 
 class Recorder:
-    """Keeps the steps of ``N`` environments, whose paths are views of arrays ``(N, T, ...)``.
+    """Records the steps of ``N`` environments. Trajectories are views of arrays ``(N, T, ...)``.
 
     The vector environment is in SAME_STEP mode, so that every environment takes a step at every
     time, and an episode's last observation and info are in ``infos``.
 
-    A path's ``env_infos`` are those that every counted step of its environment reported. Nested
-    infos are left out.
+    A trajectory's ``env_infos`` are those that every counted step of its environment reported.
+    Nested infos are left out.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class Recorder:
         self._steps.append(step._replace(observations=copied, next_observations=None))
 
     def paths(self) -> list[list[Path]]:
-        """The paths of each environment, in the order in which they ended."""
+        """The trajectories of each environment, in the order in which they ended."""
         columns = {
             field: join([getattr(s, field) for s in self._steps], field, "step {}".format, axis=1)
             for field in _COLUMNS
@@ -53,7 +53,7 @@ class Recorder:
         start = [0] * len(columns["rewards"])
         paths: list[list[Path]] = [[] for _ in start]
         for stop, step in enumerate(self._steps, 1):
-            for i in (step.over & step.counted).nonzero()[0].tolist():
+            for i in (step.finished & step.counted).nonzero()[0].tolist():
                 cut, start[i] = operator.itemgetter((i, slice(start[i], stop))), stop
                 path: Path = {
                     **{field: map_arrays(cut, arrays) for field, arrays in columns.items()},
@@ -66,7 +66,7 @@ class Recorder:
     def _infos(self) -> dict[str, tuple[NDArray[Any], NDArray[np.bool_]]]:
         """The infos ``(N, T, ...)``, and who reported them in every counted step, ``(N,)``.
 
-        A key that the first step lacks is missing in a path.
+        A key that the first step lacks is missing in a trajectory.
         """
         first = self._steps[0].infos
         keys = {*first, *first.get("final_info", ())} - _NOT_OF_A_STEP
@@ -83,7 +83,7 @@ class Recorder:
 
 
 def with_common_infos(paths: list[Path]) -> list[Path]:
-    """Takes those ``env_infos`` out of a task's paths that not all of them have."""
+    """Removes ``env_infos`` that not all trajectories of a task have."""
     common = set.intersection(*(set(path["env_infos"]) for path in paths)) if paths else set()
     for path in paths:
         path["env_infos"] = {key: path["env_infos"][key] for key in sorted(common)}

@@ -26,14 +26,14 @@ class Step(NamedTuple):
 
     Attributes:
         began: Which environments began an episode with this step, ``(N,)`` bool.
-        counted: Which have episodes left to give, ``(N,)`` bool. The others rest, and their values
-            mean nothing.
-        over: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
+        counted: Which have episodes left to give, ``(N,)`` bool. The others are paused, and their
+            values mean nothing.
+        finished: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
-        observations: What the policy saw, ``(N, O)``, or a dict or tuple of such arrays.
-        actions: What it returned, ``(N, A)``.
-        agent_infos: What it returned beside them, a nested dict of arrays ``(N, ...)``.
-        next_observations: What the step returned, ``(N, O)``.
+        observations: The policy's observations, ``(N, O)``, or a dict or tuple of such arrays.
+        actions: Its actions, ``(N, A)``.
+        agent_infos: Its other values, a nested dict of arrays ``(N, ...)``.
+        next_observations: The observations that the step returned, ``(N, O)``.
         rewards: ``(N,)`` float64.
         terminated: ``(N,)`` bool.
         truncated: ``(N,)`` bool.
@@ -42,7 +42,7 @@ class Step(NamedTuple):
 
     began: Flags
     counted: Flags
-    over: Flags
+    finished: Flags
     observations: Any
     actions: NDArray[Any]
     agent_infos: dict[str, Any]
@@ -53,7 +53,7 @@ class Step(NamedTuple):
     infos: dict[str, Any]
 
     def info(self, key: str) -> tuple[Any, Flags]:
-        """What the environments reported of this step under ``key``.
+        """The values that the environments reported in this step under ``key``.
 
         Where an episode ended in SAME_STEP mode, ``infos`` are of the next episode's reset and
         ``final_info`` is of the step.
@@ -62,7 +62,7 @@ class Step(NamedTuple):
             Values ``(N, ...)``, or a dict of them; and which environments reported one, ``(N,)``
             bool. Values of the others mean nothing.
         """
-        nobody = np.zeros_like(self.over)
+        nobody = np.zeros_like(self.finished)
         now, reported = self.infos.get(key), self.infos.get(f"_{key}", nobody)
         if "final_info" not in self.infos:
             return now, reported
@@ -91,8 +91,8 @@ def rollout(
 ) -> tuple[float, float]:
     """Steps the environments until each has ended as many episodes as it is to give.
 
-    How many is decided before, so that short episodes are not preferred: an environment that is
-    done early rests until the others are.
+    How many is decided before, so that short episodes are not preferred: an environment that has
+    finished early is paused until the others have.
 
     Args:
         envs: One of our vector environments, or a wrapper of one.
@@ -115,15 +115,15 @@ def rollout(
     """
     left, counted = quotas.copy(), quotas > 0
     begun = np.zeros_like(left)  # at which step each environment's episode began
-    over = np.ones(len(left), dtype=np.bool_)
+    finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
     if not counted.all():
-        executor.rest(~counted)
+        executor.pause(~counted)
     steps, ended, going = 0, True, bool(counted.any())
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
     while going:
-        began = over & counted
+        began = finished & counted
         any_began = ended and bool(began.any())
         if any_began:
             begun[began] = steps
@@ -138,27 +138,27 @@ def rollout(
         policy_seconds += acted - start
         env_seconds += clock() - acted
         steps += 1
-        over = result[2] | result[3]
+        finished = result[2] | result[3]
         if max_episode_steps is not None:
-            over |= steps - begun >= max_episode_steps
+            finished |= steps - begun >= max_episode_steps
         elif steps >= ENDLESS and not ends:
-            stuck = np.flatnonzero(counted & ~over & (steps - begun >= ENDLESS)).tolist()
+            stuck = np.flatnonzero(counted & ~finished & (steps - begun >= ENDLESS)).tolist()
             if stuck:
                 raise RuntimeError(
                     f"episodes of environments {stuck} have not ended after {ENDLESS:,} steps: "
                     "give max_episode_steps, here or to the environments"
                 )
-        step = Step(began, counted, over, obs, actions, agent_infos, *result)
+        step = Step(began, counted, finished, obs, actions, agent_infos, *result)
         for observer in observe:
             observer(step)
         obs = step.next_observations
-        ended = bool(over.any())
+        ended = bool(finished.any())
         if ended:
-            left -= over & counted
+            left -= finished & counted
             if (counted != (left > 0)).any():
                 counted = left > 0
                 going = bool(counted.any())
-                executor.rest(~counted & going)
+                executor.pause(~counted & going)
     return policy_seconds, env_seconds
 
 

@@ -1,4 +1,4 @@
-"""Paths from one environment."""
+"""Trajectories from one environment."""
 
 from __future__ import annotations
 
@@ -26,16 +26,17 @@ class _Borrowed(gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class Sampler:
-    """Collects ``batch_size`` whole paths from one environment.
+    """Collects ``batch_size`` trajectories from one environment.
 
-    The name and the arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784).
+    The name and the arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), which calls a
+    trajectory a path.
 
     Args:
         env: The environment. It is stepped, and not closed.
         policy: A callable from observations ``(1, O)`` to actions ``(1, A)``, or an object with
             ``get_actions`` for ``M = K = 1``; see `mtwrappers.samplers.policies.PolicyCaller`.
-        batch_size: How many paths.
-        max_path_length: Truncate paths after this many steps.
+        batch_size: How many trajectories.
+        max_path_length: Truncate trajectories after this many steps.
         seed: Seeds the environment's first reset.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
@@ -68,7 +69,7 @@ class Sampler:
         check_array_spaces(self._envs)
 
     def obtain_samples(self, log: bool = False, log_prefix: str = "") -> list[Path]:
-        """Collects ``batch_size`` paths; see `mtwrappers.samplers.path`.
+        """Collects ``batch_size`` trajectories; see `mtwrappers.samplers.path`.
 
         Args:
             log: Whether to log the number of steps and the seconds they took.

@@ -6,8 +6,8 @@ any other layer,
 
 - an environment has its random generator ``np_random``, which is all that Gymnasium's own
   environments keep from one episode to the next;
-- a wrapper of Gymnasium or Meta-World has what it keeps from one episode to the next: statistics,
-  counts and tasks, but not the frames that it has recorded;
+- a wrapper of Gymnasium, or of a package in `mtwrappers.state.packages`, has what it keeps from one
+  episode to the next: statistics, counts and tasks, but not the frames that it has recorded;
 - any other wrapper has those of its attributes that are plain data: ``None``, bools, numbers,
   texts, arrays, `numpy.random.Generator`, `RunningMeanStd`, and lists, tuples, deques and dicts of
   these. Functions, classes, modules and spaces do not change. Anything else is refused.
@@ -21,9 +21,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import functools
-import importlib
 import inspect
-import sys
 import time
 from collections.abc import Iterator, Sequence
 from types import ModuleType
@@ -34,7 +32,10 @@ from gymnasium import wrappers
 from gymnasium.vector import VectorEnv, VectorWrapper
 from gymnasium.wrappers import vector as vector_wrappers
 
+from mtwrappers.state import packages
 from mtwrappers.state.plain_data import copied, pack, unpack
+
+MAX_STEPS = 300_000  # how many steps of environments are replayed unless an argument says more
 
 # The class of a layer, and its state.
 Layers = list[tuple[str, Any]]
@@ -59,16 +60,8 @@ _OF_GYMNASIUM: dict[type[Any], tuple[str, ...]] = {
 }
 if hasattr(vector_wrappers, "RecordVideo"):  # later than Gymnasium 1.2
     _OF_GYMNASIUM[vector_wrappers.RecordVideo] = ("step_id", "episode_id", "has_autoreset")
-# And those of Meta-World, by name, because it may not be installed.
-_OF_METAWORLD = {
-    "AutoTerminateOnSuccessWrapper": ("terminate_on_success",),
-    "NormalizeRewardsExponential": ("_reward_mean", "_reward_var"),
-    "PseudoRandomTaskSelectWrapper": ("tasks", "current_task_idx", "sample_tasks_on_reset"),
-    "RandomTaskSelectWrapper": ("tasks", "sample_tasks_on_reset"),
-    "SawyerXYZEnv": ("_set_task_called", "_freeze_rand_vec", "_last_rand_vec"),
-}
-_KNOWS_METAWORLD = "mtwrappers.metaworld.kept"  # imported once Meta-World is
-_KNOWN = ("gymnasium", "metaworld", "mtwrappers")  # packages whose other wrappers keep nothing
+# Packages whose other wrappers keep nothing.
+_KNOWN = ("gymnasium", "mtwrappers", *packages.KNOWN_BY)
 # What every wrapper has.
 _COMMON = {
     *vars(gymnasium.Wrapper(gymnasium.Env())),
@@ -137,20 +130,13 @@ def limit(obj: Any, max_steps: int | None) -> dict[str, int]:
 
 
 def guard(env: Any) -> None:
-    """Lets an environment unpickle nothing that it is given from now on.
+    """Lets an environment run nothing that it is given from now on, such as a pickle.
 
-    A Sawyer environment of Meta-World unpickles its tasks: it takes only those which this package
+    Where a package does that with what its environments are given, they take only what this package
     has built from plain values.
     """
-    if (knows := _metaworld()) is not None:
-        knows.guard(env)
-
-
-def _metaworld() -> Any:
-    """The module that knows the classes of Meta-World, if these are imported."""
-    if "metaworld.sawyer_xyz_env" not in sys.modules:
-        return None
-    return importlib.import_module(_KNOWS_METAWORLD)
+    for package in packages.imported():
+        package.guard(env)
 
 
 def set_statistics_updates(env: Any, switches: bool | Sequence[bool]) -> None:
@@ -181,10 +167,9 @@ class _Keeps:
         self._label = cls.__name__
         names = ["np_random"] if bottom else []
         for base in cls.__mro__:
-            upstream = base.__module__.startswith("metaworld.")
-            names += (
-                _OF_METAWORLD.get(base.__name__, ()) if upstream else _OF_GYMNASIUM.get(base, ())
-            )
+            names += _OF_GYMNASIUM.get(base, ())
+            if (package := packages.package_of(base)) is not None:
+                names += packages.known_by(package).attributes(base)
         self._names = tuple(dict.fromkeys(names))
         self._paths = _PATHS if issubclass(cls, _RECORDERS) else ()
         # Whether the plain data among its other attributes is too.
@@ -192,7 +177,7 @@ class _Keeps:
         self.anything = bool(self._names) or self._open
 
     def read(self, layer: Any, chain: Sequence[Any]) -> dict[str, Any]:
-        """What a layer has, packed."""
+        """The attributes of a layer, packed."""
         values = {name: getattr(layer, name) for name in self._present(layer)}
         for name in _CLOCKS & values.keys():
             values[name] = time.perf_counter() - values[name]
@@ -228,8 +213,8 @@ class _Keeps:
                 raise ValueError(f"{name} of {self._label} is no plain data")
         present = {name: getattr(layer, name, None) for name in state}
         values = {name: unpack(packed, present[name]) for name, packed in state.items()}
-        if (knows := _metaworld()) is not None:
-            knows.check(layer, values)
+        for package in packages.imported():
+            package.check(layer, values)
         for name, value in values.items():
             if name in _CLOCKS:
                 value = time.perf_counter() - value
@@ -237,7 +222,7 @@ class _Keeps:
                 setattr(layer, name, value)
 
     def _present(self, layer: Any) -> list[str]:
-        """The names that this version of Gymnasium or Meta-World has."""
+        """The names that this version of a package has."""
         return [name for name in self._names if hasattr(layer, name)]
 
 

@@ -1,4 +1,4 @@
-"""Plain data as a state: of what JSON knows, tuples, arrays and Meta-World's tasks."""
+"""Plain data as a state: what JSON knows, tuples, arrays, and what `packages` has of others."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 
 import numpy as np
 from gymnasium.wrappers.utils import RunningMeanStd
+
+from mtwrappers.state import packages
 
 T = TypeVar("T")
 
@@ -30,7 +32,7 @@ def pack(value: Any) -> Any:
     A `TypeError` has what is no plain data as its message.
     """
     kind = type(value)
-    if kind in _SCALARS or is_task(value):
+    if kind in _SCALARS:
         return value
     if isinstance(value, (np.ndarray, np.generic)) and not value.dtype.hasobject:
         return value.copy()
@@ -44,11 +46,17 @@ def pack(value: Any) -> Any:
         return ["RunningMeanStd", *(pack(getattr(value, name)) for name in _MOMENTS)]
     if kind is np.random.Generator and type(value.bit_generator).__name__ in _BIT_GENERATORS:
         return ["Generator", copied(value.bit_generator.state, copy.deepcopy)]
+    if packages.is_plain(value):
+        return value
     raise TypeError(f"{kind.__name__} {value!r}")
 
 
 def unpack(packed: Any, present: Any = None) -> Any:
-    """What `pack` packed; others may share ``present`` if it is a generator or statistics."""
+    """The plain data that `pack` packed.
+
+    Where ``present`` is a generator or statistics of the same kind, it takes the state instead of a
+    new one, because others may share it.
+    """
     if not isinstance(packed, list):
         return packed.copy() if isinstance(packed, np.ndarray) else packed
     kind, *parts = packed
@@ -105,11 +113,6 @@ def check_generator(state: Any) -> None:
     for name, (place, end) in places.items():
         if type(place) is not int or not 0 <= place <= end:
             raise ValueError(f"expected {name} of a generator in [0, {end}], got {place!r}")
-
-
-def is_task(value: Any) -> bool:
-    """Whether this is a `metaworld.Task`, which nobody can change; does not import Meta-World."""
-    return type(value).__name__ == "Task" and type(value).__module__.startswith("metaworld")
 
 
 def copied(value: Any, other: Callable[[Any], Any] | None = None) -> Any:

@@ -59,11 +59,11 @@ class TaskSampler(abc.ABC):
         self._rng = seeding.task_generator(seeding.chosen_seed(seed))
 
     def get_state(self) -> dict[str, Any]:
-        """What the next `sample` follows from, for `save_checkpoint`."""
+        """The state that determines the next `sample`, for `save_checkpoint`."""
         return {"rng": dict(self._rng.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
-        """Goes on from what `get_state` of such a sampler returned."""
+        """Continues from a state that `get_state` of such a sampler returned."""
         self._rng.bit_generator.state = state["rng"]
 
     @abc.abstractmethod

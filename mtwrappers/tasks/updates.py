@@ -172,7 +172,7 @@ def copy_env(env: Env) -> Env:
     other: Env = type(sawyer)(**given)
     for name in (*_TASK, "_partially_observable"):
         setattr(other, name, copy.copy(getattr(sawyer, name)))
-    # Upstream computes the space once, and from whether the goal is shown.
+    # Upstream computes the space once, and from whether the goal is visible.
     other.__dict__.pop("sawyer_observation_space", None)
     return other
 

@@ -1,12 +1,14 @@
 """The contracts of this package as checks that anyone can run on an environment of their own."""
 
-from mtwrappers.testing.check.report import CheckReport
-from mtwrappers.testing.check.run import check_vector_env
+from mtwrappers.testing.check import (
+    check_meta_vector_env,
+    check_mtenv,
+    check_set_task_env,
+    check_vector_env,
+)
 from mtwrappers.testing.ledger import Ledger
-from mtwrappers.testing.mtenv import check_mtenv
-from mtwrappers.testing.set_task_env import check_set_task_env
+from mtwrappers.testing.report import CheckReport
 from mtwrappers.testing.transitions import TransitionReport, check_transitions
-from mtwrappers.testing.vector import check_meta_vector_env
 
 __all__ = [
     "CheckReport",

@@ -44,18 +44,18 @@ def entry_reward(environment: Any, episode: Any, step: Any) -> Any:
 
 
 class Ledger(gymnasium.Env[Any, Any]):
-    """Shows which transitions a library really stores: every observation is an entry of a ledger.
+    """Reveals which transitions a library really stores: each observation is a ledger's entry.
 
     An entry is ``(environment, episode, step)``. Episodes count from 0, up by one with each reset
     (from 255 on to 0), and from 0 again with a reset that is given a seed; steps count from 0.
 
     - The reward of a step is a number in (0, 1) that only its next observation has
-      (`entry_reward`), and negative unless the action is above zero: so it shows which action was
+      (`entry_reward`), and negative unless the action is above zero: so it says which action was
       taken, and a policy has something to learn.
     - Episodes have 1 to 5 steps (`episode_length`). Every second one ends by truncation, the others
       by termination (`is_truncated`).
 
-    So each transition can be checked without knowing what was played; `check_transitions` does.
+    So each transition can be checked without knowing what was done; `check_transitions` does.
     ``gymnasium.make_vec("mtwrappers/Ledger-v0", n)`` makes ``n`` of them.
 
     Args:
@@ -109,7 +109,7 @@ class Ledger(gymnasium.Env[Any, Any]):
         super().reset(seed=None if seed is None else check_seed(seed))
         self._episode = 0 if seed is not None else (self._episode + 1) % SIZE
         self._step = 0
-        return self._show(), {}
+        return self._observe(), {}
 
     def step(self, action: Any) -> tuple[Any, float, bool, bool, dict[str, Any]]:
         """Takes one step, wherever ``action`` leads.
@@ -125,7 +125,7 @@ class Ledger(gymnasium.Env[Any, Any]):
             raise ValueError(f"expected an action of {self.action_space}, got {action!r}")
         self._step += 1
         entry = self.environment, self._episode, self._step
-        obs = self._show()
+        obs = self._observe()
         reward = entry_reward(*entry) * (1 if given.item() > 0 else -1)
         ends = self._step == episode_length(*entry[:2])
         truncated = ends and is_truncated(*entry[:2])
@@ -142,7 +142,7 @@ class Ledger(gymnasium.Env[Any, Any]):
         self._episode = check_index(state["episode"] + 1, SIZE + 1, "episode + 1") - 1
         self._step = None
 
-    def _show(self) -> NDArray[Any] | dict[str, NDArray[Any]]:
+    def _observe(self) -> NDArray[Any] | dict[str, NDArray[Any]]:
         entry = np.array([self.environment, self._episode, self._step], np.float32)
         if self._observation == "vector":
             return entry
@@ -150,7 +150,7 @@ class Ledger(gymnasium.Env[Any, Any]):
         return image if self._observation == "image" else {"image": image, "vector": entry}
 
 
-# What `gymnasium.make` calls for ``mtwrappers/Ledger-v0``.
+# The function that `gymnasium.make` calls for ``mtwrappers/Ledger-v0``.
 make_env = Ledger
 
 
@@ -161,7 +161,7 @@ def make_vec_env(
     actions: Actions = "continuous",
     **executor: Any,
 ) -> MetaVectorEnv:
-    """What `gymnasium.make_vec` calls for ``mtwrappers/Ledger-v0``.
+    """The vector environment of ``mtwrappers/Ledger-v0``.
 
     Args:
         num_envs: How many environments, numbered from 0; each is a task.

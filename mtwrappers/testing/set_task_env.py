@@ -1,109 +1,132 @@
-"""The contract of environments whose task is set from outside."""
+"""Checks of the contract of environments whose task is set from outside."""
 
 from __future__ import annotations
 
 import copy
 import pickle
+from collections.abc import Callable
+from contextlib import closing
 from typing import Any
 
-import gymnasium
 from gymnasium.error import ResetNeeded
 
-from mtwrappers.common.checks import positive
 from mtwrappers.state.plain_data import copied
-from mtwrappers.testing.checks import (
-    check_episode,
-    play,
-    raises,
-    require,
-    same,
-    untouched_random,
-)
+from mtwrappers.testing.difference import same
+from mtwrappers.testing.report import must_raise, require
+from mtwrappers.testing.seeds import untouched_random
+from mtwrappers.testing.subject import Subject
+from mtwrappers.testing.workers import require_same_copy
 
 MAX_TASK_BYTES = 4096
+_TASKS = 3
 
 
-def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: int = 10) -> None:
-    """Checks that an environment keeps the set-task contract.
-
-    ``sample_tasks(n)`` returns ``n`` small tasks, ``set_task(task)`` and ``get_task()`` agree, a
-    switch needs a reset, seeds determine tasks and episodes, copies and pickles work on the same
-    task, and nothing global or of the caller's is changed.
-
-    Args:
-        env: The environment; it is reset and stepped. It may have ``num_tasks``.
-        seed: The seed to check with.
-        steps: How many steps to take in an episode.
-
-    Raises:
-        AssertionError: At the first breach; the message says what was expected and what came.
-        ValueError: If ``steps`` is not positive.
-    """
-    positive(steps, "steps")
-    for name in ("sample_tasks", "set_task", "get_task"):
-        require(callable(getattr(env, name, None)), f"{type(env).__name__} must have {name}()")
-    task_env: Any = env
-    with untouched_random():
-        first = _check_sampling(task_env, seed)
-        for task in first:
-            _check_setting(task_env, task)
-            require(
-                same(play(env, seed, steps), play(env, seed, steps)),
-                f"two reset(seed={seed}) on one task and the steps after them must agree",
-            )
-            check_episode(env, steps)
-        _check_copies(task_env, seed, steps)
-    present = copy.deepcopy(task_env.get_task())
-    with raises(ValueError, "set_task of something that is no task"):
-        task_env.set_task(object())
-    require(same(present, task_env.get_task()), "a task that is refused must leave the present one")
-    env.reset()
+def methods(subject: Subject) -> str:
+    """It has the methods of the contract."""
+    names = ("sample_tasks", "set_task", "get_task")
+    for name in names:
+        require(callable(getattr(subject.given, name, None)), f"{subject.name} must have {name}()")
+    return ", ".join(names)
 
 
-def _check_sampling(env: Any, seed: int) -> list[Any]:
+def sampling(subject: Subject) -> str:
+    """``sample_tasks(n)`` draws ``n`` small tasks, which the seed determines."""
+    env, seed = subject.given, subject.seed
+
     def draw(n: int) -> Any:
         env.reset(seed=seed)
         return env.sample_tasks(n)
 
-    tasks: list[Any] = copied(draw(3))
-    require(
-        isinstance(tasks, list) and len(tasks) == 3,
-        f"sample_tasks(3) must return a list of 3 tasks, got {tasks!r}",
-    )
-    require(same(tasks, draw(3)), f"reset(seed={seed}) must determine the tasks drawn next")
-    num_tasks = getattr(env, "num_tasks", None)
-    if num_tasks:
-        different = len({pickle.dumps(task) for task in draw(num_tasks)})
+    with untouched_random("sample_tasks"):
+        tasks: list[Any] = copied(draw(_TASKS))
         require(
-            different == num_tasks,
-            f"a sweep of {num_tasks} tasks must not repeat any, got {different} different",
+            isinstance(tasks, list) and len(tasks) == _TASKS,
+            f"sample_tasks({_TASKS}) must return a list of {_TASKS} tasks, got {tasks!r}",
         )
+        require(
+            same(tasks, draw(_TASKS)), f"reset(seed={seed}) must determine the tasks drawn next"
+        )
+        if num_tasks := getattr(env, "num_tasks", None):
+            different = len({pickle.dumps(task) for task in draw(num_tasks)})
+            require(
+                different == num_tasks,
+                f"a sweep of {num_tasks} tasks must not repeat any, got {different} different",
+            )
     size = max(len(pickle.dumps(task)) for task in tasks)
     require(
         size < MAX_TASK_BYTES, f"a task must pickle to under {MAX_TASK_BYTES} bytes, got {size}"
     )
-    return tasks
+    subject.kept["tasks"] = [(task, _on_task(subject)) for task in tasks]
+    return f"{len(tasks)} tasks, of at most {size} bytes"
 
 
-def _check_setting(env: Any, task: Any) -> None:
-    given = copy.deepcopy(task)
-    env.set_task(task)
-    require(same(task, given), "set_task must not change the task that it is given")
-    require(
-        same(env.get_task(), task),
-        f"get_task() must be the task that was set, got {env.get_task()}",
+def _on_task(subject: Subject) -> Subject:
+    """The same environment, with recordings of its own."""
+    return Subject(
+        subject.make,
+        subject.name,
+        False,
+        seed=subject.seed,
+        steps=subject.steps,
+        given=subject.given,
     )
-    with raises(ResetNeeded, "step() after set_task() without reset()"):
-        env.step(env.action_space.sample())
 
 
-def _check_copies(env: Any, seed: int, steps: int) -> None:
-    expected = play(env, seed, steps)
-    copies = {"copy.deepcopy": copy.deepcopy(env), "pickle": pickle.loads(pickle.dumps(env))}
-    for how, other in copies.items():
-        require(same(other.get_task(), env.get_task()), f"{how} must keep the task")
+def setting(subject: Subject) -> str:
+    """``get_task`` returns the task that was set, and a step needs a reset first."""
+    env = subject.given
+    for task, _ in subject.kept["tasks"]:
+        given = copy.deepcopy(task)
+        with untouched_random("set_task"):
+            env.set_task(given)
+        require(same(task, given), "set_task must not change the task that it is given")
+        actual = env.get_task()
         require(
-            same(play(other, seed, steps), expected),
-            f"{how} must give an environment that plays the task as the original does",
+            same(task, actual), f"get_task() must be the task that was set, {task}, got {actual}"
         )
-        other.close()
+        with must_raise(ResetNeeded, "step() after set_task() without reset()"):
+            env.step(subject.actions(env, 1)[0])
+    return "a task that is set is returned, and needs a reset"
+
+
+def on_each_task(check: Callable[[Subject], str]) -> Callable[[Subject], str]:
+    """A check that is made on each of the tasks that were sampled."""
+
+    def checked(subject: Subject) -> str:
+        says = []
+        for task, on_task in subject.kept["tasks"]:
+            subject.given.set_task(copy.deepcopy(task))
+            says.append(check(on_task))
+        return says[-1]
+
+    return checked
+
+
+def copies(subject: Subject) -> str:
+    """Copies and pickles are on the same task and run the same."""
+    env = subject.given
+    task, on_task = subject.kept["tasks"][-1]
+    made: dict[str, Callable[[Any], Any]] = {
+        "copy.deepcopy": copy.deepcopy,
+        "pickle": lambda env: pickle.loads(pickle.dumps(env)),
+    }
+    for how, make in made.items():
+        with closing(make(env)) as other:
+            actual = other.get_task()
+            require(same(task, actual), f"{how} must keep the task, {task}, got {actual}")
+            require_same_copy(on_task, other, f"a copy made by {how}")
+    return f"{' and '.join(made)} keep the task and run the same"
+
+
+def refusal(subject: Subject) -> str:
+    """An object that is no task is refused, and the present task stays."""
+    env = subject.given
+    present = copy.deepcopy(env.get_task())
+    with must_raise(ValueError, "set_task of something that is no task"):
+        env.set_task(object())
+    actual = env.get_task()
+    require(
+        same(present, actual),
+        f"a task that is refused must leave the present one, {present}, got {actual}",
+    )
+    return "an object that is no task is refused"

@@ -11,7 +11,6 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.testing.checks import require
 from mtwrappers.testing.ledger import SIZE, entry_reward, episode_length, is_truncated
 
 Entry: TypeAlias = tuple[int, ...]
@@ -20,12 +19,12 @@ Mask: TypeAlias = NDArray[np.bool_]
 Fault: TypeAlias = tuple[str, Mask, Callable[[int], str]]
 
 # How many transitions a report names for each fault.
-_SHOWN = 3
+_NAMED = 3
 
 
 @dataclass(frozen=True)
 class TransitionReport:
-    """What `check_transitions` finds; ``str(report)`` says it in words.
+    """The result of `check_transitions`; ``str(report)`` says it in words.
 
     Attributes:
         real: Which transitions were made as they are stored, of the shape of the rewards, bool.
@@ -87,7 +86,7 @@ def check_transitions(
     ``None`` stands for what the library does not store, which is then not checked.
 
     Args:
-        obs: Observations as `Ledger` shows them, or flattened, or images with channels first; a
+        obs: Observations as `Ledger` returns them, or flattened, or images with channels first; a
             mapping for those that are dicts.
         actions: Actions, or anything above zero where the action is.
         rewards: Rewards as the environment gave them.
@@ -114,7 +113,8 @@ observation of another episode
     """
     stored = _Stored(obs, actions, rewards, next_obs, terminated, truncated)
     report = stored.report()
-    require(report.ok or not strict, str(report))
+    if strict and not report.ok:
+        raise AssertionError(str(report))
     return report
 
 
@@ -152,10 +152,10 @@ class _Stored:
         for what, mask, detail in self._faults():
             if mask.any():
                 wrong |= mask
-                shown = (
+                texts = (
                     f"{self._place(i)} {detail(i)}".rstrip() for i in np.flatnonzero(mask).tolist()
                 )
-                faults.append(f"{what}: {_some(shown)}")
+                faults.append(f"{what}: {_some(texts)}")
         wrong &= ~self.phantom
         bootstraps = None if self.next_obs is None else self.cut & self._goes_on(self.next_obs)
         counts = Counter(map(tuple, self.obs[self.made].tolist()))
@@ -171,7 +171,7 @@ class _Stored:
         )
 
     def _faults(self) -> Iterator[Fault]:
-        """What can be wrong, where it is, and what a report says of one transition."""
+        """Each kind of fault, where it is, and what a report says of one transition."""
         obs, made, after = self.obs, self.made, self.after
         rewarded = np.abs(self.rewards) == entry_reward(*after.T)
         yield "obs is no observation of a Ledger, or of several at once", ~self.known, lambda i: ""
@@ -230,29 +230,29 @@ class _Stored:
 
     def _numbers(self, value: Any, name: str) -> NDArray[np.float64]:
         """Observations as ``(B, numbers / 3, 3)``: each three of an observation are the entry."""
-        rows = self._rows(value, name)
-        if rows.ndim >= 4 and rows.shape[-3] == 3 and rows.shape[-1] != 3:
-            rows = np.moveaxis(rows, -3, -1)
-        if rows[0].size == 0 or rows[0].size % 3:
+        each = self._each(value, name)
+        if each.ndim >= 4 and each.shape[-3] == 3 and each.shape[-1] != 3:
+            each = np.moveaxis(each, -3, -1)
+        if each[0].size == 0 or each[0].size % 3:
             raise ValueError(
                 f"expected observations of a Ledger, numbers that come by threes, got {name} of "
-                f"shape {rows.shape[1:]} each"
+                f"shape {each.shape[1:]} each"
             )
-        return rows.reshape(len(rows), -1, 3)
+        return each.reshape(len(each), -1, 3)
 
     def _flags(self, value: Any, name: str) -> Mask | None:
         return None if value is None else self._flat(value, name) != 0
 
     def _flat(self, value: Any, name: str) -> NDArray[np.float64]:
         """A number a transition, ``(B,)``."""
-        rows = self._rows(value, name)
-        if rows.size != self.rewards.size:
+        each = self._each(value, name)
+        if each.size != self.rewards.size:
             raise ValueError(
-                f"expected a number a transition in {name}, got shape {rows.shape[1:]} each"
+                f"expected a number a transition in {name}, got shape {each.shape[1:]} each"
             )
-        return rows.ravel()
+        return each.ravel()
 
-    def _rows(self, value: Any, name: str) -> NDArray[np.float64]:
+    def _each(self, value: Any, name: str) -> NDArray[np.float64]:
         """An array with all leading dimensions in one."""
         array = np.asarray(value, np.float64)
         if array.shape[: len(self.shape)] != self.shape:
@@ -267,7 +267,7 @@ class _Stored:
 
 
 def _missing(stored: Mapping[Entry, Any]) -> Iterator[Entry]:
-    """What is not among transitions, between the first and the last of each environment."""
+    """The transitions that are missing, between the first and the last of each environment."""
     for environment, group in itertools.groupby(sorted(stored), lambda entry: entry[0]):
         there = list(group)
         for episode in range(there[0][1], there[-1][1] + 1):
@@ -292,11 +292,11 @@ def _reward(reward: np.float64) -> str:
     number = abs(float(reward)) * SIZE**3
     if number < 1 or number != int(number) or number >= SIZE**3:
         return f"reward {reward:g}"
-    rest, step = divmod(int(number), SIZE)
-    return f"that of {(*divmod(rest, SIZE), step)}"
+    first, step = divmod(int(number), SIZE)
+    return f"that of {(*divmod(first, SIZE), step)}"
 
 
 def _some(texts: Iterator[str]) -> str:
     """The first of some texts."""
-    shown = list(itertools.islice(texts, _SHOWN + 1))
-    return "; ".join(shown[:_SHOWN]) + ("; ..." if len(shown) > _SHOWN else "")
+    first = list(itertools.islice(texts, _NAMED + 1))
+    return "; ".join(first[:_NAMED]) + ("; ..." if len(first) > _NAMED else "")

@@ -79,9 +79,9 @@ class _Rows:
 class EnvBlock:
     """Environments ``offset`` to ``offset + n - 1`` of a vector environment.
 
-    It owns all that they are: whose episode is over, who rests, and what each has shown. Rewards,
-    flags, fixed observations and usual infos are written into buffers. Every public method is a
-    command; `handle` calls them by their names.
+    It owns all that they are: whose episode has ended, which are paused, and what each has
+    returned. Rewards, flags, fixed observations and usual infos are written into buffers. Every
+    public method is a command; `handle` calls them by their names.
 
     Args:
         makers: Returns a constructor for each environment.
@@ -97,7 +97,7 @@ class EnvBlock:
     ) -> None:
         self._makers, self.offset, self.settings = makers, offset, settings
         self.logged = logged = settings.journal
-        self._same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
+        self.same_step = settings.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = settings.autoreset_mode is AutoresetMode.NEXT_STEP
         # As TimeLimit would, without a wrapper's call in every step.
         self._limit = settings.max_path_length or sys.maxsize
@@ -191,6 +191,11 @@ class EnvBlock:
         self.columns = InfoColumns(schema, self.buffers)
         return Answer()
 
+    def autoreset(self, active: bool) -> Answer:
+        """Says whether an episode that ends begins anew in the same step, if the mode has it so."""
+        self.same_step = active and self.settings.autoreset_mode is AutoresetMode.SAME_STEP
+        return Answer()
+
     def reset(
         self,
         seeds: Sequence[int | None],
@@ -211,22 +216,22 @@ class EnvBlock:
         return Answer(infos=infos, objects=self._write_obs(), states=self._states)
 
     def step(self, actions: Any) -> Answer:
-        """Steps every environment that does not rest; ``actions`` has one for each."""
+        """Steps every environment that is not paused; ``actions`` has one for each."""
         self._states = {}
         finals: list[tuple[int, Any, Info]] = []
         rows, buffers, limit = self._rows, self.buffers, self._limit
         obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
         rewards, terminated, truncated = self._rewards, buffers.terminated, buffers.truncated
-        over = buffers.over
-        resting = buffers.resting.tolist()
-        reset_first = over.tolist() if self._next_step else resting
+        finished = buffers.finished
+        paused = buffers.paused.tolist()
+        reset_first = finished.tolist() if self._next_step else paused
         terminated.fill(False)
         truncated.fill(False)
         i = 0
         try:
             for i, (env, action) in enumerate(zip(rows.envs, actions, strict=True)):
-                if resting[i] or reset_first[i]:
-                    if not resting[i]:
+                if paused[i] or reset_first[i]:
+                    if not paused[i]:
                         self._reset_one(i)
                     rewards[i] = 0.0
                     continue
@@ -241,8 +246,8 @@ class EnvBlock:
                     continue
                 terminated[i] = _flag(ended, "terminated")
                 truncated[i] = _flag(cut, "truncated") or steps >= limit
-                over[i] = bool(terminated[i] or truncated[i])
-                if over[i] and self._same_step and not buffers.by_hand[i]:
+                finished[i] = bool(terminated[i] or truncated[i])
+                if finished[i] and self.same_step:
                     info = infos[i]
                     _require_info(info)
                     # Copies: an environment may use its arrays again in the reset.
@@ -254,7 +259,7 @@ class EnvBlock:
             self._fail(exc, i)
         objects = self._write_obs()
         if self.logged:
-            self._hash_step(resting)
+            self._hash_step(paused)
         in_columns = self.columns is not None and self.columns.write(infos)
         each = None if in_columns else self._checked_infos()
         return Answer(None, each, objects, tuple(finals), self._states)
@@ -303,7 +308,7 @@ class EnvBlock:
             for i, (env, log) in enumerate(zip(self.envs, logs, strict=True)):
                 at = replay(env, log, budget, self._limit, self.beat)
                 rows.obs[i], rows.infos[i], rows.elapsed[i], rows.names[i] = at[:4]
-                self.buffers.over[i], self.buffers.digests[i] = at.over, at.digest
+                self.buffers.finished[i], self.buffers.digests[i] = at.finished, at.digest
                 require_same(log, at.digest)
         except Exception as exc:
             self._fail(exc, i)
@@ -342,13 +347,13 @@ class EnvBlock:
             raise TypeError(f"expected (observation, info dict) from reset(), got {result!r}")
         obs, info = result
         rows.obs[i], rows.infos[i] = obs, info
-        rows.elapsed[i], self.buffers.over[i] = 0, False
+        rows.elapsed[i], self.buffers.finished[i] = 0, False
         rows.names[i] = info.get("task_name")
         if self.logged:
             self.buffers.digests[i] = fingerprint(0, obs, info)
         return info
 
-    def _hash_step(self, resting: Sequence[bool]) -> None:
+    def _hash_step(self, paused: Sequence[bool]) -> None:
         """Hashes what was shown in a step by those who were stepped, and not reset since.
 
         For all of them in a row, while this code and what it needs are in the processor's caches.
@@ -359,7 +364,7 @@ class EnvBlock:
         shown = zip(digests, rows.obs, *others, rows.infos, strict=True)
         try:
             for i, parts in enumerate(shown):
-                if not resting[i] and i not in self._states:
+                if not paused[i] and i not in self._states:
                     buffers.digests[i] = fingerprint(*parts)
         except Exception as exc:
             self._fail(exc, i)

@@ -83,10 +83,10 @@ class Buffers:
     """Arrays over one memory: actions in; observations, rewards, flags and infos out.
 
     The memory is that of the file ``fd``, which others may share, if there is one. ``obs`` is one
-    array per leaf of the layout, or a list of Python objects, which is not shared. ``over`` says
-    whose episodes are over, ``resting`` who is not to be stepped, and ``by_hand`` who does not
-    reset itself; ``digests`` are of what each has shown (see `mtwrappers.vector.journal`);
-    ``numbers`` and ``texts`` are of infos, a row for each key.
+    array per leaf of the layout, or a list of Python objects, which is not shared. ``finished``
+    says whose episodes have ended, ``paused`` which are not to be stepped, and ``digests`` what
+    each has returned (see `mtwrappers.vector.journal`); ``numbers`` and ``texts`` are of infos, a
+    row for each key.
     """
 
     def __init__(self, layout: ObsLayout, action_shape: tuple[int, ...] = (), fd: int = -1) -> None:
@@ -96,7 +96,7 @@ class Buffers:
             *(((n, *shape), dtype) for _, shape, dtype in layout.leaves),
             ((n, *action_shape), np.float64),  # 8 bytes, whatever dtype actions have
             ((n,), np.float64),
-            *[((n,), np.bool_)] * 5,
+            *[((n,), np.bool_)] * 4,
             ((n,), np.uint64),
             ((NUMBERS, n), np.float64),
             ((TEXTS, n), f"U{LETTERS}"),
@@ -110,16 +110,16 @@ class Buffers:
             np.frombuffer(memory, dtype, math.prod(shape), start).reshape(shape)
             for (shape, dtype), start in zip(parts, starts, strict=False)
         ]
-        *leaves, self._actions, self.rewards = arrays[:-8]
+        *leaves, self._actions, self.rewards = arrays[:-7]
         self.obs: list[Any] = leaves if layout.fixed else [[None] * n]
-        self.terminated, self.truncated, self.over, self.resting, self.by_hand = arrays[-8:-3]
+        self.terminated, self.truncated, self.finished, self.paused = arrays[-7:-3]
         self.digests, self.numbers, self.texts = arrays[-3:]
 
     def part(self, rows: slice) -> Buffers:
         """The same memory of the environments ``rows`` alone."""
         part = copy.copy(self)
         part.obs = [array[rows] for array in self.obs]
-        flags = ("terminated", "truncated", "over", "resting", "by_hand")
+        flags = ("terminated", "truncated", "finished", "paused")
         for name in ("rewards", *flags, "digests"):
             setattr(part, name, getattr(self, name)[rows])
         part.numbers, part.texts = self.numbers[:, rows], self.texts[:, rows]
@@ -145,8 +145,8 @@ class Buffers:
             self.rewards,
             self.terminated,
             self.truncated,
-            self.over,
-            self.resting,
+            self.finished,
+            self.paused,
             self.digests,
             self.numbers[: len(schema) - texts],
             self.texts[:texts],

@@ -96,7 +96,8 @@ def call_entry(
         raise TypeError(
             f"an executor that keeps a journal must be able to make a call again, and {name!r} "
             "cannot be distinguished from others: pass the name of a method, or a function that "
-            "can be imported, or mark one that changes nothing with mtwrappers.read_only"
+            "can be imported, or mark one that changes nothing with "
+            "mtwrappers.vector.calls.read_only"
         )
     try:
         return "call", name, copy.deepcopy(args), copy.deepcopy(kwargs)

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
-
-import numpy as np
-from numpy.typing import NDArray
 
 from mtwrappers.vector.buffers import Info
 
@@ -15,32 +12,12 @@ from mtwrappers.vector.buffers import Info
 Entry = tuple[Any, ...]
 
 
-class StepEntries:
-    """The entries of a step, one for each environment: None for those that rest."""
-
-    def __init__(self, actions: Sequence[Any] | NDArray[Any], resting: Sequence[bool]) -> None:
-        self._actions, self._resting = actions, resting
-
-    def __getitem__(self, rows: slice) -> StepEntries:
-        return StepEntries(self._actions[rows], self._resting[rows])
-
-    def __iter__(self) -> Iterator[Entry | None]:
-        for action, rests in zip(self._actions, self._resting, strict=True):
-            yield None if rests else ("step", action)
-
-    def array(self) -> NDArray[Any] | None:
-        """The actions ``(N, ...)``, if they are an array and no environment rests."""
-        if isinstance(self._actions, np.ndarray) and not any(self._resting):
-            return self._actions
-        return None
-
-
 # The arguments of a call for each environment; ``None`` leaves one alone.
 EachCall = Sequence[tuple[tuple[Any, ...], dict[str, Any]] | None]
 
 
 class Command(NamedTuple):
-    """What all blocks are to do.
+    """A command to all blocks.
 
     Attributes:
         name: A method of `EnvBlock`.
@@ -50,7 +27,7 @@ class Command(NamedTuple):
 
     name: str
     arguments: Callable[[slice], tuple[Any, ...]]
-    entries: Sequence[Entry | None] | StepEntries | None = None
+    entries: Sequence[Entry | None] | None = None
 
 
 class Traits(NamedTuple):

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, NoReturn, TypeAlias, TypeVar, cast
+from typing import Any, NamedTuple, NoReturn, TypeAlias, TypeVar, cast
 
 import numpy as np
 from gymnasium.error import (
@@ -28,13 +28,14 @@ from mtwrappers.common.checks import check_callable, check_index
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import PlainSpec
 from mtwrappers.core.pad_spaces import Padding
+from mtwrappers.state.env_state import MAX_STEPS
 from mtwrappers.vector.arguments import ActionCheck, split_options, spread_seeds
 from mtwrappers.vector.block import EnvBlock
 from mtwrappers.vector.blocks import Blocks, BorrowedBlock
 from mtwrappers.vector.buffers import Info, InfoColumns, InfoSchema, ObsLayout, schema_of
 from mtwrappers.vector.calls import call_entry
-from mtwrappers.vector.commands import Answer, Command, EachCall, Entry, StepEntries
-from mtwrappers.vector.journal import MAX_STEPS, Budget, Journal, ReplayLog
+from mtwrappers.vector.commands import Answer, Command, EachCall, Entry
+from mtwrappers.vector.journal import Budget, Journal, ReplayLog
 from mtwrappers.vector.settings import Settings, check_same_actions, observation_spaces
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
@@ -77,6 +78,33 @@ def exclusive(method: Method) -> Method:
     return cast("Method", alone)
 
 
+class Present(NamedTuple):
+    """The present of some environments, with which a `MetaVectorEnv` of them goes on elsewhere.
+
+    Attributes:
+        due: Which are due for a reset.
+        paused: Which are paused.
+        autoreset: Whether they reset themselves, if the mode has it so.
+        schema_known: Whether it was decided which infos go through buffers.
+        schema: Those infos.
+        logs: Of the journal, if there is one.
+        single_observation_space: Of one of all environments.
+    """
+
+    due: NDArray[np.bool_]
+    paused: NDArray[np.bool_]
+    autoreset: bool
+    schema_known: bool
+    schema: InfoSchema | None
+    logs: Sequence[ReplayLog] | None
+    single_observation_space: Space[Any]
+
+    def part(self, rows: slice) -> Present:
+        """That of the environments ``rows`` alone."""
+        logs = None if self.logs is None else self.logs[rows]
+        return self._replace(due=self.due[rows], paused=self.paused[rows], logs=logs)
+
+
 class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     """``M`` tasks times ``K`` environments, side by side: environment ``task * K + k``.
 
@@ -104,6 +132,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     _pending = False  # whether a step was begun and not ended
     _setter: str | None = None  # the method by which environments are turned to a task
     _columns: InfoColumns | None = None
+    _autoreset = True  # whether environments reset themselves, if the mode has it so
+    _blocks_autoreset = True  # what blocks know of that
     _schema_known = False  # whether it was decided which infos go through buffers
     _journal: Journal | None = None
 
@@ -155,6 +185,42 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             raise
         self.closed = False
 
+    @classmethod
+    def of_block(cls, block: EnvBlock, present: Present) -> MetaVectorEnv:
+        """The environments of a block that another executor has built, one task each.
+
+        Args:
+            block: In this process; closing leaves it to its owner.
+            present: That of its environments.
+        """
+        settings = block.settings._replace(
+            meta_batch_size=len(block.envs), envs_per_task=1, unify=None
+        )
+        if settings.observation_mode != "same":
+            spaces = [space for space, _ in block.traits.spaces]
+            both = batch_differing_spaces(spaces), present.single_observation_space
+            settings = settings._replace(observation_mode=both)
+        envs = cls(BorrowedBlock(block), settings, logs=present.logs)
+        envs._due[...], block.buffers.paused[...] = present.due, present.paused
+        envs._autoreset = envs._blocks_autoreset = present.autoreset
+        block.autoreset(present.autoreset)
+        envs._schema_known = present.schema_known
+        if present.schema is not None:
+            envs._columns = InfoColumns(present.schema, block.buffers)
+        return envs
+
+    def _present(self) -> Present:
+        """Copies of what changes from one call to the next."""
+        return Present(
+            self._due.copy(),
+            self._buffers.paused.copy(),
+            self._autoreset,
+            self._schema_known,
+            self._columns.schema if self._columns is not None else None,
+            self._journal.logs if self._journal is not None else None,
+            self.single_observation_space,
+        )
+
     # Episodes.
 
     @exclusive
@@ -197,7 +263,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             entries = [
                 ("reset", seeds[i], kept[i]) if masks[i] else None for i in range(self.num_envs)
             ]
-        buffers.resting[mask] = False
+        buffers.paused[mask] = False
         self._due[...] = True  # should it raise
         answers = self._blocks.tell(
             Command("reset", lambda rows: (seeds[rows], each[rows], masks[rows]), entries)
@@ -208,14 +274,14 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return self._layout.batch(buffers.obs), self._join(infos)
 
     @exclusive
-    def rest(self, mask: NDArray[np.bool_]) -> None:
-        """Lets some environments rest: `step` leaves them as they are.
+    def pause(self, mask: NDArray[np.bool_]) -> None:
+        """Pauses some environments: `step` leaves them as they are.
 
-        For an environment that rests, `step` returns its last observation and info, the reward 0.0,
-        and no end of the episode. A `reset` of the environment ends its rest.
+        For an environment that is paused, `step` returns its last observation and info, the reward
+        0.0, and no end of the episode. A `reset` of the environment ends its pause.
 
         Args:
-            mask: Which rest from now on, ``(N,)`` bool; the others do not.
+            mask: Which are paused from now on, ``(N,)`` bool; the others are not.
 
         Raises:
             ValueError: If the mask has another shape or dtype.
@@ -223,29 +289,28 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         n = self.num_envs
         if np.shape(mask) != (n,) or np.asarray(mask).dtype != np.bool_:
             raise ValueError(f"expected a mask of shape ({n},) and dtype bool, got {mask!r}")
-        self._buffers.resting[...] = mask
+        self._buffers.paused[...] = mask
 
     @contextlib.contextmanager
     def without_autoreset(self) -> Iterator[None]:
         """Leaves environments at the ends of their episodes meanwhile, as the mode DISABLED does.
 
         So whoever gives each episode a seed or task of its own resets once, not twice. Afterwards
-        those whose episodes are over are reset, if the mode is SAME_STEP; after an error, a `reset`
-        of all environments is then due.
+        those whose episodes have ended are reset, if the mode is SAME_STEP; after an error, a
+        `reset` of all environments is then due.
         """
-        buffers = self._buffers
-        before = buffers.by_hand.copy()
-        buffers.by_hand[...] = True
+        buffers, before = self._buffers, self._autoreset
+        self._autoreset = False
         try:
             yield
         except BaseException:
-            self._due |= buffers.over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+            self._due |= buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
             raise
         finally:
-            buffers.by_hand[...] = before
-        over = buffers.over & (self.autoreset_mode is AutoresetMode.SAME_STEP)
-        if over.any() and not self._due.any():
-            self.reset(options={"reset_mask": over})
+            self._autoreset = before
+        finished = buffers.finished & (self.autoreset_mode is AutoresetMode.SAME_STEP)
+        if finished.any() and not self._due.any():
+            self.reset(options={"reset_mask": finished})
 
     @exclusive
     def step(self, actions: Any) -> StepResult:
@@ -276,18 +341,25 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         buffers = self._buffers
         if np.count_nonzero(self._due):  # a tenth of the time of any()
             raise ResetNeeded("call reset() before step()")
-        if self._never_autoresets or buffers.by_hand[0]:
-            over = buffers.over & ~buffers.resting
-            if over.any():
+        if self._never_autoresets or not self._autoreset:
+            ended = buffers.finished & ~buffers.paused
+            if ended.any():
                 raise ResetNeeded(
-                    f"the episodes of environments {np.flatnonzero(over).tolist()} are over: "
+                    f"the episodes of environments {np.flatnonzero(ended).tolist()} have ended: "
                     "reset them with options={'reset_mask': ...}"
                 )
         checked = self._check_actions(actions)
-        entries: StepEntries | None = None
+        if self._autoreset is not self._blocks_autoreset:
+            active = self._autoreset
+            self._blocks.prepare(Command("autoreset", lambda rows: (active,)))
+            self._blocks_autoreset = active
+        entries: list[Entry | None] | None = None
         if self._journal is not None:
             kept = checked.copy() if self._check_actions.is_array else copy.deepcopy(checked)
-            entries = StepEntries(kept, buffers.resting.tolist())
+            entries = [
+                None if paused else ("step", action)
+                for action, paused in zip(kept, buffers.paused.tolist(), strict=True)
+            ]
         self._due.fill(True)  # until the step has ended well
         return Command("step", lambda rows: (checked[rows],), entries)
 
@@ -415,7 +487,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 where the environment is. A function must be picklable if the environments run in
                 workers. An executor that keeps a journal calls it again when it brings a new
                 environment to where a lost one was, so it must be importable by its name there;
-                see `mtwrappers.read_only` for functions that change nothing.
+                see `read_only` for functions that change nothing.
             *args: Given to every method or function.
             **kwargs: Given to every method or function.
 
@@ -514,17 +586,10 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             Exception: Whatever the function raises; a `reset` of all environments is then due.
         """
         carried = self._blocks.carry(check_callable(function, "function"))
-        schema = self._columns.schema if self._columns is not None else None
-        known = self._schema_known, schema
-        journal, due = self._journal, self._due.copy()
-        single = self.single_observation_space
-        # A worker that is lost on the way may have changed these.
-        resting, by_hand = self._buffers.resting.copy(), self._buffers.by_hand.copy()
+        present = self._present()  # a worker that is lost on the way may change it
 
         def arguments(rows: slice) -> tuple[Any, ...]:
-            logs = None if journal is None else journal.logs[rows]
-            flags = due[rows], resting[rows], by_hand[rows]
-            return (functools.partial(_run, carried, rows, flags, known, logs, single),)
+            return (functools.partial(_call_in_block, carried, rows, present.part(rows)),)
 
         self._due[...] = True  # should it raise
         answers = self._blocks.tell(Command("run", arguments, ()))
@@ -556,7 +621,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if journal is not None and not between_episodes:
             logs = [log.to_state(f"environment {i}") for i, log in enumerate(journal.logs)]
             return {**state, "due": self._due.copy(), "logs": logs}
-        if not between_episodes and not (self._due | buffers.over).all():
+        if not between_episodes and not (self._due | buffers.finished).all():
             raise RuntimeError(
                 "the state of an executor in mid-episode needs its journal: pass journal=True, or "
                 "on_worker_failure='recover'"
@@ -675,41 +740,25 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             self.close()
 
 
-def _run(
-    carried: Callable[[], BlockFunction],
-    rows: slice,
-    flags: tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.bool_]],
-    known: tuple[bool, InfoSchema | None],
-    logs: Sequence[ReplayLog] | None,
-    single: Space[Any],
-    block: EnvBlock,
+def _call_in_block(
+    carried: Callable[[], BlockFunction], rows: slice, present: Present, block: EnvBlock
 ) -> tuple[Any, NDArray[np.bool_], Sequence[ReplayLog]]:
     """Calls a function of `MetaVectorEnv.map_blocks` with the environments of a block.
 
-    ``flags`` say which environments are due for a reset, which rest, and which do not reset
-    themselves; ``known`` says whether it was decided which infos go through buffers, and which;
-    ``single`` is the observation space of a single environment.
-
     Returns:
-        What it has returned, which environments are due for a reset, and their logs.
+        Its result, which environments are due for a reset, and their logs.
     """
-    n, columns = rows.stop - rows.start, block.columns
-    settings = block.settings._replace(meta_batch_size=n, envs_per_task=1, unify=None)
-    if settings.observation_mode != "same":
-        spaces = [space for space, _ in block.traits.spaces]
-        settings = settings._replace(observation_mode=(batch_differing_spaces(spaces), single))
-    envs = MetaVectorEnv(BorrowedBlock(block), settings, logs=logs)
-    envs._due[...], block.buffers.resting[...], block.buffers.by_hand[...] = flags
-    envs._schema_known, schema = known
-    envs._columns = None if schema is None else InfoColumns(schema, block.buffers)
+    columns, same_step = block.columns, block.same_step
+    envs = MetaVectorEnv.of_block(block, present)
     try:
         result = carried()(envs, rows)
-        return result, envs._due, envs._journal.logs if envs._journal else ()
+        ended = envs._present()
+        return result, ended.due, ended.logs or ()
     except BaseException:
-        block.run_logs = envs._journal.logs if envs._journal else None
+        block.run_logs = envs._present().logs
         raise
     finally:
-        block.columns = columns
+        block.columns, block.same_step = columns, same_step
 
 
 def _check_length(value: Any, n: int) -> Any:

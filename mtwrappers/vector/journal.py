@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import marshal
 import math
 import reprlib
@@ -16,15 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mtwrappers.common.errors import NotDeterministicError
-from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.state import env_state as layers
 from mtwrappers.vector.calls import call_again, check_call, is_number, undoes
-from mtwrappers.vector.commands import Answer, Command, Entry, StepEntries
+from mtwrappers.vector.commands import Answer, Command, Entry
 
-MAX_STEPS = 300_000  # how many steps of environments are replayed unless an argument says more
 _STEPS_PER_TASK = 10  # to draw a task may take as long as some steps
 _ENTRY_BYTES = 200  # about what an entry takes that is no step
-_NOTES = 256  # how many notes a journal adds to its logs together
+_LOOK = 256  # after how many notes a journal looks at how large it is
 
 
 class ActionRun:
@@ -34,8 +31,8 @@ class ActionRun:
         self.dtype, self.shape = dtype, shape
         self._data = bytearray()
 
-    def extend(self, actions: NDArray[Any]) -> None:
-        """Adds actions ``(T, ...)``."""
+    def extend(self, actions: NDArray[Any] | np.generic) -> None:
+        """Adds an action, or several of them, ``(T, ...)``."""
         self._data += actions.tobytes()
 
     def array(self) -> NDArray[Any]:
@@ -73,20 +70,24 @@ class ReplayLog:
     def add(self, entry: Entry) -> None:
         """Notes what was done with the environment."""
         if entry[0] == "step" and isinstance(action := entry[1], (np.ndarray, np.generic)):
-            self.add_steps(np.asarray(action)[None])
+            self._run_of(action.dtype, action.shape).extend(action)
+            self.nbytes += action.nbytes
             return
         self.nbytes += _ENTRY_BYTES
         self._add_call(self.entries, entry)
 
     def add_steps(self, actions: NDArray[Any]) -> None:
         """Notes steps with these actions, ``(T, ...)``."""
-        run = self.entries[-1] if self.entries else None
-        kind = actions.dtype, actions.shape[1:]
-        if not isinstance(run, ActionRun) or (run.dtype, run.shape) != kind:
-            run = ActionRun(*kind)
-            self.entries.append(run)
-        run.extend(actions)
+        self._run_of(actions.dtype, actions.shape[1:]).extend(actions)
         self.nbytes += actions.nbytes
+
+    def _run_of(self, dtype: np.dtype[Any], shape: tuple[int, ...]) -> ActionRun:
+        """The run that an action of a dtype and shape goes to."""
+        run = self.entries[-1] if self.entries else None
+        if not isinstance(run, ActionRun) or (run.dtype, run.shape) != (dtype, shape):
+            run = ActionRun(dtype, shape)
+            self.entries.append(run)
+        return run
 
     def _add_call(self, entries: list[Any], entry: Entry) -> None:
         """Adds an entry, in the place of a neighbour that it undoes.
@@ -158,44 +159,23 @@ class ReplayLog:
         return log
 
 
-class _Note(NamedTuple):
-    """A note of a journal, as `Journal.note` takes it."""
-
-    rows: slice
-    entries: Sequence[Entry | None] | StepEntries
-    states: Mapping[int, Any]
-    digests: list[int]
-    autoreset: bool
-
-    def steps(self) -> NDArray[Any] | None:
-        """The actions of a step, ``(n, ...)``, if it was one of all environments and no reset."""
-        entries = self.entries
-        return entries.array() if isinstance(entries, StepEntries) and not self.states else None
-
-
 class Journal:
-    """The `ReplayLog` of each environment of an executor.
+    """The `ReplayLog` of each environment of an executor, in ``logs``.
+
+    Whoever calls its methods holds Ctrl-C back, so that no note is cut.
 
     Args:
         logs: One per environment.
         warn_bytes: How much memory they may take, about, before a warning says so.
-        digests: Of what each environment has shown; see `mtwrappers.vector.buffers.Buffers`.
+        digests: Of all that each environment has returned; see `mtwrappers.vector.buffers.Buffers`.
     """
 
     def __init__(
         self, logs: Sequence[ReplayLog], warn_bytes: float, digests: NDArray[np.uint64]
     ) -> None:
-        self._logs = [*logs]
+        self.logs = [*logs]
         self._warn_bytes, self._digests = warn_bytes, digests
-        # Notes that are not in the logs yet: to add many together takes less than one at a time.
-        self._notes: list[_Note] = []
-        self._interrupts = HeldInterrupts()
-
-    @property
-    def logs(self) -> list[ReplayLog]:
-        """The log of each environment."""
-        self._settle()
-        return self._logs
+        self._notes = 0  # how many there were
 
     def note(self, command: Command, rows: slice, answer: Answer) -> None:
         """Notes what was done with the environments ``rows``, as soon as their block answers."""
@@ -215,9 +195,7 @@ class Journal:
         else:
             self._add(rows, entries[rows], answer.states, command.name == "step")
 
-    def _note_call(
-        self, entries: Sequence[Entry | None] | StepEntries, rows: slice, answer: Answer
-    ) -> None:
+    def _note_call(self, entries: Sequence[Entry | None], rows: slice, answer: Answer) -> None:
         """Notes a call of the environments that it has reached."""
         reached = slice(rows.start, rows.start + answer.reached)
         noted = [*entries[reached]]
@@ -229,11 +207,11 @@ class Journal:
     def _add(
         self,
         rows: slice,
-        entries: Sequence[Entry | None] | StepEntries,
+        entries: Sequence[Entry | None],
         states: Mapping[int, Any],
         autoreset: bool,
     ) -> None:
-        """Adds a note.
+        """Adds a note to the logs.
 
         Args:
             rows: Which of all environments.
@@ -241,9 +219,18 @@ class Journal:
             states: The state, just before, of those that were reset, by their place in ``rows``.
             autoreset: Whether environments that were reset did so by themselves.
         """
-        self._notes.append(_Note(rows, entries, states, self._digests[rows].tolist(), autoreset))
-        if len(self._notes) == _NOTES:
-            self._settle()
+        of_each = zip(self.logs[rows], entries, self._digests[rows].tolist(), strict=True)
+        for i, (log, entry, digest) in enumerate(of_each):
+            if i in states:
+                log.begin(states[i])
+                if autoreset:
+                    entry = ("reset", None, None)
+            if entry is not None:
+                log.add(entry)
+            log.digest = digest
+        self._notes += 1
+        if self._notes % _LOOK == 0:
+            self._warn_if_large()
 
     def begin(self, rows: slice, states: Sequence[Any]) -> None:
         """Notes that the environments ``rows`` are to be reset, and what they are before that."""
@@ -254,55 +241,15 @@ class Journal:
         """Goes on from the logs of the environments ``rows``, which they have played."""
         self.logs[rows] = logs
 
-    def _settle(self) -> None:
-        """Adds what was noted to the logs."""
-        if not self._notes:
-            return
-        with self._interrupts:
-            # Notes of different environments do not depend on their order.
-            self._notes.sort(key=lambda note: note.rows.start)
-            for (_, kind), notes in itertools.groupby(self._notes, key=_place_and_kind):
-                if kind is None:
-                    for note in notes:
-                        self._settle_one(note)
-                else:
-                    self._settle_steps([*notes])
-            self._notes.clear()
-        size = sum(log.nbytes for log in self._logs)
+    def _warn_if_large(self) -> None:
+        size = sum(log.nbytes for log in self.logs)
         if size > self._warn_bytes:
             self._warn_bytes = 2 * size
             gymnasium.logger.warn(
-                f"the journal of {len(self._logs)} environments has grown to {size / 1e6:,.0f} MB, "
+                f"the journal of {len(self.logs)} environments has grown to {size / 1e6:,.0f} MB, "
                 "because their episodes are long or many calls were made: it is kept until they "
                 "are reset (journal_warn_bytes= sets when this is said)"
             )
-
-    def _settle_one(self, note: _Note) -> None:
-        of_each = zip(self._logs[note.rows], note.entries, note.digests, strict=True)
-        for i, (log, entry, digest) in enumerate(of_each):
-            if i in note.states:
-                log.begin(note.states[i])
-                if note.autoreset:
-                    entry = ("reset", None, None)
-            if entry is not None:
-                log.add(entry)
-            log.digest = digest
-
-    def _settle_steps(self, notes: Sequence[_Note]) -> None:
-        """Adds steps of the same environments, all at once."""
-        actions = np.stack(
-            [array for note in notes if (array := note.steps()) is not None], axis=1
-        )  # (n, T, ...)
-        logs = self._logs[notes[0].rows]
-        for log, of_one, digest in zip(logs, actions, notes[-1].digests, strict=True):
-            log.add_steps(of_one)
-            log.digest = digest
-
-
-def _place_and_kind(note: _Note) -> tuple[int, str | None]:
-    """The first environment of a note, and the dtype of actions that can be added at once."""
-    actions = note.steps()
-    return note.rows.start, None if actions is None else actions.dtype.str
 
 
 class Replayed(NamedTuple):
@@ -312,7 +259,7 @@ class Replayed(NamedTuple):
     info: Any = None
     elapsed: int = 0  # steps of the episode
     task_name: Any = None
-    over: bool = False
+    finished: bool = False
     digest: int = 0
 
 

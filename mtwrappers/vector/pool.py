@@ -188,7 +188,8 @@ class WorkerPool(Blocks):
         return self._buffers
 
     def prepare(self, command: Command) -> None:
-        """Tells every worker something, and its replacement as soon as it is built."""
+        """Sends every worker a command, and its replacement the last one of each name."""
+        self._setup = [known for known in self._setup if known.name != command.name]
         self._setup.append(command)
         self.tell(command)
 

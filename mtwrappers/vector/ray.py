@@ -178,27 +178,25 @@ class _Actor:
         """The address of its node, once one has room."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
-    def handle(self, name: str, arguments: Any, flags: bytes) -> bytes:
+    def handle(self, name: str, arguments: Any, paused: bytes) -> bytes:
         """Does a command, and returns its pickled answer.
 
         Args:
             name: The command.
             arguments: Its arguments, pickled if there is no reference to an object among them.
-            flags: Which environments rest and which are reset by hand, if they are built.
+            paused: Which environments are paused, if they are built.
         """
         self._beat()
         try:
-            return self._handle(name, arguments, flags)
+            return self._handle(name, arguments, paused)
         finally:
             self._last_beat = math.inf
 
-    def _handle(self, name: str, arguments: Any, flags: bytes) -> bytes:
+    def _handle(self, name: str, arguments: Any, paused: bytes) -> bytes:
         server = self._server
-        if flags:
+        if paused:
             assert server.block is not None
-            buffers = server.block.buffers
-            given = np.frombuffer(flags, np.bool_).reshape(2, -1)
-            buffers.resting[...], buffers.by_hand[...] = given
+            server.block.buffers.paused[...] = np.frombuffer(paused, np.bool_)
         if isinstance(arguments, bytes):
             try:
                 arguments = pickle.loads(arguments)
@@ -250,13 +248,13 @@ class _ActorWorker(Worker):
         """Calls the actor."""
         data: Any = arguments if name == "run" else bytes(cloudpickle.dumps(arguments))
         buffers = None if name in BEFORE_BUFFERS else self.buffers
-        flags = b""
+        paused = b""
         if buffers is not None:
-            flags = buffers.resting.tobytes() + buffers.by_hand.tobytes()
+            paused = buffers.paused.tobytes()
         self.awaiting_answer = True
         try:
             self._require_ray()
-            self._reply = self._actor.handle.remote(name, data, flags)
+            self._reply = self._actor.handle.remote(name, data, paused)
         except WorkerLost:
             self._reply = None
 

@@ -25,12 +25,12 @@ from mtwrappers.common.spaces import difference, fits
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
 from mtwrappers.core.selection import SelectName, Strategy
-from mtwrappers.core.task_list import TaskListMTEnv
+from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
 from mtwrappers.wrappers.action_repeat import ActionRepeat
 from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
 
-class MultiEnvWrapper(TaskListMTEnv):
+class MultiEnvWrapper(TaskSetMTEnv):
     """One environment that moves between the environments of a list.
 
     The task state is the index of the active environment. Only the initial one is built at once,
@@ -119,10 +119,9 @@ class MultiEnvWrapper(TaskListMTEnv):
             super().__init__(
                 action_space,
                 space if env_observation_space is None else env_observation_space,
-                task_ids=range(n),
-                task_names=task_names,
+                None,
+                TaskList(range(n), task_names, select=select),
                 initial_task_state=initial,
-                select=select,
                 sample_tasks_on_reset=sample_tasks_on_reset,
             )
             for i, env in self._envs.items():

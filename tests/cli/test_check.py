@@ -25,7 +25,7 @@ def check(*arguments):
 
 
 @pytest.mark.parametrize("given", ["my_env:WalkEnv", "my_env.py:WalkEnv", "CartPole-v1"])
-@pytest.mark.slow_but("my_env:WalkEnv")
+@pytest.mark.slow
 def test_without_a_fault_the_exit_code_is_0(given, capsys):
     assert check(given) == 0
     lines = capsys.readouterr().out.splitlines()

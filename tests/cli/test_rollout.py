@@ -54,7 +54,7 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
 
 # Their experts fail on one of the two goals, and only at the end.
 @pytest.mark.parametrize("name", ["box-close-v3", "door-open-v3"])
-@pytest.mark.slow_but("door-open-v3")
+@pytest.mark.slow
 def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
     results = play(tmp_path, "MT1", "--task", name, "--episodes", "2")
     tasks = make_benchmark("MT1", env_name=name, seed=0).train_tasks

@@ -550,7 +550,7 @@ def test_at_a_boundary_disabled_leaves_the_resets_to_the_caller():
     fresh.reset(seed=0)
     play(fresh, [[0, 0]] * 3)
     fresh.step([0, 0])
-    with pytest.raises(ResetNeeded, match=exact("environments [0, 1] are over")):
+    with pytest.raises(ResetNeeded, match=exact("environments [0, 1] have ended")):
         fresh.step([0, 0])
     obs, infos = fresh.reset(options={"reset_mask": np.array([True, False])})
     assert (obs[:, 0].tolist(), infos["phase"].tolist()) == ([100, 1], [1, 0])
@@ -660,7 +660,7 @@ def test_each_plays_what_it_would_alone_with_its_share_of_the_budgets():
 def test_environments_that_rest_do_not_count():
     envs = side_by_side([("a", 6), ("b", 6)])
     envs.reset(seed=0)
-    envs.unwrapped.rest(np.array([True, False]))
+    envs.unwrapped.pause(np.array([True, False]))
     for _ in range(3):
         envs.step([0, 0])
     assert envs.stream_steps == 3

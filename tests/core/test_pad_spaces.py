@@ -13,7 +13,7 @@ from gymnasium.wrappers import DtypeObservation, RescaleAction, TransformAction
 
 from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper, PadSpaces
 from tests.fakes import CountingEnv, check_env_warnings, equal, play
-from tests.families import ArmEnv
+from tests.mixed_envs import ArmEnv
 
 TYPES = [np.float32, np.float64]
 

@@ -25,7 +25,7 @@ class Following(Observer):
         self.log.append((i, planned.task, planned.number, self.envs.call_some([i], "steps")[0]))
 
     def step(self, step):
-        self.log.append(step.over.tolist())
+        self.log.append(step.finished.tolist())
 
     def end(self, i, episode):
         self.log.append((i, episode.number, episode.length))

@@ -6,13 +6,9 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import (
-    MetaIterativeEnvExecutor,
-    MetaParallelEnvExecutor,
-    MetaVectorWrapper,
-    evaluate,
-)
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, evaluate
 from mtwrappers.samplers import rollout
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.evaluation.fakes import Diary, ScriptedEnv, Telling, drawn, lengths, ones, scripted
 from tests.fakes import CountingEnv
 from tests.vector.fakes import all_modes

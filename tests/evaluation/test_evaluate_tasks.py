@@ -23,10 +23,10 @@ from mtwrappers import (
     VectorNormalizeRewardPerTask,
     evaluate,
     few_shot_evaluate,
-    read_only,
 )
 from mtwrappers.evaluation import Observer
 from mtwrappers.evaluation.episodes import make_plan
+from mtwrappers.vector.calls import read_only
 from tests.evaluation.fakes import ScriptedEnv, Telling, lengths, ones, scripted
 from tests.vector.fakes import HalfReward, all_modes
 

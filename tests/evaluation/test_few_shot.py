@@ -9,8 +9,9 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaVectorWrapper, few_shot_evaluate
+from mtwrappers import MetaIterativeEnvExecutor, few_shot_evaluate
 from mtwrappers.evaluation import EvaluationResult, FewShotResult
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.evaluation.fakes import ScriptedEnv
 from tests.vector.fakes import both_executors
 

@@ -218,7 +218,7 @@ def test_lerobots_environments_say_what_lerobot_says():
 
 @pytest.mark.parametrize("policy", [Reaches, Adapts])
 @pytest.mark.parametrize("workers", [None, 2])
-@pytest.mark.slow_but("None-Reaches")
+@pytest.mark.slow
 def test_episodes_of_adaptation_go_on_after_a_success(policy, workers, tmp_path):
     with closing(FEW.make_vec(workers=workers)) as envs:
         learner = policy(envs)

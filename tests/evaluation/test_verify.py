@@ -78,7 +78,7 @@ def _write(path, change):
 
 
 @pytest.mark.parametrize("sizes", [{}, {"num_envs": 4}, {"meta_batch_size": 3}])
-@pytest.mark.slow_but("sizes2")
+@pytest.mark.slow
 def test_meta_learning_is_replayed_on_any_number_of_workers(sizes, tmp_path):
     settings = {**SETTINGS, "test_classes": ["door-open-v3"], **sizes}
     envs = gymnasium.make_vec("mtwrappers/CustomML-train-v0", **settings)

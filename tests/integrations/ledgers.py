@@ -13,9 +13,9 @@ from gymnasium.error import ClosedEnvironmentError
 from gymnasium.vector import AutoresetMode
 from gymnasium.vector.utils import iterate
 
-from mtwrappers import MetaVectorWrapper
 from mtwrappers.testing import TransitionReport, check_transitions
 from mtwrappers.testing.ledger import IMAGE_SHAPE, SIZE, entry_reward, episode_length
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 ENVS, STEPS = 3, 24
 make_ledgers = partial(gymnasium.make_vec, "mtwrappers/Ledger-v0", ENVS)

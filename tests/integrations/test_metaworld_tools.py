@@ -13,8 +13,8 @@ from metaworld.evaluation import evaluation, metalearning_evaluation
 from metaworld.policies import ENV_POLICY_MAP
 from metaworld.wrappers import AutoTerminateOnSuccessWrapper, RNNBasedMetaRLWrapper
 
-from mtwrappers import MetaVectorWrapper
 from mtwrappers.metaworld import make_benchmark
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 LIMIT = 80
 
@@ -100,6 +100,7 @@ def test_evaluation_can_be_repeated_and_leaves_the_environments_as_they_were():
         assert envs.reset(seed=0)[0] in envs.observation_space
 
 
+@pytest.mark.slow
 def test_meta_learning_evaluation_finds_what_bare_meta_world_does():
     with make("ML10-test", num_goals=3) as envs:
         envs.reset(seed=1)

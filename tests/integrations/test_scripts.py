@@ -22,6 +22,7 @@ def test_the_script_of_evaluation_leaves_results(tmp_path, monkeypatch, capsys):
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_script_of_curricula_learns_more_with_one(tmp_path):
     title, uniform, frontier = run_example("curriculum.py", tmp_path)[-1].split()
     assert title == "skill"

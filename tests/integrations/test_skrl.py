@@ -132,7 +132,7 @@ def test_what_skrl_stores_without_the_adapter_is_wrong_in_each_mode():
     check_misread(report, "NextStep")
     for check, make_agent in ((check_sac, sac), (check_ppo, ppo)):
         check_misread(check(stored("SameStep", make_agent), strict=False), "SameStep")
-    with pytest.raises(gymnasium.error.ResetNeeded, match="are over"):
+    with pytest.raises(gymnasium.error.ResetNeeded, match="have ended"):
         stored("Disabled", sac)
 
 

@@ -243,7 +243,7 @@ def test_without_shadows_only_colours_differ(drawn):
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
-@pytest.mark.slow_but("deepcopy")
+@pytest.mark.slow
 def test_a_copy_of_an_environment_that_has_drawn_draws_for_itself(copied):
     env = gymnasium.make(ID, **MADE, render_mode="rgb_array")
     env.reset(options={"task_state": 1})

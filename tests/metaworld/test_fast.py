@@ -14,7 +14,7 @@ from metaworld.sawyer_xyz_env import SawyerXYZEnv
 
 from mtwrappers.metaworld import fast_class, make_benchmark
 from mtwrappers.metaworld.experts import expert
-from mtwrappers.metaworld.fast import memory, sawyer
+from mtwrappers.metaworld.fast import sawyer
 from mtwrappers.metaworld.fast.equality import first_difference, integration_state
 from mtwrappers.metaworld.fast.helpers import exact, fast_globals, norm, twin_of
 from mtwrappers.metaworld.fast.sawyer import FastSawyer
@@ -163,8 +163,8 @@ def all_of(model):
 
 
 def test_what_is_done_to_one_model_reaches_no_other_made_before_or_after(task, monkeypatch):
-    monkeypatch.setattr(memory, "_compiled", set())  # the first has a model of its own
-    monkeypatch.setattr(memory, "_shared", weakref.WeakValueDictionary())
+    monkeypatch.setattr(sawyer, "_compiled", set())  # the first has a model of its own
+    monkeypatch.setattr(sawyer, "_shared", weakref.WeakValueDictionary())
     envs = [fast_class(NAME)() for _ in range(3)]
     fresh = all_of(envs[0].model)
     played(envs[2], task)
@@ -176,20 +176,3 @@ def test_what_is_done_to_one_model_reaches_no_other_made_before_or_after(task, m
             before = all_of(env.model)
     assert all_of(fast_class(NAME)(width=5000).model) != fresh
     assert all_of(fast_class(NAME)().model) == fresh
-
-
-def test_memory_is_read_and_written_wherever_its_first_part_lies():
-    words = np.arange(64.0)
-    address = words.ctypes.data
-    low, high = (address + 8, address + 24), (address + 400, address + 416)
-    for first, rest in ((low, high), (high, low)):
-        part = memory.Memory(words, first, rest)
-        saved = part.save()
-        assert part.runs[0].ctypes.data == first[0]
-        words[[2, 51]] += 1
-        assert not part.equals(saved)
-        memory.write(
-            [(k, w, memory.words(saved[k])[w]) for k, w, _ in part.changes(saved)], part.runs
-        )
-        assert part.equals(saved)
-        assert words.tolist() == list(range(64))

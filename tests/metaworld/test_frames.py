@@ -244,6 +244,7 @@ for i in range(8):
     assert saved["megabytes"][-1] - saved["megabytes"][3] < 60
 
 
+@pytest.mark.slow
 def test_without_a_working_opengl_the_error_says_what_to_set_and_to_install(tmp_path):
     code = """
 try:

@@ -117,8 +117,19 @@ def edit(env, key):
             array += 0.003
 
 
+def scale(array):
+    """All of it, by about a tenth."""
+    array *= np.linspace(1, 1.2, array.size).reshape(array.shape).astype(array.dtype)
+
+
+def shift(array):
+    """All of it, zeros included."""
+    array += array.dtype.type(0.003)
+
+
+@pytest.mark.parametrize("edit", [scale, shift])
 @pytest.mark.slow
-def test_every_edited_number_of_a_model_is_noticed():
+def test_every_edited_number_of_a_model_is_noticed(edit):
     (task,) = tasks_of("box-close-v3", 1)
     fast, stock = envs = pair("box-close-v3")
     for env in envs:
@@ -130,9 +141,7 @@ def test_every_edited_number_of_a_model_is_noticed():
             continue
         old = array.copy()
         for env in envs:
-            # All of it, by about a tenth.
-            edited = getattr(env.model, key)
-            edited *= np.linspace(1, 1.2, edited.size).reshape(edited.shape).astype(edited.dtype)
+            edit(getattr(env.model, key))
         expected = reset(stock)[:2]
         assert reset(fast)[:2] == expected, key
         if expected != plain:
@@ -142,6 +151,25 @@ def test_every_edited_number_of_a_model_is_noticed():
     assert {"body_mass", "geom_pos", "dof_damping", "body_pos"} <= matter
     assert "mesh_vert" in matter  # the lid is a mesh
     assert reset(fast)[:2] == plain
+
+
+@pytest.mark.parametrize("name", all_classes())
+def test_every_class_comes_back_with_the_bits_and_the_model_of_stock(name, settlings):
+    first, second = tasks_of(name, 2)
+    fast, stock = pair(name)
+    for task in (first, second, first, second):
+        assert played(fast, task) == played(stock, task)
+        assert all_of(fast.model) == all_of(stock.model)
+    assert len(settlings) == 2 + 4 * 2  # once a task, and by stock twice a reset
+
+
+def all_of(model):
+    """The bits of every array of a model, but for the large ones of meshes and textures."""
+    arrays = {key: getattr(model, key) for key in dir(model) if not key.startswith(LARGE)}
+    return {key: a.tobytes() for key, a in arrays.items() if isinstance(a, np.ndarray)}
+
+
+LARGE = ("_", "mesh_", "tex_", "bvh_")
 
 
 def move_a_vertex(env):

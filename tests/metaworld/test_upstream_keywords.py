@@ -71,7 +71,7 @@ CONFIGURATION = {
 @pytest.mark.parametrize(
     ("method", "use_one_hot"), [("exponential", True), ("gymnasium", False), (None, True)]
 )
-@pytest.mark.slow_but("gymnasium-False")
+@pytest.mark.slow
 def test_the_configuration_of_multi_task_training(method, use_one_hot):
     with make_vec(
         "CustomMT",

@@ -8,7 +8,7 @@ from mtwrappers import MetaSampler
 from tests.fakes import CountingSetTaskEnv
 
 TASKS = [{"first": 0}, {"first": 100}]
-WORKERS = {"parallel": True, "workers": 2}
+WORKERS = {"workers": 2}
 
 
 def lazy(observations):

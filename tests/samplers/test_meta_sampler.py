@@ -1,12 +1,18 @@
 """`MetaSampler`: exactly the paths asked for, of each of a batch of tasks."""
 
+import contextlib
 import gc
 from functools import partial
 
 import numpy as np
 import pytest
 
-from mtwrappers import MetaSampler, MetaWorldSetTaskEnv, PointGoalEnv
+from mtwrappers import (
+    MetaParallelEnvExecutor,
+    MetaSampler,
+    MetaWorldSetTaskEnv,
+    PointGoalEnv,
+)
 from mtwrappers.samplers.nested import join, map_arrays
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.samplers.fakes import TASKS, WORKERS, ChanceEnv, LengthEnv, lazy, lengths, sample
@@ -242,3 +248,9 @@ def test_metaworld_paths_are_those_of_each_task_played_alone():
 
 def reaching(observations):
     return np.clip(observations[:, :4] - 0.3, -1, 1).astype(np.float32)
+
+
+def test_more_than_one_worker_means_parallel_execution_as_in_make_vec():
+    for way, parallel in (({}, False), ({"workers": 1}, False), ({"workers": 2}, True)):
+        with contextlib.closing(MetaSampler(PointGoalEnv, np.negative, 2, 2, 3, **way)) as sampler:
+            assert isinstance(sampler.envs, MetaParallelEnvExecutor) is parallel

@@ -21,10 +21,10 @@ from tests.vector.processes import nothing_left_behind
 POINT = partial(gymnasium.make, "mtwrappers/PointGoal-v0")
 CART = partial(gymnasium.make, "CartPole-v1")
 RECOVER = {"on_worker_failure": "recover"}
-APART = {"parallel": True, "workers": 2, "policy_in": "workers"}
+APART = {"execution": "parallel", "workers": 2, "policy_in": "workers"}
 WAYS = [
     {"policy_in": "workers"},
-    {"parallel": True, "workers": 2},
+    {"workers": 2},
     *({**APART, "workers": workers} for workers in (1, 4)),
     {**APART, **RECOVER},
 ]
@@ -104,7 +104,7 @@ def sampled(env, policy, rounds=3, longest=25, **kwargs):
 
 
 @pytest.mark.parametrize("name", POLICIES)
-@pytest.mark.slow_but("random get_actions, and episodes of all lengths", "one part per task")
+@pytest.mark.slow_but("random get_actions, and episodes of all lengths")
 def test_paths_are_the_same_wherever_the_policy_is_asked(name):
     env, policy = POLICIES[name]
     rounds = 1 if policy is Told else 3  # what it remembers stays in the workers
@@ -122,7 +122,7 @@ def test_a_policy_in_workers_is_asked_for_the_environments_of_each_worker_alone(
                 "sizes": np.full(observations.shape, len(observations))
             }
 
-    [paths] = sampled(POINT, Counts(), 1, parallel=True, workers=3, policy_in="workers")
+    [paths] = sampled(POINT, Counts(), 1, workers=3, policy_in="workers")
     assert {int(p["agent_infos"]["sizes"].max()) for each in paths.values() for p in each} == {1}
 
 
@@ -217,7 +217,7 @@ def test_torch_has_one_thread_in_a_worker(method):
     before = multiprocessing.get_start_method(allow_none=True)
     multiprocessing.set_start_method(method, force=True)
     try:
-        [paths] = sampled(POINT, Threads(), 1, parallel=True, workers=2, policy_in="workers")
+        [paths] = sampled(POINT, Threads(), 1, workers=2, policy_in="workers")
     finally:
         multiprocessing.set_start_method(before, force=True)
     assert {

@@ -1,12 +1,14 @@
 """Checkpoints: what goes in comes out, and nothing else comes in."""
 
 import hashlib
+import io
 import json
 import os
 import random
 import re
 import stat
 import tracemalloc
+import zipfile
 from contextlib import closing
 from functools import partial
 
@@ -25,8 +27,9 @@ from mtwrappers import (
     load_checkpoint,
     save_checkpoint,
 )
-from mtwrappers.checkpoint import VERSION
 from mtwrappers.state import env_state
+from mtwrappers.state.checkpoint import VERSION
+from mtwrappers.vector.calls import read_only
 from tests.fakes import equal
 
 PENDULUM = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 9.0)]
@@ -205,12 +208,12 @@ def test_two_thousand_damaged_files_are_refused(saved, tmp_path):
         (lambda data: b"PK\3\4" + data, "expected a file that begins with"),
         (lambda data: data[:-1], "cut or damaged, expected the checksum"),
         (
-            lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 1", 1),
-            "of version 2, got version 1; an earlier mtwrappers reads it",
+            lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 2", 1),
+            "of version 3, got version 2; an earlier mtwrappers reads it",
         ),
         (
             lambda data: data.replace(b"checkpoint %d" % VERSION, b"checkpoint 99", 1),
-            "expected a checkpoint of version 2, got version 99",
+            "expected a checkpoint of version 3, got version 99",
         ),
     ],
 )
@@ -218,58 +221,131 @@ def test_every_damage_is_named(change, message, saved, tmp_path):
     assert re.search(message, refused(tmp_path / "x", change(saved)))
 
 
-def signed(states, data=b""):
+def zipped(*members, method=zipfile.ZIP_STORED):
+    """A zip file with these names and bytes."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        for name, data in members:
+            archive.writestr(name, data)
+    return buffer.getvalue()
+
+
+def signed(content):
     """A file with this content and the right checksum."""
-    text = states if isinstance(states, bytes) else json.dumps(states).encode()
-    content = text + b"\n" + data
     digest = hashlib.sha256(content).hexdigest()
     return b"mtwrappers checkpoint %d %s %d\n" % (VERSION, digest.encode(), len(content)) + content
+
+
+def saying(states, *arrays):
+    """A file with these states, or this JSON, and these arrays."""
+    text = states if isinstance(states, bytes) else json.dumps(states).encode()
+    numbered = ((f"{i}.npy", array) for i, array in enumerate(arrays))
+    return signed(zipped(("states.json", text), *numbered))
+
+
+def contents(path):
+    """The JSON of a file, and its arrays."""
+    archive = zipfile.ZipFile(path)  # which passes over the first line
+    names = archive.namelist()
+    assert names == ["states.json", *(f"{i}.npy" for i in range(len(names) - 1))]
+    text, *arrays = map(archive.read, names)
+    return text, arrays
+
+
+def npy(descr="<i8", shape="(1,)", order="False", data=b"12345678"):
+    """An array as the file has it, with a header of our choice."""
+    text = f"{{'descr': {descr!r}, 'fortran_order': {order}, 'shape': {shape}, }}".encode()
+    text += b" " * (-(11 + len(text)) % 64) + b"\n"
+    return b"\x93NUMPY\x01\x00" + len(text).to_bytes(2, "little") + text + data
 
 
 def it(value):
     return {"it": {"#dict": [["a", value]]}}
 
 
+ARRAY = it({"#array": 0})
+JSON = json.dumps(it(1)).encode()
 CRAFTED = {
-    "function": (it({"#function": ["mtwrappers.checkpoint", "load_checkpoint"]}), "#function"),
-    "unpickled": (it({"#array": ["|O8", [1], "C"]}), r"plain array, got 1 of '\|O8'"),
-    "object": (it({"#array": ["O", [1], "C"]}), "expected a dtype"),
-    "subarray": (it({"#array": ["(9999999,)f8", [1], "C"]}), "expected a dtype"),
-    "fields": (it({"#array": ["f8,f8", [1], "C"]}), "expected a dtype"),
+    "function": (saying(it({"#function": ["os", "mkdir"]})), "#function"),
+    "package that none knows": (saying(it({"#os": []})), "an array, a tuple, a task or a dict"),
+    "unpickled": (saying(ARRAY, npy("|O8")), r"plain array, got 1 of '\|O8'"),
+    "object": (saying(ARRAY, npy("|O")), "must be a plain array"),
+    "subarray": (saying(ARRAY, npy("(9999999,)f8")), "must be a plain array"),
+    "fields": (saying(ARRAY, npy([("a", "<f8")])), "must be a plain array"),
+    "another name of a dtype": (saying(ARRAY, npy("|f8")), r"plain array, got 1 of '\|f8'"),
     "elements of no size": (
-        it({"#array": ["|V0", [2**34], "C"]}),
+        saying(ARRAY, npy("|V0", "(17179869184,)", data=b"")),
         r"plain array, got \d+ of '\|V0'",
     ),
-    "too many": (it({"#array": ["<f8", [2**60], "C"]}), "an array that is in the file"),
-    "less than none": (it({"#array": ["|i1", [-1], "C"]}), "an array that is in the file"),
-    "many dimensions": (it({"#array": ["|i1", [1] * 65, "C"]}), "expected a shape"),
-    "no shape": (it({"#array": ["|i1", [1.0], "C"]}), "expected a shape"),
-    "no order": (it({"#array": ["|i1", [8], "K"]}), "expected a dtype and an order"),
-    "used twice": (it([{"#array": ["<i8", [1], "C"]}] * 2), "an array that is in the file"),
-    "not used": (it(1), "8 bytes are of no array"),
-    "no bools": (it({"#array": ["|b1", [8], "C"]}), "bools that are 0 or 1"),
-    "no list": (it({"#tuple": 3}), "expected a list in '#tuple'"),
-    "no pairs": (it({"#dict": [1]}), "cannot unpack"),
-    "two kinds": (it({"#dict": [], "#tuple": []}), "too many values"),
-    "lists as keys": (it({"#dict": [[[1], 2]]}), "unhashable"),
+    "too many": (saying(ARRAY, npy("<f8", f"({2**60},)")), "another size than its shape"),
+    "too few": (saying(ARRAY, npy("<i1", "(7,)")), "plain array|another size than its shape"),
+    "less than none": (saying(ARRAY, npy("|i1", "(-8,)")), "must be a plain array"),
+    "many dimensions": (saying(ARRAY, npy("|i1", f"({'1, ' * 65})")), "must be a plain array"),
+    "no shape": (saying(ARRAY, npy("|i1", "(8.0,)")), "must be a plain array"),
+    "no order": (saying(ARRAY, npy("|i1", "(8,)", "None")), "must be a plain array"),
+    "no array": (saying(ARRAY, b"12345678"), "must be a plain array"),
+    "used twice": (saying(it([{"#array": 0}] * 2), npy()), "an array that is used once, got 0"),
+    "not there": (saying(it({"#array": 1}), npy()), "an array that is used once, got 1"),
+    "no number": (saying(it({"#array": "../0"}), npy()), "the number of an array"),
+    "number that is none": (saying(it({"#scalar": False}), npy()), "the number of an array"),
+    "not used": (saying(it(1), npy()), r"nothing refers to the arrays \['0.npy'\]"),
+    "no bools": (saying(ARRAY, npy("|b1", data=b"8")), "bools that are 0 or 1"),
+    "no list": (saying(it({"#tuple": 3})), "expected a list in '#tuple'"),
+    "no pairs": (saying(it({"#dict": [1]})), "cannot unpack"),
+    "two kinds": (saying(it({"#dict": [], "#tuple": []})), "too many values"),
+    "lists as keys": (saying(it({"#dict": [[[1], 2]]})), "unhashable"),
     "equal hashes": (
-        it({"#dict": [[i * (2**61 - 1), 0] for i in range(20_000)]}),
+        saying(it({"#dict": [[i * (2**61 - 1), 0] for i in range(20_000)]})),
         "different hashes",
     ),
-    "no task": (it({"#task": ["reach-v3", [1.0], True]}), "expected a random vector"),
-    "task of no class": (it({"#task": [["os"], [1.0], True]}), "expected a class of Meta-World"),
-    "no names": ([], "expected the states by name"),
-    "no JSON": (b"{", "Expecting"),
-    "deep": (b"[" * 100_000, "recursion"),
-    "long number": (b'{"it": ' + b"9" * 10_000 + b"}", "4300"),
-    "other letters": ('{"it": "\xe4"}'.encode(), "ascii"),
+    "no task": (saying(it({"#metaworld": ["reach-v3", [1.0], True]})), "expected a random vector"),
+    "task of no class": (
+        saying(it({"#metaworld": [["os"], [1.0], True]})),
+        "expected a class of Meta-World",
+    ),
+    "no names": (saying([]), "expected the states by name"),
+    "no JSON": (saying(b"{"), "Expecting"),
+    "deep": (saying(b"[" * 100_000), "recursion"),
+    "long number": (saying(b'{"it": ' + b"9" * 10_000 + b"}"), "4300"),
+    "other letters": (saying('{"it": "\xe4"}'.encode()), "ascii"),
+    "no zip file": (signed(b"states.json"), "not a zip file"),
+    "cut off": (signed(zipped(("states.json", JSON))[:-22]), "not a zip file"),
+    "no states": (signed(zipped(("0.npy", npy()))), "Expecting value"),
+    "another member": (signed(zipped(("states.json", JSON), ("a.py", b""))), "'a.py' is no array"),
+    "a member twice": (
+        signed(
+            zipped(("states.json", JSON), ("0.npy", b""), ("1.npy", b"")).replace(b"1.n", b"0.n")
+        ),
+        "'0.npy' is no array, or is there twice",
+    ),
+    "compressed otherwise": (
+        signed(zipped(("states.json", JSON), method=zipfile.ZIP_LZMA)),
+        "compressed in another way than deflate",
+    ),
+    "bomb": (
+        signed(zipped(("states.json", b" " * 10**8), method=zipfile.ZIP_DEFLATED)),
+        "it takes up to 6,400,000,000 bytes of memory, and max_bytes is 4,294,967,296",
+    ),
+    "bomb that lies": (
+        signed(
+            zipped(("0.npy", bytes(10**7)), method=zipfile.ZIP_DEFLATED).replace(
+                (10**7).to_bytes(4, "little"), b"\1\0\0\0"
+            )
+        ),
+        "Bad CRC-32",
+    ),
 }
 
 
 @pytest.mark.parametrize("kind", CRAFTED)
 def test_a_crafted_file_with_the_right_checksum_is_refused_at_once(kind, tmp_path):
-    states, message = CRAFTED[kind]
-    assert re.search(message, refused(tmp_path / "x", signed(states, b"12345678")))
+    data, message = CRAFTED[kind]
+    tracemalloc.start()
+    found = refused(tmp_path / "x", data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert re.search(message, found)
+    assert peak < 10**8
 
 
 @pytest.mark.parametrize("kind", ["directory", "pipe", "device"])
@@ -289,7 +365,7 @@ def test_what_is_no_file_is_refused_at_once(kind, tmp_path):
     ("begin", "message"),
     [
         (b"GIF89a", "expected a file that begins with"),
-        (b"mtwrappers checkpoint 2 0 0\n", "it has 8,589,934,592 bytes, and max_bytes is 4,29"),
+        (b"mtwrappers checkpoint 3 0 0\n", "it has 8,589,934,592 bytes, and max_bytes is 4,29"),
     ],
 )
 def test_a_large_foreign_file_is_not_read(begin, message, tmp_path):
@@ -312,7 +388,7 @@ def test_max_bytes_limits_what_the_content_takes(tmp_path):
         load_checkpoint(path, max_bytes=9_000, it={})
     load_checkpoint(path, max_bytes=20_000, it={})
     nested = json.dumps(it([[[]]] * 100_000)).encode()
-    path.write_bytes(signed(nested))
+    path.write_bytes(saying(nested))
     tracemalloc.start()
     load_checkpoint(path, max_bytes=64 * len(nested), it={})
     peak = tracemalloc.get_traced_memory()[1]
@@ -336,11 +412,10 @@ def test_generators_whose_place_is_outside_of_their_memory_are_refused(kind, pla
     save_checkpoint(tmp_path / "x", rng=rng)
     load_checkpoint(tmp_path / "x", rng=other)
     assert other.random(9).tolist() == rng.random(9).tolist()
-    content = (tmp_path / "x").read_bytes().split(b"\n", 1)[1]
-    text, data = content.split(b"\n", 1)
+    text, arrays = contents(tmp_path / "x")
     text, n = re.subn(rb'\["%s", \d+\]' % place.encode(), b'["%s", -900000]' % place.encode(), text)
     assert n == 1
-    (tmp_path / "x").write_bytes(signed(text, data))
+    (tmp_path / "x").write_bytes(saying(text, *arrays))
     with pytest.raises(CheckpointError, match=f"expected {place} of a generator in .*-900000"):
         load_checkpoint(tmp_path / "x", rng=make())
 
@@ -348,9 +423,9 @@ def test_generators_whose_place_is_outside_of_their_memory_are_refused(kind, pla
 WORDS = [b"null", b"-1", b"1e999", b"[]", b"{}", b'"a"', b"true", b"99999999999999999999", b'"|V0"']
 
 
-def mutated(text, data, rng):
+def mutated(text, arrays, rng):
     """The JSON and the arrays of a file with some tokens or bytes changed."""
-    text, data = bytearray(text), bytearray(data)
+    text, arrays = bytearray(text), [*map(bytearray, arrays)]
     for _ in range(rng.randrange(1, 4)):
         tokens = list(re.finditer(rb'"[^"]*"|[-\d.e+]+|null|true|false|[][{}]', text))
         begin, end = rng.choice(tokens).span()
@@ -363,11 +438,12 @@ def mutated(text, data, rng):
         elif how == 2:
             del text[begin:end]
         elif how == 3:
+            data = rng.choice(arrays)
             at = rng.randrange(len(data))
             data[at : at + rng.randrange(3)] = rng.randbytes(rng.randrange(3))
         else:
             text[rng.randrange(len(text))] = rng.randrange(32, 127)
-    return bytes(text), bytes(data)
+    return bytes(text), *map(bytes, arrays)
 
 
 @pytest.mark.slow
@@ -387,10 +463,10 @@ def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_p
         objects["env"].step(np.zeros(2, np.float32))
     objects["baseline"].set_params(np.arange(4.0))
     save_checkpoint(path, **objects)
-    text, data = path.read_bytes().split(b"\n", 1)[1].split(b"\n", 1)
+    text, arrays = contents(path)
     rng, taken = random.Random(0), 0
     for _ in range(300):
-        path.write_bytes(signed(*mutated(text, data, rng)))
+        path.write_bytes(saying(*mutated(text, arrays, rng)))
         before = [
             env_state.get_state(objects["env"]),
             objects["rng"].bit_generator.state,
@@ -474,7 +550,7 @@ def test_environments_that_were_evaluated_are_saved(tmp_path):
         save_checkpoint(tmp_path / "x", envs=envs)
         load_checkpoint(tmp_path / "x", envs=other)
         assert equal(step(other, 3), step(envs, 3))
-        envs.call(mtwrappers.read_only(lambda env: env.unwrapped.g))  # which leaves nothing behind
+        envs.call(read_only(lambda env: env.unwrapped.g))  # which leaves nothing behind
         save_checkpoint(tmp_path / "x", envs=envs)
         envs.call(change)
         with pytest.raises(TypeError, match=r"environment 0 was called with <function change at"):

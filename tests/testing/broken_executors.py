@@ -87,7 +87,8 @@ def last_result(self, actions):
 
 
 def change_options(self, seed, options):
-    options["seen"] = True
+    if options is not None:
+        options["seen"] = True
     return seed, None
 
 
@@ -111,9 +112,8 @@ def after_close(instead):
     return breaks(reset=lambda s, **kwargs: instead() if s.closed else Base.reset(s, **kwargs))
 
 
-STEP = "{} of step {} in mode {} must be those of SyncVectorEnv"
-INFOS = "infos of reset in mode NextStep must be"
-REUSED = "step 1 returned arrays that an earlier step did"
+DIFFER = "and SyncVectorEnv differ in mode {}: "
+NEXT = DIFFER.format("NextStep")
 BROKEN = {
     # What it says of itself.
     "no mode in metadata": (says(metadata={}), "; got AutoresetMode.NEXT_STEP and None"),
@@ -122,35 +122,52 @@ BROKEN = {
     # What it returns.
     "single precision": (
         returns(reset=lambda s, obs, infos: (obs.astype(np.float32), infos)),
-        "observations of reset in mode NextStep must be",
+        NEXT
+        + "reset(seed=[21, 24, 27, 30]), observation: expected dtype float64, got dtype float32",
     ),
-    "a reward": (returns(step=alter_a_reward), STEP.format("rewards", 2, "NextStep")),
+    "a reward": (returns(step=alter_a_reward), NEXT + "environment 1, step 2, reward[1]: "),
     "flags swapped": (
         returns(step=lambda s, o, r, end, cut, i: (o, r, cut, end, i)),
-        STEP.format("terminated", 1, "NextStep"),
+        NEXT + "environment 0, step 1, terminated[0]: expected True, got False",
     ),
-    "drops a mask": (infos(lambda i: i.pop("_draw")), STEP.format("infos", 0, "NextStep")),
-    "other final infos": (infos(alter_final_infos), STEP.format("infos", 1, "SameStep")),
-    "the same info": (returns(step=keep_an_info), REUSED),
+    "drops a mask": (infos(lambda i: i.pop("_draw")), NEXT + "step 0, info['_draw']: "),
+    "other final infos": (
+        infos(alter_final_infos),
+        DIFFER.format("SameStep")
+        + "environment 0, step 1, info['final_info']['steps'][0]: expected 2, got 3",
+    ),
+    "the same info": (
+        returns(step=keep_an_info),
+        "step 1, info['_steps']: expected a new array or dict, got the one of step 0",
+    ),
     # What it does with seeds, options and actions.
-    "seeds all alike": (seeds(lambda seed: [seed] * 4 if isinstance(seed, int) else seed), INFOS),
-    "the first of the seeds": (seeds(lambda s: s[0] if isinstance(s, list) else s), INFOS),
-    "changes options": (asks(change_options), "reset changed the caller's options to ['seen']"),
+    "seeds all alike": (
+        seeds(lambda seed: [seed] * 4 if isinstance(seed, int) else seed),
+        NEXT + "environment 1, reset(seed=3), info['draw'][1]: ",
+    ),
+    "the first of the seeds": (
+        seeds(lambda s: s[0] if isinstance(s, list) else s),
+        NEXT + "environment 1, reset(seed=[21, 24, 27, 30]), info['draw'][1]: ",
+    ),
+    "changes options": (
+        asks(change_options),
+        "reset changed the caller's options from {} to {'seen': True}",
+    ),
     "takes the mask": (
         asks(lambda s, seed, o: (seed, o and {"reset_mask": o.pop("reset_mask")})),
-        "reset changed the caller's options to []",
+        "reset takes 'reset_mask' out of the caller's options",
     ),
     "ignores the mask": (
         masks(lambda s, mask: mask | (s.autoreset_mode is AutoresetMode.DISABLED)),
-        "reset with reset_mask after step 1 in mode Disabled must be those of SyncVectorEnv",
+        DIFFER.format("Disabled") + "environment 1, the reset after step 1, observation[1, 0]: ",
     ),
     "changes actions": (
         breaks(step=lambda s, a: (Base.step(s, a), np.copyto(a, 0))[0]),
-        "step 0 changed the caller's actions",
+        "changes the action that it is given in place: environment 0, step 0, action[0, 0]: ",
     ),
     "global np.random": (
         returns(step=draw_np),
-        "the environment used the global state of np.random",
+        "'global random': reset or step draws from the global np.random",
     ),
     # What it refuses.
     "steps without a reset": (
@@ -159,7 +176,7 @@ BROKEN = {
     ),
     "steps past the end": (
         without_reset(last_result),
-        "step() of an episode that is over must raise ResetNeeded, raised nothing",
+        "step() of an episode that has ended must raise ResetNeeded, raised nothing",
     ),
     "too few actions": (
         acts(lambda s, a: np.concatenate([a, a[: s.num_envs - len(a)]])),
@@ -171,11 +188,11 @@ BROKEN = {
     ),
     "steps before it refuses": (
         acts(steps_before_it_refuses),
-        "a step after refused actions in mode NextStep must be those of SyncVectorEnv",
+        "after refused actions Broken " + NEXT + "environment 0, step 0, observation[0, 0]: ",
     ),
     "any number of seeds": (
         seeds(lambda seed: seed[:4] if isinstance(seed, list) else seed),
-        "reset() with too few seeds must raise ValueError, raised nothing",
+        "reset() with too many seeds must raise ValueError, raised nothing",
     ),
     "an empty mask": (
         masks(lambda s, mask: mask if np.any(mask) else ~mask),

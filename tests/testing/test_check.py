@@ -15,10 +15,10 @@ from gymnasium.wrappers.vector import DictInfoToList, NormalizeReward
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
 from mtwrappers import MetaParallelEnvExecutor, PointGoalEnv
+from mtwrappers.testing import check as tables
 from mtwrappers.testing import check_vector_env
-from mtwrappers.testing.check import run
-from mtwrappers.testing.check.processes import guarded
-from mtwrappers.testing.check.recording import without
+from mtwrappers.testing.processes import guarded
+from mtwrappers.testing.recording import without
 from tests.testing import faults
 from tests.vector.processes import children, nothing_left_behind, wait_until
 
@@ -65,27 +65,27 @@ def test_whole_rewards_are_no_fault():
 ENVS = {
     faults.OutsideEnv: (["spaces"], "not in its space", "observation[0]"),
     faults.NumpyFlagEnv: (["types"], "wrong type", "terminated"),
-    faults.UnseededEnv: (["seed repeats"], "two plays from reset(seed=0)", "observation[1]"),
-    faults.GlobalGoalEnv: (["seed repeats", "global random"], "two plays", "observation[1]"),
+    faults.UnseededEnv: (["seed repeats"], "two runs from reset(seed=0)", "observation[1]"),
+    faults.GlobalGoalEnv: (["seed repeats", "global random"], "two runs", "observation[1]"),
     faults.GlobalReadEnv: (["global random"], "depends on the global random state", "observation"),
     faults.LeftoverEnv: (["seed repeats"], "something of them is left", "observation[0]"),
     faults.ReusedBufferEnv: (["new arrays", "autoreset SameStep"], "is reused", "observation[0]"),
     faults.BlindingEnv: (
         ["seed repeats", "new arrays"],
-        "two plays from reset(seed=0)",
+        "two runs from reset(seed=0)",
         "observation['near'][0]",
     ),
     faults.BlindingStepEnv: (
         ["seed repeats", "new arrays"],
-        "two plays from reset(seed=0)",
+        "two runs from reset(seed=0)",
         "observation[0]",
     ),
     faults.ReusedInfoEnv: (["new arrays"], "is reused", "info['place']"),
     faults.SelfResettingEnv: (["resets itself"], "calls reset() itself", None),
     faults.QuietlyResettingEnv: (["resets itself"], "first observation of the next", None),
     faults.ReservedKeyEnv: (["infos"], "a batch of infos has keys of this name", "info"),
-    faults.CountedEnv: (["batch size"], "something else than if it is the only one", "observation"),
-    faults.PickledElsewhereEnv: (["pickling"], "a pickled environment plays differently", "obs"),
+    faults.CountedEnv: (["batch size"], "something else than as the only one", "observation"),
+    faults.PickledElsewhereEnv: (["pickling"], "a pickled environment runs differently", "obs"),
     faults.HiddenStateEnv: (["killed worker"], "a lost worker cannot be replaced", None),
     lambda: faults.WrongStatistics(RecordEpisodeStatistics(faults.WalkEnv())): (
         ["statistics"],
@@ -134,8 +134,8 @@ ALONE = {
 def alone(monkeypatch):
     """Leaves out the checks in vector environments."""
     vectors = ("autoreset", "batch", "vector", "sync", "close", "killed")
-    rows = {k: v for k, v in run.ENV_CHECKS.items() if not k.startswith(vectors)}
-    monkeypatch.setattr(run, "ENV_CHECKS", rows)
+    rows = {k: v for k, v in tables.ENV_CHECKS.items() if not k.startswith(vectors)}
+    monkeypatch.setattr(tables, "ENV_CHECKS", rows)
 
 
 @pytest.mark.parametrize(("make", "found"), ALONE.items(), ids=[e.__name__ for e in ALONE])
@@ -553,7 +553,7 @@ def test_gymnasiums_statistics_pass(make):
 @pytest.fixture
 def forks(monkeypatch):
     """Lets the check fork although this process may have threads, or have loaded OpenGL."""
-    monkeypatch.setattr("mtwrappers.testing.check.workers.start_method", lambda: "fork")
+    monkeypatch.setattr("mtwrappers.testing.workers.start_method", lambda: "fork")
 
 
 @pytest.mark.usefixtures("forks")
@@ -573,7 +573,7 @@ def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkey
                 pass
             return super().step_wait(timeout)
 
-    monkeypatch.setattr("mtwrappers.testing.check.workers._HANGS", 0.5)
+    monkeypatch.setattr("mtwrappers.testing.workers._HANGS", 0.5)
     resource_tracker.ensure_running()  # of Python, which stays
     before = children()
     report = check(lambda: Hanging([faults.WalkEnv] * 2))
@@ -622,10 +622,10 @@ def test_what_cannot_be_made_or_played_is_a_report_and_what_is_none_an_error():
         def step(self, action):
             raise RuntimeError("no physics")
 
-    assert "it cannot be made: RuntimeError: no model file" in check(fail)["plays"].says
+    assert "it cannot be made: RuntimeError: no model file" in check(fail)["runs"].says
     report = check(Broken)
-    assert [r.name for r in report.results] == ["plays"]
-    assert "no physics" in report["plays"].says
+    assert [r.name for r in report.results] == ["runs"]
+    assert "no physics" in report["runs"].says
     with pytest.raises(TypeError, match="expected an id, an environment"):
         check(3)
     with pytest.raises(TypeError, match=r"must make a gymnasium\.Env or VectorEnv, got 3"):

@@ -11,9 +11,9 @@ import pytest
 from gymnasium.vector import AutoresetMode, SyncVectorEnv
 
 from mtwrappers.testing import check_vector_env
-from mtwrappers.testing.check.executor_checks import alone
-from mtwrappers.testing.check.processes import can_start, start_method
-from mtwrappers.testing.check.subject import subject_of
+from mtwrappers.testing.executors import alone
+from mtwrappers.testing.processes import can_start, start_method
+from mtwrappers.testing.subject import subject_of
 from tests.testing.faults import WalkEnv
 
 
@@ -102,22 +102,22 @@ FILE = r"\(test_check_failures.py, line \d+, in {}\)".format
     [
         (
             no_message,
-            "plays",
+            "runs",
             f"it cannot be made: AssertionError without a message {FILE('no_.*')}",
         ),
-        (leave, "plays", f"it cannot be made: SystemExit: 3 {FILE('leave')}"),
-        (partial(OddEnv, "reset", leave), "plays", f"SystemExit: 3 {FILE('leave')}"),
-        (partial(OddEnv, "step", no_message), "plays", "AssertionError without a message"),
-        (partial(OddEnv, "step", unreadable), "plays", "UnreadableError: its message cannot"),
-        (partial(OddEnv, "close", no_message), "plays", "AssertionError without a message"),
+        (leave, "runs", f"it cannot be made: SystemExit: 3 {FILE('leave')}"),
+        (partial(OddEnv, "reset", leave), "runs", f"SystemExit: 3 {FILE('leave')}"),
+        (partial(OddEnv, "step", no_message), "runs", "AssertionError without a message"),
+        (partial(OddEnv, "step", unreadable), "runs", "UnreadableError: its message cannot"),
+        (partial(OddEnv, "close", no_message), "runs", "AssertionError without a message"),
         (partial(OddEnv, "__del__", no_message), "close", "deleted raises AssertionError without"),
-        (partial(OddEnv, "reset", list), "plays", r"must return \(observation, info\), got \[\]"),
+        (partial(OddEnv, "reset", list), "runs", r"must return \(observation, info\), got \[\]"),
         (
             partial(OddEnv, "step", lambda: None),
-            "plays",
+            "runs",
             r"step 0 must return \(.*info\), got None",
         ),
-        (partial(OddEnv, "action_space", None), "plays", "must be a gymnasium.Space, got None"),
+        (partial(OddEnv, "action_space", None), "runs", "must be a gymnasium.Space, got None"),
     ],
 )
 def test_whatever_an_environment_raises_is_named_with_its_place(make, check, says, capfd):
@@ -135,7 +135,7 @@ def test_a_module_of_an_id_that_cannot_be_imported_is_named(tmp_path, monkeypatc
     expected = (
         "broken_ids cannot be imported: OSError: no file (broken_ids.py, line 1, in <module>)"
     )
-    assert report["plays"].says == expected
+    assert report["runs"].says == expected
 
 
 class OneBufferVectorEnv(SyncVectorEnv):
@@ -188,7 +188,7 @@ def test_without_a_main_guard_one_sentence_says_so(method, tmp_path):
 
 
 def test_with_a_main_guard_workers_start(monkeypatch):
-    monkeypatch.setattr("mtwrappers.testing.check.processes.start_method", lambda: "spawn")
+    monkeypatch.setattr("mtwrappers.testing.processes.start_method", lambda: "spawn")
     assert can_start()
 
 

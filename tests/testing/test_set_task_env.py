@@ -94,14 +94,17 @@ BROKEN = {
         returns(sample_tasks=lambda s, tasks: [{**task, "model": bytes(4096)} for task in tasks]),
         "a task must pickle to under 4096 bytes, got 4",
     ),
-    "global np.random": (returns(step=draw_np), "used the global state of np.random"),
+    "global np.random": (
+        returns(step=draw_np),
+        "'global random': reset or step draws from the global np.random",
+    ),
     "changes the task": (
         breaks(set_task=lambda s, t: Base.set_task(s, t) or t.update(seen=True)),
         "set_task must not change the task that it is given",
     ),
     "gets another task": (
         breaks(get_task=lambda s: {"first": -1}),
-        "get_task() must be the task that was set, got {'first': -1}",
+        "get_task() must be the task that was set, ..., got {'first': -1}",
     ),
     "steps without a reset": (
         breaks(step=CountingEnv.step),
@@ -109,12 +112,12 @@ BROKEN = {
     ),
     "episodes differ": (
         breaks(_info=lambda s: {"calls": count(s)}),
-        "two reset(seed=3) on one task and the steps after them must agree",
+        "'seed repeats': two runs from reset(seed=3) with the same actions differ",
     ),
     "a copy's task": (copies(first=7), "copy.deepcopy must keep the task"),
-    "a copy's episode": (copies(length=1), "copy.deepcopy must give an environment that plays"),
+    "a copy's episode": (copies(length=1), "a copy made by copy.deepcopy runs differently"),
     "a pickle's task": (pickles(first=7), "pickle must keep the task"),
-    "a pickle's episode": (pickles(length=1), "pickle must give an environment that plays"),
+    "a pickle's episode": (pickles(length=1), "a copy made by pickle runs differently"),
     "refuses nothing": (
         breaks(set_task=lambda s, t: Base.set_task(s, t) if isinstance(t, dict) else None),
         "set_task of something that is no task must raise ValueError, raised nothing",
@@ -132,17 +135,17 @@ BROKEN = {
 
 @pytest.mark.usefixtures("same_random_state")
 @pytest.mark.parametrize(("broken", "message"), BROKEN.values(), ids=BROKEN)
-def test_an_environment_that_breaks_a_rule_is_told_which(broken, message):
+def test_the_rule_that_an_environment_breaks_is_named(broken, message):
     with pytest.raises(AssertionError, match=fakes.pattern(message)):
         check_set_task_env(broken())
 
 
 class OneBufferEnv(CountingSetTaskEnv):
-    """Shows all that it shows in one array and one dict, with a number from nowhere."""
+    """Returns one array for all observations, one dict for all infos; a number is from nowhere."""
 
     def __init__(self):
         super().__init__()
-        self.shown, self.seen = np.zeros(2), {}
+        self.buffer, self.seen = np.zeros(2), {}
 
     def reset(self, **kwargs):
         return self.same_buffer(*super().reset(**kwargs))
@@ -151,9 +154,9 @@ class OneBufferEnv(CountingSetTaskEnv):
         return self.same_buffer(*super().step(action))
 
     def same_buffer(self, obs, *others):
-        self.shown[:] = obs[0], count(self) % 997
+        self.buffer[:] = obs[0], count(self) % 997
         self.seen.update(others[-1])
-        return self.shown, *others[:-1], self.seen
+        return self.buffer, *others[:-1], self.seen
 
     def sample_tasks(self, n):
         if not self.task_buffer:
@@ -165,14 +168,14 @@ class OneBufferEnv(CountingSetTaskEnv):
 @pytest.mark.parametrize(
     ("tasks", "message"),
     [
-        ([], "two reset(seed=3) on one task and the steps after them must agree"),
+        ([], "'seed repeats': two runs from reset(seed=3) with the same actions differ"),
         ([None], "reset(seed=3) must determine the tasks drawn next"),
     ],
 )
 def test_what_differs_in_a_buffer_that_is_used_again_is_found(tasks, message):
     env = OneBufferEnv()
     env.task_buffer = tasks
-    with pytest.raises(AssertionError, match=f"^{re.escape(message)}"):
+    with pytest.raises(AssertionError, match=re.escape(message)):
         check_set_task_env(env)
 
 

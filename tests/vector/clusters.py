@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from mtwrappers import MetaRayEnvExecutor, read_only
+from mtwrappers.vector.calls import read_only
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.vector.faults import fragile_makers
 from tests.vector.processes import all_gone, children
 

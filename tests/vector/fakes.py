@@ -24,7 +24,8 @@ from gymnasium.spaces import (
 )
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, MetaVectorWrapper
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import CountingEnv
 
 EXECUTORS: dict[str, Callable[..., Any]] = {

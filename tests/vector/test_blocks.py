@@ -1,4 +1,4 @@
-"""Environments that rest, and functions that are called where environments are."""
+"""Environments that are paused, and functions that are called where environments are."""
 
 import os
 import signal
@@ -27,32 +27,32 @@ def counting(executor, **kwargs):
 
 @all_modes
 @both_executors
-def test_environments_that_rest_are_left_as_they_are(executor, mode):
+def test_environments_that_are_paused_are_left_as_they_are(executor, mode):
     with closing(counting(executor, autoreset_mode=mode, journal=True)) as envs:
         envs.reset(seed=0)
         zeros = np.zeros(4, np.int64)
         first, *_ = envs.step(zeros)
-        resting = np.array([True, False, True, False])
-        envs.rest(resting)
+        paused = np.array([True, False, True, False])
+        envs.pause(paused)
         state = envs.get_state()
         obs, rewards, terminated, truncated, _ = envs.step(zeros)
-        assert (obs[resting] == first[resting]).all()
+        assert (obs[paused] == first[paused]).all()
         assert rewards.tolist() == [0, 2, 0, 2]
         assert not terminated.any()
         assert not truncated.any()
         assert envs.call("steps") == (1, 2, 1, 2)
-        envs.rest(~resting)
-        envs.set_state(state)  # which says nothing of rest
+        envs.pause(~paused)
+        envs.set_state(state)  # which says nothing of a pause
         assert envs.call("steps") == (1, 1, 1, 1)
         envs.step(zeros)
         assert envs.call("steps")[1:] == (1, 2, 1)  # the first one's episode may have begun anew
 
 
 @both_executors
-def test_a_reset_ends_a_rest(executor):
+def test_a_reset_ends_a_pause(executor):
     with closing(counting(executor)) as envs:
         envs.reset()
-        envs.rest(np.ones(4, np.bool_))
+        envs.pause(np.ones(4, np.bool_))
         envs.reset(options={"reset_mask": np.array([False, True, False, False])})
         envs.step(np.zeros(4, np.int64))
         assert envs.call("steps") == (0, 1, 0, 0)
@@ -62,16 +62,16 @@ def test_a_reset_ends_a_rest(executor):
 
 
 @both_executors
-def test_an_episode_that_is_over_needs_no_reset_while_it_rests(executor):
+def test_an_episode_that_is_over_needs_no_reset_while_it_is_paused(executor):
     with closing(counting(executor, autoreset_mode="Disabled")) as envs:
         envs.reset()
         zeros = np.zeros(4, np.int64)
         for _ in range(2):
             envs.step(zeros)
-        envs.rest(np.array([True, False, False, False]))
+        envs.pause(np.array([True, False, False, False]))
         envs.step(zeros)
-        envs.rest(np.zeros(4, np.bool_))
-        with pytest.raises(ResetNeeded, match=r"environments \[0, 1\] are over"):
+        envs.pause(np.zeros(4, np.bool_))
+        with pytest.raises(ResetNeeded, match=r"environments \[0, 1\] have ended"):
             envs.step(zeros)
 
 
@@ -92,7 +92,7 @@ def test_without_autoreset_episodes_end_as_in_the_mode_disabled(executor, mode):
                 one.reset(seed=0)
                 one.step(zeros)
             assert equal(envs.step(zeros), disabled.step(zeros))
-            with pytest.raises(ResetNeeded, match=r"environments \[0\] are over"):
+            with pytest.raises(ResetNeeded, match=r"environments \[0\] have ended"):
                 envs.step(zeros)
             reset = {"seed": 5, "options": {"reset_mask": np.array([True, False, False, False])}}
             for one in envs, disabled:
@@ -138,7 +138,7 @@ def test_without_autoreset_a_worker_that_is_killed_changes_nothing():
                 for t in range(4):
                     if t in killed:
                         os.kill(envs.worker_pids[0], signal.SIGKILL)
-                    envs.rest(np.array([t > 1, t > 2, False, False]))
+                    envs.pause(np.array([t > 1, t > 2, False, False]))
                     last = envs.step(zeros)
             assert envs.recoveries == len(killed)
             found.append((last, envs.step(zeros)))
@@ -173,7 +173,7 @@ def test_a_function_sees_and_steps_the_environments_of_each_block(executor, mode
             assert equal(np.concatenate([own[i] for own, _ in blocks], axis=1), part)
         assert sum((of for _, of in blocks), ()) == called
         if mode.value == "Disabled":  # it knows whose episodes have ended there
-            with pytest.raises(ResetNeeded, match=r"environments \[0\] are over"):
+            with pytest.raises(ResetNeeded, match=r"environments \[0\] have ended"):
                 envs.step(np.zeros(4, np.int64))
         else:
             both = (one.step(np.zeros(4, np.int64)) for one in (envs, oracle))

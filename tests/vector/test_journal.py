@@ -15,6 +15,7 @@ from gymnasium.spaces import Box, Dict, Text
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, WorkerDiedError
 from mtwrappers.common.errors import NotDeterministicError
+from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.journal import ReplayLog, fingerprint
 from tests.fakes import CountingEnv, equal
 from tests.vector.fakes import both_executors
@@ -38,7 +39,7 @@ def two(make, **kwargs):
 
 
 def rest_and_fail(envs, rows):
-    envs.rest(np.arange(rows.start, rows.stop) % 2 == 0)
+    envs.pause(np.arange(rows.start, rows.stop) % 2 == 0)
     envs.step(np.zeros(envs.num_envs, np.int64))
     raise KeyError("of the function")
 
@@ -101,7 +102,7 @@ class Settings(CountingEnv):
     def double(self):
         self.kept = self.kept * 2
 
-    @mtwrappers.read_only
+    @read_only
     def look(self):
         return len(self.kept)
 
@@ -264,7 +265,7 @@ def test_looks_leave_nothing_behind(executor):
     with closing(executor(Settings, 2, journal=True)) as envs:
         envs.reset(seed=0)
         for _ in range(3):
-            envs.call(mtwrappers.read_only(lambda env: env.unwrapped.kept))
+            envs.call(read_only(lambda env: env.unwrapped.kept))
             envs.call("look")
             envs.call("get_state")
             envs.get_attr("length")
@@ -449,6 +450,7 @@ class Blank(CountingEnv):
         return obs, float("nan"), *rest, info
 
 
+@pytest.mark.slow
 def test_what_is_no_number_is_equal_to_itself():
     with closing(two(partial(Blank, 9))) as envs:
         envs.reset(seed=0)
@@ -490,14 +492,14 @@ def test_a_call_while_an_environment_rests_changes_nothing_of_what_is_noted(exec
     with closing(executor(fragile_makers(length=9), 2, 2, journal=True)) as envs:
         envs.reset(seed=0)
         envs.step(NO_ACTIONS)
-        envs.rest(np.array([True, False, True, False]))
+        envs.pause(np.array([True, False, True, False]))
         envs.step(NO_ACTIONS)
         for i in range(4):
             envs.call_some([i], "set_task", 100 * i)
         state = envs.get_state()
         with closing(executor(fragile_makers(length=9), 2, 2, journal=True)) as other:
             other.set_state(state)
-            other.rest(np.array([True, False, True, False]))
+            other.pause(np.array([True, False, True, False]))
             assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
 
 
@@ -526,7 +528,7 @@ def test_infos_of_environments_that_rest_and_queues_of_statistics_are_there_agai
             one.reset(seed=0)
             for _ in range(5):
                 one.step(NO_ACTIONS)
-            one.rest(np.array([True, False, True, True]))
+            one.pause(np.array([True, False, True, True]))
         for worker in (0, 1):
             kill(envs, worker)
         both = [one.step(NO_ACTIONS) for one in (envs, oracle)]

@@ -20,7 +20,7 @@ from mtwrappers import (
 )
 from mtwrappers.testing import check_meta_vector_env
 from tests.fakes import CountingEnv, equal
-from tests.families import ARMS, ArmEnv
+from tests.mixed_envs import ARMS, ArmEnv
 from tests.vector.fakes import all_modes
 
 RESCALED = {"rescale": True}

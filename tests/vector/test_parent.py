@@ -101,6 +101,7 @@ def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
 # Threads and forks.
 
 
+@pytest.mark.slow
 def test_a_call_during_another_thread_s_is_refused_and_disturbs_nothing():
     with closing(parallel(fragile_makers(fault=partial(time.sleep, 0.5)))) as envs:
         envs.reset(seed=0)

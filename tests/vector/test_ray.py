@@ -11,7 +11,6 @@ import pytest
 
 from mtwrappers import (
     MetaParallelEnvExecutor,
-    MetaRayEnvExecutor,
     MetaSampler,
     MetaWorldSetTaskEnv,
     evaluate,
@@ -20,6 +19,7 @@ from mtwrappers import (
 )
 from mtwrappers.cli import main
 from mtwrappers.testing import check_meta_vector_env
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.fakes import equal
 from tests.vector.clusters import local_cluster
 from tests.vector.fakes import KINDS, BoxCountingEnv, kinds_and_modes
@@ -96,10 +96,10 @@ def test_paths_are_the_same_wherever_environments_and_policy_are():
 
     expected = sampled()
     assert [len(own) for own in expected[1].values()] == [2] * 5
-    for parallel in True, "ray":
+    for execution in "parallel", "ray":
         for where in "parent", "workers":
-            found = sampled(parallel=parallel, workers=2, policy_in=where)
-            assert equal(found, expected), (parallel, where)
+            found = sampled(execution=execution, workers=2, policy_in=where)
+            assert equal(found, expected), (execution, where)
 
 
 def test_an_evaluation_finds_the_same():

@@ -15,9 +15,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import MetaIterativeEnvExecutor, MetaRayEnvExecutor, WorkerDiedError
+from mtwrappers import MetaIterativeEnvExecutor, WorkerDiedError
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.fakes import equal, run_with_python
-from tests.families import ARMS
+from tests.mixed_envs import ARMS
 from tests.vector.clusters import local_cluster, on_ray, pids_of, recovering
 from tests.vector.fakes import KINDS, TallyEnv, kinds_and_modes
 from tests.vector.faults import (
@@ -279,7 +280,8 @@ def test_what_a_node_cannot_import_is_an_error(monkeypatch):
 
 OWN = """
 import numpy as np, os, ray, sys
-from mtwrappers import MetaRayEnvExecutor, WorkerDiedError
+from mtwrappers import WorkerDiedError
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.vector.faults import fragile_makers
 
 def make():
@@ -319,10 +321,11 @@ def test_what_was_begun_for_executors_ends_with_the_last_one():
 # What is left when a program ends without closing.
 LEFT = """
 import sys, mtwrappers, ray
+from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.vector.faults import fragile_makers
 
 def make(**kwargs):
-    envs = mtwrappers.MetaRayEnvExecutor(fragile_makers(), 2, 2, workers=1, **kwargs)
+    envs = MetaRayEnvExecutor(fragile_makers(), 2, 2, workers=1, **kwargs)
     envs.reset(seed=0)
     envs.step([0] * 4)
     return envs
@@ -349,6 +352,10 @@ def test_an_executor_that_is_not_closed_says_nothing_when_the_program_ends(way, 
 
 
 def test_no_cluster_is_an_error():
-    code = "from mtwrappers import *; MetaRayEnvExecutor(PointGoalEnv, 1)"
+    code = (
+        "from mtwrappers import PointGoalEnv\n"
+        "from mtwrappers.vector.ray import MetaRayEnvExecutor\n"
+        "MetaRayEnvExecutor(PointGoalEnv, 1)"
+    )
     with pytest.raises(AssertionError, match=r"ConnectionError: .*'127.0.0.1:9'.* refused"):
         run_with_python("-c", code, RAY_ADDRESS="127.0.0.1:9")

@@ -11,7 +11,8 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import MetaSampler, read_only
+from mtwrappers import MetaSampler
+from mtwrappers.vector.calls import read_only
 from tests.fakes import CountingSetTaskEnv, equal
 from tests.vector.processes import all_gone, children, needs_proc
 

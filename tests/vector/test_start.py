@@ -95,6 +95,7 @@ started(on_worker_failure="recover")
     assert run(code) == ["True", "True 1", "served"]
 
 
+@pytest.mark.slow
 def test_a_start_method_that_is_asked_for_is_taken():
     warns = "ignore:This process:DeprecationWarning"  # since Python 3.12
     code = """

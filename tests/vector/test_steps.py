@@ -149,7 +149,7 @@ def test_in_disabled_mode_every_episode_that_is_over_is_named(executor):
         envs.step(NO_ACTIONS)
         envs.reset(options={"reset_mask": np.array([False, True, False, False])})
         for _ in range(2):
-            with pytest.raises(ResetNeeded, match=r"episodes of environments \[0, 2, 3\] are over"):
+            with pytest.raises(ResetNeeded, match=r"environments \[0, 2, 3\] have ended"):
                 envs.step(NO_ACTIONS)
         envs.reset()
         assert envs.step(NO_ACTIONS)[1].tolist() == [1.0] * 4

@@ -4,7 +4,7 @@ import gymnasium
 import pytest
 from gymnasium.wrappers import TimeLimit
 
-from mtwrappers import ActionRepeat
+from mtwrappers.wrappers.action_repeat import ActionRepeat
 from tests.fakes import CountingEnv, equal, play
 
 

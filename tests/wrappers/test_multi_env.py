@@ -30,7 +30,7 @@ from tests.fakes import (
     equal,
     play,
 )
-from tests.families import ARMS
+from tests.mixed_envs import ARMS
 
 BOX = Box(0, 1000, (2,), np.float64)
 PAD_TO_BOX = {"unify": "pad", "env_observation_space": BOX}

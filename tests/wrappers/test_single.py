@@ -11,15 +11,15 @@ from gymnasium.envs.registration import EnvSpec
 from gymnasium.wrappers import TimeAwareObservation, TimeLimit
 
 from mtwrappers import (
-    ActionRepeat,
     FlattenMTEnv,
     NormalizeObservationPerTask,
     NormalizeRewardPerTask,
     RL2Observation,
     TaskNameWrapper,
     TaskOnehotWrapper,
-    TerminateOnSuccess,
 )
+from mtwrappers.wrappers.action_repeat import ActionRepeat
+from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
 from tests.fakes import check_env_warnings, equal, play
 
 # Numbers are of NumPy's types: specs go through JSON even so.

@@ -2,7 +2,8 @@ import pickle
 
 import pytest
 
-from mtwrappers import MetaVectorWrapper, TerminateOnSuccess
+from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import CountingEnv, equal, play
 from tests.vector.fakes import all_modes, both_executors
 

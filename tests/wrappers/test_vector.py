@@ -8,7 +8,7 @@ import pytest
 from gymnasium.error import AlreadyPendingCallError, ResetNeeded
 from gymnasium.vector import VectorEnv
 
-from mtwrappers import MetaVectorWrapper
+from mtwrappers.wrappers.vector import MetaVectorWrapper
 from tests.fakes import counting_makers, equal
 from tests.vector.fakes import HalfReward, both_executors
 

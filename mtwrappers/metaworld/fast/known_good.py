@@ -23,11 +23,12 @@ def fast_class(cls: Any) -> type[Any]:
     of Meta-World, Gymnasium, NumPy or SciPy is changed by it.
 
     What a reset to a task leaves is kept as a snapshot (10 kB per task, 30 kB for a few classes;
-    at most 1024 per environment). Once anything that resets read was edited, in the
-    model or among the environment's attributes, the next reset is run in full. Of the model,
-    textures, meshes that touch nothing, and the tables of the others beside their vertices and
-    hulls (faces, normals, polygons, bounding volumes) are not looked at: resets do not depend on
-    them.
+    at most 1024 per environment). Once anything on which resets depend was edited, in
+    the model or among the environment's attributes, the next reset is run in full. Of the model,
+    these are its options, what bodies, joints, geoms, sites, constraints and actuators are made of,
+    and the vertices of meshes that touch something; not colours, textures, cameras and lights.
+    Do not edit other tables of a mesh (its hull, faces, polygons): write its vertices, or compile
+    another model.
 
     Args:
         cls: A Sawyer class, or the name of one, such as ``"reach-v3"``. A class of your own is

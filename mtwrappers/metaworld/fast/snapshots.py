@@ -2,9 +2,9 @@
 
 Meta-World's reset settles the hand for 250 physics steps, with the same result whenever it reads
 the same. So the first reset to a task runs Meta-World's code, while the attributes that it reads
-are noted. A later one is served from a snapshot as long as all that resets have read, the model
-included, is as the last reset left it; else every snapshot is forgotten, and the reset runs.
-Nothing needs to be known about a class for that.
+are noted. A later one is served from a snapshot as long as these attributes, and the arrays and
+options of the model on which resets depend (see `mtwrappers.metaworld.fast.watch`), are as the last
+reset left them; else every snapshot is forgotten, and the reset runs.
 
 A snapshot holds MuJoCo's integration state, and what the reset left elsewhere that does not follow
 from that state (forces of the settling, positions from before its last move), so that whatever is
@@ -16,24 +16,18 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import mujoco
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.metaworld.fast.memory import (
-    Changes,
-    Memory,
-    data_memory,
-    is_part_of,
-    parts,
-    vertices,
-    words,
-    write,
-)
+from mtwrappers.metaworld.fast.watch import names, watch_reset
+
+# For each array that differs: which one it is, the places in it, and the values there.
+Changes: TypeAlias = list[tuple[Any, NDArray[np.int32], NDArray[Any]]]
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
@@ -43,11 +37,11 @@ class Left:
     """The attributes that a reset left, to be assigned again.
 
     They are copied, so that what a user writes into them stays out of the next reset. Two kinds of
-    arrays are views of something else, and must stay so: of the simulation's memory, and of the
-    task's random vector.
+    arrays are views of something else, and must stay so: of the arrays of the ``simulation``, and
+    of the task's random vector.
     """
 
-    def __init__(self, env: Any, names: Iterable[str]) -> None:
+    def __init__(self, env: Any, names: Iterable[str], simulation: Sequence[NDArray[Any]]) -> None:
         self._kept: dict[str, Any] = {}
         self._copies: dict[str, Callable[[], Any]] = {}
         self._of_task: dict[str, slice] = {}
@@ -59,7 +53,9 @@ class Left:
                     self._kept[name] = value
                 else:
                     self._copies[name] = functools.partial(copy.deepcopy, copy.deepcopy(value))
-            elif is_part_of(env.data, value):
+            elif value.base is None:
+                self._copies[name] = value.copy().copy
+            elif any(np.may_share_memory(value, array) for array in simulation):
                 self._kept[name] = value
             elif np.shares_memory(value, vector):
                 start = (value.ctypes.data - vector.ctypes.data) // vector.itemsize
@@ -79,12 +75,11 @@ class Left:
 
 @dataclass
 class Snapshot:
-    """What a reset left."""
+    """The simulation, the model and the attributes of an environment after a reset."""
 
     state: NDArray[np.float64]
-    model: Changes
-    rest: Changes  # of the simulation, from what follows from its state
-    forces: NDArray[np.float64] | None  # None: there are as many as in no computed state
+    model: Changes  # by the index in `Watch.arrays`
+    data: Changes  # by name: where the simulation is not what follows from its state
     attributes: Left
     left: list[Any]  # what the attributes that resets read are afterwards
     obs: NDArray[np.float64]
@@ -100,14 +95,13 @@ class Snapshots:
     def __init__(self, model: Any, data: Any) -> None:
         self.model, self.data = model, data
         self._kept: dict[tuple[bytes, bool], Snapshot] = {}
-        self._parts, self._data_memory = parts(model), data_memory(data)
         self._names: list[str] = []  # of the attributes that resets read
-        self._left: list[Any] = []  # and what they were after the last reset
+        self._left: list[Any] = []  # and their values after the last reset
         self._forget()
 
     def reset(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
         """Resets ``env`` as ``run`` does, and returns the observation."""
-        if not self._memory.equals(self._expected) or values(env, self._names) != self._left:
+        if not self._watch.unchanged() or values(env, self._names) != self._left:
             self._forget()
         key = env._last_rand_vec.tobytes(), env._partially_observable
         snapshot = self._kept.get(key)
@@ -123,9 +117,9 @@ class Snapshots:
     def _forget(self) -> None:
         """Begins anew with the model as it is."""
         self._kept.clear()
-        self._memory = Memory(self.model, *self._parts, *vertices(self.model))
-        self._before, self._expected = self._memory.save(), self._memory.save()
-        self._moved: Changes = []
+        self._watch = watch_reset(self.model)
+        self._before = [array.copy() for array in self._watch.arrays]
+        self._moved: Changes = []  # by the last reset, in the model
 
     def _record(self, env: Any, run: Callable[[], NDArray[np.float64]]) -> Snapshot:
         obs, read, assigned = traced(env, run)
@@ -134,30 +128,28 @@ class Snapshots:
         if not read.issubset(self._names):
             self._names = sorted(read.union(self._names))
             self._kept.clear()  # what they left of the new names is not known
-        self._expected = self._memory.save()
-        self._moved = self._memory.changes(self._before)
+        self._watch.remember()
+        self._moved = changes(enumerate(self._before), self._watch.arrays)
         state = np.empty(mujoco.mj_stateSize(self.model, _STATE))
         mujoco.mj_getState(self.model, self.data, state, _STATE)
         computed = mujoco.MjData(self.model)
         _compute(self.model, computed, state)
-        rest = self._data_memory.changes(data_memory(computed).save())
-        same = self.data.efc_force.shape == computed.efc_force.shape
-        forces = self.data.efc_force.copy() if same else None
+        simulation = [array for _, array in arrays_of(self.data)]
+        data = changes(arrays_of(computed), simulation)
+        attributes = Left(env, assigned, simulation)
         left = values(env, self._names)
-        return Snapshot(state, self._moved, rest, forces, Left(env, assigned), left, obs.copy())
+        return Snapshot(state, self._moved, data, attributes, left, obs.copy())
 
     def _restore(self, env: Any, snapshot: Snapshot) -> None:
         if snapshot.model is not self._moved:
-            back = [(k, where, words(self._before[k])[where]) for k, where, _ in self._moved]
-            for changes in (back, snapshot.model):
-                write(changes, self._memory.runs)
-                for k, *_ in changes:
-                    self._expected[k] = bytearray(self._memory.runs[k])
+            for k, where, _ in self._moved:
+                self._watch.write(k, where, self._before[k][where])
+            for change in snapshot.model:
+                self._watch.write(*change)
             self._moved = snapshot.model
         _compute(self.model, self.data, snapshot.state)
-        write(snapshot.rest, self._data_memory.runs)
-        if snapshot.forces is not None:
-            self.data.efc_force[:] = snapshot.forces
+        for name, where, new in snapshot.data:
+            getattr(self.data, name).reshape(-1)[where] = new
         snapshot.attributes.assign(env)
 
 
@@ -166,6 +158,29 @@ def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
     mujoco.mj_resetData(model, data)
     mujoco.mj_setState(model, data, state, _STATE)
     mujoco.mj_forward(model, data)
+    mujoco.mj_setState(model, data, state, _STATE)  # its warm start, which the forward pass moves
+
+
+def arrays_of(data: Any) -> Iterator[tuple[str, NDArray[Any]]]:
+    """The arrays of a simulation by name; of constraints only the forces, which rewards read."""
+    for name in names(data):
+        of_constraints = name.startswith("efc_") or "island" in name
+        if name == "efc_force" or not of_constraints:
+            value = getattr(data, name)
+            if isinstance(value, np.ndarray):
+                yield name, value
+
+
+def changes(old: Iterable[tuple[Any, NDArray[Any]]], new: Iterable[NDArray[Any]]) -> Changes:
+    """Where arrays of the same shape differ by a bit."""
+    found = []
+    for (key, before), after in zip(old, new, strict=True):
+        if before.shape == after.shape and before.tobytes() != after.tobytes():
+            bits = f"u{after.itemsize}"
+            before, after = before.reshape(-1), after.reshape(-1)
+            where = np.flatnonzero(before.view(bits) != after.view(bits)).astype(np.int32)
+            found.append((key, where, after[where]))
+    return found
 
 
 def traced(env: Any, run: Callable[[], Any]) -> tuple[Any, set[str], set[str]]:

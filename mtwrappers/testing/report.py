@@ -1,47 +1,27 @@
-"""What the checks have found, as a table and as data."""
+"""The results of checks, as a table and as data."""
 
 from __future__ import annotations
 
+import contextlib
 import textwrap
 import traceback
+from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
 from mtwrappers.common.errors import full_message
+from mtwrappers.testing.difference import Difference
 
 Outcome: TypeAlias = Literal["passed", "failed", "skipped"]
 
 _WIDTH = 80
-_SHOWN = {"passed": "passed", "failed": "FAILED", "skipped": "skipped"}
-
-
-@dataclass(frozen=True)
-class Difference:
-    """The first place at which two recordings differ.
-
-    Attributes:
-        env: Which sub-environment, or None if there is only one.
-        call: The call that returned it, such as ``"step 4"``; steps count from 0.
-        key: Which value, such as ``"observation[2]"`` or ``"info['goal'][0]"``.
-        expected: What was expected there.
-        actual: What came.
-    """
-
-    env: int | None
-    call: str
-    key: str
-    expected: str
-    actual: str
-
-    def __str__(self) -> str:
-        env = "" if self.env is None else f"environment {self.env}, "
-        return f"{env}{self.call}, {self.key}: expected {self.expected}, got {self.actual}"
+_PRINTED = {"passed": "passed", "failed": "FAILED", "skipped": "skipped"}
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """What one check has found.
+    """The result of one check.
 
     Attributes:
         name: The check.
@@ -55,6 +35,10 @@ class CheckResult:
     says: str
     difference: Difference | None = None
 
+    def __str__(self) -> str:
+        where = "" if self.difference is None else f": {self.difference}"
+        return f"{self.name}: {self.says}{where}"
+
 
 class Failed(Exception):  # noqa: N818 (an outcome)
     """Raised by a check that has found a fault."""
@@ -64,16 +48,38 @@ class Failed(Exception):  # noqa: N818 (an outcome)
         self.difference = difference
 
 
+class Skipped(Exception):  # noqa: N818 (an outcome)
+    """Raised by a check that cannot be made here."""
+
+
+def require(condition: Any, says: str) -> None:
+    """Raises `Failed` unless a condition holds."""
+    if not condition:
+        raise Failed(says)
+
+
 # What anything that an environment does may raise; `sys.exit` is no way to end a check.
 RAISED = (Exception, SystemExit)
+
+
+@contextlib.contextmanager
+def must_raise(expected: type[BaseException], what: str) -> Iterator[None]:
+    """Raises `Failed` unless the block raises ``expected``."""
+    try:
+        yield
+    except expected:
+        return
+    except RAISED as exc:
+        raise Failed(f"{what} must raise {expected.__name__}, raised {said(exc)}") from exc
+    raise Failed(f"{what} must raise {expected.__name__}, raised nothing")
 
 
 def said(exc: BaseException) -> str:
     """An exception in words, and the line that raised it."""
     try:
         text = full_message(exc)
-    except Exception:  # any class may refuse to be shown in any way
-        text = "its message cannot be shown"
+    except Exception:  # any class may refuse to be printed in any way
+        text = "its message cannot be printed"
     kind = type(exc).__name__
     text = f"{kind} without a message" if text == kind else f"{kind}: {text}"
     if not (frames := traceback.extract_tb(exc.__traceback__)):
@@ -82,20 +88,16 @@ def said(exc: BaseException) -> str:
     return f"{text} ({Path(file).name}, line {line}, in {function})"
 
 
-class Skipped(Exception):  # noqa: N818 (an outcome)
-    """Raised by a check that cannot be made here."""
-
-
 @dataclass(frozen=True)
 class CheckReport:
-    """What `check_vector_env` finds; ``str(report)`` is a table of 80 columns.
+    """The results of `check_vector_env`; ``str(report)`` is a table of 80 columns.
 
     Attributes:
         subject: What was checked.
         kind: ``"environment"`` or ``"vector environment"``.
         seed: The seed of all resets.
         num_envs: How many sub-environments there were.
-        results: What each check has found.
+        results: The result of each check.
         seconds: How long the checks took.
     """
 
@@ -117,7 +119,7 @@ class CheckReport:
         return self._names("failed")
 
     def __getitem__(self, name: str) -> CheckResult:
-        """What the check of this name has found."""
+        """The result of the check of this name."""
         for result in self.results:
             if result.name == name:
                 return result
@@ -132,11 +134,11 @@ class CheckReport:
         lines = textwrap.wrap(f"{self.subject} ({self.kind})", _WIDTH, subsequent_indent="  ")
         lines.append(f"seed {self.seed}, sub-environments: {self.num_envs}\n")
         for result in self.results:
-            head = f"{_SHOWN[result.outcome]:<7}  {result.name:<{width}}  "
-            rows = _wrapped(result.says, _WIDTH - len(head))
+            head = f"{_PRINTED[result.outcome]:<7}  {result.name:<{width}}  "
+            texts = _wrapped(result.says, _WIDTH - len(head))
             if result.difference is not None:
-                rows += _wrapped(str(result.difference), _WIDTH - len(head))
-            lines += [head + rows[0], *(" " * len(head) + row for row in rows[1:])]
+                texts += _wrapped(str(result.difference), _WIDTH - len(head))
+            lines += [head + texts[0], *(" " * len(head) + text for text in texts[1:])]
         counts = ", ".join(f"{len(self._names(o))} {o}" for o in ("passed", "failed", "skipped"))
         return "\n".join([*lines, f"\n{counts} ({self.seconds:.0f} s)"])
 

@@ -32,6 +32,7 @@ def test_the_example_on_classic_control_solves_its_tasks(tmp_path):
 # MuJoCo locomotion with goal velocities.
 
 
+@pytest.mark.slow
 def test_the_example_on_locomotion_prints_a_return_for_each_goal(tmp_path):
     pytest.importorskip("mujoco")
     lines = run_example("locomotion_goal_velocity.py", tmp_path)
@@ -48,17 +49,18 @@ def test_the_example_on_locomotion_prints_a_return_for_each_goal(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
+@pytest.mark.slow
 def test_the_example_of_a_mixed_family_trains_one_policy_on_it(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")
-    example = load_example("mixed_family.py")
+    example = load_example("mixed_environments.py")
     monkeypatch.chdir(tmp_path)
     options = ["--minutes", "0", "--envs-per-task", "1", "--steps", "200"]
-    monkeypatch.setattr("sys.argv", ["mixed_family.py", *options])
+    monkeypatch.setattr("sys.argv", ["mixed_environments.py", *options])
     example.main()
     lines = capsys.readouterr().out.splitlines()
     # Those whose episodes end within 200 steps, in a first iteration.
     assert {line.split(":")[0] for line in lines} == {"hopper", "pendulum", "cart-pole"}
-    assert (tmp_path / "mixed_family.png").stat().st_size > 1000
+    assert (tmp_path / "mixed_environments.png").stat().st_size > 1000
 
 
 # A class of one's own.

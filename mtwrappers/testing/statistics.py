@@ -11,11 +11,11 @@ from gymnasium.vector import AutoresetMode, SyncVectorEnv
 from gymnasium.wrappers import RecordEpisodeStatistics
 from gymnasium.wrappers.vector import RecordEpisodeStatistics as VectorStatistics
 
-from mtwrappers.testing.check.executor_checks import STEPS, makers
-from mtwrappers.testing.check.recording import Recording, mode_of, over, record, show, steps_of
-from mtwrappers.testing.check.report import Difference, Failed, Skipped
-from mtwrappers.testing.check.subject import Subject, chain
-from mtwrappers.testing.check.vector_checks import modes
+from mtwrappers.testing.difference import Difference, text_of
+from mtwrappers.testing.executors import STEPS, makers
+from mtwrappers.testing.recording import Recording, finished, mode_of, record, steps_of
+from mtwrappers.testing.report import Failed, Skipped
+from mtwrappers.testing.subject import Subject, chain
 
 
 def statistics(subject: Subject) -> str:
@@ -24,19 +24,19 @@ def statistics(subject: Subject) -> str:
     if any("episode" in call.values["info"] for call in subject.first.calls):
         return check_statistics(subject.first)
     with closing(RecordEpisodeStatistics(subject.make())) as env:
-        played = record(env, subject.actions(env, subject.length), subject.seed)
-    return check_statistics(played)
+        recording = record(env, subject.actions(env, subject.length), subject.seed)
+    return check_statistics(recording)
 
 
-def check_statistics(played: Recording) -> str:
+def check_statistics(recording: Recording) -> str:
     """Compares ``info["episode"]`` at each episode's end with the sums of its steps."""
     total, length, checked = 0.0, 0, 0
-    for call in played.calls:
+    for call in recording.calls:
         if "reward" not in call.values:
             total, length = 0.0, 0
             continue
         total, length = total + float(call.values["reward"]), length + 1
-        if over(call):
+        if finished(call):
             episode = call.values["info"].get("episode")
             if episode is None:
                 raise Failed(
@@ -57,11 +57,11 @@ def compare_episode(
     says = "the statistics of an episode are not the sums of its steps"
     if int(actual[1]) != expected[1]:
         what = "info['episode']['l']"
-        raise Failed(says, Difference(env, call, what, str(expected[1]), show(actual[1])))
+        raise Failed(says, Difference(env, call, what, str(expected[1]), text_of(actual[1])))
     # Statistics are kept in single precision by some.
     if not np.isclose(float(actual[0]), expected[0], rtol=1e-4, atol=1e-4):
         what = "info['episode']['r']"
-        raise Failed(says, Difference(env, call, what, show(expected[0]), show(actual[0])))
+        raise Failed(says, Difference(env, call, what, text_of(expected[0]), text_of(actual[0])))
 
 
 def vector_statistics(subject: Subject) -> str:
@@ -72,12 +72,14 @@ def vector_statistics(subject: Subject) -> str:
     checked = 0
     for mode in (AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP):
         with closing(VectorStatistics(SyncVectorEnv(makers(subject), autoreset_mode=mode))) as envs:
-            played = record(envs, subject.actions(envs, STEPS), subject.seed)
-        checked += check_sums(played, subject.num_envs, mode)
+            recording = record(envs, subject.actions(envs, STEPS), subject.seed)
+        checked += check_sums(recording, subject.num_envs, mode)
     return f"{checked} episodes are the sums of their steps, wherever they are reset"
 
 
-def check_sums(played: Recording, n: int, mode: AutoresetMode | None, returns: bool = True) -> int:
+def check_sums(
+    recording: Recording, n: int, mode: AutoresetMode | None, returns: bool = True
+) -> int:
     """Compares the episode statistics in a vector environment's infos with the sums of steps.
 
     Returns:
@@ -86,14 +88,14 @@ def check_sums(played: Recording, n: int, mode: AutoresetMode | None, returns: b
     totals, lengths, phantom = np.zeros(n), np.zeros(n, int), np.zeros(n, bool)
     checked = 0
     done = np.zeros(n, bool)
-    for call in played.calls:
+    for call in recording.calls:
         if "reward" not in call.values:
             begun = done if done.any() else np.ones(n, bool)
             totals[begun], lengths[begun], done = 0.0, 0, np.zeros(n, bool)
             continue
         totals += np.where(phantom, 0.0, call.values["reward"])
         lengths += ~phantom
-        done = call.values["terminated"] | call.values["truncated"]
+        done = finished(call)
         episode, known = _episodes(call.values["info"], n)
         for i in np.flatnonzero(done):
             if not known[i]:
@@ -119,11 +121,11 @@ def vector_sums(subject: Subject) -> str:
     """Statistics in infos and in wrappers count each step once, whatever the autoreset mode."""
     subject.require_infos()
     episodes = 0
-    with closing(subject.make()) as envs:
+    with subject.open() as envs:
         wrappers = list(chain(envs))
         scaled = any("Reward" in type(each).__name__ for each in wrappers)
-    for mode, played in modes(subject):
-        episodes += check_sums(played, subject.num_envs, mode, returns=not scaled)
+    for mode, recording in subject.modes:
+        episodes += check_sums(recording, subject.num_envs, mode, returns=not scaled)
     counted = _running(subject)
     if not episodes and counted is None:
         raise Skipped("it keeps no statistics")
@@ -133,20 +135,20 @@ def vector_sums(subject: Subject) -> str:
 
 def _running(subject: Subject) -> str | None:
     """Whether the running statistics of rewards count every step once."""
-    with closing(subject.make()) as envs:
+    with subject.open() as envs:
         mode = mode_of(envs)
         found = next((e.return_rms for e in chain(envs) if hasattr(e, "return_rms")), None)
         if found is None:
             return None
         before = float(found.count)
-        played = record(envs, subject.actions(envs, subject.length), subject.seed)
+        recording = record(envs, subject.actions(envs, subject.length), subject.seed)
         counted = round(float(found.count) - before)
     steps = phantom = 0
     last: Any = np.zeros(subject.num_envs, bool)
-    for call in steps_of(played):
+    for call in steps_of(recording):
         steps += subject.num_envs
         phantom += int(np.sum(last)) if mode is AutoresetMode.NEXT_STEP else 0
-        last = call.values["terminated"] | call.values["truncated"]
+        last = finished(call)
     if counted != steps - phantom:
         raise Failed(
             "the running statistics of rewards (return_rms) do not count every step once",

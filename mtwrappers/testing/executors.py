@@ -1,4 +1,4 @@
-"""Checks of one environment in vector environments: Gymnasium's and ours, which must agree."""
+"""Checks of an environment in vector environments: Gymnasium's and ours must agree."""
 
 from __future__ import annotations
 
@@ -8,19 +8,15 @@ from contextlib import ExitStack, closing
 from typing import Any
 
 import gymnasium
-import numpy as np
 from gymnasium.vector import AsyncVectorEnv, AutoresetMode, SyncVectorEnv
-from gymnasium.vector.utils import (
-    concatenate,
-    create_empty_array,
-    create_shared_memory,
-    iterate,
-)
+from gymnasium.vector.utils import create_shared_memory, iterate
 
-from mtwrappers.testing.check.processes import can_start, start_method
-from mtwrappers.testing.check.recording import Call, Recording, difference, find, record
-from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
-from mtwrappers.testing.check.subject import Subject
+from mtwrappers.testing.difference import difference, find
+from mtwrappers.testing.processes import can_start, start_method
+from mtwrappers.testing.recording import Recording, ends_of, record
+from mtwrappers.testing.report import RAISED, Failed, Skipped, said
+from mtwrappers.testing.sub_environments import batched, of_first
+from mtwrappers.testing.subject import Subject
 from mtwrappers.vector.executors import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 
 # Episodes are cut after 7, 10, 13, ... steps, so that many of them end within these.
@@ -34,6 +30,8 @@ _MODES = {1: (AutoresetMode.SAME_STEP,), 3: (AutoresetMode.SAME_STEP,)}
 
 def makers(subject: Subject) -> list[Callable[[], Any]]:
     """A constructor for each sub-environment, whose episodes are cut at different times."""
+    if subject.makers:
+        return list(subject.makers)
     return [
         functools.partial(_limited, subject.make, _FIRST_LIMIT + _LATER * i)
         for i in range(subject.num_envs)
@@ -45,7 +43,7 @@ def _limited(make: Callable[[], Any], steps: int) -> Any:
 
 
 def alone(subject: Subject, actions: list[list[Any]], mode: AutoresetMode) -> list[dict[str, Any]]:
-    """What a vector environment should return, from environments that are played by themselves.
+    """The values that a vector environment should return, from environments run by themselves.
 
     Args:
         subject: The environment.
@@ -61,55 +59,47 @@ def alone(subject: Subject, actions: list[list[Any]], mode: AutoresetMode) -> li
         obs = [env.reset(seed=subject.seed + i)[0] for i, env in enumerate(envs)]
         calls: list[dict[str, Any]] = [{"observation": list(obs)}]
         due = [False] * len(envs)
-        for rows in actions:
+        for each in actions:
             final: list[Any] = [None] * len(envs)
             rewards, ends, cuts = [0.0] * len(envs), [False] * len(envs), [False] * len(envs)
             for i, env in enumerate(envs):
                 if due[i]:  # in mode NEXT_STEP
                     obs[i] = env.reset()[0]
                     continue
-                obs[i], rewards[i], ends[i], cuts[i], _ = env.step(rows[i])
+                obs[i], rewards[i], ends[i], cuts[i], _ = env.step(each[i])
                 if mode is AutoresetMode.SAME_STEP and (ends[i] or cuts[i]):
                     final[i], obs[i] = obs[i], env.reset()[0]
-            over = [bool(end or cut) for end, cut in zip(ends, cuts, strict=True)]
-            due = over if mode is AutoresetMode.NEXT_STEP else [False] * len(envs)
+            done = [bool(end or cut) for end, cut in zip(ends, cuts, strict=True)]
+            due = done if mode is AutoresetMode.NEXT_STEP else [False] * len(envs)
             values = {"observation": list(obs), "reward": rewards, "terminated": ends}
             calls.append({**values, "truncated": cuts, "final": final})
-            if mode is AutoresetMode.DISABLED and any(over):
-                obs = [env.reset()[0] if over[i] else obs[i] for i, env in enumerate(envs)]
+            if mode is AutoresetMode.DISABLED and any(done):
+                obs = [env.reset()[0] if done[i] else obs[i] for i, env in enumerate(envs)]
                 calls.append({"observation": list(obs)})
     return calls
 
 
-def batch(subject: Subject, make: Callable[..., Any], mode: AutoresetMode) -> Recording:
-    """What a vector environment over the environments returns."""
-    with closing(make(makers(subject), autoreset_mode=mode)) as envs:
-        return record(envs, subject.actions(envs, STEPS), subject.seed)
-
-
 def autoreset(mode: AutoresetMode, subject: Subject) -> str:
-    """Each sub-environment shows what it shows by itself, with its seed, where it is reset."""
+    """Each sub-environment returns what it does by itself, with its seed, where it is reset."""
     subject.require_repeatable()
-    played = of_sync(subject, mode)
+    recording = of_sync(subject, mode)
     with closing(SyncVectorEnv(makers(subject))) as envs:
         actions = subject.actions(envs, STEPS)
         space, n = envs.observation_space, envs.num_envs
-        rows_of = [list(iterate(envs.action_space, action)) for action in actions]
-    ends = 0
-    for call, expected in zip(played.calls, alone(subject, rows_of, mode), strict=True):
+        given = [list(iterate(envs.action_space, action)) for action in actions]
+    for call, expected in zip(recording.calls, alone(subject, given, mode), strict=True):
         values = call.values
         got = {"observation": list(iterate(space, values["observation"]))}
         if "reward" in values:
             got |= {name: values[name].tolist() for name in ("reward", "terminated", "truncated")}
-            final = values["info"].get("final_obs", [None] * n)
-            got["final"] = list(final)
-            ends += int(np.sum(values["terminated"] | values["truncated"]))
-        for name, rows in expected.items():
+            got["final"] = list(values["info"].get("final_obs", [None] * n))
+        for name, each in expected.items():
             key = "info['final_obs']" if name == "final" else name
-            if found := find(rows, got[name], (key,), loose=True):
-                says = "in a vector environment it shows something else than by itself"
+            if found := find(each, got[name], (key,), loose=True):
+                says = "in a vector environment it returns something else than by itself"
                 raise Failed(says, difference(found, call.what, True))
-    return f"{n} environments show what each shows by itself, over {ends} ends of episodes"
+    ends = sum(1 for _ in ends_of(recording))
+    return f"{n} environments return what each does by itself, over {ends} ends of episodes"
 
 
 def agrees(
@@ -123,21 +113,35 @@ def agrees(
     for mode in modes:
         expected = of_sync(subject, mode)
         try:
-            got = batch(subject, make, mode)
+            with closing(make(makers(subject), autoreset_mode=mode)) as envs:
+                got = record(envs, subject.actions(envs, STEPS), subject.seed)
         except RAISED as exc:
             raise Failed(f"{what} fails in mode {mode.value}: {said(exc)}") from exc
-        if found := subject.differ(expected, got, True):
-            raise Failed(f"{what} and SyncVectorEnv differ in mode {mode.value}", found)
+        require_equal(subject, expected, got, what, mode)
     names = ", ".join(mode.value for mode in modes)
     return f"{STEPS} steps in {names}: all values and infos, bit for bit"
 
 
+def require_equal(
+    subject: Subject, expected: Recording, got: Recording, what: str, mode: AutoresetMode
+) -> None:
+    """Raises `Failed` unless a vector environment has returned what `SyncVectorEnv` has."""
+    if found := subject.differ(expected, got, True):
+        raise Failed(f"{what} and SyncVectorEnv differ in mode {mode.value}", found)
+
+
 def of_sync(subject: Subject, mode: AutoresetMode) -> Recording:
-    """What Gymnasium's `SyncVectorEnv` returns."""
+    """The recording of Gymnasium's `SyncVectorEnv`."""
     if mode not in subject.kept:
-        subject.kept[mode] = batch(subject, SyncVectorEnv, mode)
+        subject.kept[mode] = record_sync(subject, mode, STEPS, subject.seed)
     found: Recording = subject.kept[mode]
     return found
+
+
+def record_sync(subject: Subject, mode: AutoresetMode, steps: int, seed: Any) -> Recording:
+    """Records Gymnasium's `SyncVectorEnv` over the sub-environments."""
+    with closing(SyncVectorEnv(makers(subject), autoreset_mode=mode)) as envs:
+        return record(envs, subject.actions(envs, steps), seed)
 
 
 def _iterative(makers: list[Callable[[], Any]], **kwargs: Any) -> Any:
@@ -170,7 +174,7 @@ def gymnasium_async(subject: Subject) -> str:
             "no worker process can start: each imports the main module again, so run the check "
             "below `if __name__ == '__main__':`, in a file"
         )
-    with closing(subject.make()) as env:
+    with subject.open() as env:
         shared = _fits_shared_memory(env.observation_space)
     make = functools.partial(AsyncVectorEnv, shared_memory=shared, context=start_method())
     says = agrees(make, "AsyncVectorEnv", subject)
@@ -201,7 +205,7 @@ def workers(number: int, subject: Subject) -> str:
 
 
 def batch_size(subject: Subject) -> str:
-    """A sub-environment shows the same whoever is beside it."""
+    """A sub-environment returns the same, whoever is beside it."""
     subject.require_repeatable()
     found: list[Recording] = []
     for n in (subject.num_envs, 1):
@@ -212,32 +216,11 @@ def batch_size(subject: Subject) -> str:
                 firsts = [next(iter(iterate(envs.action_space, action))) for action in actions]
             else:
                 actions = [batched(envs.single_action_space, [a]) for a in firsts]
-            found.append(first_row(record(envs, actions, subject.seed), envs.observation_space))
+            found.append(of_first(record(envs, actions, subject.seed), envs.observation_space))
     large, small = found
     if differs := subject.differ(small, large, False):
         raise Failed(
-            f"environment 0 of {subject.num_envs} shows something else than if it is the only one",
+            f"environment 0 of {subject.num_envs} returns something else than as the only one",
             differs,
         )
-    return f"environment 0 shows the same alone and beside {subject.num_envs - 1} others"
-
-
-def batched(space: gymnasium.Space[Any], rows: list[Any]) -> Any:
-    """Actions, one for each environment, in a batch."""
-    empty: Any = create_empty_array(space, len(rows))
-    return concatenate(space, rows, empty)
-
-
-def first_row(played: Recording, space: gymnasium.Space[Any]) -> Recording:
-    """What environment 0 of a vector environment returned, but for its infos."""
-    calls, begins = [], True
-    for call in played.calls:
-        stepped = "reward" in call.values
-        if not stepped and not begins:  # a reset of others
-            continue
-        row = {"observation": next(iter(iterate(space, call.values["observation"])))}
-        names = ("reward", "terminated", "truncated") if stepped else ()
-        row |= {name: call.values[name][0] for name in names}
-        begins = stepped and bool(row["terminated"] or row["truncated"])
-        calls.append(Call(call.what, row))
-    return Recording(calls, None)
+    return f"environment 0 returns the same alone and in a batch of {subject.num_envs}"

@@ -1,4 +1,4 @@
-"""What is checked: an environment or a vector environment, and how another one of it is made."""
+"""The subject of checks: an environment or a vector environment, and how it is made."""
 
 from __future__ import annotations
 
@@ -7,17 +7,26 @@ import functools
 import importlib
 import inspect
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, suppress
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field
 from typing import Any
 
 import cloudpickle
 import gymnasium
 import numpy as np
-from gymnasium.vector import VectorEnv
+from gymnasium.vector import AutoresetMode, VectorEnv
 
-from mtwrappers.testing.check.recording import STEP, Call, Recording, compare, over, record
-from mtwrappers.testing.check.report import RAISED, Difference, Failed, Skipped, said
+from mtwrappers.testing.difference import Difference
+from mtwrappers.testing.recording import (
+    STEP,
+    Call,
+    Recording,
+    compare,
+    finished,
+    mode_of,
+    record,
+)
+from mtwrappers.testing.report import RAISED, Failed, Skipped, said
 
 # The modules that register ids which have no module in front.
 _MODULES = {"Meta-World": "metaworld"}
@@ -41,7 +50,10 @@ class Subject:
         steps: How many steps a recording has at most.
         num_envs: How many sub-environments are made of an environment.
         ignore: The names of infos that are not compared, such as ``"info.action"``.
-        kept: Recordings that several checks use.
+        given: The one environment to check, if no other is to be made; it stays open.
+        makers: The constructors of the sub-environments of ``given``.
+        mode: The autoreset mode that ``given`` was asked for.
+        kept: Recordings and other values that several checks use.
     """
 
     make: Callable[..., Any]
@@ -52,31 +64,44 @@ class Subject:
     steps: int = 600
     num_envs: int = 3
     ignore: frozenset[str] = frozenset()
+    given: Any = None
+    makers: tuple[Callable[[], Any], ...] = ()
+    mode: AutoresetMode = AutoresetMode.NEXT_STEP
     kept: dict[Any, Any] = field(default_factory=dict)
+
+    @contextmanager
+    def open(self, **kwargs: Any) -> Iterator[Any]:
+        """A new environment, closed at the end; or the given one."""
+        if self.given is not None:
+            yield self.given
+            return
+        with closing(self.make(**kwargs)) as env:
+            yield env
 
     @functools.cached_property
     def first(self) -> Recording:
         """The first recording, to which others are compared."""
-        with closing(self.make()) as env:
-            return record(env, self.actions(env), self.seed, seconds=_SECONDS)
+        seconds = _SECONDS if self.given is None else None
+        with self.open() as env:
+            return record(env, self.actions(env), self.seed, seconds=seconds)
 
     @functools.cached_property
     def observation_space(self) -> Any:
         """The space of observations."""
-        with closing(self.make()) as env:
+        with self.open() as env:
             return env.observation_space
 
     @functools.cached_property
     def again(self) -> Recording:
-        """The same play of a new environment."""
-        with closing(self.make()) as env:
+        """The same recording of a new environment."""
+        with self.open() as env:
             return record(env, self.actions(env, self.length), self.seed)
 
     @functools.cached_property
     def reused(self) -> dict[str, Recording]:
-        """The same play of a used environment, by how its reset found it."""
+        """The same recording of a used environment, by how its reset found it."""
         found: dict[str, Recording] = {}
-        with closing(self.make()) as env:
+        with self.open() as env:
             if learns(env):
                 return found
             actions, seed = self.actions(env, self.length), self.seed + 1000
@@ -85,9 +110,26 @@ class Subject:
             env.reset(seed=seed)
             for action in actions:
                 returned = env.step(copy.deepcopy(action))
-                if np.any(over(Call("", dict(zip(STEP, returned, strict=True))))):
+                if np.any(finished(Call("", dict(zip(STEP, returned, strict=True))))):
                     found["an episode has ended"] = record(env, actions, self.seed)
                     break
+        return found
+
+    @functools.cached_property
+    def modes(self) -> list[tuple[Any, Recording]]:
+        """A recording in each autoreset mode that the vector environment has."""
+        with self.open() as envs:
+            found = [(mode_of(envs), self.first)]
+        for other in AutoresetMode if "autoreset_mode" in self.takes else ():
+            if other is found[0][0]:
+                continue
+            try:
+                envs = self.make(autoreset_mode=other)
+            except Exception:  # it need not have every mode
+                continue
+            with closing(envs):
+                actions = self.actions(envs, self.length)
+                found.append((other, record(envs, actions, self.seed)))
         return found
 
     @property
@@ -126,7 +168,7 @@ class Subject:
             raise Skipped("see 'types'")
 
     def require_repeatable(self, reused: bool = False) -> None:
-        """Raises `Skipped` if two plays with the same seed differ, so that no others can agree.
+        """Raises `Skipped` if two recordings with one seed differ, so that no others can agree.
 
         Args:
             reused: Whether those of used environments must be equal, too.
@@ -136,7 +178,7 @@ class Subject:
             raise Skipped("see 'seed repeats'")
 
     def is_repeatable(self, reused: bool = False) -> bool:
-        """Whether two plays with the same seed are equal, and those of used environments."""
+        """Whether two recordings with one seed are equal, and those of used environments."""
         try:
             others = [self.again, *(self.reused.values() if reused else ())]
         except RAISED:
@@ -204,8 +246,8 @@ def _called(make: Callable[..., Any]) -> Any:
 def _of_id(
     env_id: str, kwargs: Mapping[str, Any], vector: bool | None, num_envs: int | None
 ) -> tuple[Callable[..., Any], str, frozenset[str]]:
-    module, _, rest = env_id.rpartition(":")
-    module = module or _MODULES.get(rest.partition("/")[0], "")
+    module, _, name = env_id.rpartition(":")
+    module = module or _MODULES.get(name.partition("/")[0], "")
     if module:
         try:
             importlib.import_module(module)
@@ -213,21 +255,21 @@ def _of_id(
             raise
         except RAISED as exc:  # an import runs whatever is written there
             raise Failed(f"{module} cannot be imported: {said(exc)}") from exc
-    spec = gymnasium.spec(rest)
+    spec = gymnasium.spec(name)
     if vector is None:
         vector = spec.entry_point is None
     if not vector:
         make: Callable[..., Any] = functools.partial(
-            gymnasium.make, rest, disable_env_checker=True, **kwargs
+            gymnasium.make, name, disable_env_checker=True, **kwargs
         )
-        return make, rest, _OF_ENVS - kwargs.keys()
+        return make, name, _OF_ENVS - kwargs.keys()
     make = functools.partial(_make_vec, spec, dict(kwargs), num_envs=num_envs or 3)
     if num_envs is None:
         try:
             make().close()
         except Exception:  # of some there is no other number than their default
             make = functools.partial(_make_vec, spec, dict(kwargs), num_envs=1)
-    return make, rest, _OF_VECTORS - kwargs.keys()
+    return make, name, _OF_VECTORS - kwargs.keys()
 
 
 def _make_vec(

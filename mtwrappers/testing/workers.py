@@ -1,4 +1,4 @@
-"""Checks that nothing hangs and nothing stays behind, after `close` and after a kill."""
+"""Checks of processes: what reaches them, and that none hangs or stays after a close or a kill."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import contextlib
 import functools
 import gc
 import os
+import pickle
 import signal
 import sys
 import time
@@ -13,26 +14,53 @@ from collections.abc import Iterator
 from contextlib import closing
 from typing import Any
 
-from gymnasium.vector import AutoresetMode
+import cloudpickle
+from gymnasium.vector import AutoresetMode, VectorEnv
 
 from mtwrappers.common.errors import WorkerDiedError, full_message
-from mtwrappers.testing.check.env_checks import require_generators
-from mtwrappers.testing.check.executor_checks import (
-    STEPS,
-    in_workers,
-    makers,
-    of_sync,
-    require_workers,
-)
-from mtwrappers.testing.check.processes import all_gone, children, guarded, start_method
-from mtwrappers.testing.check.recording import compare, record
-from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
-from mtwrappers.testing.check.subject import Subject
+from mtwrappers.testing.executors import STEPS, in_workers, makers, of_sync, require_workers
+from mtwrappers.testing.processes import all_gone, children, guarded, start_method
+from mtwrappers.testing.recording import compare, record
+from mtwrappers.testing.report import RAISED, Failed, Skipped, said
+from mtwrappers.testing.seeds import require_generators
+from mtwrappers.testing.subject import Subject
 
 # Seconds after which a step with a killed worker counts as hanging.
 _HANGS = 20.0
 # Before which steps a worker is killed that is replaced.
 _KILLED_AT = (11, 25)
+
+
+def pickling(subject: Subject) -> str:
+    """The constructor can be sent to a worker; a pickled environment runs the same."""
+    try:
+        make = cloudpickle.loads(cloudpickle.dumps(subject.make))
+    except Exception as exc:
+        raise Failed(
+            f"its constructor does not pickle ({type(exc).__name__}: {exc}), so it cannot be sent "
+            "to a worker"
+        ) from exc
+    with closing(make()) as env:
+        if isinstance(env, VectorEnv):
+            return "the constructor pickles"
+        try:
+            copied = pickle.loads(pickle.dumps(env))
+        except Exception as exc:
+            return f"the constructor pickles; the environment does not ({type(exc).__name__})"
+    subject.require_repeatable()
+    with closing(copied):
+        require_same_copy(subject, copied, "a pickled environment")
+    return "a pickled environment runs the same"
+
+
+def require_same_copy(subject: Subject, copied: Any, what: str) -> None:
+    """Raises `Failed` unless a copy of the environment returns what the environment does."""
+    try:
+        got = record(copied, subject.actions(copied, subject.length), subject.seed)
+    except Exception as exc:
+        raise Failed(f"{what} does not run: {type(exc).__name__}: {exc}") from exc
+    if found := subject.differ(subject.first, got):
+        raise Failed(f"{what} runs differently", found)
 
 
 def closes(subject: Subject) -> str:
@@ -56,7 +84,7 @@ def closes(subject: Subject) -> str:
 
 @contextlib.contextmanager
 def ignored_errors() -> Iterator[list[str]]:
-    """What ``__del__`` raises meanwhile, in words; Python prints it and goes on."""
+    """The errors that ``__del__`` raises meanwhile, in words; Python prints them and goes on."""
     found: list[str] = []
     before = sys.unraisablehook
     sys.unraisablehook = lambda ignored: found.append(said(ignored.exc_value))  # type: ignore

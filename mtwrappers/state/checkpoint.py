@@ -1,30 +1,39 @@
-"""Checkpoints: the states of the objects of a run, in one file of JSON and arrays."""
+"""Checkpoints: the states of the objects of a run, in one file of JSON and arrays.
+
+After a line with the version and a checksum, the file is a zip file: ``states.json`` says what the
+states are, and refers to the arrays, which are its other members, by their numbers.
+"""
 
 from __future__ import annotations
 
 import copy
 import hashlib
+import io
+import json
 import os
 import re
 import stat
 import sys
+import zipfile
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import gymnasium
 import numpy as np
 from gymnasium.vector import VectorEnv
+from numpy.typing import NDArray
 
 from mtwrappers.common.checks import positive
 from mtwrappers.common.errors import full_message
-from mtwrappers.encoding import from_bytes, to_bytes
+from mtwrappers.state import arrays as npz
 from mtwrappers.state import env_state as layers
+from mtwrappers.state import packages
 from mtwrappers.state.files import write_atomically
-from mtwrappers.state.plain_data import check_generator, set_generator
-from mtwrappers.vector.journal import MAX_STEPS
+from mtwrappers.state.plain_data import check_generator, dict_of, set_generator
 
-VERSION = 2
+VERSION = 3
 _MAGIC = b"mtwrappers checkpoint"
+_STATES = "states.json"
 
 
 class CheckpointError(ValueError):
@@ -63,7 +72,7 @@ def load_checkpoint(
     path: str | os.PathLike[str],
     *,
     max_bytes: int = 2**32,
-    max_steps: int = MAX_STEPS,
+    max_steps: int = layers.MAX_STEPS,
     **objects: Any,
 ) -> None:
     """Gives objects the states that `save_checkpoint` wrote; nothing in the file is run.
@@ -95,7 +104,7 @@ def load_checkpoint(
     before = {name: _before(name, obj) for name, obj in objects.items()}
     changed: list[str] = []
     try:
-        # Vector environments come last: to put them back would be to play their episodes again.
+        # Vector environments come last: to put them back takes all steps of their episodes.
         for name in sorted(objects, key=lambda name: isinstance(objects[name], VectorEnv)):
             changed.append(name)
             _set(objects[name], states[name], max_steps)
@@ -180,7 +189,7 @@ def _read(path: str | os.PathLike[str], max_bytes: int) -> dict[str, Any]:
 
 
 def _checked(file: BinaryIO, path: str, max_bytes: int) -> bytes:
-    """What follows the first line of a file, which is looked at first."""
+    """The bytes after the first line of a file, which is read first."""
     header = file.readline(200)
     begin = re.fullmatch(_MAGIC + rb" (\d{1,9}) (.*)\n", header)
     if begin is None:
@@ -208,3 +217,85 @@ def _checked(file: BinaryIO, path: str, max_bytes: int) -> bytes:
 def _fingerprint(data: bytes) -> bytes:
     """The checksum and the size of what follows the first line of a file."""
     return b"%s %d" % (hashlib.sha256(data).hexdigest().encode(), len(data))
+
+
+def to_bytes(states: Mapping[str, Any]) -> bytes:
+    """States by name as bytes; a `TypeError` names what cannot be."""
+    arrays: list[NDArray[Any]] = []
+    encoded = {name: _encode(state, name, arrays) for name, state in states.items()}
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as archive:
+        npz.add_member(archive, _STATES, json.dumps(encoded).encode(), compress=True)
+        for number, array in enumerate(arrays):
+            npz.add_member(archive, _member(number), npz.to_npy(array), compress=False)
+    return buffer.getvalue()
+
+
+def from_bytes(data: bytes, max_bytes: int) -> dict[str, Any]:
+    """The states that `to_bytes` made bytes of, in arrays that nobody shares; nothing in it is run.
+
+    Any bytes are safe to read: others raise an exception, before much is allocated.
+    """
+    members = dict(npz.read_members(io.BytesIO(data), max_bytes, text=_STATES))
+    states = json.loads(members.pop(_STATES, b"").decode("ascii"))
+    if not isinstance(states, dict):
+        raise ValueError(f"expected the states by name, got {type(states).__name__}")
+    decoded = {name: _decode(value, members) for name, value in states.items()}
+    if members:
+        raise ValueError(f"nothing refers to the arrays {sorted(members)}")
+    return decoded
+
+
+def _member(number: Any) -> str:
+    return f"{number}.npy"
+
+
+def _encode(value: Any, where: str, arrays: list[NDArray[Any]]) -> Any:
+    """Turns a state into what JSON knows, and collects its arrays."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if npz.is_plain(value):
+        arrays.append(np.asarray(value))
+        return {"#scalar" if isinstance(value, np.generic) else "#array": len(arrays) - 1}
+    if type(value) in (list, tuple):
+        items = [_encode(item, f"{where}[{i}]", arrays) for i, item in enumerate(value)]
+        return items if type(value) is list else {"#tuple": items}
+    if isinstance(value, dict):
+        items = [
+            [_encode(key, where, arrays), _encode(item, f"{where}[{key!r}]", arrays)]
+            for key, item in value.items()
+        ]
+        return {"#dict": items}
+    if (found := packages.to_plain(value)) is not None:
+        package, plain = found
+        return {f"#{package}": _encode(plain, where, arrays)}
+    kind = type(value).__name__ + (f" of {value.dtype}" if hasattr(value, "dtype") else "")
+    others = ", ".join(packages.KNOWN_BY)
+    raise TypeError(
+        f"a checkpoint holds JSON values, plain arrays and tasks of {others}; "
+        f"{where} is {value!r} ({kind})"
+    )
+
+
+def _decode(value: Any, members: dict[str, bytes]) -> Any:
+    """The state of which `_encode` returned ``value``; takes its arrays out of ``members``."""
+    if isinstance(value, list):
+        return [_decode(item, members) for item in value]
+    if not isinstance(value, dict):
+        return value
+    [(kind, content)] = value.items()
+    if kind in ("#array", "#scalar"):
+        if type(content) is not int or (name := _member(content)) not in members:
+            raise ValueError(f"expected the number of an array that is used once, got {content!r}")
+        # The order in memory stays, too: sums depend on it in their last bits.
+        array = npz.from_npy(name, members.pop(name)).copy("K")
+        return array if kind == "#array" else array[()]
+    if not isinstance(content, list):
+        raise ValueError(f"expected a list in {kind!r}, got {content!r}")
+    if kind == "#tuple":
+        return tuple(_decode(item, members) for item in content)
+    if kind == "#dict":
+        return dict_of([(_decode(key, members), _decode(item, members)) for key, item in content])
+    if kind[1:] in packages.KNOWN_BY:
+        return packages.known_by(kind[1:]).from_plain(_decode(content, members))
+    raise ValueError(f"expected an array, a tuple, a task or a dict, got {kind!r}")

@@ -1,13 +1,13 @@
 """One policy for Meta-World, MuJoCo's robots and classic control at once, trained with PPO.
 
     pip install '.[metaworld,torch,cli]'
-    python examples/mixed_family.py
+    python examples/mixed_environments.py
 
 Six environments with 3 to 39 numbers in an observation and 1 to 6 in an action look the same to the
 policy: they are padded, and the mask of padded actions keeps these out of its loss. Prints the mean
-return per task, and plots it to mixed_family.png. What to expect after three minutes on two cores,
-some 50,000 steps of each task: the pole stands for all of its 500 steps, the arm learns to come to
-its goal, and the hopper to stand for a while. The pendulum and the cheetah take longer.
+return per task, and plots it to mixed_environments.png. After three minutes on two cores, some
+50,000 steps of each task, the pole stands for all of its 500 steps, the arm learns to come to its
+goal, and the hopper to stand for a while. The pendulum and the cheetah take longer.
 
 Two tasks of DeepMind Control join with `--dm-control`, after
 `pip install '.[metaworld,dm-control,torch,cli]'`, or `'.[dm-control]'` on top of the first.
@@ -222,7 +222,7 @@ def main() -> None:
             shown = ", ".join(f"{task} {means[task]:.0f}" for task in tasks if task in means)
             print(f"{steps} steps of each task: {shown}", flush=True)
     envs.close()
-    plot(tasks, curves, "mixed_family.png")
+    plot(tasks, curves, "mixed_environments.png")
     for task, points in curves.items():
         found = [mean for _, mean in points]
         n = max(len(found) // 5, 1)

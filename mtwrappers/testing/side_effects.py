@@ -1,20 +1,20 @@
-"""Checks that calls do nothing but what they are for: to their caller, and to the episode."""
+"""Checks that calls have no side effects: on their arguments, and on the episode."""
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
-from contextlib import closing
 from typing import Any
 
 import numpy as np
 
-from mtwrappers.testing.check import generators
-from mtwrappers.testing.check.processes import guarded, start_method
-from mtwrappers.testing.check.recording import Recording, difference, find, record
-from mtwrappers.testing.check.report import RAISED, Failed, Skipped, said
-from mtwrappers.testing.check.subject import Subject
-from mtwrappers.testing.checks import same
+from mtwrappers.testing.difference import difference, find, same, text_of
+from mtwrappers.testing.processes import guarded, start_method
+from mtwrappers.testing.recording import Recording, finished, record
+from mtwrappers.testing.report import RAISED, Failed, Skipped, require, said
+from mtwrappers.testing.seeds import generator_states
+from mtwrappers.testing.subject import Subject
 
 # How many steps are rendered, in which modes if none was chosen, and after how long that hangs.
 _FRAMES = 5
@@ -26,7 +26,7 @@ _STDERR = 2  # to which graphics libraries write
 def actions(subject: Subject) -> str:
     """An action stays the caller's, who may fill the same array again for the next step."""
     subject.require_repeatable()
-    with closing(subject.make()) as env:
+    with subject.open() as env:
         given = subject.actions(env, subject.length)
         if not any(_can_change(action) for action in given):
             return "they cannot be changed"
@@ -44,8 +44,8 @@ def actions(subject: Subject) -> str:
             return returned
 
         seen: list[bool] = []
-        played = record(env, given, subject.seed, step=step)
-    if found := subject.differ(subject.first, played):
+        recording = record(env, given, subject.seed, step=step)
+    if found := subject.differ(subject.first, recording):
         raise Failed(
             "step() keeps the array of the action that it is given and reads it later: if the "
             "caller fills the same array again, other values are returned; keep a copy",
@@ -78,10 +78,19 @@ def _filled(buffer: Any, action: Any) -> Any:
     return action
 
 
+def options(subject: Subject) -> str:
+    """``reset`` leaves the caller's options as they are."""
+    with subject.open() as env:
+        given: dict[str, Any] = {}
+        env.reset(seed=subject.seed, options=given)
+        require(given == {}, f"reset changed the caller's options from {{}} to {given}")
+    return "reset leaves them as they are"
+
+
 def render(subject: Subject) -> str:
     """``render()`` draws what is, and changes nothing of it."""
     subject.require_repeatable()
-    with closing(subject.make()) as env:
+    with subject.open() as env:
         chosen = getattr(env, "render_mode", None)
         modes = (getattr(env, "metadata", None) or {}).get("render_modes") or ()
     if chosen == "human":
@@ -102,9 +111,9 @@ def _renders(subject: Subject, kwargs: dict[str, Any], mode: str | None) -> str:
 
     def compared() -> str:
         expected, _ = _rendered(subject, kwargs, lambda env: None)
-        played, frames = _rendered(subject, kwargs, _render)
+        recording, frames = _rendered(subject, kwargs, _render)
         how = f"with render_mode={mode!r}"
-        if found := subject.differ(expected, played):
+        if found := subject.differ(expected, recording):
             raise Failed(f"{how}, render() changes the state: what follows is different", found)
         return f"{how}, {frames} calls of render() change nothing"
 
@@ -121,7 +130,7 @@ def _rendered(
 ) -> tuple[Recording, int]:
     """A recording in which something is called before each step, and how often it was."""
     times = 0
-    with closing(subject.make(**kwargs)) as env:
+    with subject.open(**kwargs) as env:
 
         def step(action: Any) -> Any:
             nonlocal times
@@ -134,15 +143,71 @@ def _rendered(
 
 
 def _render(env: Any) -> None:
-    before = generators.states(env)
+    before = generator_states(env)
     try:
         env.render()
     except NotImplementedError:
         raise Skipped("it has no render()") from None
     except RAISED as exc:  # a mode may need what is not here
         raise Skipped(f"render() raises {said(exc)}") from exc
-    if not same(before, generators.states(env)):
+    if not same(before, generator_states(env)):
         raise Failed(
             "render() draws random numbers from a generator of the environment, so that what "
             "follows depends on whether somebody looks"
         )
+
+
+def resets_itself(subject: Subject) -> str:
+    """``step`` does not reset: that is the caller's, or the vector environment's."""
+    calls: list[int] = []
+    with subject.open() as env:
+        base, inside = env.unwrapped, [False]
+        reset = base.reset
+
+        def counted(*args: Any, **kwargs: Any) -> Any:
+            if inside[0]:
+                calls.append(len(calls))
+            return reset(*args, **kwargs)
+
+        with contextlib.suppress(AttributeError):  # an environment with slots
+            base.reset = counted
+        env.reset(seed=subject.seed)
+        for t, action in enumerate(subject.actions(env, subject.length)):
+            inside[0] = True
+            _, _, terminated, truncated, _ = env.step(action)
+            inside[0] = False
+            if calls:
+                flags = f"terminated={terminated}, truncated={truncated}"
+                raise Failed(
+                    f"step {t} calls reset() itself and returns {flags}: the last observation of "
+                    "the episode is lost, and a vector environment resets once more"
+                )
+            if terminated or truncated:
+                env.reset()
+    return _ends_where_it_begins(subject)
+
+
+def _ends_where_it_begins(subject: Subject) -> str:
+    """Raises `Failed` if every episode's last observation is the one that a reset then returns."""
+    calls = subject.first.calls
+    ends = [i for i, call in enumerate(calls) if "reward" in call.values and finished(call)][:3]
+    if not ends:
+        raise Skipped(f"no episode ended within {subject.length} steps")
+    observations = [call.values["observation"] for call in calls]
+    if all(same(observations[0], obs) for obs in observations):
+        raise Skipped("every observation is the same")
+    for end in ends:
+        with subject.open() as env:
+            steps = sum("reward" in call.values for call in calls[: end + 1])
+            record(env, subject.actions(env, steps)[:-1], subject.seed)
+            begins = env.reset()[0]
+        if not same(begins, observations[end]):
+            return f"step() never resets by itself ({len(ends)} ends of episodes compared)"
+    if all(same(observations[0], observations[end]) for end in ends):
+        raise Skipped("episodes end with the observation that all of them begin with")
+    found = find(observations[ends[0] - 1], observations[ends[0]], ("observation",))
+    value = text_of(found[2] if found else "")
+    raise Failed(
+        f"{calls[ends[0]].what} ends an episode and returns the first observation of the next one "
+        f"({value}...): step() resets the environment, and its last observation is lost"
+    )

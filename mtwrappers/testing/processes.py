@@ -76,7 +76,7 @@ def _is_there(pid: int) -> bool:
 
 
 def guarded(function: Callable[[], Any], seconds: float) -> Any:
-    """What a function returns in a fork of this process, which is killed with all its children.
+    """The result of a function in a fork of this process, which is killed with all its children.
 
     Raises:
         TimeoutError: If it takes longer.

@@ -1,0 +1,154 @@
+"""Arrays in a zip file, each a ``.npy`` member, as `numpy.savez` writes them.
+
+Any file is safe to read: nothing in it is run, sizes are checked before anything is allocated, and
+what is no plain array raises an exception.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import re
+import struct
+import zipfile
+import zlib
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from typing import Any, BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+_NPY = ".npy"
+# The header that `to_npy` writes: a dtype without fields, the order in memory, and a shape.
+_HEADER = re.compile(
+    rb"\x93NUMPY\x01\x00..\{'descr': '([<>|][a-zA-Z]\d{0,9}(?:\[\w+\])?)', "
+    rb"'fortran_order': (False|True), 'shape': \(((?:\d{1,19},? ?){0,64})\), \} *\n",
+    re.DOTALL,
+)
+_PER_CHARACTER = 64  # bytes of memory that a character of JSON can come to
+_DATE = (1980, 1, 1, 0, 0, 0)  # so that equal arrays make equal files
+# The header of each member of a zip file: how it is compressed, its CRC, its size compressed and
+# not, and the lengths of its name and of a further field.
+_LOCAL = struct.Struct("<4x4xH4x3I2H")
+
+
+def add_member(archive: zipfile.ZipFile, name: str, data: bytes, *, compress: bool) -> None:
+    """Writes bytes into a zip file under a name."""
+    method = zipfile.ZIP_DEFLATED if compress else zipfile.ZIP_STORED
+    # Numbers of a policy are hardly compressed better by more than the least effort.
+    archive.writestr(zipfile.ZipInfo(name, _DATE), data, method, compresslevel=1)
+
+
+def read_members(
+    file: BinaryIO, max_bytes: int, *, text: str | None = None, cut_off: bool = False
+) -> Iterator[tuple[str, bytes]]:
+    """Reads the names of a zip file's members, and the bytes of each.
+
+    Args:
+        file: The file.
+        max_bytes: How much memory all of them may take: the arrays, and 64 bytes for each character
+            of JSON.
+        text: The name of the member that is JSON; all others are arrays.
+        cut_off: Whether a file without a directory, as a kill leaves it, gives the members that are
+            whole.
+
+    Raises:
+        Exception: If it is no such file, or a larger one.
+    """
+    try:
+        archive = zipfile.ZipFile(file)
+    except zipfile.BadZipFile:
+        whole = list(_whole_members(file, max_bytes, text)) if cut_off else []
+        if not whole:
+            raise
+        yield from whole
+        return
+    with archive:
+        _check(archive.infolist(), max_bytes, text)
+        for one in archive.infolist():
+            with archive.open(one) as member:
+                yield one.filename, member.read(one.file_size + 1)
+
+
+def _whole_members(file: BinaryIO, max_bytes: int, text: str | None) -> Iterator[tuple[str, bytes]]:
+    """The members of a file without a directory that are whole."""
+    found: list[tuple[zipfile.ZipInfo, bytes]] = []
+    file.seek(0)
+    while len(head := file.read(_LOCAL.size)) == _LOCAL.size and head[:4] == b"PK\3\4":
+        method, crc, compressed, size, of_name, further = _LOCAL.unpack(head)
+        one = zipfile.ZipInfo(file.read(of_name).decode())
+        one.compress_type, one.CRC, one.file_size = method, crc, size
+        file.seek(further, os.SEEK_CUR)
+        found.append((one, file.read(compressed)))
+    _check([one for one, _ in found], max_bytes, text)
+    for one, data in found:
+        if one.compress_type == zipfile.ZIP_DEFLATED:
+            data = zlib.decompressobj(-zlib.MAX_WBITS).decompress(data, one.file_size + 1)
+        if data and zlib.crc32(data) == one.CRC:
+            yield one.filename, data
+
+
+def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int, text: str | None) -> None:
+    """Checks what a file says of its members, before they are read."""
+    names = Counter(one.filename for one in members)
+    needed = 0
+    for one in members:
+        if names[one.filename] > 1 or not (one.filename == text or one.filename.endswith(_NPY)):
+            raise ValueError(f"{one.filename!r} is no array, or is there twice")
+        if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError(f"{one.filename!r} is compressed in another way than deflate")
+        needed += one.file_size * (_PER_CHARACTER if one.filename == text else 1)
+    if needed > max_bytes:
+        raise ValueError(
+            f"it takes up to {needed:,} bytes of memory, and max_bytes is {max_bytes:,}"
+        )
+
+
+def is_plain(array: NDArray[Any] | np.generic) -> bool:
+    """Whether an array, or a scalar, has no objects, fields or masks, so that a file holds it."""
+    if type(array) is not np.ndarray and not isinstance(array, np.generic):
+        return False
+    return _is_plain(array.dtype, array.dtype.str, array.size)
+
+
+def _is_plain(dtype: np.dtype[Any], name: str, count: int) -> bool:
+    """Whether the name says all of a dtype."""
+    # There is no end to how many elements of no size an array could have.
+    return (
+        dtype.str == name
+        and np.dtype(name) == dtype
+        and not dtype.hasobject
+        and (dtype.itemsize > 0 or count <= 1)
+    )
+
+
+def to_npy(array: NDArray[Any]) -> bytes:
+    """A plain array as the bytes of an ``.npy`` file, in its order in memory."""
+    buffer = io.BytesIO()
+    np.lib.format.write_array(buffer, array, (1, 0), allow_pickle=False)
+    return buffer.getvalue()
+
+
+def from_npy(name: str, data: bytes) -> NDArray[Any]:
+    """The array of which `to_npy` returned the bytes, as a view that cannot be written.
+
+    Raises:
+        ValueError, TypeError: If it returned them of none; ``name`` is what a message says.
+    """
+    header = _HEADER.match(data)
+    if header is None:
+        raise ValueError(f"{name!r} must be a plain array, got {data[:80]!r}")
+    dtype_name, turned = header[1].decode(), header[2] == b"True"
+    dtype, shape = np.dtype(dtype_name), tuple(int(n) for n in header[3].split(b",") if n.strip())
+    count = math.prod(shape)
+    if not _is_plain(dtype, dtype_name, count):
+        raise ValueError(f"{name!r} must be a plain array, got {count} of {dtype_name!r}")
+    if len(data) - header.end() != count * dtype.itemsize:
+        raise ValueError(f"{name!r} has another size than its shape {shape} says")
+    order: Any = "F" if turned else "C"
+    array: NDArray[Any] = np.ndarray(shape, dtype, data, header.end(), None, order)
+    if dtype.kind == "b" and (array.view(np.uint8) > 1).any():
+        raise ValueError(f"{name!r} must have bools that are 0 or 1")  # NumPy takes it for granted
+    return array

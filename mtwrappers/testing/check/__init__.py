@@ -1,1 +1,0 @@
-"""The contract of this package, run on anyone's environment: ``mtwrappers check``."""
