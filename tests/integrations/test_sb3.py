@@ -15,7 +15,6 @@ pytest.importorskip("stable_baselines3")
 import torch
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.env_checker import check_env
-from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
 POINT = "mtwrappers/PointGoal-v0"
 # Two classes, two environments each.
@@ -47,28 +46,6 @@ def test_its_checker_is_silent(name, kwargs):
     env = gymnasium.make(f"mtwrappers/{name}-v0", **kwargs)
     check_env(env)
     env.close()
-
-
-@pytest.mark.slow
-def test_ppo_goes_on_from_a_saved_model(tmp_path):
-    venv = VecNormalize(VecMonitor(mtwrappers.as_sb3_vec_env(make_four())), norm_reward=False)
-    model = PPO("MlpPolicy", venv, n_steps=40, batch_size=80, n_epochs=2, seed=0, device="cpu")
-    model.learn(320)
-    # Two episodes of each of four environments in 40 steps, twice.
-    assert [info["l"] for info in model.ep_info_buffer] == [20] * 16
-    assert len(model.ep_success_buffer) == 16
-    obs = venv.reset()
-    model.save(tmp_path / "model")
-    venv.save(tmp_path / "statistics")
-    venv.close()
-    adapted = VecMonitor(mtwrappers.as_sb3_vec_env(make_four()))
-    restored = VecNormalize.load(tmp_path / "statistics", adapted)
-    loaded = PPO.load(tmp_path / "model", env=restored, device="cpu")
-    expected = model.predict(obs, deterministic=True)[0]
-    assert (loaded.predict(obs, deterministic=True)[0] == expected).all()
-    loaded.learn(160, reset_num_timesteps=False)
-    assert loaded.num_timesteps == 480
-    restored.close()
 
 
 @pytest.mark.slow
