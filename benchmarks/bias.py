@@ -30,7 +30,7 @@ from mtwrappers.metaworld.experts import expert
 RATES = (0.1, 0.2, 0.35, 0.5)
 CLASSES, GOALS, GROUPS, EVALUATIONS, EPISODES = 5, 40, 20, 10, 3
 SEED = 0
-OURS: dict[str, Any] = {"num_goals": 50, "total_tasks_per_cls": GOALS, "seed": SEED}
+OURS: dict[str, Any] = {"num_goals": GOALS, "seed": SEED}
 STILL = np.zeros(4, np.float32)
 
 # A goal is its class's name and the bytes of its random vector.
@@ -39,8 +39,8 @@ Act = Callable[[NDArray[Any]], NDArray[np.float32]]
 
 
 def goals() -> list[Goal]:
-    """The goals in the order of our task states, 50 of each class."""
-    tasks = make_benchmark("ML10", seed=SEED).test_tasks
+    """The goals in the order of our task states."""
+    tasks = make_benchmark("ML10", **OURS).test_tasks
     return [(t.env_name, pickle.loads(t.data)["rand_vec"].tobytes()) for t in tasks]
 
 

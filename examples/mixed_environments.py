@@ -4,10 +4,10 @@
     python examples/mixed_environments.py
 
 Six environments with 3 to 39 numbers in an observation and 1 to 6 in an action look the same to the
-policy: they are padded, and the mask of padded actions keeps these out of its loss. Prints the mean
-return per task, and plots it to mixed_environments.png. After three minutes on two cores, some
-50,000 steps of each task, the pole stands for all of its 500 steps, the arm learns to come to its
-goal, and the hopper to stand for a while. The pendulum and the cheetah take longer.
+policy: they are padded, and the mask of padded actions keeps these out of its loss. The script
+prints the mean return per task, and plots it to mixed_environments.png. After three minutes on two
+cores, with about 50,000 steps of each task, the pole stands for all of its 500 steps, the arm
+reaches its goal, and the hopper stands for a while. The pendulum and the cheetah take longer.
 
 Two tasks of DeepMind Control join with `--dm-control`, after
 `pip install '.[metaworld,dm-control,torch,cli]'`, or `'.[dm-control]'` on top of the first.

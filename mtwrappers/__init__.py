@@ -5,9 +5,6 @@ Importing it registers its ids with Gymnasium, and nothing more: every name is l
 
 from __future__ import annotations
 
-import mtwrappers._start  # noqa: F401 (for what it does)
-
-# isort: split
 import importlib
 from typing import Any
 

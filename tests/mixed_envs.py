@@ -1,4 +1,4 @@
-"""A family of environments whose spaces differ: arms of several joints."""
+"""Environments whose spaces differ: arms of several joints."""
 
 from __future__ import annotations
 

@@ -203,19 +203,19 @@ check_mtenv(multi(), steps=0) -> ValueError: steps must be a positive integer, g
 check_meta_vector_env(None, counting(2)) -> TypeError: make_vector must be callable, got None
 check_meta_vector_env(lambda m, **_: 3, counting(2)) -> AssertionError: make_vector must ...got 3
 mtwrappers.NotThere -> AttributeError: module 'mtwrappers' has no attribute 'NotThere'
-cli("nope") -> Exit: argument {list,...,verify-fast}: invalid choice
-cli("rollout") -> Exit: the following arguments are required: benchmark, or --resume DIR
+cli("nope") -> Exit: Unknown command "nope". Available commands: list, 
+cli("rollout") -> Exit: a benchmark is required, or --resume DIR
 cli("rollout", "MT10-test") -> Exit: unknown benchmark 'MT10-test' (choose from MT1, MT10, MT25, MT5
 cli("rollout", "ML10-test", "--task", "reach-v3") -> Exit: ...of ML10-test (choose from drawer-open-
 cli("rollout", *TWO, "--task", "hammer-v3") -> Exit: unknown class 'hammer-v3' of MT10 (choose from 
 cli("rollout", "MT1", "--task", "reach-v2") -> Exit: ...of MT1 (choose from assembly-v3, basketball-
 cli("rollout", "MT1", *TWO[1:], "--task", "reach-v3") -> Exit: MT1 has one class, got 2; several are
-cli("rollout", "MT1", "--seed", "4294967295") -> Exit: ...in [0, 2**32 - 2], got 4294967295
-cli("rollout", "MT10", "--episodes", "0") -> Exit: argument --episodes: must be 1 or more, got 0
-cli("rollout", "MT10", "--policy", "best") -> Exit: argument --policy: invalid choice: 'best'
+cli("rollout", "MT1", "--seed", "4294967295") -> Exit: ...for --seed. Must be <= 4294967294.
+cli("rollout", "MT10", "--episodes", "0") -> Exit: Invalid value "0" for --episodes. Must be >= 1.
+cli("rollout", "MT10", "--policy", "best") -> Exit: Invalid value "best" for --policy. Choose from expert, 
 cli("rollout", "MT10", "--out", "/proc/x") -> Exit: cannot write to /proc/x
-cli("verify-fast", "--workers", "-2") -> Exit: argument --workers: must be 1 or more, got -2
-cli("list", "extra") -> Exit: unrecognized arguments: extra
+cli("verify-fast", "--workers", "-2") -> Exit: ...for --workers: expected a whole number, got "-2".
+cli("list", "extra") -> Exit: Unused Tokens: ['extra']. See mtwrappers list --help.
 """
 
 

@@ -1,4 +1,4 @@
-"""The command line: ``mtwrappers list``, ``rollout`` and ``verify-fast``."""
+"""The command line: ``mtwrappers rollout``, ``verify``, ``compare`` and so on."""
 
 from mtwrappers.cli.main import main
 

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import cloudpickle
 import gymnasium
 
-from mtwrappers.cli.common import UsageError
+from mtwrappers.cli.console import UsageError
 from mtwrappers.cli.policies import OWN_FILE, own_object
 from mtwrappers.testing import check_vector_env
 
@@ -20,21 +19,30 @@ from mtwrappers.testing import check_vector_env
 _ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/[\w.-]+|[\w.-]+-v\d+)")
 
 
-def run(args: argparse.Namespace) -> int:
+def run(
+    environment: str,
+    kwargs: str | None,
+    vector: bool,
+    seed: int,
+    steps: int,
+    num_envs: int | None,
+    ignore: Sequence[str],
+    as_json: bool,
+) -> int:
     """Runs the command; returns its exit code: 1 if a check failed."""
     try:
         report = check_vector_env(
-            _subject(args.environment),
-            kwargs=_kwargs(args.kwargs),
-            vector=True if args.vector else None,
-            seed=args.seed or 0,
-            steps=args.steps or 600,
-            num_envs=args.num_envs,
-            ignore=args.ignore or (),
+            _subject(environment),
+            kwargs=_kwargs(kwargs),
+            vector=True if vector else None,
+            seed=seed,
+            steps=steps,
+            num_envs=num_envs,
+            ignore=ignore,
         )
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
-        raise UsageError(f"{args.environment}: {exc}") from None
-    print(json.dumps(report.to_dict(), indent=2) if args.json else report)
+        raise UsageError(f"{environment}: {exc}") from None
+    print(json.dumps(report.to_dict(), indent=2) if as_json else report)
     return 0 if report.ok else 1
 
 

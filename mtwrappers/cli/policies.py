@@ -1,4 +1,4 @@
-"""Policies of one's own: ``mtwrappers rollout --policy FILE.py:NAME``."""
+"""The policies of a rollout: Meta-World's experts, random actions, and ``FILE.py:NAME``."""
 
 from __future__ import annotations
 
@@ -9,16 +9,59 @@ import inspect
 import os
 import sys
 import traceback
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-from mtwrappers.cli.common import UsageError
-from mtwrappers.common.errors import full_message
+import numpy as np
+from numpy.random import PCG64, Generator, SeedSequence
+from numpy.typing import NDArray
 
-# What a file of one's own is called as a module.
+from mtwrappers.cli.console import UsageError
+from mtwrappers.common.errors import full_message
+from mtwrappers.evaluation import Observer, PlannedEpisode
+from mtwrappers.metaworld.experts import expert
+from mtwrappers.vector.contract import MetaVectorEnv
+
+# The name of the module that a file of one's own becomes.
 OWN_FILE = "own_file"
+
+
+class ScriptedPolicy(Observer):
+    """A Meta-World expert, or random actions, for each environment, chosen anew per episode.
+
+    So its actions depend neither on the number of workers nor on who shares the batch.
+    """
+
+    def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
+        self._experts, self._envs, self._seed = experts, envs, seed
+        self._class_index = {task: i for i, task in enumerate(envs.get_attr("task_names")[0])}
+        self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [
+            lambda obs: np.zeros(4, np.float32)
+        ] * envs.num_envs
+
+    def begin(self, i: int, episode: PlannedEpisode) -> None:
+        """Chooses what acts in environment ``i``."""
+        if self._experts:
+            act, [goal] = expert(episode.task), self._envs.call_some([i], "goal")
+            self._act[i] = lambda obs: act(obs, goal)
+        else:
+            key = (self._class_index[episode.task], episode.number)
+            rng = Generator(PCG64(SeedSequence(self._seed, spawn_key=key)))
+            self._act[i] = lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
+
+    def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
+        """Actions ``(N, 4)`` for observations ``(N, O)``."""
+        return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])
+
+
+def quiet_experts() -> None:
+    """Scripted experts ask for more than the action bounds, and say so; environments clip."""
+    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
+    # For worker processes.
+    os.environ["PYTHONWARNINGS"] = "ignore:Constant(s) may be too high:UserWarning"
 
 
 class Own(NamedTuple):
@@ -42,11 +85,13 @@ def load_policy(given: str) -> Own:
     made = ""
     if callable(policy) and _needs_nothing(policy):
         try:
-            policy, made = policy(), f"what {name}() returns"
+            policy, made = policy(), f"the result of {name}()"
         except (Exception, SystemExit) as exc:
-            raise UsageError(f"--policy {given}: {name}() failed: {_said(exc, file)}") from None
+            raise UsageError(
+                f"--policy {given}: {name}() failed: {_described(exc, file)}"
+            ) from None
     if isinstance(policy, type) or not (callable(policy) or hasattr(policy, "get_actions")):
-        got = "which it has not" if policy is None and not made else f"got {policy!r}"
+        got = "but there is none" if policy is None and not made else f"got {policy!r}"
         raise UsageError(
             f"--policy {given}: {made or f'{name!r} of {source}'} must be a function from "
             f"observations (N, O) to actions (N, 4), or an object with get_actions, {got}"
@@ -55,7 +100,7 @@ def load_policy(given: str) -> Own:
 
 
 def own_object(given: str, what: str) -> tuple[Any, str]:
-    """What ``FILE.py:NAME`` or ``package.module:NAME`` is, None if it is not there, and its file.
+    """The object ``FILE.py:NAME`` or ``package.module:NAME``, or None without one, and its file.
 
     Raises:
         UsageError: If the import fails; the message begins with ``what``.
@@ -70,9 +115,9 @@ def own_object(given: str, what: str) -> tuple[Any, str]:
             module = importlib.import_module(source)
             file = module.__file__ or source
     except ModuleNotFoundError as exc:
-        raise UsageError(f"{what}: {_said(exc, file)}") from None
+        raise UsageError(f"{what}: {_described(exc, file)}") from None
     except (Exception, SystemExit) as exc:  # the import runs whatever the user has written
-        raise UsageError(f"{what}: the import failed: {_said(exc, file)}") from None
+        raise UsageError(f"{what}: the import failed: {_described(exc, file)}") from None
     return getattr(module, name, None), file
 
 
@@ -95,7 +140,7 @@ def own_errors(own: Own | None) -> Iterator[None]:
         refused = type(exc) in (TypeError, ValueError) and not hasattr(exc, "__notes__")
         if own is None or isinstance(exc, UsageError) or not (refused or _line(exc, own.file)):
             raise
-        raise UsageError(f"--policy {own.given}: {_said(exc, own.file)}") from None
+        raise UsageError(f"--policy {own.given}: {_described(exc, own.file)}") from None
 
 
 def _module_of_file(path: Path) -> ModuleType:
@@ -110,7 +155,7 @@ def _module_of_file(path: Path) -> ModuleType:
     return module
 
 
-def _said(exc: BaseException, file: str) -> str:
+def _described(exc: BaseException, file: str) -> str:
     """An exception in words, with its line in a file."""
     line = _line(exc, file)
     where = f" ({file}, line {line})" if line else ""

@@ -1,24 +1,30 @@
-"""What a rollout has finished so far, kept in a file, and how a rollout begins or goes on."""
+"""``unfinished.jsonl``: the settings of a rollout, and the episodes that it has finished so far.
+
+Its lines are data: nothing in them is taken for granted.
+"""
 
 from __future__ import annotations
 
-import argparse
+import base64
 import contextlib
 import errno
 import json
+import re
 import reprlib
 import shlex
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, NamedTuple
 
 from numpy.typing import NDArray
 
-from mtwrappers.cli.common import POLICIES, RESULTS, UsageError
-from mtwrappers.cli.lines import DEFAULTS, MAX_SIZE, Line, of_header, of_line, whole_lines
-from mtwrappers.evaluation.episodes import Episode, PlannedEpisode
-from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
+from mtwrappers.cli.console import UsageError
+from mtwrappers.cli.settings import POLICIES, Settings
+from mtwrappers.common.registration import EPISODE_STEPS
+from mtwrappers.evaluation import Episode, PlannedEpisode
+from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter, actions_of, to_npy
 from mtwrappers.evaluation.result import versions
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import opened
@@ -26,18 +32,28 @@ from mtwrappers.state.files import opened
 NAME = "unfinished.jsonl"
 FORMAT = "mtwrappers.rollout/3"
 START = "start one with: mtwrappers rollout MT10 --out DIR"
+# The limits of a file that is read: longer lines and larger files are none of ours.
+MAX_LINE, MAX_SIZE = 2**16, 2**32
+MAX_SECONDS = 1e9
+
+
+def cannot_write(directory: Path, exc: OSError) -> UsageError:
+    """The error for a directory that cannot be written to."""
+    return UsageError(
+        f"cannot write to {directory}: {exc.strerror}; choose another directory with --out DIR"
+    )
 
 
 class Progress(ActionRecorder):
     """Writes each finished episode with its actions as a line of JSON, below one with the settings.
 
     Every episode begins with its seed, so finished ones need only be remembered, and one that was
-    not finished is played again from its start. Lines are handed to the operating system at once:
-    a kill loses none, and a power cut only the last ones, which are played again. A context
+    not finished is run again from its start. Lines are handed to the operating system at once:
+    a kill loses none, and a power cut only the last ones, which are run again. A context
     manager.
     """
 
-    def __init__(self, directory: Path, settings: Mapping[str, Any], size: int = 0) -> None:
+    def __init__(self, directory: Path, settings: Settings, size: int = 0) -> None:
         super().__init__(self.add)
         self.directory, self.settings = directory, settings
         self.episodes: dict[Episode, int] = {}  # the finished ones, and where their lines begin
@@ -50,11 +66,11 @@ class Progress(ActionRecorder):
 
     @classmethod
     def load(cls, directory: Path) -> Progress:
-        """What was written into a directory, if these versions wrote it."""
+        """The progress that was written into a directory, if these versions wrote it."""
         path, number = directory / NAME, 1
         try:
             with opened(path, MAX_SIZE) as file:
-                lines = whole_lines(file)
+                lines = _whole_lines(file)
                 first: tuple[int, Any] = next(lines, (0, None))
                 size, header = first
                 found = header.get("format") if isinstance(header, dict) else None
@@ -63,11 +79,11 @@ class Progress(ActionRecorder):
                         f"no rollout to resume: {path} must begin with a line of the format "
                         f"{FORMAT!r}, got {reprlib.repr(found)}; {START}"
                     )
-                then, settings = of_header(header)
+                then, settings = _of_header(header)
                 kept = cls(directory, settings, size)
                 for size, data in lines:
                     number += 1
-                    line = of_line(data, settings)
+                    line = _of_line(data, settings)
                     if line.episode in kept.episodes:
                         raise ValueError("its episode is there twice")
                     kept.episodes[line.episode] = kept._size
@@ -97,9 +113,10 @@ class Progress(ActionRecorder):
             if self._size:
                 self._file.truncate(self._size)
             else:
-                self._write({"format": FORMAT, "settings": self.settings, "versions": versions()})
+                settings = asdict(self.settings)
+                self._write({"format": FORMAT, "settings": settings, "versions": versions()})
         except OSError as exc:
-            raise cannot_begin(self.directory, exc) from None
+            raise cannot_write(self.directory, exc) from None
         return self
 
     def __exit__(self, *exc: object) -> None:
@@ -120,12 +137,12 @@ class Progress(ActionRecorder):
 
     def step(self, step: Step) -> None:
         """Notes the actions of a step, if they are to be kept."""
-        if self.settings["evidence"]:
+        if self.settings.evidence:
             super().step(step)
 
     def end(self, i: int, episode: Episode) -> None:
         """Takes an episode."""
-        if self.settings["evidence"]:
+        if self.settings.evidence:
             super().end(i, episode)
         else:
             self.add(episode, None)
@@ -134,9 +151,9 @@ class Progress(ActionRecorder):
         """Writes an episode and its actions, ``(T, 4)``."""
         self.episodes[episode] = self._size
         try:
-            self._write(Line(self.seconds, episode, actions).to_json())
+            self._write(_Line(self.seconds, episode, actions).to_json())
         except OSError as exc:
-            raise cannot_write(self.directory, self.settings["policy"], exc) from None
+            raise self.cannot_go_on(exc) from None
         if self.bar is not None:
             steps = sum(e.length for e in [*self.episodes][self.resumed :])
             rate = f"{steps / (self.seconds - self._before):,.0f} steps/s"
@@ -151,7 +168,7 @@ class Progress(ActionRecorder):
         with (self.directory / NAME).open("rb") as file, EvidenceWriter(path) as writer:
             for episode in self.in_order():
                 file.seek(self.episodes[episode])
-                actions = of_line(json.loads(file.readline()), self.settings).actions
+                actions = _of_line(json.loads(file.readline()), self.settings).actions
                 assert actions is not None  # as each line was checked
                 writer.add(episode, actions)
             return writer.digest
@@ -160,6 +177,24 @@ class Progress(ActionRecorder):
         """Removes the file."""
         (self.directory / NAME).unlink(missing_ok=True)
 
+    def how_to_resume(self) -> str:
+        """The command that resumes the rollout."""
+        policy = self.settings.policy
+        own = "" if policy in POLICIES else f" --policy {shlex.quote(policy)}"
+        return f"mtwrappers rollout --resume {shlex.quote(str(self.directory))}{own}"
+
+    def cannot_go_on(self, exc: OSError) -> UsageError:
+        """The error for a full disk, once there are finished episodes."""
+        return UsageError(
+            f"cannot write to {self.directory}: {exc.strerror or exc}; the episodes that were "
+            f"finished are kept: go on with {self.how_to_resume()}"
+        )
+
+    def is_foreign(self, exc: Exception) -> UsageError:
+        """The error for finished episodes that do not belong to the settings beside them."""
+        path = self.directory / NAME
+        return UsageError(f"{path} was not written by a rollout: {exc}; {START}")
+
     def _write(self, line: Mapping[str, Any]) -> None:
         data = json.dumps(line).encode() + b"\n"
         self._file.write(data)
@@ -167,86 +202,72 @@ class Progress(ActionRecorder):
         self._size += len(data)
 
 
-def begun(args: argparse.Namespace) -> Progress:
-    """The progress of a new rollout: none."""
-    if args.benchmark is None:
-        raise UsageError(
-            "the following arguments are required: benchmark, or --resume DIR; such as: mtwrappers "
-            "rollout MT10"
-        )
-    given = _given(args)
-    settings = {name: DEFAULTS[name] if given[name] is None else given[name] for name in DEFAULTS}
-    return Progress(args.out or Path("results"), settings)
+class _Line(NamedTuple):
+    """A finished episode."""
+
+    seconds: float  # that the rollout had taken by then
+    episode: Episode
+    actions: NDArray[Any] | None  # (T, 4), or None if they are not kept
+
+    def to_json(self) -> dict[str, Any]:
+        """The line as JSON, which `_of_line` reads."""
+        kept = self.actions
+        actions = None if kept is None else base64.b64encode(to_npy(kept)).decode()
+        return {"seconds": self.seconds, "episode": asdict(self.episode), "actions": actions}
 
 
-def _given(args: argparse.Namespace) -> dict[str, Any]:
-    """The settings that the command gives, ``None`` for those that it leaves out."""
-    return {name: getattr(args, name) for name in DEFAULTS}
+def _whole_lines(file: BinaryIO) -> Iterator[tuple[int, Any]]:
+    """The lines of a file up to the first that was cut, each with the place where it ends."""
+    end = 0
+    while (line := file.readline(MAX_LINE)).endswith(b"\n"):
+        try:
+            data = json.loads(line)
+        except RecursionError:
+            data = None
+        except ValueError:  # such as the zeros that a power cut leaves
+            return
+        end += len(line)
+        yield end, data
+    if len(line) == MAX_LINE and line.strip(b"\0"):
+        yield end, None
 
 
-def resumed(args: argparse.Namespace) -> Progress | None:
-    """The progress of the rollout into ``args.resume``; ``None`` if that is complete."""
-    directory = args.resume
-    if args.video:
-        raise UsageError(
-            "--video films a rollout from its start, --resume plays what is left; leave one out"
-        )
-    if args.out is not None and args.out.resolve() != directory.resolve():
-        raise UsageError(
-            f"--resume {directory} writes into that directory, got --out {args.out}; "
-            "leave --out away"
-        )
-    complete = None if (directory / NAME).exists() else _settings_of_results(directory)
-    progress = None if complete else Progress.load(directory)
-    command = _given(args)
-    for name, value in (progress.settings if progress else complete or {}).items():
-        given = command[name]
-        if given is not None and given != value:
-            raise UsageError(
-                f"the rollout into {directory} was begun with {name} {reprlib.repr(value)}, got "
-                f"{given!r}; leave it out, or start another rollout with another --out"
-            )
-    if progress and progress.settings["policy"] not in (*POLICIES, args.policy):
-        # What code to run comes from the command alone, not from a file that is read.
-        raise UsageError(
-            f"the rollout into {directory} was begun with a policy of your own: give --policy again"
-        )
-    return progress
+def _of_header(header: Mapping[str, Any]) -> tuple[dict[str, str], Settings]:
+    """The versions and the settings in the first line, or `ValueError`."""
+    if set(header) != {"format", "settings", "versions"}:
+        raise ValueError(f"expected format, settings and versions, got {reprlib.repr([*header])}")
+    found = header["versions"]
+    if not isinstance(found, dict) or not all(map(_is_version, found.values())):
+        raise ValueError(f"expected versions, got {reprlib.repr(found)}")
+    return found, Settings.from_dict(header["settings"])
 
 
-def how_to_resume(directory: Path, policy: str) -> str:
-    """The command that resumes a rollout."""
-    played = "" if policy in POLICIES else f" --policy {shlex.quote(policy)}"
-    return f"mtwrappers rollout --resume {shlex.quote(str(directory))}{played}"
+def _of_line(line: Any, settings: Settings) -> _Line:
+    """The episode in a line, or `ValueError` unless such a rollout may have it."""
+    if not isinstance(line, dict) or line.keys() != {"seconds", "episode", "actions"}:
+        raise ValueError(f"expected seconds, an episode and actions, got {reprlib.repr(line)}")
+    seconds, episode = line["seconds"], Episode.from_dict(line["episode"])
+    if type(seconds) not in (int, float) or not 0 <= seconds < MAX_SECONDS:
+        raise ValueError(f"seconds cannot be {reprlib.repr(seconds)}")
+    if len(episode.task) > 100:
+        raise ValueError(f"there is no task {reprlib.repr(episode.task)}")
+    most = {"length": EPISODE_STEPS, "number": settings.episodes - 1, "episode_return": 1e9}
+    for name, limit in most.items():
+        if abs(value := getattr(episode, name)) > limit:
+            raise ValueError(f"{name} cannot be {value!r}")
+    return _Line(seconds, episode, _actions(line["actions"], episode, settings.evidence))
 
 
-def cannot_begin(directory: Path, exc: OSError) -> UsageError:
-    """The error for a directory that cannot be written to."""
-    return UsageError(
-        f"cannot write to {directory}: {exc.strerror}; choose another directory with --out DIR"
-    )
-
-
-def foreign(directory: Path, exc: Exception) -> UsageError:
-    """The error for finished episodes that do not belong to the settings beside them."""
-    return UsageError(f"{directory / NAME} was not written by a rollout: {exc}; {START}")
-
-
-def cannot_write(directory: Path, policy: str, exc: OSError) -> UsageError:
-    """The error for a full disk, once there are finished episodes."""
-    return UsageError(
-        f"cannot write to {directory}: {exc.strerror or exc}; the episodes that were finished are "
-        f"kept: go on with {how_to_resume(directory, policy)}"
-    )
-
-
-def _settings_of_results(directory: Path) -> dict[str, Any] | None:
-    """The settings in the results of a complete rollout; ``None`` if there are no such results."""
-    try:
-        with opened(directory / RESULTS, MAX_SIZE) as file:
-            results = json.load(file)["rollout"]
-        if results["interrupted"]:
-            return None
-        return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
-    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+def _actions(text: Any, episode: Episode, kept: bool) -> NDArray[Any] | None:
+    if not kept and text is None:
         return None
+    if not kept or not isinstance(text, str):
+        raise ValueError(f"actions cannot be {reprlib.repr(text)}")
+    actions = actions_of("actions", base64.b64decode(text, validate=True))
+    if actions.shape != (episode.length, 4):
+        raise ValueError(f"{episode.length} actions cannot be of the shape {actions.shape}")
+    return actions
+
+
+def _is_version(value: Any) -> bool:
+    return type(value) is str and re.fullmatch(r"[\w.+!-]{1,50}", value, re.ASCII) is not None

@@ -6,8 +6,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
-from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.published import protocols
+from mtwrappers.evaluation import Protocol, protocols
 
 _WIDTH = 80
 
@@ -18,8 +17,8 @@ def _text(value: Any) -> str:
     return str(value or "-")
 
 
-# What each row is called, and what it says of a protocol: together all fields.
-ROWS: dict[str, Callable[[Protocol], str]] = {
+# The label of each row, and its cell for a protocol: together they have all fields.
+FIELDS: dict[str, Callable[[Protocol], str]] = {
     "version": lambda p: p.version,
     "benchmarks": lambda p: f"{p.benchmarks[0][:2]} {' '.join(b[2:] for b in p.benchmarks)}",
     "  by default": lambda p: p.benchmark,
@@ -58,12 +57,12 @@ def table() -> list[list[str]]:
     """A row of cells for each field, with its label; names stand in two lines on top."""
     names = [name.partition("-") for name in protocols]
     heads = [["protocol", *(first for first, _, _ in names)], ["", *(last for _, _, last in names)]]
-    rows = [[label, *(say(p) for p in protocols.values())] for label, say in ROWS.items()]
+    rows = [[label, *(say(p) for p in protocols.values())] for label, say in FIELDS.items()]
     return heads + rows
 
 
-def show() -> int:
-    """Prints the table, and where each protocol is from."""
+def run() -> int:
+    """Runs the command: prints the table, and where each protocol is from."""
     rows = table()
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
     for row in rows:

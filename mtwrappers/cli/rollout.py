@@ -1,258 +1,189 @@
-"""``mtwrappers rollout``: an evaluation of scripted experts, with a progress bar and files."""
+"""``mtwrappers rollout``: an evaluation of a policy, with a progress bar and files."""
 
 from __future__ import annotations
 
-import argparse
 import contextlib
 import copy
+import dataclasses
 import functools
-import os
+import json
+import reprlib
 import shlex
-from multiprocessing import forkserver
-from typing import Any
+import signal
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, cast
 
 import gymnasium
 
-from mtwrappers import _start
-from mtwrappers.cli.common import (
-    BENCHMARKS,
-    EVIDENCE,
-    POLICIES,
-    RESULTS,
-    UsageError,
-    progress,
-    quiet_experts,
-)
-from mtwrappers.cli.files import locked, write_files
-from mtwrappers.cli.observers import Interruption, ScriptedPolicy, Videos
-from mtwrappers.cli.policies import Own, load_policy, own_errors
-from mtwrappers.cli.progress import (
-    Progress,
-    begun,
-    cannot_begin,
-    cannot_write,
-    foreign,
-    how_to_resume,
-    resumed,
-)
+from mtwrappers.cli import ctrl_c
+from mtwrappers.cli.console import UsageError, progress_bar, say
+from mtwrappers.cli.directory import EVIDENCE, RESULTS, locked, write_files
+from mtwrappers.cli.policies import Own, ScriptedPolicy, load_policy, own_errors, quiet_experts
+from mtwrappers.cli.progress import MAX_SIZE, NAME, Progress, cannot_write
+from mtwrappers.cli.settings import BENCHMARKS, POLICIES, Settings
+from mtwrappers.cli.video import Videos, can_film
 from mtwrappers.common.cores import cores
 from mtwrappers.common.extras import import_extra
-from mtwrappers.common.interrupts import after_start
 from mtwrappers.common.registration import EPISODE_STEPS
-from mtwrappers.evaluation import EvaluationResult, Observer, Provenance, evaluate
+from mtwrappers.evaluation import (
+    EvaluationResult,
+    Observer,
+    Protocol,
+    Provenance,
+    evaluate,
+    protocols,
+)
 from mtwrappers.evaluation.episodes import ForeignEpisodeError
-from mtwrappers.evaluation.protocol import Protocol
-from mtwrappers.evaluation.published import protocols
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
-from mtwrappers.vector.make import Execution, make_executor
+from mtwrappers.samplers.rollout import Step
+from mtwrappers.state.files import opened
+from mtwrappers.vector.contract import MetaVectorEnv
+from mtwrappers.vector.make import make_executor
 
-# The settings that the results name.
-SHOWN = ("benchmark", "policy", "episodes", "seed", "protocol")
 
-
-def run(args: argparse.Namespace) -> int:
-    """Runs the command; returns its exit code."""
-    with contextlib.ExitStack() as stack:
-        if args.resume is None:
-            if args.protocol is not None:
-                protocol = _protocol(args.protocol)
-                split = "-test" if protocol.kind == "test" else ""
-                args.benchmark = args.benchmark or protocol.benchmark + split
-                args.episodes = args.episodes or protocol.episodes_per_task
-            kept = begun(args)
-            made = _environments(args, kept)
+def run(
+    given: Mapping[str, Any],
+    *,
+    workers: int | None,
+    execution: Literal["parallel", "ray"],
+    out: Path | None,
+    video: bool,
+    resume: Path | None,
+) -> int:
+    """Runs the command; returns its exit code. ``given`` are the settings that are not default."""
+    with contextlib.ExitStack() as lock:
+        if resume is None:
+            kept = Progress(out or Path("results"), _new_settings(given))
+            rollout = Rollout.of(kept.settings, workers, execution)
             try:
                 kept.directory.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(locked(kept.directory))
+                lock.enter_context(locked(kept.directory))
             except OSError as exc:
-                raise cannot_begin(kept.directory, exc) from None
+                raise cannot_write(kept.directory, exc) from None
         else:
-            with contextlib.suppress(OSError):  # there is none, as `resumed` will find
-                stack.enter_context(locked(args.resume))
-            found = resumed(args)
+            if video:
+                raise UsageError(
+                    "--video films a rollout from its start, --resume runs what is left; leave "
+                    "one out"
+                )
+            if out is not None and out.resolve() != resume.resolve():
+                raise UsageError(
+                    f"--resume {resume} writes into that directory, got --out {out}; leave --out "
+                    "away"
+                )
+            with contextlib.suppress(OSError):  # there is none, or it cannot be written to
+                lock.enter_context(locked(resume))
+            found = _resumed(resume, given)
             if found is None:
-                print(f"The rollout into {args.resume} is complete: see {args.resume / RESULTS}.")
+                say(f"The rollout into {resume} is complete: see {resume / RESULTS}.")
                 return 0
             kept = found
-            made = _environments(args, kept)
-        return _play(args, kept, *made)
+            rollout = Rollout.of(kept.settings, workers, execution)
+        return _finish(rollout, kept, video)
 
 
-def _play(
-    args: argparse.Namespace,
-    kept: Progress,
-    env_id: str,
-    kwargs: dict[str, Any],
-    own: Own | None,
-    protocol: Protocol | None,
-) -> int:
-    """Plays what is not finished, and writes what came of it."""
-    console = import_extra("rich.console", "cli").Console()
-    import_extra("matplotlib.figure", "cli")
-    plain = {"soft_wrap": True, "markup": False, "highlight": False}
-    films = args.video and _prepare_video(console)
-    if films:
-        kwargs.update(render_mode="rgb_array", camera_name=kwargs.get("camera_name", "corner3"))
-    quiet_experts()
-    privileged = args.benchmark.startswith("ML") and args.policy == "expert"
-    interrupted, videos, played = False, None, None
-    name = args.name or args.policy
-    alone = bool(args.task) and protocol is None
-    _start.catch()  # from here on there is something to keep
-    with kept:
-        if privileged:
-            family = args.benchmark.partition("-")[0]
-            console.print(
-                f"{family} hides its goals. The experts read them from the environment: privileged "
-                "information that a learner does not have."
-            )
-        workers = f"{kwargs['workers']} worker{'s' * (kwargs['workers'] > 1)}"
-        plan = f"{args.episodes} episodes per class into {args.out}"
-        console.print(f"Playing {args.benchmark} on {workers}: {plan}", **plain)
-        try:
-            with (
-                # Workers are forked only where there are no threads, such as the progress bar's.
-                contextlib.closing(_make(env_id, alone, **kwargs)) as envs,
-                progress(console) as shown,
-                Interruption() as interruption,
-                own_errors(own),
-            ):
-                bar = shown.add_task("episodes", total=None, rate="")
-                kept.bar = functools.partial(shown.update, bar)
-                observers: list[Observer] = [kept, interruption]
-                if films:
-                    videos = Videos(envs)
-                    observers.insert(0, videos)
-                policy: Any = own and own.policy
-                if policy is None:
-                    policy = ScriptedPolicy(args.policy == "expert", envs, args.seed)
-                    observers.insert(0, policy)
-                tasks = args.task or None
-                whence = {
-                    "tasks": tasks,
-                    "policy": name,
-                    "protocol": protocol,
-                }
-                provenance = Provenance.of(envs, args.episodes, **whence)
-                measure: Any = evaluate if protocol is None else protocol.evaluate
-                played = measure(
-                    policy,
-                    envs,
-                    episodes_per_task=args.episodes,
-                    tasks=tasks,
-                    seed=args.seed,
-                    observers=observers,
-                    finished=tuple(kept.episodes),
-                    policy_name=name,
-                )
-        except KeyboardInterrupt:
-            interrupted = True
-        except ForeignEpisodeError as exc:
-            raise foreign(kept.directory, exc) from None
-        except UsageError:
-            if not kept.episodes:
-                kept.remove()
-            raise
-    if interrupted and len(kept.episodes) == kept.resumed:
-        if not kept.episodes:
-            kept.remove()
-        console.print(
-            "Interrupted before an episode was finished; nothing was written. Run the "
-            "command again to start anew."
-        )
-        return 130
-    result = played or EvaluationResult(kept.in_order(), args.seed, provenance=provenance)
-    seconds, steps = kept.seconds, sum(episode.length for episode in result.episodes)
-    settings = {
-        **{key: getattr(args, key) for key in SHOWN},
-        "name": name,
-        "privileged_goal": privileged,
-        "interrupted": interrupted,
-        "seconds": seconds,
-        "steps": steps,
-        "steps_per_second": (rate := steps / seconds),
-    }
-    # Whole lines, so that pipes and files get the table as it is.
-    console.print(str(result), soft_wrap=True, markup=False)
-    console.print(f"{steps:,} steps in {seconds:.1f} s: {rate:,.0f} steps/s")
-    title = f"{args.benchmark}, {args.policy} policy, seed {args.seed}, "
-    title += f"{args.episodes} episodes per class"
-    note = f"interrupted: {len(result.episodes)} of {kept.planned} episodes" * interrupted
-    try:
-        paths = write_files(kept, settings, result, (title, note), videos)
-    except OSError as exc:
-        raise cannot_write(args.out, args.policy, exc) from None
-    for path in paths:
-        console.print(f"wrote {path}", highlight=False)
-    if interrupted:
-        console.print("Interrupted: these are the episodes that were finished. Go on with:")
-        console.print(how_to_resume(args.out, args.policy), **plain)
-        return 130
-    kept.remove()
-    if kept.settings["evidence"]:
-        both = f"{RESULTS} and {EVIDENCE}"
-        console.print(f"Anyone who has {both} can check the numbers:", **plain)
-        console.print(f"mtwrappers verify {shlex.quote(str(args.out / RESULTS))}", **plain)
-    return 0
+@dataclass(frozen=True)
+class Rollout:
+    """A rollout whose settings were checked: its environments, its policy and its rules."""
 
+    settings: Settings
+    env_id: str
+    env_kwargs: Mapping[str, Any]  # of `gymnasium.make` and `make_vec`
+    envs_per_class: int
+    workers: int
+    execution: Literal["ray"] | None  # None for processes
+    protocol: Protocol | None
+    own: Own | None  # the policy, if it is neither of `POLICIES`
 
-def _environments(
-    args: argparse.Namespace, kept: Progress
-) -> tuple[str, dict[str, Any], Own | None, Protocol | None]:
-    """The arguments of `gymnasium.make_vec`, a policy of one's own if that is to play, and so on.
+    @classmethod
+    def of(
+        cls, settings: Settings, workers: int | None, execution: Literal["parallel", "ray"]
+    ) -> Rollout:
+        """Checks settings.
 
-    Settings of the progress go to ``args``.
-    """
-    vars(args).update(kept.settings, out=kept.directory)
-    full = args.benchmark if args.benchmark in BENCHMARKS else f"{args.benchmark}-train"
-    protocol = None if args.protocol is None else _protocol(args.protocol)
-    if protocol is not None and args.policy in POLICIES:
-        protocol = protocol.with_states()  # which these read
-    if full not in BENCHMARKS:
-        raise UsageError(
-            f"unknown benchmark {args.benchmark!r} (choose from {', '.join(BENCHMARKS)})"
-        )
-    name, _, kind = full.partition("-")
-    kwargs: dict[str, Any] = {
-        "seed": args.seed,
-        "fast": False if args.no_fast else "auto",
-        "max_episode_steps": EPISODE_STEPS,
-    }
-    if name in ("MT1", "ML1"):
-        choices, num_classes = sorted(all_classes()), 1
-        if len(args.task) > 1:
+        Raises:
+            UsageError: If there is no such benchmark, class, protocol or policy, or they do not fit
+                together.
+        """
+        protocol = _protocol(settings.protocol) if settings.protocol is not None else None
+        benchmark = settings.benchmark
+        full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
+        if full not in BENCHMARKS:
             raise UsageError(
-                f"{name} has one class, got {len(args.task)}; several are in MT10, MT50, ..."
+                f"unknown benchmark {benchmark!r} (choose from {', '.join(BENCHMARKS)})"
             )
-    else:
-        made = make_benchmark(name, seed=args.seed)
-        choices = list(made.test_classes if kind == "test" else made.train_classes)
-        num_classes = len(set(args.task) or choices)
-    for task in args.task:
-        if task not in choices:
-            raise UsageError(
-                f"unknown class {task!r} of {args.benchmark} (choose from {', '.join(choices)})"
+        num_classes = _check_classes(settings, full)
+        kwargs: dict[str, Any] = {
+            "seed": settings.seed,
+            "fast": False if settings.no_fast else "auto",
+            "max_episode_steps": EPISODE_STEPS,
+        }
+        if settings.task and _has_one_class(full):
+            kwargs["env_name"] = settings.task[0]
+        if protocol is not None:
+            protocol = _fitted(protocol, settings, kwargs.get("env_name"))
+            kwargs.update(protocol.settings)
+        if execution == "ray":
+            import_extra("ray", "ray")
+        workers = workers or cores()
+        # Enough environments of each class for all workers; the result does not depend on it.
+        each = min(settings.episodes, -(-workers // num_classes))
+        return cls(
+            settings,
+            f"mtwrappers/{full}-v0",
+            kwargs,
+            envs_per_class=each,
+            workers=min(workers, each * num_classes),
+            execution="ray" if execution == "ray" else None,
+            protocol=protocol,
+            own=None if settings.policy in POLICIES else load_policy(settings.policy),
+        )
+
+    @property
+    def name(self) -> str:
+        """The name of the policy in tables."""
+        return self.settings.name or self.settings.policy
+
+    @property
+    def has_privileged_goal(self) -> bool:
+        """Whether the policy knows goals that a learner does not."""
+        return self.settings.benchmark.startswith("ML") and self.settings.policy == "expert"
+
+    def make_envs(self, films: bool) -> MetaVectorEnv:
+        """One environment per class; where classes are chosen, environments that move among all.
+
+        These build only the classes that they run.
+        """
+        kwargs = dict(self.env_kwargs)
+        if films:
+            kwargs["render_mode"] = "rgb_array"
+            kwargs["camera_name"] = kwargs.get("camera_name", "corner3")
+        if not self.settings.task or self.protocol is not None:
+            made: Any = gymnasium.make_vec(
+                self.env_id,
+                **kwargs,
+                workers=self.workers,
+                envs_per_task=self.envs_per_class,
+                execution=self.execution,
             )
-    if args.task and name in ("MT1", "ML1"):
-        kwargs["env_name"] = args.task[0]
-    if protocol is not None:
-        try:
-            protocol = protocol.on(args.benchmark, kwargs.get("env_name"))
-            if args.episodes != (due := protocol.episodes_per_task):
-                raise ValueError(f"it has {due} episodes of each class, got {args.episodes}")
-        except ValueError as exc:
-            raise UsageError(f"--protocol {args.protocol}: {exc}") from None
-        kwargs.update(protocol.settings)
-    if args.execution == "ray":
-        import_extra("ray", "ray")
-        kwargs["execution"] = "ray"
-    workers = args.workers or cores()
-    # Enough environments of each class for all workers; the result does not depend on it.
-    each = min(args.episodes, -(-workers // num_classes))
-    kwargs.update(envs_per_task=each, workers=min(workers, each * num_classes))
-    own = None if args.policy in POLICIES else load_policy(args.policy)
-    return f"mtwrappers/{full}-v0", kwargs, own, protocol
+            return cast(MetaVectorEnv, made)
+        make = functools.partial(
+            gymnasium.make, f"mtwrappers:{self.env_id}", disable_env_checker=True, **kwargs
+        )
+        envs = make_executor(
+            [make] * self.workers,
+            self.workers,
+            workers=self.workers,
+            execution=self.execution,
+            renders=films,
+        )
+        # They give the episodes of the benchmark's own environments, which are made more easily.
+        envs.spec = copy.deepcopy(gymnasium.spec(self.env_id))
+        envs.spec.kwargs.update(kwargs)
+        return envs
 
 
 def _protocol(name: str) -> Protocol:
@@ -268,45 +199,250 @@ def _protocol(name: str) -> Protocol:
     return protocol
 
 
-def _make(
-    env_id: str,
-    chosen: bool,
-    workers: int,
-    envs_per_task: int,
-    execution: Execution | None = None,
-    **kwargs: Any,
-) -> Any:
-    """One environment per class; where classes are chosen, environments that move among all.
-
-    These build only the classes that they play.
-    """
-    if not chosen:
-        kwargs.update(workers=workers, envs_per_task=envs_per_task, execution=execution)
-        return gymnasium.make_vec(env_id, **kwargs)
-    make = functools.partial(
-        gymnasium.make, f"mtwrappers:{env_id}", disable_env_checker=True, **kwargs
-    )
-    renders = "render_mode" in kwargs
-    many = [make] * workers
-    envs = make_executor(many, workers, workers=workers, execution=execution, renders=renders)
-    # They give the episodes of the benchmark's own environments, which are easier to make again.
-    envs.spec = copy.deepcopy(gymnasium.spec(env_id))
-    envs.spec.kwargs.update(kwargs)
-    return envs
+def _fitted(protocol: Protocol, settings: Settings, env_name: str | None) -> Protocol:
+    """The protocol on the benchmark of the settings."""
+    if settings.policy in POLICIES:
+        protocol = protocol.with_states()  # which these read
+    try:
+        protocol = protocol.on(settings.benchmark, env_name)
+        if settings.episodes != (due := protocol.episodes_per_task):
+            raise ValueError(f"it has {due} episodes of each class, got {settings.episodes}")
+    except ValueError as exc:
+        raise UsageError(f"--protocol {settings.protocol}: {exc}") from None
+    return protocol
 
 
-def _prepare_video(console: Any) -> bool:
-    import_extra("imageio_ffmpeg", "cli")
-    from mtwrappers.metaworld.opengl import choose_gl  # which imports mujoco
+def _has_one_class(full: str) -> bool:
+    return full.partition("-")[0] in ("MT1", "ML1")
 
-    name = choose_gl()
-    if name is None:
-        console.print(
-            "No video: neither EGL nor OSMesa can render here. Install one of them (Debian: "
-            "libegl1 or libosmesa6). The rollout goes on without."
+
+def _check_classes(settings: Settings, full: str) -> int:
+    """The number of classes to run, if the benchmark has them."""
+    name, _, kind = full.partition("-")
+    if _has_one_class(full):
+        choices = sorted(all_classes())
+        if len(settings.task) > 1:
+            raise UsageError(
+                f"{name} has one class, got {len(settings.task)}; several are in MT10, MT50, ..."
+            )
+    else:
+        made = make_benchmark(name, seed=settings.seed)
+        choices = list(made.test_classes if kind == "test" else made.train_classes)
+    for task in settings.task:
+        if task not in choices:
+            raise UsageError(
+                f"unknown class {task!r} of {settings.benchmark} (choose from {', '.join(choices)})"
+            )
+    return 1 if _has_one_class(full) else len(set(settings.task) or choices)
+
+
+def _new_settings(given: Mapping[str, Any]) -> Settings:
+    """The settings of a new rollout."""
+    defaults: dict[str, Any] = {}
+    if "protocol" in given:
+        protocol = _protocol(given["protocol"])
+        split = "-test" if protocol.kind == "test" else ""
+        defaults["benchmark"] = protocol.benchmark + split
+        defaults["episodes"] = protocol.episodes_per_task
+    elif "benchmark" not in given:
+        raise UsageError(
+            "a benchmark is required, or --resume DIR; such as: mtwrappers rollout MT10"
         )
-        return False
-    os.environ["MUJOCO_GL"] = name
-    with after_start():  # so that the process that starts workers does not print where it was
-        forkserver.ensure_running()
-    return True
+    return Settings(**{**defaults, **given})
+
+
+def _resumed(directory: Path, given: Mapping[str, Any]) -> Progress | None:
+    """The progress of the rollout into ``directory``; ``None`` if that is complete."""
+    complete = None if (directory / NAME).exists() else _settings_of_results(directory)
+    kept = None if complete else Progress.load(directory)
+    begun = dataclasses.asdict(kept.settings) if kept else complete or {}
+    for name, value in begun.items():
+        if given.get(name, value) != value:
+            raise UsageError(
+                f"the rollout into {directory} was begun with {name} {reprlib.repr(value)}, got "
+                f"{given[name]!r}; leave it out, or start another rollout with another --out"
+            )
+    if kept and kept.settings.policy not in (*POLICIES, given.get("policy")):
+        # What code to run comes from the command alone, not from a file that is read.
+        raise UsageError(
+            f"the rollout into {directory} was begun with a policy of your own: give --policy again"
+        )
+    return kept
+
+
+def _settings_of_results(directory: Path) -> dict[str, Any] | None:
+    """The settings in the results of a complete rollout; ``None`` if there are no such results."""
+    try:
+        with opened(directory / RESULTS, MAX_SIZE) as file:
+            results = json.load(file)["rollout"]
+        if results["interrupted"]:
+            return None
+        return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
+    except (OSError, ValueError, KeyError, TypeError, RecursionError):
+        return None
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The finished episodes of a rollout that has ended or was interrupted."""
+
+    result: EvaluationResult
+    interrupted: bool
+    videos: Videos | None
+
+
+def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
+    """Runs the episodes that are not finished, and writes the results; returns the exit code."""
+    import_extra("matplotlib.figure", "cli")
+    films = video and can_film()
+    quiet_experts()
+    ctrl_c.raises()
+    with kept:
+        _announce(rollout, kept)
+        outcome = _evaluate(rollout, kept, films)
+    if outcome is None:
+        if not kept.episodes:
+            kept.remove()
+        say(
+            "Interrupted before an episode was finished; nothing was written. Run the command "
+            "again to start anew."
+        )
+        return ctrl_c.EXIT_CODE
+    _write(rollout, kept, outcome)
+    if outcome.interrupted:
+        say("Interrupted: these are the episodes that were finished. Go on with:")
+        say(kept.how_to_resume())
+        return ctrl_c.EXIT_CODE
+    kept.remove()
+    if kept.settings.evidence:
+        say(f"Anyone who has {RESULTS} and {EVIDENCE} can check the numbers:")
+        say(f"mtwrappers verify {shlex.quote(str(kept.directory / RESULTS))}")
+    return 0
+
+
+def _announce(rollout: Rollout, kept: Progress) -> None:
+    settings = rollout.settings
+    if rollout.has_privileged_goal:
+        say(
+            f"{settings.benchmark.partition('-')[0]} has hidden goals. The experts read them from "
+            "the environment: privileged\ninformation that a learner does not have."
+        )
+    workers = f"{rollout.workers} worker{'s' * (rollout.workers > 1)}"
+    plan = f"{settings.episodes} episodes per class into {kept.directory}"
+    say(f"Running {settings.benchmark} on {workers}: {plan}")
+
+
+def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
+    """Runs the episodes that are not finished; ``None`` if none was before an interruption."""
+    settings, protocol, tasks = rollout.settings, rollout.protocol, rollout.settings.task or None
+    result = videos = provenance = None
+    try:
+        with (
+            # Workers are forked only where there are no threads, such as the progress bar's.
+            contextlib.closing(rollout.make_envs(films)) as envs,
+            progress_bar() as bar,
+            Interruption() as interruption,
+            own_errors(rollout.own),
+        ):
+            kept.bar = functools.partial(bar.update, bar.add_task("episodes", total=None, rate=""))
+            observers: list[Observer] = [kept, interruption]
+            if films:
+                videos = Videos(envs)
+                observers.insert(0, videos)
+            if rollout.own is not None:
+                policy = rollout.own.policy
+            else:
+                policy = ScriptedPolicy(settings.policy == "expert", envs, settings.seed)
+                observers.insert(0, policy)
+            provenance = Provenance.of(
+                envs,
+                settings.episodes,
+                tasks=tasks,
+                policy=rollout.name,
+                protocol=protocol,
+            )
+            measure: Any = evaluate if protocol is None else protocol.evaluate
+            result = measure(
+                policy,
+                envs,
+                episodes_per_task=settings.episodes,
+                tasks=tasks,
+                seed=settings.seed,
+                observers=observers,
+                finished=tuple(kept.episodes),
+                policy_name=rollout.name,
+            )
+    except KeyboardInterrupt:
+        result = None
+    except ForeignEpisodeError as exc:
+        raise kept.is_foreign(exc) from None
+    except UsageError:
+        if not kept.episodes:
+            kept.remove()
+        raise
+    if result is not None:
+        return Outcome(result, False, videos)
+    if len(kept.episodes) == kept.resumed:
+        return None
+    result = EvaluationResult(kept.in_order(), settings.seed, provenance=provenance)
+    return Outcome(result, True, videos)
+
+
+class Interruption(Observer):
+    """Turns Ctrl-C into a ``KeyboardInterrupt`` between two steps; a second one comes at once.
+
+    So the first one never breaks a message to a worker in two. After the block they are ignored:
+    workers end, and what is finished is written.
+    """
+
+    def __init__(self) -> None:
+        self._asked = False
+
+    def __enter__(self) -> Interruption:
+        signal.signal(signal.SIGINT, self._ask)
+        return self
+
+    def __exit__(self, *exc: object) -> None:
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+    def _ask(self, *signal_and_frame: Any) -> None:
+        if self._asked:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
+            raise KeyboardInterrupt
+        self._asked = True
+
+    def step(self, step: Step) -> None:
+        """Raises what was asked for."""
+        if self._asked:
+            raise KeyboardInterrupt
+
+
+def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
+    """Prints the results and writes them."""
+    settings, result = rollout.settings, outcome.result
+    seconds, steps = kept.seconds, sum(episode.length for episode in result.episodes)
+    rate = steps / seconds
+    say(str(result))
+    say(f"{steps:,} steps in {seconds:.1f} s: {rate:,.0f} steps/s")
+    described = {
+        "benchmark": settings.benchmark,
+        "policy": settings.policy,
+        "episodes": settings.episodes,
+        "seed": settings.seed,
+        "protocol": settings.protocol,
+        "name": rollout.name,
+        "privileged_goal": rollout.has_privileged_goal,
+        "interrupted": outcome.interrupted,
+        "seconds": seconds,
+        "steps": steps,
+        "steps_per_second": rate,
+    }
+    title = f"{settings.benchmark}, {settings.policy} policy, seed {settings.seed}, "
+    title += f"{settings.episodes} episodes per class"
+    note = f"interrupted: {len(result.episodes)} of {kept.planned} episodes" * outcome.interrupted
+    try:
+        paths = write_files(kept, described, result, (title, note), outcome.videos)
+    except OSError as exc:
+        raise kept.cannot_go_on(exc) from None
+    for path in paths:
+        say(f"wrote {path}")

@@ -254,7 +254,7 @@ def check_keywords(
 ) -> None:
     """Refuses an unknown keyword argument with a `TypeError` that names what comes close.
 
-    ``hints`` says what to tell of a name that is known elsewhere.
+    ``hints`` has the end of the message for names that are known elsewhere.
     """
     names = sorted(known)
     for name in (name for name in given if name not in names):

@@ -1,7 +1,7 @@
 """The exceptions of this package, and how any exception says where it came from.
 
 An exception of an environment is raised as it is. That it came from environment 3 is a note, which
-tracebacks show (see `BaseException.add_note`). An exception that a line of this package has raised
+tracebacks have (see `BaseException.add_note`). An exception that a line of this package has raised
 says so in its message, for programs that read messages.
 """
 
@@ -40,7 +40,7 @@ class WorkerDiedError(RuntimeError):
 
 
 class NotDeterministicError(RuntimeError):
-    """An environment that was used in the same way again did not show the same again."""
+    """An environment that was used in the same way again did not return the same again."""
 
 
 class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised itself)
@@ -53,7 +53,7 @@ class WorkerTraceback(Exception):  # noqa: N818 (it is a cause, never raised its
 def printable(text: str, most: int | None = None) -> str:
     r"""A text from anywhere as it can be printed: on a terminal it draws what it says, no more.
 
-    Escaped are control characters (with which a terminal is told to move and to erase), what
+    Escaped are control characters (which move the cursor and erase), what
     changes the direction of writing, what has no width or draws nothing, lone surrogates, and every
     blank but the space. All other letters, marks and signs stay. A text of more than ``most``
     characters is cut.

@@ -64,7 +64,7 @@ def goal_generator(seed: int) -> Generator:
 
 
 def child_seed(seed: int, index: int) -> int:
-    """The seed (32 bits) of the environment that plays task ``index``."""
+    """The seed (32 bits) of the environment of task ``index``."""
     return int(SeedSequence(seed, spawn_key=(_CHILDREN, index)).generate_state(1)[0])
 
 

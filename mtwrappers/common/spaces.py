@@ -114,8 +114,8 @@ def difference(space: Space[Any], expected: Space[Any], *, within: bool = False)
         places = _places(space, expected, within)
     if not places:
         return ""
-    shown = ", ".join(map(repr, places[:_MOST])) + ", ..." * (len(places) > _MOST)
-    return f"; {'it goes beyond' if within else 'they differ'} at [{shown}]"
+    listed = ", ".join(map(repr, places[:_MOST])) + ", ..." * (len(places) > _MOST)
+    return f"; {'it goes beyond' if within else 'they differ'} at [{listed}]"
 
 
 def _places(space: Space[Any], expected: Space[Any], within: bool) -> list[Any]:

@@ -38,7 +38,7 @@ class PhasedStream:
 
     @property
     def phase(self) -> int:
-        """The phase of the next step; the last one when the stream is over."""
+        """The phase of the next step; the last one when the stream is finished."""
         return min(bisect.bisect_right(self._ends, self.stream_steps), len(self._ends) - 1)
 
     def phase_of(self, step: int) -> int:
@@ -50,14 +50,14 @@ class PhasedStream:
         return bisect.bisect_right(self._ends, check_index(step, self.total_steps, "step"))
 
     @property
-    def stream_over(self) -> bool:
+    def stream_finished(self) -> bool:
         """Whether all ``total_steps`` steps were taken."""
         return self.stream_steps >= self.total_steps
 
     def _require_more(self) -> None:
-        if self.stream_over and self.at_end == "raise":
+        if self.stream_finished and self.at_end == "raise":
             raise RuntimeError(
-                f"the stream is over: its {len(self.phases)} phases have {self.total_steps} steps, "
-                "and all of them were taken; a reset with a seed begins it anew, and with "
+                f"the stream is finished: its {len(self.phases)} phases have {self.total_steps} "
+                "steps, and all of them were taken; a reset with a seed begins it anew, and with "
                 "at_end='stay' the last task goes on"
             )

@@ -36,8 +36,8 @@ class TaskStream(PhasedStream, MTEnv):
     Every `reset` begins an episode on a task of the present phase. The phase follows from how many
     steps the agent has taken: the budgets of all phases, one after another, divide the steps from 0
     to ``total_steps`` among them, and `phase_of` says which has a step. ``info["phase"]`` is the
-    phase of the present episode. After ``total_steps`` steps the stream is over, and ``at_end``
-    says what follows. ``info["stream_over"]`` is true in the episodes that begin then.
+    phase of the present episode. After ``total_steps`` steps the stream is finished, and ``at_end``
+    says what follows. ``info["stream_finished"]`` is true in the episodes that begin then.
 
     A reset with a seed begins the stream anew. A reset whose options name a task, and the first one
     after `set_task_state`, is on that task, in the budget of the present phase.
@@ -59,8 +59,8 @@ class TaskStream(PhasedStream, MTEnv):
         task_embedding: Numbers to observe in each phase, ``(num_phases, E)``. Observations then
             have a third key, ``task_embedding``, ``(E,)``. Where ``env`` has an embedding of each
             task, as `MultiEnvWrapper` can, observations have that without this argument.
-        at_end: What follows when the stream is over: with ``"stay"`` the last phase goes on, but
-            its steps count for nothing, neither here nor in the statistics of
+        at_end: What follows when the stream is finished: with ``"stay"`` the last phase goes on,
+            but its steps count for nothing, neither here nor in the statistics of
             `NormalizeObservationPerTask` and `NormalizeRewardPerTask`, so that an algorithm whose
             rollout goes beyond the end comes to its own; with ``"raise"`` another step is an error,
             and only a reset still works.
@@ -68,7 +68,7 @@ class TaskStream(PhasedStream, MTEnv):
     Attributes:
         phases: The `Phase`s, with the list of task states of each.
         total_steps: The budgets of all phases.
-        stream_steps: How many steps were taken, until the stream is over.
+        stream_steps: How many steps were taken, until the stream is finished.
         held_phase: While this is set, from a `reset` on, episodes are of this phase, nothing is
             truncated and steps do not count: this is how a phase is evaluated.
 
@@ -248,11 +248,11 @@ class TaskStream(PhasedStream, MTEnv):
             asked = {"task_state": self.sample_task_state()}
         obs, info = self.env.reset(seed=seed, options={**others, **asked} or None)
         self._task_is_set = False
-        phase, over = self._next_phase(), self.held_phase is None and self.stream_over
+        phase, finished = self._next_phase(), self.held_phase is None and self.stream_finished
         self._phase_obs = np.int64(phase)
-        self._episode_info = {"phase": phase, "stream_over": over}
+        self._episode_info = {"phase": phase, "stream_finished": finished}
         self._counted, self._last_step = 1, self.total_steps
-        if self.held_phase is not None or (over and self.at_end == "stay"):
+        if self.held_phase is not None or (finished and self.at_end == "stay"):
             self._counted, self._last_step = 0, sys.maxsize
         elif self._truncates:
             self._last_step = self._ends[phase]
@@ -262,7 +262,7 @@ class TaskStream(PhasedStream, MTEnv):
         """Steps the environment.
 
         Raises:
-            RuntimeError: If the stream is over and ``at_end="raise"``.
+            RuntimeError: If the stream is finished and ``at_end="raise"``.
             ResetNeeded: If the episode was truncated at a phase's end, or a task was set.
         """
         if self.stream_steps >= self._last_step:
@@ -293,7 +293,7 @@ class TaskStream(PhasedStream, MTEnv):
     def _refuse_step(self) -> None:
         self._require_more()
         goes_on = f"goes on with step {self.stream_steps} of the stream"
-        if self.stream_over:
+        if self.stream_finished:
             goes_on = "goes on after the end of the stream"
         raise ResetNeeded(
             f"call reset() before step(): the episode is over, or a task was set, and phase "

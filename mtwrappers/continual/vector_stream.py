@@ -24,7 +24,7 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
     is that many steps shorter. Steps in which NEXT_STEP resets an environment do not count, nor do
     those of environments that are paused.
 
-    After ``total_steps`` steps the stream is over for all of them, and ``at_end`` of the
+    After ``total_steps`` steps the stream is finished for all of them, and ``at_end`` of the
     `TaskStream`s says what follows. A reset with seeds begins the stream anew.
 
     Args:
@@ -32,7 +32,8 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
 
     Attributes:
         phases, phase_names, total_steps, at_end: As in `TaskStream`.
-        stream_steps: How many steps all environments have taken together, until the stream is over.
+        stream_steps: How many steps all environments have taken together, until the stream is
+            finished.
 
     Raises:
         TypeError: If an environment has no `TaskStream`, or ``env`` is none of ours.
@@ -101,12 +102,12 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         return result
 
     def step_async(self, actions: Any) -> None:
-        """Begins a step; a `RuntimeError` if the stream is over and ``at_end="raise"``."""
+        """Begins a step; a `RuntimeError` if the stream is finished and ``at_end="raise"``."""
         self._require_more()
         idle = self._executor._buffers.paused
         if self._due is not None:
             idle = idle | self._due
-        counted = 0 if self.stream_over else self.num_envs - int(np.count_nonzero(idle))
+        counted = 0 if self.stream_finished else self.num_envs - int(np.count_nonzero(idle))
         self._counted, end = counted, self._ends[self.phase]
         if counted and self.stream_steps + counted >= end:
             # Their next step is the last of the phase; what is reset instead begins the next one.

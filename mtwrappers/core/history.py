@@ -1,4 +1,4 @@
-"""What became of the last episodes of each task: what a curriculum looks at."""
+"""The outcomes of the last episodes of each task, which a curriculum looks at."""
 
 from __future__ import annotations
 
@@ -80,13 +80,13 @@ class TaskHistory:
         return _means(self._by_group, 1)
 
     def begin(self, task: int | None) -> None:
-        """Begins an episode of ``task``; ``None`` says that none is being played."""
+        """Begins an episode of ``task``; ``None`` says that none is under way."""
         self._task = task
         self._steps, self._return = 0, 0.0
         self._success: bool | None = None
 
-    def step(self, reward: float, over: bool, info: Mapping[str, Any]) -> None:
-        """Counts a step of the present episode, and records the episode if it is ``over``."""
+    def step(self, reward: float, ended: bool, info: Mapping[str, Any]) -> None:
+        """Counts a step of the present episode, and records the episode if it has ``ended``."""
         self._steps += 1
         self._return += reward
         if not self._success:
@@ -95,7 +95,7 @@ class TaskHistory:
                 success = info.get("is_success")
             if success is not None:
                 self._success = bool(success)
-        if over:
+        if ended:
             self.end()
 
     def end(self) -> None:

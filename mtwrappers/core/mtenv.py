@@ -23,7 +23,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     """A Gymnasium environment whose task is part of its interface.
 
     An observation is ``{"env_obs": ..., "task_obs": ...}``: what a single-task environment would
-    show, and what the agent may know of the task. The *task state* is all that is needed to come
+    return, and what the agent may know of the task. The *task state* is all that is needed to come
     back to a task. Two random streams keep the environment's chance apart from the choice of
     tasks. A subclass implements `step`, `reset`, `get_task_obs`, `get_task_state`,
     `set_task_state` and `sample_task_state`; its `reset` begins with
@@ -34,14 +34,14 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
     `sample_task_state` before a task seed was set is an error; an environment that draws a task
     with every reset sets one itself.
 
-    The words, everywhere in this package:
+    The terms, everywhere in this package:
 
-    * A *task* is what an episode is about; on Meta-World, a class with a goal.
+    * A *task* is what the agent has to do in an episode; on Meta-World, a class with a goal.
     * A *task state* names a task to `set_task_state`; for a list of tasks it is the index into the
       list. ``num_tasks`` is how many there are, ``task_states`` are those among which the
       environment moves by itself.
-    * A *task id*, ``info["task_id"]``, is what ``task_obs`` and one-hots show; on Meta-World, the
-      index of the class. ``task_ids[task_state]`` is the id of a task.
+    * A *task id*, ``info["task_id"]``, is what ``task_obs`` and one-hots stand for; on Meta-World,
+      the index of the class. ``task_ids[task_state]`` is the id of a task.
     * A *task name*, ``info["task_name"]``, is the id in words: ``task_names[task_id]``.
 
     The protocol is that of MTEnv (Sodhani et al. 2021, https://github.com/facebookresearch/mtenv)
@@ -103,7 +103,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     @abc.abstractmethod
     def get_task_obs(self) -> Any:
-        """What the agent may know of the present task, an element of the space of ``task_obs``."""
+        """The observation of the present task, an element of the space of ``task_obs``."""
 
     @abc.abstractmethod
     def get_task_state(self) -> Any:

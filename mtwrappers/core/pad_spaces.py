@@ -127,10 +127,10 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         return self._pad(obs), reward, terminated, truncated, self._with_masks(info)
 
     def _with_masks(self, info: dict[str, Any]) -> dict[str, Any]:
-        shown = {**info, "observation_mask": self.observation_mask.copy()}
+        info = {**info, "observation_mask": self.observation_mask.copy()}
         if self.action_mask is not None:
-            shown["action_mask"] = self.action_mask.copy()
-        return shown
+            info["action_mask"] = self.action_mask.copy()
+        return info
 
     def _pad(self, obs: Any) -> NDArray[Any]:
         out: NDArray[Any] = self._zeros.copy()
@@ -160,7 +160,7 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         return cut
 
     def _take(self, padding: Padding) -> PadSpaces:
-        """Takes the spaces of a family, which hold those that this environment alone would have."""
+        """Takes the spaces of all, which hold those that this environment alone would have."""
         self.observation_space, self.action_space = padding[:2]
         dtype: Any = padding.observation_space.dtype
         self._zeros = np.zeros(self.observation_mask.shape, dtype)
@@ -171,7 +171,7 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
 
 
 class Padding(NamedTuple):
-    """The spaces that the environments of a family are padded to.
+    """The spaces that a set of environments is padded to.
 
     Attributes:
         observation_space: Holds the padded observations of all.
@@ -191,7 +191,7 @@ class Padding(NamedTuple):
         unify: Unify,
         action_dtype: Any = None,
     ) -> Padding:
-        """What environments with these spaces (observation, action) are padded to.
+        """The padding of environments with these spaces (observation, action).
 
         Args:
             spaces: Of each environment.
@@ -391,7 +391,7 @@ def _union_of_actions(
 
 
 def _require_actions(box: Box, name: str, expected: Box, rescale: bool) -> None:
-    """Requires that the actions of an environment are among those of the family."""
+    """Requires that the actions of an environment are among those of all."""
     n = box.shape[0]
     if n > expected.shape[0]:
         raise ValueError(

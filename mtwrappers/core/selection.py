@@ -11,7 +11,7 @@ on and which is part of its state. Ten lines are enough:
 
 >>> import numpy as np
 >>> def hardest_first(num_tasks, last_task, rng, history):
-...     rates = history.success_rates  # NaN for a task that was not played
+...     rates = history.success_rates  # NaN for a task that had no episode yet
 ...     unknown = np.flatnonzero(np.isnan(rates))
 ...     if len(unknown):
 ...         return rng.choice(unknown)
@@ -58,7 +58,7 @@ class WithoutReplacement:
         self._sweep = []
 
     def get_state(self) -> list[int]:
-        """What is left of the present sweep."""
+        """The tasks that are left of the present sweep."""
         return list(self._sweep)
 
     def set_state(self, state: list[int]) -> None:
@@ -81,8 +81,8 @@ def least_success(
 ) -> int:
     """Tasks that fail come more often, in proportion to their recent rate of failure.
 
-    First a group is drawn, then one of its tasks, each as likely as the others. A group that was
-    not played yet counts as one that always fails.
+    First a group is drawn, then one of its tasks, each as likely as the others. A group that
+    had no episode yet counts as one that always fails.
 
     Args:
         num_tasks: How many tasks there are.
@@ -93,7 +93,7 @@ def least_success(
             ``functools.partial(least_success, floor=0.3)`` is a strategy too.
 
     Raises:
-        ValueError: If a task was played whose infos do not say whether it succeeded.
+        ValueError: If an episode has ended whose infos do not say whether it succeeded.
     """
     present = [g for g in range(history.num_groups) if len(history.members(g))]
     rates = history.group_success_rates[present]

@@ -14,8 +14,10 @@ from mtwrappers.common.checks import check_choice, check_list, check_mapping, po
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.protocol import succeeded, weights
 from mtwrappers.evaluation.result import (
+    AnyResult,
     EvaluationResult,
     FewShotResult,
+    Provenance,
     check_confidence,
 )
 from mtwrappers.evaluation.statistics import (
@@ -35,12 +37,11 @@ from mtwrappers.evaluation.statistics import (
     trimmed_rate,
     welch,
 )
-from mtwrappers.metaworld.spec import determining, draws_goals
+from mtwrappers.metaworld.spec import SIMULATION, determining, draws_goals
 
 # Keeps the bootstrap's stream apart from those of results.
 _STREAM = 1_000_039
 _BETTER = "chance that B is better"
-Result: TypeAlias = EvaluationResult | FewShotResult
 # What one training run has made.
 Runs: TypeAlias = Literal["all_tasks", "per_task"]
 
@@ -72,8 +73,9 @@ class Comparison:
             and the ``"interquartile mean"``.
         improvement: How likely a run of the second is better than one of the first, on a random
             task; ``None`` unless both have several runs.
-        paired: At how many tasks the two have played the same goals, which are compared one by one.
-        forced: Why the two do not compare; empty if they do.
+        paired: At how many tasks both have episodes of the same goals, which are compared one by
+            one.
+        forced: Why the two are not comparable; empty if they are.
         confidence: Of the intervals.
         unit: Of what the intervals are over: ``"episodes"``, ``"trials"``, ``"runs"`` (each a
             network for all tasks) or ``"runs of each task"``.
@@ -106,7 +108,7 @@ class Comparison:
         over = {name: row.difference for name, row in self.overall.items()}
         text = title or f"{second} minus {first}"
         if self.forced:
-            text = f"FORCED, they do not compare: {self.forced}\n{text}"
+            text = f"FORCED, they are not comparable: {self.forced}\n{text}"
         plot.draw_differences(Path(path), rows, over, text, f"lines: {_unit(self)}")
 
 
@@ -123,7 +125,7 @@ class _Given(NamedTuple):
 
 
 def compare(
-    policies: Mapping[str, Sequence[Result] | Mapping[str, Result]],
+    policies: Mapping[str, Sequence[AnyResult] | Mapping[str, AnyResult]],
     *,
     runs: Runs = "all_tasks",
     force: bool = False,
@@ -139,8 +141,9 @@ def compare(
 
     **One result each.** Intervals are over episodes (over trials in few-shot evaluation): they say
     how precisely *these* two policies were measured, not what another training run would give.
-    Where both have played the same goals, those are compared one by one, which takes the difficulty
-    of goals out of the difference. A row with less than three values of either has no interval.
+    Where both have episodes of the same goals, those are compared one by one, which takes the
+    difficulty of goals out of the difference. A task with less than three values of either has no
+    interval.
 
     **Several results of a policy** are taken for training runs with different seeds, and intervals
     are over runs. A run is one network for all tasks, so a good run is good at all of them: means
@@ -154,7 +157,7 @@ def compare(
         policies: The results of each policy, by its name: a list of `EvaluationResult` or
             `FewShotResult`, or a dict of them by what errors are to call them, such as their files.
         runs: What a training run has made: one network for ``"all_tasks"``, or one ``"per_task"``.
-        force: Compare what does not compare, on the tasks that all have; `Comparison.forced` says
+        force: Compare what is not comparable, on the tasks that all have; `Comparison.forced` says
             why.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
@@ -192,9 +195,9 @@ def compare(
     rng = Generator(PCG64(SeedSequence(seed, spawn_key=(_STREAM,))))
     found = []
     for name, results in others:
-        reason = _same([*of_first, *results]) or _why_not(of_first, results, runs)
+        reason = _duplicate([*of_first, *results]) or _why_incomparable(of_first, results, runs)
         if reason and not force:
-            raise IncomparableError(f"{first} and {name} do not compare: {reason}")
+            raise IncomparableError(f"{first} and {name} are not comparable: {reason}")
         both = [one.result for one in of_first], [one.result for one in results]
         pair = _Pair(*both, runs, confidence, resamples, rng)
         found.append(pair.comparison((first, name), reason))
@@ -233,10 +236,10 @@ def _given(name: str, results: Any) -> Iterator[_Given]:
         yield _Given(label, one, budget)
 
 
-def _same(results: Sequence[_Given]) -> str:
+def _duplicate(results: Sequence[_Given]) -> str:
     """Which two are one result, or nothing: runs of their own never come to equal episodes.
 
-    Actions that were kept tell apart policies that never get any reward.
+    Actions that were kept distinguish policies that never get any reward.
     """
     met: dict[Any, _Given] = {}
     for one in results:
@@ -254,57 +257,56 @@ def _same(results: Sequence[_Given]) -> str:
     return ""
 
 
-def _why_not(first: Sequence[_Given], second: Sequence[_Given], runs: Runs) -> str:
-    """Why results do not compare, or nothing."""
+def _why_incomparable(first: Sequence[_Given], second: Sequence[_Given], runs: Runs) -> str:
+    """Why results are not comparable, or nothing."""
     every = [one for of in (first, second) for one in of]
     of_each = [[one.result for one in of] for of in (first, second)]
     if runs == "all_tasks":
-        return _differ(every, [one.result.tasks for one in every])
+        return next(_differ(every, [one.result.tasks for one in every]), "")
     tasks = [tuple(dict.fromkeys(task for one in of for task in one.tasks)) for of in of_each]
     if alone := set(tasks[0]) ^ set(tasks[1]):
         return f"{min(alone)} is a task of some of them alone"
     for task in tasks[0]:
         of_task = [one for one in every if task in one.result.tasks]
-        if reason := _differ(of_task, [(task,)] * len(of_task)):
+        for reason in _differ(of_task, [(task,)] * len(of_task)):
             return reason
     return ""
 
 
-def _differ(results: Sequence[_Given], tasks: Sequence[Sequence[str]]) -> str:
+def _differ(results: Sequence[_Given], tasks: Sequence[Sequence[str]]) -> Iterator[str]:
     """How results of these tasks each were measured in different ways."""
-
-    def differ(what: str, values: Sequence[Any]) -> str:
-        other = next((value for value in values if value != values[0]), values[0])
-        return "" if other == values[0] else f"{what} {values[0]} and {other}"
-
     protocols = [one.result.protocol for one in results]
-    names = ["none" if one is None else one.label for one in protocols]
-    if reason := differ("protocols", names):
-        return reason
+    yield from _unlike("protocols", ["none" if one is None else one.label for one in protocols])
     every = set[str]().union(*tasks)
-    if alone := [task for own in tasks for task in sorted(every - set(own))]:
-        return f"{alone[0]} is a task of some of them alone"
+    for alone in (task for own in tasks for task in sorted(every - set(own))):
+        yield f"{alone} is a task of some of them alone"
     budgets = [one.budget for one in results if one.budget is not None]
-    if budgets and (reason := differ("episodes to adapt on, and after,", budgets)):
-        return reason
+    yield from _unlike("episodes to adapt on, and after,", budgets)
     described = [one.result.provenance for one in results]
-    if all(one is None for one in described):
-        return ""  # made by hand
-    if None in described:
+    if None not in described:
+        yield from _origins_differ([one for one in described if one is not None])
+    elif any(described):  # else all were made by hand
         silent = results[described.index(None)].label
-        return f"{silent} does not say what it was measured on, as others do"
-    specs = [determining(one.spec) if one and one.spec else ("none", {}) for one in described]
-    if reason := differ("id", [env_id for env_id, _ in specs]):
-        return reason
+        yield f"{silent} does not say what it was measured on, as others do"
+
+
+def _origins_differ(described: Sequence[Provenance]) -> Iterator[str]:
+    """Where the environments or the simulations of results are different."""
+    specs = [determining(one.spec) if one.spec else ("none", {}) for one in described]
+    yield from _unlike("id", [env_id for env_id, _ in specs])
     kwargs = [own for _, own in specs]
     for name in dict.fromkeys(key for own in kwargs for key in own):
-        if reason := differ(name, [own.get(name) for own in kwargs]):
-            return reason
-    for name in ("metaworld", "mujoco"):
-        versions = [one.versions.get(name) for one in described if one is not None]
-        if reason := differ(name, versions):
-            return reason
-    return ""
+        yield from _unlike(name, [own.get(name) for own in kwargs])
+    for name in SIMULATION:
+        yield from _unlike(name, [one.versions.get(name) for one in described])
+
+
+def _unlike(what: str, values: Sequence[Any]) -> Iterator[str]:
+    """The first value, and the first that is another one, if there is one."""
+    for value in values:
+        if value != values[0]:
+            yield f"{what} {values[0]} and {value}"
+            return
 
 
 class _Task(NamedTuple):
@@ -470,7 +472,7 @@ def _lines(found: Comparison) -> list[str]:
     """A table in 80 columns."""
     lines = []
     if found.forced:
-        lines.append(f"FORCED, these results do not compare: {found.forced}")
+        lines.append(f"FORCED, these results are not comparable: {found.forced}")
     of_what = "result" if found.unit == "runs of each task" else "run"
     for label, name, runs in zip("AB", found.names, found.runs, strict=True):
         lines.append(f"{label}: {name} ({runs} {of_what}{'s' * (runs > 1)})")
@@ -483,7 +485,7 @@ def _lines(found: Comparison) -> list[str]:
         better = found.improvement
         ends = "" if better.low is None else f"   {better.low:.2f} to  {better.high:.2f}"
         lines.append(f"{_BETTER:<{width + 14}}  {better.value:>6.2f}{ends}")
-    lines.append(f"{_unit(found)}; *: the interval is without zero")
+    lines.append(f"{_unit(found)}; *: the interval excludes zero")
     lines += [*_methods(found), *_warnings(found)]
     if found.paired:
         lines.append(f"goals compared one by one at {found.paired} of {len(found.tasks)} tasks")

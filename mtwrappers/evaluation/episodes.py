@@ -46,7 +46,7 @@ class Episode:
         length: Steps.
         success_once: Whether any step was a success; ``None`` where infos do not say.
         success_final: Whether the last step was one.
-        task_state: The task state that was played, where the evaluation chose it.
+        task_state: The task state of the episode, where the evaluation chose it.
         trial: The trial it belongs to; ``None`` where every episode stands alone.
         steps_to_success: How many steps it took to the first success; ``None`` if there was none.
         longest_success: For how many steps in a row success lasted at most; ``None`` where infos
@@ -136,7 +136,7 @@ class Tally:
         n = len(plan)
         self.ended: list[tuple[int, Episode]] = []
         self._first = first
-        self._plan, self._played = plan, [0] * n
+        self._plan, self._ended = plan, [0] * n
         self._scale, self._raw, self._observers = scale, raw, observers
         self._returns = np.zeros(n, dtype=np.float64)
         self._lengths = np.zeros(n, dtype=np.int64)
@@ -147,8 +147,8 @@ class Tally:
         self._run, self._longest = np.zeros((2, n), dtype=np.int64)
 
     def present(self, i: int) -> PlannedEpisode:
-        """The episode that environment ``i`` plays."""
-        return self._plan[i][self._played[i]]
+        """The episode that environment ``i`` is in."""
+        return self._plan[i][self._ended[i]]
 
     def __call__(self, step: Step) -> None:
         """Adds a step."""
@@ -178,7 +178,7 @@ class Tally:
                     f"rewards must be finite, got a return of {self._returns[i]} from environment "
                     f"{self._first + i}, task {planned.task!r}"
                 )
-            self._played[i] += 1
+            self._ended[i] += 1
             at, reports = int(self._success_at[i]), self._reports[i]
             episode = Episode(
                 task=planned.task,
@@ -218,13 +218,13 @@ class Tally:
 
 @dataclass(frozen=True)
 class PlannedEpisode:
-    """An episode that is to be played.
+    """An episode that is to be run.
 
     Args:
         task: The name of its task.
         number: Which of the task's (or the trial's) episodes it is, from 0.
         seed: Of its reset; ``None`` where it follows the episode before it.
-        task_state: The task state to play, or ``None`` where resets do not take one.
+        task_state: The task state of its reset, or ``None`` where resets do not take one.
         trial: The trial it belongs to; ``None`` where every episode stands alone.
     """
 
@@ -259,7 +259,7 @@ def task_names(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[str]:
 
 
 def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, list[Any]]]:
-    """The tasks of each environment by their names, and the task states that each may play.
+    """The tasks of each environment by their names, and the task states that each may have.
 
     These are ``[None]`` where resets do not take one.
     """
@@ -279,7 +279,7 @@ def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, 
 def make_plan(
     choices: Sequence[dict[str, list[Any]]], episodes_per_task: int, seed: int
 ) -> list[list[PlannedEpisode]]:
-    """The episodes of each environment, in the order in which it plays them.
+    """The episodes of each environment, in the order in which it runs them.
 
     A task's episodes go to its environments in turn. Their goals come in a random order, none
     again before all have come. An episode's goal and seed depend on its number within its task,
@@ -294,18 +294,18 @@ def make_plan(
     for row, (task, envs) in enumerate(able.items()):
         goals = sorted({state for i in envs for state in choices[i][task]})
         rng = Generator(PCG64(SeedSequence(seed, spawn_key=(row,))))
-        played: Counter[int | None] = Counter()
+        taken: Counter[int | None] = Counter()
         orders: list[dict[int | None, int]] = []  # of each sweep: when a goal's turn comes
         for number in range(episodes_per_task):
             i = envs[number % len(envs)]
             states = choices[i][task]
-            sweep = min(played[goal] for goal in states)
+            sweep = min(taken[goal] for goal in states)
             if sweep == len(orders):
                 order = rng.permutation(goals).tolist()
                 orders.append({goal: place for place, goal in enumerate(order)})
-            left = [goal for goal in states if played[goal] == sweep]
+            left = [goal for goal in states if taken[goal] == sweep]
             state = min(left, key=orders[sweep].__getitem__)
-            played[state] += 1
+            taken[state] += 1
             plan[i].append(PlannedEpisode(task, number, stream_seed(seed, row, number), state))
     return plan
 
@@ -316,10 +316,10 @@ _MAX_COUNT = 10**7
 
 @dataclass(frozen=True)
 class Trials:
-    """What decides, before the first step, which episodes `few_shot_evaluate` plays.
+    """The numbers that decide, before the first step, which episodes `few_shot_evaluate` runs.
 
     Args:
-        trials: How many tasks each of the ``M`` task groups plays.
+        trials: How many trials there are, each on a task of each of the ``M`` task groups.
         adaptation_episodes: How many episodes there are to adapt on (for each step).
         evaluation_episodes: How many after that.
         adaptation_steps: How often the policy adapts.
@@ -406,7 +406,7 @@ class Trials:
         ]
 
     def of_trial(self, trial: int, m: int, k: int) -> Iterator[Place]:
-        """All that is played in a trial, by all environments."""
+        """The episodes of a trial, of all environments."""
         for stage in range(len(self.stages)):
             for own in self.by_env(trial, stage, m, k):
                 yield from own
@@ -418,7 +418,7 @@ class Trials:
 
     @classmethod
     def from_dict(cls, data: Any) -> Trials:
-        """What `to_dict` described, as it is read from a file.
+        """The trials that `to_dict` described, as they are read from a file.
 
         Raises:
             ValueError: If it is anything else.
@@ -426,17 +426,32 @@ class Trials:
         names = [field.name for field in fields(cls)]
         if not isinstance(data, dict) or set(data) != set(names):
             raise ValueError(f"expected trials with {names}, got {reprlib.repr(data)}")
-        given = data["tasks"]
-        counts = (data[name] for name in names[:4])
-        fits = all(type(n) is int and 0 < n < _MAX_COUNT for n in counts)
-        ends = data["adaptation_terminate_on_success"]
-        fits = fits and type(data["adapts"]) is bool and (ends is None or type(ends) is bool)
-        fits = fits and (given is None or isinstance(given, list))
-        if not fits or not all(isinstance(row, list) for row in given or ()):
+        if not all(_OF_TRIALS[name](value) for name, value in data.items()):
             raise ValueError(f"trials cannot be {reprlib.repr(data)}")
+        given = data["tasks"]
         if (tasks := numbers(given)) is None and given is not None:
             raise ValueError(f"tasks of trials must be numbers, got {reprlib.repr(given)}")
         return cls(**{**data, "tasks": tasks})
+
+
+def _is_count(value: Any) -> bool:
+    return type(value) is int and 0 < value < _MAX_COUNT
+
+
+def _is_lists(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(own, list) for own in value)
+
+
+# Whether a value from a file may stand in a field of `Trials`.
+_OF_TRIALS: dict[str, Callable[[Any], bool]] = {
+    "trials": _is_count,
+    "adaptation_episodes": _is_count,
+    "evaluation_episodes": _is_count,
+    "adaptation_steps": _is_count,
+    "adapts": lambda value: type(value) is bool,
+    "tasks": lambda value: value is None or _is_lists(value),
+    "adaptation_terminate_on_success": lambda value: value is None or type(value) is bool,
+}
 
 
 def draw_states(states: Sequence[Sequence[int]], trials: int, seed: int) -> list[list[int]]:

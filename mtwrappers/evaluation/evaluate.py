@@ -1,4 +1,4 @@
-"""How good is a policy at each of many tasks?"""
+"""`evaluate`: how good a policy is at each of many tasks."""
 
 from __future__ import annotations
 
@@ -64,57 +64,58 @@ def evaluate(
     policy_name: str | None = None,
     protocol: Protocol | None = None,
 ) -> EvaluationResult:
-    """Plays a fixed number of whole episodes of every task.
+    """Evaluates a policy on a fixed number of whole episodes of every task.
 
-    How many episodes each environment plays is decided before the first one, so quick successes are
-    not preferred. A task's name is ``task_name`` in infos (else ``task_id``, else the group of
-    ``envs_per_task`` environments), and environments with the same name share its episodes.
+    How many episodes each environment runs is decided before the first one, so tasks that are
+    solved quickly are not over-represented. A task's name is ``task_name`` in infos (else
+    ``task_id``, else the group of ``envs_per_task`` environments), and environments with the same
+    name share its episodes.
 
-    **Goals.** Environments whose resets draw a task (those of `gymnasium.make_vec` on Meta-World
-    do) are given the one to play. The goals of a task come in a random order, each of them once
-    before any is repeated. So 50 episodes play each of the 50 goals of a Meta-World class once,
-    whatever ``select`` is. Other environments stay on their task.
+    **Goals.** Where resets take a task state (as in the environments of `gymnasium.make_vec` on
+    Meta-World), each episode is given one. The goals of a task come in a random order, each of them
+    once before any is repeated. So 50 episodes of a Meta-World class are one of each of its 50
+    goals, whatever ``select`` is. Other environments stay on their task.
 
-    **Seeds.** Every episode begins with a reset to its own seed. For a policy that is deterministic
-    or draws from the ``rng`` that it is given, and whose rows do not depend on who shares the
-    batch, the result is the same, bit for bit, with the policy here or in workers, on every
-    executor, for any number of workers, in all three autoreset modes and for any number of
-    environments per task that share their goals. (The wall-clock time in ``info["episode"]["t"]``,
-    which observers may see, is not.)
+    **Seeds.** Every episode begins with a reset to its own seed. Take a policy that is
+    deterministic or draws from the ``rng`` that it is given, and whose actions depend only on their
+    own observations, not on the other rows of the batch. Its result is the same, bit for bit, with
+    the policy here or in workers, on every executor, for any number of workers, in all three
+    autoreset modes and for any number of environments per task that share their goals. (The
+    wall-clock time in ``info["episode"]["t"]``, which observers may read, is not.)
 
-    **Training goes on afterwards** with a `reset`. What chooses its tasks is as it was: the
+    **Training goes on afterwards** with a `reset`. The choice of its tasks is as it was: the
     strategy, the history that a curriculum looks at, and the task stream. So are the statistics of
     wrappers that normalize. The environments' other random streams are left where the last
     episodes ended; ``reset(seed=...)`` begins them anew, and the choice of tasks with them.
 
-    **Rewards** are the environments' own. What wrappers that normalize (whatever has
-    ``update_running_mean``: ours and Gymnasium's, around the vector environment or around each of
-    its environments) did to rewards is undone: exactly with ours, to rounding with Gymnasium's
-    ``NormalizeReward`` where no other wrapper around it changes rewards. What other wrappers do to
-    rewards is part of the environment.
+    **Rewards** are the environments' own. Normalization of rewards (by whatever has
+    ``update_running_mean``: our wrappers and Gymnasium's, around the vector environment or around
+    each of its environments) is undone: exactly with ours, to rounding with Gymnasium's
+    ``NormalizeReward`` where no other wrapper around it changes rewards. Other wrappers that change
+    rewards are part of the environment.
 
     Args:
         policy: A callable from observations ``(N, O)`` to actions ``(N, A)``, or an object with
             ``get_actions``; see `mtwrappers.samplers.policies.PolicyCaller`.
         envs: One of our vector environments, or a wrapper of one.
         episodes_per_task: How many episodes per task.
-        tasks: Names of the tasks to play; all by default. A choice does not change how they are
-            played.
+        tasks: Names of the tasks to evaluate on; all by default. A choice does not change their
+            episodes.
         policy_in: ``"parent"`` asks the policy here, in every step, for all environments.
             ``"workers"`` sends it to the workers once, and each asks it for the environments that
             it has; see `MetaSampler`. There may then be no wrapper around the vector environment,
-            and observers hear of whole episodes only, when all have been played.
+            and observers hear of whole episodes only, when all have ended.
         seed: Zero or greater.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
-        observers: What is to follow the evaluation, see `Observer`. After an interruption
+        observers: Follow the evaluation, see `Observer`. After an interruption
             (``KeyboardInterrupt``), the episodes that an observer has seen end can be given as
             ``finished``, or to `EvaluationResult`.
         finished: Episodes that an evaluation with the same arguments has finished before it was
-            interrupted. They count and are not played again, and the result is that of an
-            evaluation without an interruption.
+            interrupted. They count and are not run again, and the result is that of an evaluation
+            without an interruption.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
-        progress: Whether to show a progress bar. With ``policy_in="workers"`` it counts no
+        progress: Whether to draw a progress bar. With ``policy_in="workers"`` it counts no
             episodes, since they come back all at once.
         evidence: Where to write the actions of every episode, an ``.npz`` file, with which `verify`
             checks the result. It is written as episodes end: after an interruption or a kill it
@@ -124,7 +125,7 @@ def evaluate(
             contradicts it is refused. See `Protocol.evaluate`.
 
     Returns:
-        Success, return and length of each task and of all; see `EvaluationResult`.
+        Success, return and length of each task and over all; see `EvaluationResult`.
 
     Raises:
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
@@ -132,7 +133,7 @@ def evaluate(
         TypeError: If the policy is not callable, the environments are not ours, observations or
             actions are no arrays, or an argument is of another kind.
         ValueError: If a number is out of range, there is no such task, actions have another shape
-            or are NaN, a finished episode is none of those to be played, ``success`` in infos is
+            or are NaN, a finished episode is not one of this evaluation, ``success`` in infos is
             neither a bool nor 0 or 1, a return is not finite, an environment that is not given
             its task moves to another, actions that are kept change their dtype, the name of a task
             or of the policy cannot be printed as it is, or something contradicts the protocol.
@@ -154,11 +155,10 @@ def evaluate(
         given = {"episodes_per_task": episodes_per_task, "max_episode_steps": max_episode_steps}
         check_evaluation(protocol, "evaluate", envs, given)
     _check_observers(observers)
-    bar = ProgressBar(progress)
     remote = check_choice(policy_in, get_args(PolicyIn), "policy_in") == "workers"
     if remote:
         _check_remote(envs, observers)
-    writer = None
+    bar, writer = ProgressBar(progress), None
     with contextlib.ExitStack() as stack:
         scale, raw = stack.enter_context(frozen(envs))
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
@@ -175,10 +175,7 @@ def evaluate(
                 ended = _run_in_workers(run, inner, observers, writer)
             else:
                 recorders = [] if writer is None else [ActionRecorder(writer.add)]
-                counters = []
-                if advance:
-                    advance(len(agenda.finished))
-                    counters = [_Counter(advance)]
+                counters = [_Counter(advance, len(agenda.finished))] if advance else []
                 everyone = slice(0, inner.num_envs)
                 ended = run(envs, everyone, [*recorders, *observers, *counters])
     provenance = Provenance.of(
@@ -308,10 +305,11 @@ def _run_in_workers(
 
 
 class _Counter(Observer):
-    """Advances a progress bar."""
+    """Advances a progress bar, past the episodes that are ``finished`` at once."""
 
-    def __init__(self, advance: Advance) -> None:
+    def __init__(self, advance: Advance, finished: int) -> None:
         self._advance = advance
+        advance(finished)
 
     def end(self, i: int, episode: Episode) -> None:
         """Counts an episode."""
@@ -330,7 +328,7 @@ def check_arguments(
         )
     if has_everywhere(inner, "held_phase") and None in inner.get_attr("held_phase"):
         raise ValueError(
-            "episodes played in a stream are part of it: evaluate in other environments, as "
+            "episodes that are run in a stream are part of it: evaluate in other environments, as "
             "continual_evaluate does"
         )
     check_confidence(confidence)
@@ -357,18 +355,18 @@ def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
         for name in ("begin", "step"):
             if getattr(type(observer), name) is not getattr(Observer, name):
                 raise ValueError(
-                    f"policy_in='workers' tells observers of whole episodes, and {observer} has "
+                    f"policy_in='workers' calls observers for whole episodes, and {observer} has "
                     f"{name}(): use policy_in='parent'"
                 )
 
 
 def _place(of: PlannedEpisode | Episode) -> tuple[Any, ...]:
-    """What an episode has in common with the one that was planned."""
+    """The fields that an episode has in common with the one that was planned."""
     return of.task, of.number, of.task_state, of.trial
 
 
 def _by_place(finished: Sequence[Episode], planned: Sequence[PlannedEpisode]) -> dict[Any, Episode]:
-    """Finished episodes by their place; each must be one of those that are to be played."""
+    """Finished episodes by their place; each must be one of those that are planned."""
     free = {_place(one) for one in planned}
     known = {}
     for episode in finished:
@@ -385,7 +383,7 @@ def _by_place(finished: Sequence[Episode], planned: Sequence[PlannedEpisode]) ->
 
 
 def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]]) -> list[str]:
-    """The tasks to play, in the order in which environments have them."""
+    """The tasks to evaluate on, in the order in which environments have them."""
     known = list(dict.fromkeys(one.task for row in plan for one in row))
     if tasks is None:
         return known
@@ -397,9 +395,9 @@ def _chosen(tasks: Sequence[str] | None, plan: Sequence[Sequence[PlannedEpisode]
 
 
 def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
-    """Resets environments to the episodes that they are to play; returns all observations.
+    """Resets environments to the episodes that they are to run; returns all observations.
 
-    The reset is explicit in every autoreset mode, so that all modes play the same episodes.
+    The reset is explicit in every autoreset mode, so that all modes run the same episodes.
     ``first`` is the index of the first environment among all.
     """
     mask = np.zeros(envs.num_envs, dtype=np.bool_)
@@ -422,7 +420,7 @@ def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
 
 
 class _Found(NamedTuple):
-    """What there is to freeze in an environment, and how its rewards are normalized."""
+    """The parts of an environment that are to be frozen, and how its rewards are normalized."""
 
     updates: list[bool]  # whether each normalizing wrapper updates its statistics
     chooses: bool  # whether it chooses from a list of tasks
@@ -439,8 +437,8 @@ def frozen(envs: Any) -> Iterator[tuple[NDArray[np.float64], Flags]]:
     from a list of tasks: the strategy, its history and the task stream.
 
     Yields:
-        What each environment's rewards are to be multiplied with, ``(N,)`` float64, to undo
-        Gymnasium's ``NormalizeReward``; and whose rewards before that are in
+        The factors ``(N,)`` float64 of each environment's rewards that undo Gymnasium's
+        ``NormalizeReward``; and whose rewards before that are in
         ``info["raw_reward"]``, ``(N,)`` bool.
     """
     inner = envs.unwrapped
@@ -491,6 +489,6 @@ def _look(env: Any) -> _Found:
         elif hasattr(wrapper, "return_rms"):
             scale *= math.sqrt(float(wrapper.return_rms.var) + wrapper.epsilon)
     bottom = env.unwrapped
-    # Where tasks are drawn from a space, the seeds of an evaluation say which it plays.
+    # Where tasks are drawn from a space, the seeds of an evaluation say which it is.
     listed = isinstance(bottom, TaskSetMTEnv) and hasattr(bottom, "task_states")
     return _Found(updates, listed and not bottom.keeps_selection, scale, raw)

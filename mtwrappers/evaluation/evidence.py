@@ -61,7 +61,7 @@ class ActionRecorder(Observer):
         """Notes the actions of a step."""
         if self._log is None:
             self._log = np.empty((512, *step.actions.shape), step.actions.dtype)
-            # At which row each environment's episode begins, in the future where it plays none.
+            # At which row each environment's episode begins, in the future where it has none.
             self._begins = np.full(len(step.actions), _NEVER)
         if step.actions.dtype != self._log.dtype:
             raise ValueError(
@@ -111,7 +111,7 @@ class EvidenceWriter:
         if missing := sorted(before - set(kept)):
             raise EvidenceError(
                 f"{os.fspath(path)} must hold the actions of all finished episodes, {missing[0]!r} "
-                f"is not among its {len(kept)}: episodes that are not given as finished are played "
+                f"is not among its {len(kept)}: episodes that are not given as finished are run "
                 "again"
             )
         self._codes: dict[str, bytes] = {}
@@ -129,7 +129,7 @@ class EvidenceWriter:
 
     @property
     def digest(self) -> str:
-        """What `digest` gives of all actions so far."""
+        """The `digest` of all actions so far."""
         return _seal(self._codes)
 
     def _write(self, name: str, actions: NDArray[Any]) -> None:

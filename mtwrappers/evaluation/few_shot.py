@@ -1,4 +1,4 @@
-"""How good does a policy become at tasks that it has never seen?"""
+"""`few_shot_evaluate`: how good a policy becomes at tasks that it was not trained on."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def few_shot_evaluate(
     In a trial each of the ``M`` task groups of ``envs`` stays on one task (class and goal). The
     protocol is that of Meta-World's meta-learning benchmarks (Yu et al. 2019, arXiv:1910.10897).
     As in `evaluate`, episodes are whole and decided before, rewards are the environments' own, the
-    seed determines the result, and what chooses tasks in training stays as it was, like the
+    seed determines the result, and the choice of tasks in training stays as it was, like the
     statistics of normalizing wrappers.
 
     Tasks are given, or drawn from those of each group (held-out ones, in the ``-test`` ids), in a
@@ -73,17 +73,17 @@ def few_shot_evaluate(
         policy: A callable (or ``get_actions``) with ``reset(mask)`` as for `evaluate`, of one of
             two kinds. The first has ``adapt(paths)``, like MAML. A trial begins with its
             ``begin_trial()``, if it has one, which restores what was meta-learnt. Then
-            ``adaptation_episodes`` are played of each task, and their paths given to ``adapt``: a
-            list of ``M`` lists (see `mtwrappers.samplers.path`), which `MetaSampleProcessor`
-            takes. That is done ``adaptation_steps`` times before ``evaluation_episodes`` are
-            played. The ``K`` environments of a task share its episodes. The second kind has
-            ``begin_trial()`` alone, like RL2 (Duan et al. 2016, arXiv:1611.02779): it empties the
-            memory, which ``reset(mask)`` between episodes leaves alone. Every environment plays
+            ``adaptation_episodes`` are run of each task, and their trajectories given to ``adapt``:
+            a list of ``M`` lists (see `mtwrappers.samplers.path`), which `MetaSampleProcessor`
+            takes. That is done ``adaptation_steps`` times before the ``evaluation_episodes``. The
+            ``K`` environments of a task share its episodes. The second kind has ``begin_trial()``
+            alone, like RL2 (Duan et al. 2016, arXiv:1611.02779): it empties the memory, which
+            ``reset(mask)`` between episodes leaves alone. Every environment runs
             ``adaptation_episodes`` and then ``evaluation_episodes``; with ``K`` environments per
             task, each is a trial by itself.
         envs: One of our vector environments in SAME_STEP mode (the default), whose resets stay on
             the task, or a wrapper of one.
-        trials: How many tasks each group plays.
+        trials: How many trials, each on a task of each group.
         adaptation_episodes: How many episodes there are to adapt on (for each step).
         evaluation_episodes: How many after that.
         adaptation_steps: How often ``adapt`` is called, each time on new episodes.
@@ -93,7 +93,7 @@ def few_shot_evaluate(
         tasks: For each trial ``M`` tasks, for ``set_tasks``.
         seed: Zero or greater.
         finished: Episodes of the same evaluation that count already. A trial that has all of its
-            own in them is not played again.
+            own in them is not run again.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
         evidence: Where to write the actions of every episode, those of adaptation among them, as in
@@ -109,7 +109,7 @@ def few_shot_evaluate(
         TypeError, ValueError, RuntimeError: As in `evaluate`; or if the policy is of neither kind,
             ``tasks`` have another shape, the environments are in another autoreset mode or draw
             tasks in every reset, cannot be set to go on after a success, or contradict the
-            protocol, or a finished episode is none of those to be played.
+            protocol, or a finished episode is not one of this evaluation.
 
     >>> import gymnasium, numpy as np
     >>> class Seeker:
@@ -134,19 +134,13 @@ def few_shot_evaluate(
         adaptation_terminate_on_success=None if ends is None else check_flag(ends, _ENDS),
     )
     _check_policy(policy, design)
-    act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
     _check_envs(envs, inner)
     if tasks is not None:
-        _check_tasks(tasks, design.trials, inner.meta_batch_size)
+        _check_tasks(tasks, design.trials, inner.meta_batch_size, evidence)
         design = replace(design, tasks=numbers(tasks))
     if protocol is not None:
         given = {**design.arguments, "tasks": tasks}
         check_evaluation(protocol, "few_shot_evaluate", envs, given)
-    if evidence is not None and tasks is not None and design.tasks is None:
-        raise TypeError(
-            "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
-            f"follow from the seed; got {tasks!r}"
-        )
     known = _whole_trials(finished, design, inner.meta_batch_size, inner.envs_per_task)
     episodes = [episode for own in known.values() for episode in own]
     writer = None
@@ -158,22 +152,18 @@ def few_shot_evaluate(
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, episodes))
             observers.append(ActionRecorder(writer.add))
+        act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
         run = _Run(policy, act, envs, design, seed, scale, raw, ending, observers)
         for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, design.trials, seed)):
             if trial not in known:
                 episodes += run.trial(trial, of_trial)
-    episodes.sort(key=lambda e: (e.trial or 0, e.number))
-    settings, last = (seed, confidence, resamples), design.adaptation_length
-    provenance = Provenance.of(
-        envs,
-        design.evaluation_episodes,
-        protocol=protocol,
-        policy=policy_name,
-        evidence=None if writer is None else writer.digest,
-    )
+    whence = {"protocol": protocol, "policy": policy_name, "evidence": writer and writer.digest}
+    provenance = Provenance.of(envs, design.evaluation_episodes, **whence)
+    episodes.sort(key=lambda one: (one.trial or 0, one.number))
+    settings, first = (seed, confidence, resamples), design.adaptation_length
     return FewShotResult(
-        EvaluationResult([e for e in episodes if e.number < last], *settings),
-        EvaluationResult([e for e in episodes if e.number >= last], *settings, provenance),
+        EvaluationResult([one for one in episodes if one.number < first], *settings),
+        EvaluationResult([one for one in episodes if one.number >= first], *settings, provenance),
         design,
     )
 
@@ -323,12 +313,17 @@ def _check_policy(policy: Any, design: Trials) -> None:
         )
 
 
-def _check_tasks(tasks: Any, trials: int, m: int) -> None:
+def _check_tasks(tasks: Any, trials: int, m: int, evidence: Any) -> None:
     listed = isinstance(tasks, (list, tuple))
     listed = listed and all(isinstance(of_trial, (list, tuple)) for of_trial in tasks)
     if not listed or [len(of_trial) for of_trial in tasks] != [m] * trials:
         raise ValueError(
             f"tasks must be {trials} lists, one per trial, of {m} tasks, got {tasks!r}"
+        )
+    if evidence is not None and numbers(tasks) is None:
+        raise TypeError(
+            "evidence is for tasks that a file can name, so tasks must be numbers (task states) or "
+            f"follow from the seed; got {tasks!r}"
         )
 
 

@@ -147,7 +147,7 @@ def draw_differences(
     axes.set_yticks(y, [*tasks, *overall])
     axes.invert_yaxis()
     axes.set_xlim(-1.05, 1.05)
-    axes.set_xlabel(f"difference of success rates\n{footer}; dark: without zero", fontsize=9)
+    axes.set_xlabel(f"difference of success rates\n{footer}; dark: excludes zero", fontsize=9)
     axes.set_title(title, fontsize=10, loc="left")
     figure.savefig(path)
 

@@ -44,6 +44,8 @@ from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
 Groups: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+Kind: TypeAlias = Literal["fixed", "free", "refused"]
+Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
 
 # The benchmark is chosen by `on`; every other field is what the name stands for.
 _OPEN = ("benchmark", "env_name")
@@ -53,10 +55,8 @@ _NAME = re.compile(r"[!-~](?:[ -~]{0,78}[!-~])?")
 _DERIVED = re.compile(r"(-states)?(?: on (.+))?")
 # The published ones by name, so that no other can have the name of one of them.
 _published: dict[str, Protocol] = {}
-
-
-Kind: TypeAlias = Literal["fixed", "free", "refused"]
-Function: TypeAlias = Literal["evaluate", "few_shot_evaluate", "make_vec"]
+# What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
+_OF_VECTORS = ("meta_batch_size", "envs_per_task")
 
 
 def _kinds(*, fixed: str, free: str, refused: str = "") -> dict[str, Kind]:
@@ -84,7 +84,7 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
     # frames are observed; those of `TASK_IN_OBSERVATION`, where that says so; envs_per_task, in
     # few-shot evaluation, where it would change how a trial is shared out.
     "make_vec": _kinds(
-        fixed="benchmark kind env_name goals seed num_goals total_tasks_per_cls meta_batch_size "
+        fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
         "observation camera_name camera_id width height upright shadows "
         "task_encoding descriptions envs_per_task",
@@ -96,10 +96,6 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
         "vectorization_mode vector_kwargs wrappers",
     ),
 }
-
-
-# What `gymnasium.make_vec` takes, and `gymnasium.make` does not.
-_OF_VECTORS = ("meta_batch_size", "envs_per_task", "total_tasks_per_cls")
 
 
 @dataclass(frozen=True)
@@ -136,7 +132,7 @@ class Protocol:
         episodes_per_task: How many episodes count of each task, or of each goal in few-shot
             evaluation.
         meta_batch_size: In few-shot evaluation, how many tasks adapt at a time; else 0.
-        trials: In few-shot evaluation, how many goals each of them plays; else 0.
+        trials: In few-shot evaluation, how many goals each of them has; else 0.
         adaptation_episodes: In few-shot evaluation, how many episodes there are to adapt on.
         adaptation_steps: In few-shot evaluation, how often the policy adapts, each time on as many
             new episodes.
@@ -145,7 +141,7 @@ class Protocol:
         means: What successes are averaged over, the headline first: ``"tasks"`` (each task counts
             the same) and ``"groups"`` (each named group of tasks counts the same).
         groups: The named groups and their tasks.
-        observation: What the agent sees: ``"state"``, 39 numbers, or frames, as in
+        observation: What the agent observes: ``"state"``, 39 numbers, or frames, as in
             `mtwrappers.metaworld.pixels`.
         goal_visible: Whether the goal is among the numbers.
         descriptions: Whose sentences say what the task is, where frames are observed.
@@ -319,13 +315,13 @@ class Protocol:
 
     @property
     def label(self) -> str:
-        """The name with what tells it from others of that name, for people."""
+        """The name with the beginning of the digest, for people."""
         note = "" if self.name in _published else ", not a published protocol"
         return f"{self.name} ({self.digest[:10]}{note})"
 
     @functools.cached_property
     def digest(self) -> str:
-        """SHA-256 of all fields, in hexadecimal: what tells two protocols apart."""
+        """SHA-256 of all fields, in hexadecimal: equal protocols have the same."""
         text = json.dumps(_listed(dataclasses.asdict(self)), sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
@@ -376,8 +372,8 @@ class Protocol:
     def with_states(self) -> Protocol:
         """The same protocol with states in the place of frames, ``"-states"`` in its name.
 
-        For policies that read states: what they score does not compare with what others see. A
-        protocol without frames is returned as it is.
+        For policies that read states. Their scores are not comparable with those of policies that
+        observe frames. A protocol without frames is returned as it is.
         """
         if self.observation == "state":
             return self
@@ -397,8 +393,9 @@ class Protocol:
 
         Args:
             workers: How many worker processes; ``None`` steps here.
-            frames: Whether to draw the frames that a protocol may show. Without, the environments
-                are those of `with_states`, which play the same episodes, in much less time.
+            frames: Whether to draw the frames that a protocol may have as observations. Without,
+                the environments are those of `with_states`, which run the same episodes, in much
+                less time.
             **options: More arguments of `gymnasium.make_vec` for `env_id`, such as
                 ``envs_per_task``, ``fast``, ``recurrent_info_in_obs`` or, where states are
                 observed and goals too, ``task_encoding``. What the protocol fixes may be
@@ -407,10 +404,10 @@ class Protocol:
         Raises:
             TypeError, ValueError: If an argument contradicts the protocol, or is none of those.
         """
-        settings, rest = self._settle(options)
+        settings, others = self._settle(options)
         if not check_flag(frames, "frames"):
-            settings, rest = self.with_states().settings, without_frames(rest)
-        envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **settings, **rest)
+            settings, others = self.with_states().settings, without_frames(others)
+        envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **settings, **others)
         return envs  # type: ignore[no-any-return]
 
     def make(self, task: int | str = 0, **options: Any) -> gymnasium.Env[Any, Any]:
@@ -433,14 +430,13 @@ class Protocol:
             i = names.index(check_choice(task, names, "task"))
         else:
             i = check_index(task, len(names), "task")
-        settings, rest = self._settle(options)
+        settings, others = self._settle(options)
         settings = {name: value for name, value in settings.items() if name not in _OF_VECTORS}
-        first = NUM_GOALS * i
-        states = range(i, i + 1) if self.num_goals is None else range(first, first + self.num_goals)
-        settings["task_states"] = list(states)
+        of_each = self.num_goals or 1
+        settings["task_states"] = list(range(of_each * i, of_each * (i + 1)))
         if self.few_shot:
             settings["sample_tasks_on_reset"] = False
-        return gymnasium.make(self.env_id, **settings, **rest)
+        return gymnasium.make(self.env_id, **settings, **others)
 
     def plan(self, seed: int = 0, *, adapts: bool = True) -> list[PlannedEpisode]:
         """The episodes that `evaluate` runs with this seed; nothing is built for it.
@@ -458,10 +454,9 @@ class Protocol:
         """
         seed = check_seed(seed)
         names = class_names(self.benchmark, self.kind, self.env_name)
-        continuous, used = self.goals == "continuous", self.num_goals or 1
-        length = 1 if continuous else NUM_GOALS
         groups = self.meta_batch_size or len(names)
-        shares = share_out(len(names), groups, length, used, continuous)
+        continuous = self.goals == "continuous"
+        shares = share_out(len(names), groups, self.num_goals or 1, continuous)
         tasks, states = [names[c] for c, _ in shares], [list(own) for _, own in shares]
         if not self.few_shot:
             choices = [{task: list(own)} for task, own in zip(tasks, states, strict=True)]
@@ -531,7 +526,7 @@ class Protocol:
             return measure(policy, envs, seed=seed, **options)
 
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
-        """What the protocol fixes of `make_vec`, and the other arguments that were given."""
+        """The arguments of `make_vec` that the protocol fixes, and the others that were given."""
         given = by_our_names(options)
         check_given(self, "make_vec", given)
         fixed = fixed_by(self, "make_vec")
@@ -675,8 +670,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         "env_name": protocol.env_name,
         "goals": protocol.goals,
         "seed": protocol.goals_seed,
-        "num_goals": NUM_GOALS,
-        "total_tasks_per_cls": protocol.num_goals,
+        "num_goals": protocol.num_goals or NUM_GOALS,
         "meta_batch_size": protocol.meta_batch_size or None,
         "max_episode_steps": protocol.env_steps,
         "action_repeat": protocol.action_repeat,

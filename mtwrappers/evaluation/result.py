@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar, TypeAlias, TypeVar
 
 import numpy as np
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
@@ -84,7 +84,7 @@ _IS: dict[str, Callable[[Any], bool]] = {
 
 @dataclass(frozen=True)
 class Provenance:
-    """What an evaluation was played with. With the actions, it is all that a replay needs.
+    """The origin of a result. With the actions, it is all that a replay needs.
 
     Args:
         episodes_per_task: As `evaluate` was given it, like ``tasks`` and ``max_episode_steps``.
@@ -120,7 +120,7 @@ class Provenance:
         policy: Any = None,
         **others: Any,
     ) -> Provenance:
-        """What there is to say of an evaluation on these environments.
+        """The provenance of an evaluation on these environments.
 
         Raises:
             TypeError, ValueError: If the policy's name is no string that can be printed.
@@ -176,7 +176,7 @@ def versions() -> dict[str, str]:
 def _version(package: str) -> str | None:
     try:
         return version(package)
-    except PackageNotFoundError:  # Meta-World, where others' environments are played
+    except PackageNotFoundError:  # Meta-World, where others' environments are evaluated on
         return None
 
 
@@ -210,7 +210,7 @@ def _goals(env: Any) -> str | None:
 AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
 # What is read of a result's file, in bytes.
 MAX_SIZE = 2**28
-# Keeps the bootstrap's streams apart from those that play episodes with the same seed.
+# Keeps the bootstrap's streams apart from those of episodes with the same seed.
 _BOOTSTRAP = 1_000_003
 # The columns of a table.
 _HEADS = {"success_once": "once", "success_final": "final", "return": "return", "length": "steps"}
@@ -291,8 +291,8 @@ class EvaluationResult(StoredResult):
         seed: Determines the resamples.
         confidence: How likely an interval covers the truth, in (0, 1).
         resamples: How many bootstrap resamples.
-        provenance: What the episodes were played with, as `evaluate` notes it. Results are equal
-            whatever it is.
+        provenance: Where the episodes come from, as `evaluate` notes it. Results are equal whatever
+            it is.
 
     Raises:
         TypeError: If the episodes are no sequence of `Episode`, or the seed is no integer.
@@ -366,8 +366,8 @@ class EvaluationResult(StoredResult):
             for i, (name, trim) in enumerate(AGGREGATES.items())
         }
 
-    def _estimates(self, tasks: Sequence[str], trim: float, row: int) -> Estimates:
-        """What is known of each metric of some tasks; ``row`` numbers the stream of resamples."""
+    def _estimates(self, tasks: Sequence[str], trim: float, place: int) -> Estimates:
+        """An estimate of each metric over some tasks; ``place`` numbers the stream of resamples."""
         estimates: dict[str, Estimate | None] = {}
         for column, metric in enumerate(METRICS):
             found = (_samples(self.of_task(task), metric) for task in tasks)
@@ -379,7 +379,7 @@ class EvaluationResult(StoredResult):
                 estimates[metric] = trimmed_rate(samples, trim, self.confidence)
                 continue
             # A stream each, so that no number depends on which was asked for first.
-            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, row, column))))
+            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, place, column))))
             estimates[metric] = estimate(samples, trim, rng, self.confidence, self.resamples)
         return estimates
 
@@ -411,7 +411,7 @@ class EvaluationResult(StoredResult):
 
     @property
     def unit(self) -> str:
-        """What the intervals are over: ``"episodes"``, or ``"trials"`` of them."""
+        """The unit that intervals are over: ``"episodes"``, or ``"trials"`` of them."""
         return "episodes" if self.episodes[0].trial is None else "trials"
 
     @property
@@ -478,71 +478,6 @@ class EvaluationResult(StoredResult):
         plot.draw_bars(Path(path), self.per_task, self.overall, title, footer)
 
 
-def check_confidence(confidence: Any) -> None:
-    """Raises `ValueError` unless it is a number strictly between 0 and 1."""
-    if not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
-        raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
-
-
-def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
-    """The independent values ``(n,)`` of a metric, or ``None`` where no episode has it.
-
-    Episodes of one trial share their goal and what was learnt, so they count as one value: their
-    mean. An episode that does not say whether it succeeded, among others that do, did not.
-    """
-    values = [episode.metric(name) for episode in episodes]
-    if all(value is None for value in values):
-        return None
-    return _by_unit(episodes, [value or 0.0 for value in values])
-
-
-def _by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
-    """The mean of each trial, or the values as they are where episodes stand alone."""
-    units: dict[Any, list[float]] = {}
-    for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
-        unit = ("episode", i) if episode.trial is None else ("trial", episode.trial)
-        units.setdefault(unit, []).append(value)
-    return np.array([np.mean(unit) for unit in units.values()], dtype=np.float64)
-
-
-def _plain(estimates: Estimates) -> dict[str, Any]:
-    return {metric: found and asdict(found) for metric, found in estimates.items()}
-
-
-def table(head: str, rows: Sequence[tuple[str, int, Estimates]], confidence: float) -> list[str]:
-    """Rows of estimates as lines, in 80 columns for all of Meta-World's classes.
-
-    Success rates have their intervals beside them, and returns where no success is known. Metrics
-    that no row has get no column.
-
-    A row is a label, how many episodes, and the estimates; ``head`` stands above the labels.
-    """
-    known = [m for m in _HEADS if any(found[m] is not None for _, _, found in rows)]
-    columns = [["n", *(str(n) for _, n, _ in rows)]]
-    for metric in known:
-        shown = metric.startswith("success") or (metric == "return" and metric == known[0])
-        title = f"{_HEADS[metric]} ({confidence:.0%})" if shown else _HEADS[metric]
-        columns.append([title, *(_cell(metric, found[metric], shown) for _, _, found in rows)])
-    columns = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
-    labels = [head, *(label for label, _, _ in rows)]
-    lines = zip(labels, map("  ".join, zip(*columns, strict=True)), strict=True)
-    return [f"{label:<{max(map(len, labels))}} {line}" for label, line in lines]
-
-
-def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
-    if found is None:
-        return "-"
-    rate = metric.startswith("success")
-
-    def number(value: float) -> str:
-        return f"{value:.{2 if rate else int(abs(value) < 1000)}f}"
-
-    if not with_interval or found.low is None or found.high is None:
-        return number(found.value)
-    to = "-" if rate else " to "
-    return f"{number(found.value)} {number(found.low)}{to}{number(found.high)}"
-
-
 @dataclass(frozen=True, repr=False)
 class FewShotResult(StoredResult):
     """The episodes that a policy adapted on, and those that it was then evaluated on.
@@ -553,7 +488,7 @@ class FewShotResult(StoredResult):
         adaptation: The episodes of adaptation. A policy whose ``adapt`` is called once has not yet
             adapted in any of them.
         evaluation: The episodes after it.
-        trials: What has decided which episodes were played, if `few_shot_evaluate` did.
+        trials: The numbers that decided which episodes were run, if `few_shot_evaluate` did.
 
     Raises:
         ValueError: If there is a protocol, and these are not its trials.
@@ -650,6 +585,76 @@ class FewShotResult(StoredResult):
             for task in self.evaluation.tasks
         }
         plot.draw_curves(Path(path), metric, curves, means, self.adaptation_length, title)
+
+
+AnyResult: TypeAlias = EvaluationResult | FewShotResult
+
+
+def check_confidence(confidence: Any) -> None:
+    """Raises `ValueError` unless it is a number strictly between 0 and 1."""
+    if not isinstance(confidence, (int, float)) or not 0 < confidence < 1:
+        raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
+
+
+def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
+    """The independent values ``(n,)`` of a metric, or ``None`` where no episode has it.
+
+    Episodes of one trial share their goal and what was learnt, so they count as one value: their
+    mean. An episode that does not say whether it succeeded, among others that do, did not.
+    """
+    values = [episode.metric(name) for episode in episodes]
+    if all(value is None for value in values):
+        return None
+    return _by_unit(episodes, [value or 0.0 for value in values])
+
+
+def _by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
+    """The mean of each trial, or the values as they are where episodes stand alone."""
+    units: dict[Any, list[float]] = {}
+    for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
+        unit = ("episode", i) if episode.trial is None else ("trial", episode.trial)
+        units.setdefault(unit, []).append(value)
+    return np.array([np.mean(unit) for unit in units.values()], dtype=np.float64)
+
+
+def _plain(estimates: Estimates) -> dict[str, Any]:
+    return {metric: found and asdict(found) for metric, found in estimates.items()}
+
+
+def table(head: str, rows: Sequence[tuple[str, int, Estimates]], confidence: float) -> list[str]:
+    """Rows of estimates as lines, in 80 columns for all of Meta-World's classes.
+
+    Success rates have their intervals beside them, and returns where no success is known. Metrics
+    that no row has get no column.
+
+    A row is a label, how many episodes, and the estimates; ``head`` stands above the labels.
+    """
+    known = [m for m in _HEADS if any(found[m] is not None for _, _, found in rows)]
+    columns = [["n", *(str(n) for _, n, _ in rows)]]
+    for metric in known:
+        with_interval = metric.startswith("success") or (metric == "return" and metric == known[0])
+        title = f"{_HEADS[metric]} ({confidence:.0%})" if with_interval else _HEADS[metric]
+        columns.append(
+            [title, *(_cell(metric, found[metric], with_interval) for _, _, found in rows)]
+        )
+    columns = [[cell.rjust(max(map(len, column))) for cell in column] for column in columns]
+    labels = [head, *(label for label, _, _ in rows)]
+    lines = zip(labels, map("  ".join, zip(*columns, strict=True)), strict=True)
+    return [f"{label:<{max(map(len, labels))}} {line}" for label, line in lines]
+
+
+def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
+    if found is None:
+        return "-"
+    rate = metric.startswith("success")
+
+    def number(value: float) -> str:
+        return f"{value:.{2 if rate else int(abs(value) < 1000)}f}"
+
+    if not with_interval or found.low is None or found.high is None:
+        return number(found.value)
+    to = "-" if rate else " to "
+    return f"{number(found.value)} {number(found.low)}{to}{number(found.high)}"
 
 
 def _protocol_lines(

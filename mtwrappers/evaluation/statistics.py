@@ -213,7 +213,7 @@ def moments(samples: Sequence[Values]) -> Moments:
 
 
 def effective_number(rate: Values, found: Moments, weights: Values, confidence: float) -> Values:
-    """How many values of a binomial rate would tell as much as those of all tasks together.
+    """The number of values of a binomial rate that say as much as those of all tasks together.
 
     ``N = p (1 - p) / v`` for the rate ``p`` and the variance ``v`` of its estimate, ``sum w^2 s^2 /
     n`` with the variances ``s^2`` of the tasks' values. As values are in [0, 1], ``v`` cannot be

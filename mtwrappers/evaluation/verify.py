@@ -15,7 +15,7 @@ import os
 import reprlib
 import textwrap
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, Context
 from pathlib import Path
@@ -36,6 +36,7 @@ from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol, check_made
 from mtwrappers.evaluation.result import (
     MAX_SIZE,
+    AnyResult,
     EvaluationResult,
     FewShotResult,
     Provenance,
@@ -78,7 +79,7 @@ class VerificationError(ValueError):
 
 @dataclass(frozen=True)
 class Verification:
-    """What a replay has found; as text, all that was verified, with the score.
+    """The outcome of a replay; as text, all that was verified, with the score.
 
     Args:
         result: The result with the numbers that the replay gave. Only what was not replayed, in a
@@ -89,11 +90,11 @@ class Verification:
         difference: The first episode that differs, and how; ``None`` if all are the same.
         rounding: How far apart, relative to the larger, the two returns of an episode are at most,
             among those that count as the same: 0.0 if all are equal to the last bit.
-        versions: Of packages (and Python) that the result was played with in another version than
+        versions: Of packages (and Python) that had another version when the result was made than
             is installed here: both, by the name.
     """
 
-    result: EvaluationResult | FewShotResult
+    result: AnyResult
     same: Mapping[str, int]
     replayed: Mapping[str, int]
     difference: str | None
@@ -108,8 +109,7 @@ class Verification:
     @property
     def score(self) -> EvaluationResult:
         """The episodes that the score is made of: those after adaptation, where there is one."""
-        found = self.result
-        return found.evaluation if isinstance(found, FewShotResult) else found
+        return _scored(self.result)
 
     def __str__(self) -> str:
         return "\n".join([*_about(self), "", *_found(self)])
@@ -144,9 +144,9 @@ def verify(
             each time, so nobody can know beforehand which it will be.
         envs: Vector environments to replay on; made from what the result says by default. Results
             of environments that are not this package's need them.
-        workers: How many worker processes play; ``None`` plays in this process.
+        workers: How many worker processes replay; ``None`` replays in this process.
         fast: What the environments are made with: ``False`` for Meta-World's stock classes.
-        progress: Whether to show a progress bar.
+        progress: Whether to draw a progress bar.
 
     Returns:
         What was verified, how many episodes gave the same numbers, and the first that did not; see
@@ -161,137 +161,155 @@ def verify(
     """
     sample = check_fraction(sample, "sample")
     claim = read_claim(result)
-    in_trials = isinstance(claim, FewShotResult)
-    provenance = (claim.evaluation if isinstance(claim, FewShotResult) else claim).provenance
+    provenance = _scored(claim).provenance
     if provenance is None or provenance.evidence is None:
-        raise VerificationError("it was played without evidence, so there is nothing to replay")
-    others = other_versions(provenance.versions)
+        raise VerificationError("it was saved without evidence, so there is nothing to replay")
     path = Path(result).with_suffix(".npz") if evidence is None else evidence
     actions = read_evidence(path)
     check_actions(claim.episodes, actions)
     with _refusals(), contextlib.ExitStack() as stack:
         protocol = provenance.protocol
         if envs is None:
-            made_by = None if protocol is None else protocol.make_vec
-            workers = 1 if workers is None else workers
-            envs = remake(provenance, workers, fast, len(claim.episodes), made_by, in_trials)
+            envs = remake(claim, provenance, 1 if workers is None else workers, fast)
             stack.enter_context(contextlib.closing(envs))
             protocol = protocol and protocol.with_states()
         if goals_of(envs) != provenance.goals:
             raise VerificationError("its goals are not those of its environments")
-        settings = actions, envs, protocol, sample, progress
-        replayed: EvaluationResult | FewShotResult
+        replayed: AnyResult
+        source = _Source(provenance, protocol, actions, envs, sample, progress)
         if isinstance(claim, FewShotResult):
-            chosen, trials = _replay_trials(claim, provenance, *settings)
-            replayed = replace(
-                claim,
-                adaptation=replace(claim.adaptation, episodes=trials.adaptation.episodes),
-                evaluation=replace(claim.evaluation, episodes=trials.evaluation.episodes),
-            )
+            chosen, replayed = _replay_trials(claim, source)
         else:
-            chosen, again = _replay_tasks(claim, provenance, *settings)
-            replayed = replace(claim, episodes=again.episodes)
-    pairs = zip(claim.episodes, replayed.episodes, strict=True)
-    apart = [(pair, rounding(*pair)) for pair in pairs if pair[0] in chosen]
-    found = next((difference(*pair) for pair, by in apart if by is None), None)
-    if found is None and digest(actions) != provenance.evidence:
-        found = printable(f"the actions in {path} are not those that the result was saved with")
-    same = Counter(one.task for (one, _), by in apart if by is not None)
-    of_task = Counter(one.task for (one, _), _ in apart)
-    return Verification(
-        replayed,
-        {task: same[task] for task in of_task},
-        of_task,
-        found,
-        max((by for _, by in apart if by is not None), default=0.0),
-        others,
-    )
+            chosen, replayed = _replay_tasks(claim, source)
+    found = _compared(claim, replayed, chosen, other_versions(provenance.versions))
+    if found.ok and digest(actions) != provenance.evidence:
+        said = printable(f"the actions in {path} are not those that the result was saved with")
+        return replace(found, difference=said)
+    return found
+
+
+def _compared(
+    claim: AnyResult,
+    replayed: AnyResult,
+    chosen: Collection[Episode],
+    versions: Mapping[str, tuple[str | None, str | None]],
+) -> Verification:
+    """The outcome of a replay of the ``chosen`` episodes."""
+    same, of_task = Counter[str](), Counter[str]()
+    first, largest = None, 0.0
+    for one, again in zip(claim.episodes, replayed.episodes, strict=True):
+        if one not in chosen:
+            continue
+        of_task[one.task] += 1
+        if (apart := rounding(one, again)) is not None:
+            same[one.task] += 1
+            largest = max(largest, apart)
+        elif first is None:
+            first = mismatch(one, again)
+    counts = {task: same[task] for task in of_task}
+    return Verification(replayed, counts, of_task, first, largest, versions)
+
+
+@dataclass(frozen=True)
+class _Source:
+    """The source of a replay.
+
+    Args:
+        provenance: Of the result.
+        protocol: That was followed, or ``None``.
+        actions: Of its episodes.
+        envs: The environments.
+        sample: Which share of the episodes to replay.
+        progress: Whether to draw a progress bar.
+    """
+
+    provenance: Provenance
+    protocol: Protocol | None
+    actions: Actions
+    envs: Any
+    sample: float
+    progress: bool
+
+    def measure(self, otherwise: Any) -> Any:
+        """The function that evaluates: the protocol's, or ``otherwise`` without one."""
+        return otherwise if self.protocol is None else self.protocol.evaluate
+
+    def check_steps(self, chosen: Collection[Episode]) -> None:
+        """Raises `VerificationError` if the replay would take very long."""
+        kwargs = (self.provenance.spec or {}).get("kwargs", {})
+        fields = self.provenance.protocol.to_dict() if self.provenance.protocol else {}
+
+        def largest(name: str, least: int) -> int:
+            values = (of.get(name) for of in (kwargs, fields))
+            return max([value for value in values if type(value) is int], default=least)
+
+        steps = sum(one.length for one in chosen) * largest("action_repeat", 1)
+        steps += (len(chosen) + self.envs.num_envs) * largest("idle_steps", 0)
+        if steps > _MAX_STEPS:
+            raise VerificationError(
+                f"{len(chosen):,} of its episodes are {steps:,} steps of the simulation, and at "
+                f"most {_MAX_STEPS:,} are replayed: take a smaller sample"
+            )
 
 
 def _replay_tasks(
-    claim: EvaluationResult,
-    provenance: Provenance,
-    actions: Actions,
-    envs: Any,
-    protocol: Protocol | None,
-    sample: float,
-    progress: bool,
+    claim: EvaluationResult, source: _Source
 ) -> tuple[set[Episode], EvaluationResult]:
-    """Which episodes of a result were replayed, and the result that the replay gave."""
+    """Which episodes of a result were replayed, and the result with what the replay gave."""
+    provenance = source.provenance
     due = provenance.episodes_per_task * len(provenance.tasks or claim.tasks)
     if due > 2 * len(claim.episodes) + 1000:
         raise VerificationError(f"it has {len(claim.episodes)} of {due:,} episodes")
-    chosen = _chosen(claim.episodes, sample)
-    _check_steps(chosen, provenance, envs)
-    replay = _Replay(claim.episodes, actions, envs.num_envs)
-    measure: Any = evaluate if protocol is None else protocol.evaluate
-    again: EvaluationResult = measure(
+    chosen = _chosen(claim.episodes, source.sample)
+    source.check_steps(chosen)
+    replay = _Replay(claim.episodes, source.actions, source.envs.num_envs)
+    again: EvaluationResult = source.measure(evaluate)(
         replay,
-        envs,
+        source.envs,
         episodes_per_task=provenance.episodes_per_task,
         tasks=provenance.tasks,
         seed=claim.seed,
         max_episode_steps=provenance.max_episode_steps,
         observers=[replay],
         finished=[one for one in claim.episodes if one not in chosen],
-        progress=progress,
+        progress=source.progress,
     )
-    return chosen, again
+    return chosen, replace(claim, episodes=again.episodes)
 
 
-def _replay_trials(
-    claim: FewShotResult,
-    provenance: Provenance,
-    actions: Actions,
-    envs: Any,
-    protocol: Protocol | None,
-    sample: float,
-    progress: bool,
-) -> tuple[set[Episode], FewShotResult]:
+def _replay_trials(claim: FewShotResult, source: _Source) -> tuple[set[Episode], FewShotResult]:
     """As `_replay_tasks`, of whole trials."""
-    inner = envs.unwrapped
+    inner = source.envs.unwrapped
     sizes = inner.meta_batch_size, inner.envs_per_task
     check_trials(claim, *sizes)
     design = claim.trials
     assert design is not None  # as was checked
-    rng = Generator(PCG64(SeedSequence()))
-    trials = rng.permutation(design.trials)[: max(1, math.ceil(sample * design.trials))].tolist()
+    rng, count = Generator(PCG64(SeedSequence())), math.ceil(source.sample * design.trials)
+    trials = rng.permutation(design.trials)[: max(1, count)].tolist()
     at = {(one.trial, one.number): one for one in claim.episodes}
     chosen = {at[place] for trial in trials for place in design.of_trial(trial, *sizes)}
-    _check_steps(chosen, provenance, envs)
-    queues: list[list[Episode]] = [[] for _ in range(envs.num_envs)]
+    source.check_steps(chosen)
+    queues: list[list[Episode]] = [[] for _ in range(inner.num_envs)]
     steps = 0
     for trial, stage in itertools.product(sorted(trials), range(len(design.stages))):
-        rows = [[at[place] for place in row] for row in design.by_env(trial, stage, *sizes)]
-        steps += max(sum(one.length for one in row) for row in rows)
-        for queue, row in zip(queues, rows, strict=True):
-            queue += row
-    measure: Any = few_shot_evaluate if protocol is None else protocol.evaluate
-    with ProgressBar(progress).of("episodes", len(chosen)) as advance:
-        again: FewShotResult = measure(
-            _TrialReplay(claim.episodes, actions, queues, steps, design.adapts, advance),
-            envs,
+        places = design.by_env(trial, stage, *sizes)
+        episodes = [[at[place] for place in of_env] for of_env in places]
+        steps += max(sum(one.length for one in of_env) for of_env in episodes)
+        for queue, of_env in zip(queues, episodes, strict=True):
+            queue += of_env
+    with ProgressBar(source.progress).of("episodes", len(chosen)) as advance:
+        again: FewShotResult = source.measure(few_shot_evaluate)(
+            _TrialReplay(claim.episodes, source.actions, queues, steps, design.adapts, advance),
+            source.envs,
             seed=claim.evaluation.seed,
             finished=[one for one in claim.episodes if one not in chosen],
             **design.arguments,
         )
-    return chosen, again
-
-
-def _check_steps(chosen: Collection[Episode], provenance: Provenance, envs: Any) -> None:
-    """Raises `VerificationError` if the replay would take very long."""
-    kwargs = (provenance.spec or {}).get("kwargs", {})
-    fields = provenance.protocol.to_dict() if provenance.protocol else {}
-    repeat, idle = (
-        max([value for of in (kwargs, fields) if type(value := of.get(name)) is int], default=least)
-        for name, least in (("action_repeat", 1), ("idle_steps", 0))
+    return chosen, replace(
+        claim,
+        adaptation=replace(claim.adaptation, episodes=again.adaptation.episodes),
+        evaluation=replace(claim.evaluation, episodes=again.evaluation.episodes),
     )
-    steps = sum(one.length for one in chosen) * repeat + (len(chosen) + envs.num_envs) * idle
-    if steps > _MAX_STEPS:
-        raise VerificationError(
-            f"{len(chosen):,} of its episodes are {steps:,} steps of the simulation, and at most "
-            f"{_MAX_STEPS:,} are replayed: take a smaller sample"
-        )
 
 
 def _chosen(episodes: Sequence[Episode], sample: float) -> set[Episode]:
@@ -323,7 +341,7 @@ class _Replay(Observer):
         self._all = np.arange(num_envs)
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:
-        """Checks that the result has the episodes that are to be played."""
+        """Checks that the result has the episodes that are planned."""
         check_plan(self._episodes, episodes)
 
     def begin(self, i: int, episode: PlannedEpisode | Episode) -> None:
@@ -395,7 +413,7 @@ def _refusals() -> Iterator[None]:
 
 
 def _about(found: Verification) -> list[str]:
-    """What was verified: the environments, the protocol, and all that was chosen."""
+    """Lines on what was verified: the environments, the protocol, and all that was chosen."""
     result, score = found.result, found.score
     provenance = score.provenance
     assert provenance is not None  # or nothing could be replayed
@@ -419,8 +437,8 @@ def _about(found: Verification) -> list[str]:
     return lines
 
 
-def _chosen_of(result: EvaluationResult | FewShotResult, provenance: Provenance) -> dict[str, Any]:
-    """What whoever evaluated had to choose."""
+def _chosen_of(result: AnyResult, provenance: Provenance) -> dict[str, Any]:
+    """The choices of whoever evaluated."""
     if isinstance(result, FewShotResult):
         design = result.trials.to_dict() if result.trials else {}
         return {"seed": result.evaluation.seed, **design}
@@ -429,7 +447,7 @@ def _chosen_of(result: EvaluationResult | FewShotResult, provenance: Provenance)
 
 
 def _found(found: Verification) -> list[str]:
-    """What the replay gave, and the score if it gave the same."""
+    """Lines on what the replay gave, with the score if it gave the same."""
     same, replayed = sum(found.same.values()), sum(found.replayed.values())
     if not found.ok:
         rows = [(task, found.same[task], n) for task, n in found.replayed.items()]
@@ -465,7 +483,7 @@ def _score(result: EvaluationResult) -> list[str]:
 # Checking the file.
 
 
-def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult:
+def read_claim(path: str | os.PathLike[str]) -> AnyResult:
     """A result from anywhere, if its numbers follow from its episodes.
 
     Raises:
@@ -476,18 +494,23 @@ def read_claim(path: str | os.PathLike[str]) -> EvaluationResult | FewShotResult
         data = load_json(path, MAX_SIZE)
         few_shot = isinstance(data, dict) and data.get("format") == FewShotResult.FORMAT
         kind: Any = FewShotResult if few_shot else EvaluationResult
-        claim: EvaluationResult | FewShotResult = kind.from_dict(data)
+        claim: AnyResult = kind.from_dict(data)
         _check_noted(data.pop("rollout", {}))
         _check_cost(claim)
-        found = _contradiction(claim.to_dict(), data, "")
+        found = next(_contradictions(claim.to_dict(), data, ""), None)
     except VerificationError:
         raise
     except (ValueError, OverflowError, RecursionError) as exc:
         raise VerificationError(f"{os.fspath(path)} is no result: {full_message(exc)}") from exc
     if found:
         raise VerificationError(f"its numbers do not follow from its episodes: {found}")
-    _check_made((claim.evaluation if isinstance(claim, FewShotResult) else claim).provenance)
+    _check_made(_scored(claim).provenance)
     return claim
+
+
+def _scored(result: AnyResult) -> EvaluationResult:
+    """The episodes that the score is made of: those after adaptation, where there is one."""
+    return result.evaluation if isinstance(result, FewShotResult) else result
 
 
 def _check_noted(note: Any) -> None:
@@ -498,7 +521,7 @@ def _check_noted(note: Any) -> None:
             raise VerificationError(f"a rollout notes of {name} no {reprlib.repr(value)}")
 
 
-def _check_cost(claim: EvaluationResult | FewShotResult) -> None:
+def _check_cost(claim: AnyResult) -> None:
     """Raises `VerificationError` if a table of its numbers would take very long to make."""
     parts = [claim] if isinstance(claim, EvaluationResult) else [claim.adaptation, claim.evaluation]
     needed = max(part.resamples for part in parts)
@@ -530,7 +553,7 @@ def _check_made(provenance: Provenance | None) -> None:
 
 
 def other_versions(there: Mapping[str, str]) -> dict[str, tuple[str | None, str | None]]:
-    """Of what was played with another version than is installed here: both, by its name."""
+    """Where a result was made with another version than is installed here: both, by name."""
     here = versions()
     return {
         name: (there.get(name), here.get(name))
@@ -566,7 +589,7 @@ def check_trials(claim: FewShotResult, m: int, k: int) -> None:
     """
     design, episodes = claim.trials, claim.episodes
     if design is None:
-        raise VerificationError("it does not say how its trials were played")
+        raise VerificationError("it does not say how its trials were run")
     before, after = claim.adaptation, claim.evaluation
     for name in ("seed", "confidence", "resamples"):
         if getattr(before, name) != getattr(after, name):
@@ -593,7 +616,7 @@ def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> N
     places = {_place(one): one for one in plan}
     for place, times in Counter(map(_place, episodes)).items():
         if place not in places or times > 1:
-            what = f"is there {times} times" if place in places else "is not to be played"
+            what = f"is there {times} times" if place in places else "is not planned"
             raise VerificationError(f"{place[0]}, episode {place[1]} {what}")
     found = set(map(_place, episodes))
     if missing := [one for place, one in places.items() if place not in found]:
@@ -605,8 +628,7 @@ def check_plan(episodes: Sequence[Episode], plan: Sequence[PlannedEpisode]) -> N
             raise VerificationError(f"expected {said(planned)} in the place of {said(one)}")
         if one.task_state != planned.task_state:
             raise VerificationError(
-                f"with its seed {said(one)} plays the goal {planned.task_state}, not "
-                f"{one.task_state}"
+                f"with its seed {said(one)} has the goal {planned.task_state}, not {one.task_state}"
             )
 
 
@@ -624,7 +646,7 @@ def rounding(claimed: Episode, replayed: Episode) -> float | None:
     return apart if apart <= ROUNDING else None
 
 
-def difference(claimed: Episode, replayed: Episode) -> str:
+def mismatch(claimed: Episode, replayed: Episode) -> str:
     """How an episode differs from what was claimed."""
     names = [name for name in vars(claimed) if name != "episode_return"]
     for name in (*names, "episode_return"):
@@ -647,30 +669,39 @@ def _place(one: Episode | PlannedEpisode) -> tuple[Any, ...]:
     return one.task, one.number, one.trial
 
 
-def _contradiction(expected: Any, got: Any, where: str) -> str | None:
-    """The first place in which what was read from JSON is not what it should be."""
-    parts: list[tuple[Any, Any, Any]] = []
+def _contradictions(expected: Any, got: Any, where: str) -> Iterator[str]:
+    """The places in which what was read from JSON is not what it should be."""
     if isinstance(expected, dict) and isinstance(got, dict):
-        for name in (*expected, *got):
-            if name not in got or name not in expected:
-                what = "is not there" if name in expected else "is no part of it"
-                return f"{_within(where, name)} {what}"
-        parts = [(value, got[name], name) for name, value in expected.items()]
-    elif (
-        isinstance(expected, (list, tuple)) and isinstance(got, list) and len(expected) == len(got)
-    ):
-        for i, one in enumerate(expected):
+        yield from _of_keys(expected, got, where)
+        for name in [name for name in expected if name in got]:
+            yield from _contradictions(expected[name], got[name], _within(where, name))
+    elif _are_lists(expected, got):
+        for i, (one, other) in enumerate(zip(expected, got, strict=True)):
             label = one.get("task", i) if isinstance(one, dict) else i
-            parts.append((one, got[i], label))
-    elif type(expected) is float and type(got) in (int, float):
+            yield from _contradictions(one, other, _within(where, label))
+    elif not _is_same(expected, got):
+        yield f"{where} is {reprlib.repr(expected)}, got {reprlib.repr(got)}"
+
+
+def _of_keys(expected: Mapping[str, Any], got: Mapping[str, Any], where: str) -> Iterator[str]:
+    for name in (*expected, *got):
+        if name not in got:
+            yield f"{_within(where, name)} is not there"
+        if name not in expected:
+            yield f"{_within(where, name)} is no part of it"
+
+
+def _are_lists(expected: Any, got: Any) -> bool:
+    """Whether these are lists with as many entries."""
+    lists = isinstance(expected, (list, tuple)) and isinstance(got, list)
+    return lists and len(expected) == len(got)
+
+
+def _is_same(expected: Any, got: Any) -> bool:
+    if type(expected) is float and type(got) in (int, float):
         # Means and intervals may be rounded otherwise on another machine.
-        if math.isclose(expected, got, rel_tol=1e-9, abs_tol=1e-12):
-            return None
-        return f"{where} is {expected!r}, got {got!r}"
-    elif type(expected) is not type(got) or expected != got:
-        return f"{where} is {reprlib.repr(expected)}, got {reprlib.repr(got)}"
-    found = (_contradiction(one, other, _within(where, label)) for one, other, label in parts)
-    return next(filter(None, found), None)
+        return math.isclose(expected, got, rel_tol=1e-9, abs_tol=1e-12)
+    return type(expected) is type(got) and bool(expected == got)
 
 
 def _within(where: str, label: Any) -> str:
@@ -680,20 +711,11 @@ def _within(where: str, label: Any) -> str:
 # Making its environments again.
 
 
-def remake(
-    provenance: Provenance,
-    workers: int,
-    fast: Any,
-    episodes: int,
-    make: Callable[..., Any] | None = None,
-    in_trials: bool = False,
-) -> Any:
+def remake(claim: AnyResult, provenance: Provenance, workers: int, fast: Any) -> Any:
     """Makes the environments of a result: as many as ``workers`` can step at once, or more.
 
-    Few-shot trials (``in_trials``) are played on as many as before.
-    They draw no frames: what is seen changes nothing where actions are given. ``make``, a
-    protocol's `make_vec`, takes the place of `gymnasium.make_vec` with the id. ``episodes`` is how
-    many the result has.
+    Few-shot trials run on as many as before. No frames are drawn: what is observed changes nothing
+    where actions are given.
 
     A file is not to decide what code runs. So the id must be one of this package's, and what it
     calls is what is registered here, not what the result says. Nor is it to take all memory: sizes
@@ -702,18 +724,42 @@ def remake(
     Raises:
         VerificationError: If they cannot be made with these arguments.
     """
-    spec = provenance.spec
+    spec, protocol = provenance.spec, provenance.protocol
     if spec is None:
         raise VerificationError(
             "it does not say how to make its environments (they have no spec, or are in a wrapper "
             "that changes actions or rewards): give them as envs=..."
         )
+    in_trials, episodes = isinstance(claim, FewShotResult), len(claim.episodes)
     env_id, chosen = determining(spec, in_trials)
-    given = spec["kwargs"]
+    of_id = _of_id(env_id, spec["kwargs"])
+    kwargs = {name: value for name, value in chosen.items() if name not in of_id}
+    kwargs.update({k: v for k, v in spec["kwargs"].items() if k.endswith("_classes")})
+    _check_sizes(kwargs, episodes)
+    _check_sizes(protocol.to_dict() if protocol else {}, episodes)
+    try:
+        if protocol is not None:  # which checks what is said of frames before it leaves them out
+            make: Any = functools.partial(protocol.make_vec, frames=False)
+        else:
+            make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
+            kwargs = without_frames(kwargs)
+        if "benchmark" not in of_id:
+            return make(workers=workers, **kwargs)
+        kwargs["fast"] = fast
+        as_many = in_trials or shares_goals(spec["kwargs"])
+        return _make_groups(make, kwargs, workers, episodes if as_many else None)
+    except VerificationError:
+        raise
+    except Exception as exc:  # whatever arguments from anywhere lead to
+        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+
+
+def _of_id(env_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments that an id of this package has by itself, which those given must repeat."""
     if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
         raise VerificationError(
-            f"it was played on {env_id!r}, and no file decides which code runs: make these "
-            "environments and give them as envs=..."
+            f"its environments are {env_id!r}, and no file decides which code runs: make them "
+            "and give them as envs=..."
         )
     of_id = TABLE[env_id][1]
     for name in ("benchmark", "kind"):
@@ -721,17 +767,22 @@ def remake(
             raise VerificationError(
                 f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"
             )
-    kwargs = {name: value for name, value in chosen.items() if name not in of_id}
-    kwargs.update({name: given[name] for name in given if name.endswith("_classes")})
-    _check_sizes(kwargs, episodes)
-    _check_sizes(provenance.protocol.to_dict() if provenance.protocol else {}, episodes)
-    as_many = in_trials or shares_goals(given)
-    try:
-        return _make(env_id, kwargs, workers, fast, episodes, make, as_many)
-    except VerificationError:
-        raise
-    except Exception as exc:  # whatever arguments from anywhere lead to
-        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+    return of_id
+
+
+def _make_groups(make: Any, kwargs: dict[str, Any], workers: int, episodes: int | None) -> Any:
+    """Makes environments of Meta-World, enough of each group for all workers.
+
+    With ``episodes``, which the result has, there are as many of each group as it says.
+    """
+    probe = make(execution="iterative", **kwargs)
+    with contextlib.closing(probe):
+        groups, each = probe.meta_batch_size, probe.envs_per_task
+    if episodes is not None:
+        _check_number(groups * each, episodes)
+    else:
+        each = kwargs["envs_per_task"] = -(-workers // groups)
+    return make(workers=min(workers, groups * each), **kwargs)
 
 
 def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
@@ -755,33 +806,6 @@ def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
 def _check_number(num_envs: int, episodes: int) -> None:
     if num_envs > max(_FEW, episodes):
         raise VerificationError(
-            f"it was played in {num_envs:,} environments, and has {episodes:,} episodes: make the "
+            f"it has {num_envs:,} environments for {episodes:,} episodes: make the "
             "environments and give them as envs=..."
         )
-
-
-def _make(
-    env_id: str,
-    kwargs: dict[str, Any],
-    workers: int,
-    fast: Any,
-    episodes: int,
-    make: Callable[..., Any] | None,
-    as_many: bool,
-) -> Any:
-    if make is None:
-        make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
-        kwargs = without_frames(kwargs)
-    else:  # which checks what is said of frames before it leaves them out
-        make = functools.partial(make, frames=False)
-    if "benchmark" in TABLE[env_id][1]:
-        kwargs["fast"] = fast
-        probe: Any = make(execution="iterative", **kwargs)
-        with contextlib.closing(probe):
-            groups, each = probe.meta_batch_size, probe.envs_per_task
-        if as_many:
-            _check_number(groups * each, episodes)
-        else:
-            each = kwargs["envs_per_task"] = -(-workers // groups)
-        workers = min(workers, groups * each)
-    return make(workers=workers, **kwargs)

@@ -11,7 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import gymnasium
 
-from mtwrappers.common.checks import check_choice, check_flag, check_fraction
+from mtwrappers.common.checks import check_choice, check_flag, check_fraction, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.benchmarks import META_LEARNING
 from mtwrappers.metaworld.pixels import (
@@ -122,6 +122,7 @@ UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
     "envs_list": ("train_classes", None),
     "train_envs": ("train_classes", None),
     "test_envs": ("test_classes", None),
+    "total_tasks_per_cls": ("num_goals", None),
 }
 
 
@@ -137,18 +138,25 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
         TypeError: If both names of an argument are given.
         ValueError: If a value is none that Meta-World knows.
     """
-    rest = dict(kwargs)
+    found = dict(kwargs)
     for name, (ours, values) in UPSTREAM.items():
         if name not in kwargs:
             continue
-        value = rest.pop(name)
-        if values is not None:
+        value = found.pop(name)
+        if name == "total_tasks_per_cls":
+            if value is None:
+                continue
+            # Meta-World takes so many from a list of num_goals.
+            most = kwargs.get("num_goals", value)
+            if positive(value, name) > positive(most, "num_goals"):
+                raise ValueError(f"{name} must be at most num_goals={most}, got {value}")
+        elif values is not None:
             value = values[check_choice(value, list(values), name)]
-        # The classes that an id has by default give way.
-        if ours in kwargs and not ours.endswith("_classes"):
+        # The classes that an id has by default give way, and so does the length of the list.
+        if ours in kwargs and ours != "num_goals" and not ours.endswith("_classes"):
             raise TypeError(f"{name} is Meta-World's name for {ours}, got both")
-        rest[ours] = value
-    return rest
+        found[ours] = value
+    return found
 
 
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
@@ -156,9 +164,9 @@ def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict
 
     The others have what the view needs: a render mode and a camera, where it shows frames.
     """
-    rest = by_our_names(kwargs)
-    own = {name: rest.pop(name) for name in INPUTS if name in rest}
+    others = by_our_names(kwargs)
+    own = {name: others.pop(name) for name in INPUTS if name in others}
     if own.get("task_encoding") is None:
         own["task_encoding"] = default_task_encoding(benchmark)
     view = AgentView(**own)
-    return view, ask_for_frames(view.observation, rest)
+    return view, ask_for_frames(view.observation, others)

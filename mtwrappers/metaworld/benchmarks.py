@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
@@ -57,9 +57,10 @@ def make_benchmark(
 ) -> Any:
     """Makes a `metaworld.Benchmark` without compiling a model.
 
-    The tasks equal those of ``metaworld.MT10(seed=seed)`` and so on, byte for byte. The global
-    random state is neither read nor changed. Only the goals of a class that you entered into
-    Meta-World's table yourself are drawn by resetting it, as Meta-World does.
+    The tasks equal those of ``metaworld.MT10(seed=seed)`` and so on, byte for byte: all of them, or
+    the first ``num_goals`` of each class. The global random state is neither read nor changed. Only
+    the goals of a class that you entered into Meta-World's table yourself are drawn by resetting
+    it, as Meta-World does.
 
     Args:
         name: One of `BENCHMARKS`.
@@ -67,7 +68,8 @@ def make_benchmark(
         train_classes: The classes of CustomMT and CustomML.
         test_classes: The test classes of CustomML, none of them a train class.
         seed: Determines the goals; ``None`` takes fresh entropy.
-        num_goals: How many tasks per class (Meta-World's own number is 50).
+        num_goals: How many tasks per class: the first of Meta-World's list of 50. A longer list is
+            the one that Meta-World makes where ``num_goals`` is as large.
 
     Raises:
         ValueError: If a name is unknown, an argument does not belong to the benchmark, or
@@ -109,18 +111,18 @@ def class_names(
 
 
 def share_out(
-    num_classes: int, num_groups: int, num_goals: int, used: int, continuous: bool
+    num_classes: int, num_groups: int, num_goals: int, continuous: bool
 ) -> list[tuple[int, range]]:
     """The class of each task group, as evenly as it goes, and the task states that it has.
 
-    The groups of a class share its first ``used`` goals out among them. With continuous goals a
-    class is one task state.
+    The groups of a class share its goals out among them. With continuous goals a class is one task
+    state.
     """
     owners = sorted(group % num_classes for group in range(num_groups))
     shares = []
     for group, c in enumerate(owners):
         first, groups_of_class = owners.index(c), owners.count(c)
-        own = range(num_goals * c, num_goals * c + used)[group - first :: groups_of_class]
+        own = range(num_goals * c, num_goals * (c + 1))[group - first :: groups_of_class]
         shares.append((c, range(c, c + 1) if continuous else own))
     return shares
 
@@ -193,9 +195,17 @@ def _by_name(names: Iterable[str] | None, what: str = "classes") -> Classes:
     return () if names is None else tuple(classes_by_name(names, what).items())
 
 
+def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> Iterator[Any]:
+    """The first ``num_goals`` tasks of each of these classes, class by class."""
+    length = max(num_goals, NUM_GOALS)
+    every = _list_of_tasks(classes, hidden, seed, length)
+    for first in range(0, len(every), length):
+        yield from every[first : first + num_goals]
+
+
 @functools.lru_cache(maxsize=8)
-def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> tuple[Any, ...]:
-    """The tasks of these classes, class by class."""
+def _list_of_tasks(classes: Classes, hidden: bool, seed: int, length: int) -> tuple[Any, ...]:
+    """The tasks of these classes, ``length`` of each."""
     if not classes:
         return ()
     from mtwrappers.metaworld.blueprint import draw_goals
@@ -204,8 +214,8 @@ def _tasks(classes: Classes, hidden: bool, seed: int, num_goals: int) -> tuple[A
     rng = np.random.RandomState(seed)
     tasks = []
     for name, cls in classes:
-        goals = draw_goals(cls, num_goals, rng)
-        if len({goal.tobytes() for goal in goals}) != num_goals:
-            raise ValueError(f"{name} has fewer than {num_goals} different goals for seed {seed}")
+        goals = draw_goals(cls, length, rng)
+        if len({goal.tobytes() for goal in goals}) != length:
+            raise ValueError(f"{name} has fewer than {length} different goals for seed {seed}")
         tasks += [plain_task.encode(name, cls, goal, hidden) for goal in goals]
     return tuple(tasks)

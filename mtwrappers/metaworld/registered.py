@@ -1,4 +1,4 @@
-"""What `gymnasium.make` and `gymnasium.make_vec` call for Meta-World's ids."""
+"""The functions behind Meta-World's ids, which `gymnasium.make` and `gymnasium.make_vec` call."""
 
 from __future__ import annotations
 
@@ -6,16 +6,19 @@ import dataclasses
 import functools
 import inspect
 import sys
+from collections.abc import Iterable
 from typing import Any, TypeAlias
 
 import gymnasium
 from gymnasium.wrappers import RecordEpisodeStatistics
 
 from mtwrappers.common.checks import check_flag, check_keywords, positive
+from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.metaworld.agent_view import INPUTS, UPSTREAM, AgentView, take_inputs
 from mtwrappers.metaworld.benchmarks import (
     META_LEARNING,
+    NUM_GOALS,
     OPTIONS,
     Kind,
     share_out,
@@ -49,7 +52,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
         ValueError: If an argument is none of those.
     """
     known = parameters_of(MetaWorldMTEnv) | KEYWORDS
-    only_vector = {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS} - known
+    only_vector = {"num_envs", *VECTOR_SETTINGS, *EXECUTOR_OPTIONS} - known
     hint = "it is for make_vec, without vectorization_mode"
     check_keywords(kwargs, known, f"make of {benchmark}", dict.fromkeys(only_vector, hint))
     inputs, kwargs = take_inputs(benchmark, kwargs)
@@ -64,23 +67,76 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
 make_env.metadata = METADATA  # type: ignore[attr-defined]
 
 
-def make_vec_env(
-    benchmark: str,
-    num_envs: int = 1,
-    *,
-    kind: Kind = "train",
-    num_goals: int = 50,
-    goals: Goals = "list",
-    seed: int | None = None,
-    envs_per_task: int | None = None,
-    meta_batch_size: int | None = None,
-    total_tasks_per_cls: int | None = None,
-    sample_tasks_on_reset: bool | None = None,
-    terminate_on_success: bool = False,
-    max_episode_steps: int | None = 500,
-    record_episode_statistics: bool = True,
-    **rest: Any,
-) -> MetaVectorEnv:
+@dataclasses.dataclass(frozen=True)
+class VectorSettings:
+    """How the tasks of a benchmark are shared out among the environments of a vector.
+
+    Args:
+        kind: ``"train"`` or ``"test"`` tasks.
+        num_goals: How many tasks per class, the first of the benchmark's list.
+        goals: ``"list"`` takes these; ``"continuous"`` draws a new goal from the class's
+            distribution whenever a task is drawn; see `MetaWorldMTEnv`.
+        seed: Determines the goals, the action space's samples, and the first reset that is given no
+            seed; ``None`` takes the goals of seed 0, and entropy for everything else.
+        envs_per_task: How many environments per task group, 1 by default.
+        meta_batch_size: How many task groups, for meta-learning; one per class by default.
+        sample_tasks_on_reset: Whether each reset draws a task: by default yes for multi-task, and
+            for meta-learning only with ``call("sample_tasks")``.
+        terminate_on_success: Whether a success ends the episode.
+        max_episode_steps: When to truncate, ``None`` for never.
+        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
+
+    Raises:
+        TypeError: If a flag is no bool.
+    """
+
+    kind: Kind = "train"
+    num_goals: int = NUM_GOALS
+    goals: Goals = "list"
+    seed: int | None = None
+    envs_per_task: int | None = None
+    meta_batch_size: int | None = None
+    sample_tasks_on_reset: bool | None = None
+    terminate_on_success: bool = False
+    max_episode_steps: int | None = EPISODE_STEPS
+    record_episode_statistics: bool = True
+
+    def __post_init__(self) -> None:
+        check_flag(self.terminate_on_success, "terminate_on_success")
+        check_flag(self.record_episode_statistics, "record_episode_statistics")
+        if self.sample_tasks_on_reset is not None:
+            check_flag(self.sample_tasks_on_reset, "sample_tasks_on_reset")
+
+    def sizes(self, benchmark: str, num_envs: int, num_classes: int) -> tuple[int, int]:
+        """How many task groups there are, and how many environments each has.
+
+        Raises:
+            ValueError: If sizes do not fit; the message names some that do.
+        """
+        if benchmark in META_LEARNING:
+            each = positive(
+                1 if self.envs_per_task is None else self.envs_per_task, "envs_per_task"
+            )
+            most = None if self.goals == "continuous" else num_classes * self.num_goals
+            what = f"{benchmark}-{self.kind}"
+            return _num_groups(self.meta_batch_size, num_envs, each, num_classes, most, what), each
+        if self.meta_batch_size is not None:
+            raise ValueError(
+                f"meta_batch_size is for meta-learning benchmarks, got {self.meta_batch_size} for "
+                f"{benchmark}: pass envs_per_task"
+            )
+        return num_classes, fit_sizes(num_envs, self.envs_per_task, num_classes, benchmark)
+
+    def samples_tasks(self, benchmark: str) -> bool:
+        """Whether each reset draws a task."""
+        by_default = benchmark not in META_LEARNING
+        return by_default if self.sample_tasks_on_reset is None else self.sample_tasks_on_reset
+
+
+VECTOR_SETTINGS = [field.name for field in dataclasses.fields(VectorSettings)]
+
+
+def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVectorEnv:
     """Environments that each stay with one class, on one of our executors.
 
     Multi-task: one task group per class, of ``envs_per_task`` environments. Meta-learning:
@@ -90,90 +146,57 @@ def make_vec_env(
     Args:
         benchmark: The benchmark's name.
         num_envs: How many environments in all; 1 (Gymnasium's default) means the natural size.
-        kind: ``"train"`` or ``"test"`` tasks.
-        num_goals: How many tasks per class.
-        goals: ``"list"`` plays these; ``"continuous"`` draws a new goal from the class's
-            distribution whenever a task is drawn; see `MetaWorldMTEnv`.
-        seed: Determines the goals, the action space's samples, and the first reset that is given no
-            seed; ``None`` takes the goals of seed 0, and entropy for the rest.
-        envs_per_task: How many environments per task group, 1 by default.
-        meta_batch_size: How many task groups, for meta-learning; one per class by default.
-        total_tasks_per_cls: Use only this many tasks of each class; all by default.
-        sample_tasks_on_reset: Whether each reset draws a task: by default yes for multi-task, and
-            for meta-learning only with ``call("sample_tasks")``.
-        terminate_on_success: Whether a success ends the episode.
-        max_episode_steps: When to truncate, ``None`` for never.
-        record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
-        **rest: ``env_name``, ``train_classes`` and ``test_classes`` of `make_benchmark`, ``select``
-            and ``descriptions`` of `MetaWorldMTEnv`, ``action_repeat``, and the arguments of
-            `AgentView`, of `SawyerSettings` and of `make_executor`, or Meta-World's own names for
-            them.
+        **kwargs: The arguments of `VectorSettings`; ``env_name``, ``train_classes`` and
+            ``test_classes`` of `make_benchmark`; ``select`` and ``descriptions`` of
+            `MetaWorldMTEnv`; ``action_repeat``; and the arguments of `AgentView`, of
+            `SawyerSettings` and of `make_executor`, or Meta-World's own names for them.
 
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
         ValueError: If sizes do not fit (the message names some that do), or an argument is none of
             those.
     """
-    known = {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS, *KEYWORDS}
-    check_keywords(rest, known, f"make_vec of {benchmark}")
-    seed = None if seed is None else check_seed(seed)
-    inputs, rest = take_inputs(benchmark, rest)
-    rest["num_goals"] = num_goals
-    if continuous := check_goals(goals, benchmark, rest):
-        num_goals = 1
-    made = take_benchmark(benchmark, 0 if seed is None else seed, rest)
-    classes = list(split_of(made, kind)[0])
-    used = num_goals
-    if total_tasks_per_cls is not None:
-        used = positive(total_tasks_per_cls, "total_tasks_per_cls")
-        if continuous:
-            raise ValueError(f"total_tasks_per_cls is for goals='list', got {used}")
-        if used > num_goals:
-            raise ValueError(f"total_tasks_per_cls must be in [1, {num_goals}], got {used}")
-    what = f"{benchmark}-{kind}"
-    if benchmark in META_LEARNING:
-        each = positive(1 if envs_per_task is None else envs_per_task, "envs_per_task")
-        most = None if continuous else len(classes) * used
-        num_groups = _num_groups(meta_batch_size, num_envs, each, len(classes), most, what)
-    elif meta_batch_size is None:
-        each, num_groups = fit_sizes(num_envs, envs_per_task, len(classes), benchmark), len(classes)
-    else:
-        raise ValueError(
-            f"meta_batch_size is for meta-learning benchmarks, got {meta_batch_size} for "
-            f"{benchmark}: pass envs_per_task"
-        )
-    check_flag(terminate_on_success, "terminate_on_success")
-    check_flag(record_episode_statistics, "record_episode_statistics")
-    if sample_tasks_on_reset is None:
-        sample_tasks_on_reset = benchmark not in META_LEARNING
-    check_flag(sample_tasks_on_reset, "sample_tasks_on_reset")
-    passed = (*SETTINGS, "select", "descriptions", "action_repeat")
-    settings = {name: rest.pop(name) for name in passed if name in rest}
+    known = {"benchmark", "num_envs", *VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *KEYWORDS}
+    check_keywords(kwargs, known, f"make_vec of {benchmark}")
+    view, kwargs = take_inputs(benchmark, kwargs)
+    settings = VectorSettings(**_take(kwargs, VECTOR_SETTINGS))
+    options = {**_take(kwargs, OPTIONS), "num_goals": settings.num_goals}
+    continuous = check_goals(settings.goals, benchmark, options)
+    seed = None if settings.seed is None else check_seed(settings.seed)
+    made = take_benchmark(benchmark, 0 if seed is None else seed, options)
+    classes = list(split_of(made, settings.kind)[0])
+    num_groups, each = settings.sizes(benchmark, num_envs, len(classes))
+    passed = _take(kwargs, (*SETTINGS, "select", "descriptions", "action_repeat"))
     makers: list[functools.partial[TaskControl]] = []
-    shares = share_out(len(classes), num_groups, num_goals, used, continuous)
+    shares = share_out(len(classes), num_groups, settings.num_goals, continuous)
     for group, (c, own) in enumerate(shares):
         for i in range(group * each, (group + 1) * each):
             make = functools.partial(
                 make_slot,
                 made,
-                inputs,
-                checkpoint_id=f"{what}/{classes[c]}/{i}",
-                record_episode_statistics=record_episode_statistics,
-                kind=kind,
-                goals=goals,
+                view,
+                checkpoint_id=f"{benchmark}-{settings.kind}/{classes[c]}/{i}",
+                record_episode_statistics=settings.record_episode_statistics,
+                kind=settings.kind,
+                goals=settings.goals,
                 task_states=own,
                 seed=None if seed is None else seed + i,
-                sample_tasks_on_reset=sample_tasks_on_reset,
-                terminate_on_success=terminate_on_success,
-                max_episode_steps=max_episode_steps,
-                **settings,
+                sample_tasks_on_reset=settings.samples_tasks(benchmark),
+                terminate_on_success=settings.terminate_on_success,
+                max_episode_steps=settings.max_episode_steps,
+                **passed,
             )
             makers.append(make)
-    renders = settings.get("render_mode") is not None
-    envs = make_executor(makers, num_groups, each, renders=renders, **rest)
+    renders = passed.get("render_mode") is not None
+    envs = make_executor(makers, num_groups, each, renders=renders, **kwargs)
     if seed is not None:
         envs.action_space.seed(seed)
     return envs
+
+
+def _take(kwargs: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:
+    """Takes the arguments of these names out of ``kwargs``."""
+    return {name: kwargs.pop(name) for name in names if name in kwargs}
 
 
 def make_slot(
@@ -204,7 +227,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
     """The methods of Meta-World's own wrappers, under their names, around a whole environment.
 
     The outermost wrapper, so that a new task also begins a new episode of the wrappers below.
-    ``checkpoint_id`` tells this environment's checkpoint from the others'.
+    ``checkpoint_id`` identifies this environment's checkpoint among all.
     """
 
     def __init__(self, env: Env, checkpoint_id: str) -> None:
@@ -234,7 +257,7 @@ class TaskControl(gymnasium.Wrapper[Any, Any, Any, Any]):
         self._mt_env.terminate_on_success = check_flag(on, "on")
 
     def get_checkpoint(self) -> Checkpoint:
-        """This environment's id and its state between two episodes, ready for JSON."""
+        """This environment's id, and the state that `MetaWorldMTEnv.get_state` returns."""
         return self.checkpoint_id, self._mt_env.get_state()
 
     def load_checkpoint(self, checkpoints: list[Checkpoint]) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import inspect
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,9 +15,11 @@ from mtwrappers.metaworld.agent_view import default_task_encoding
 from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, META_LEARNING, ONE_CLASS
 from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.pixels import CAMERA
-from mtwrappers.metaworld.registered import make_vec_env
+from mtwrappers.metaworld.registered import VectorSettings
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
+# The packages whose versions change what an episode comes to.
+SIMULATION = ("metaworld", "mujoco")
 # How an observation says which task it is. That changes no episode of given actions, unless frames
 # are observed, with sentences, or goals are hidden and the agent has to infer the task.
 TASK_IN_OBSERVATION = ("task_encoding", "descriptions")
@@ -34,9 +35,8 @@ _OF_EACH = ("num_envs", "envs_per_task")
 @functools.cache
 def defaults() -> Mapping[str, Any]:
     """The arguments of `gymnasium.make_vec` with Meta-World's ids that are not given."""
-    of_function = inspect.signature(make_vec_env).parameters.values()
-    found = {one.name: one.default for one in of_function if one.kind is one.KEYWORD_ONLY}
-    found |= {field.name: field.default for field in dataclasses.fields(SawyerSettings)}
+    settings = (*dataclasses.fields(VectorSettings), *dataclasses.fields(SawyerSettings))
+    found: dict[str, Any] = {field.name: field.default for field in settings}
     # What Gymnasium writes into the spec where it has called ours.
     found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
     return {**found, "observation": "state", "action_repeat": 1}
@@ -48,7 +48,7 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     ``given`` has our names, see `mtwrappers.metaworld.agent_view.by_our_names`.
     """
     made = {**defaults(), **given}
-    benchmark, listed = str(made.get("benchmark")), made["goals"] == "list"
+    benchmark = str(made.get("benchmark"))
     hidden = benchmark in META_LEARNING
     frames = made["observation"] != "state" and made["camera_id"] is None
     each = made["envs_per_task"] or 1
@@ -57,7 +57,6 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     stands_for = {
         "seed": 0,
         "env_name": DEFAULT_CLASS if benchmark in ONE_CLASS else None,
-        "total_tasks_per_cls": made["num_goals"] if listed else None,
         "meta_batch_size": groups,
         "envs_per_task": 1,
         "camera_name": CAMERA if frames else None,

@@ -109,7 +109,7 @@ def opened(path: str | os.PathLike[str], max_size: int) -> Iterator[BinaryIO]:
 
 
 def load_json(path: str | os.PathLike[str], max_size: int) -> Any:
-    """What a JSON file from anywhere holds.
+    """Reads a JSON file from anywhere.
 
     Raises:
         OSError: If it cannot be read, or is larger than ``max_size``.

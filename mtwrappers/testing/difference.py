@@ -14,6 +14,8 @@ Found: TypeAlias = tuple[Path, str, str]
 # A pair of values and where they are.
 Pair: TypeAlias = tuple[Any, Any, Path]
 
+_ARRAYS = (np.ndarray, np.generic)
+
 
 @dataclass(frozen=True)
 class Difference:
@@ -79,15 +81,11 @@ def find(expected: Any, actual: Any, path: Path = (), *, loose: bool = False) ->
             return path, f"{len(expected)} items", f"{len(actual)} items"
         pairs = enumerate(zip(expected, actual, strict=True))
         return _first(((e, a, (*path, i)) for i, (e, a) in pairs), loose)
-    numbers = (np.ndarray, np.generic) + ((int, float, bool) if loose else ())
-    if both(numbers) and (alike or loose):
-        return _find_in_arrays(np.asarray(expected), np.asarray(actual), path, loose)
-    if not alike:
+    if not (alike or (loose and both((*_ARRAYS, int, float)))):
         return path, _typed(expected), _typed(actual)
-    # Of objects without a notion of equality there is nothing to say.
-    plain = getattr(type(expected), "__eq__", None) is object.__eq__
-    equal = plain or _equal(expected, actual)
-    return None if equal else (path, text_of(expected), text_of(actual))
+    if isinstance(expected, _ARRAYS) or isinstance(actual, _ARRAYS):
+        return _find_in_arrays(np.asarray(expected), np.asarray(actual), path, loose)
+    return None if _equal(expected, actual) else (path, text_of(expected), text_of(actual))
 
 
 class _Missing:
@@ -135,6 +133,9 @@ def _find_in_arrays(
 
 
 def _equal(a: Any, b: Any) -> bool:
+    # Of objects without a notion of equality there is nothing to say.
+    if getattr(type(a), "__eq__", None) is object.__eq__:
+        return True
     try:
         return bool(a == b) or bool(a != a and b != b)
     except Exception:  # any class may compare in any way

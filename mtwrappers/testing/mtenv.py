@@ -16,7 +16,8 @@ from mtwrappers.testing.subject import Subject
 
 # Of two tasks, one does not come in this many draws once in a million.
 _DRAWS = 20
-_METHODS = "a method of seeds or tasks"
+# The calls that are not to draw from global generators, besides those of an episode.
+_METHODS = "a method of seeds or tasks, or reset with options,"
 
 
 def protocol(subject: Subject) -> str:
@@ -82,24 +83,25 @@ def task_state(subject: Subject) -> str:
 def task_options(subject: Subject) -> str:
     """``reset`` takes ``task_state`` or ``resample_task`` from its options, and leaves them."""
     env, seed = subject.given, subject.seed
-    env.reset(seed=seed)
-    state = _draw(env)[0]
-    options: dict[str, Any] = {"task_state": copied(state)}
-    env.reset(options=options)
-    require(
-        set(options) == {"task_state"},
-        f"reset changed the caller's options from ['task_state'] to {sorted(options)}",
-    )
-    _require_state(env, state, "reset(options={'task_state': ...})")
-    resampled = []
-    for _ in range(2):
-        env.reset(seed=seed, options={"resample_task": True})
-        resampled.append(copied(env.get_task_state()))
-    require(
-        same(*resampled),
-        f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task, "
-        f"got {resampled}",
-    )
+    with untouched_random(_METHODS):
+        env.reset(seed=seed)
+        state = _draw(env)[0]
+        options: dict[str, Any] = {"task_state": copied(state)}
+        env.reset(options=options)
+        require(
+            set(options) == {"task_state"},
+            f"reset changed the caller's options from ['task_state'] to {sorted(options)}",
+        )
+        _require_state(env, state, "reset(options={'task_state': ...})")
+        resampled = []
+        for _ in range(2):
+            env.reset(seed=seed, options={"resample_task": True})
+            resampled.append(copied(env.get_task_state()))
+        require(
+            same(*resampled),
+            f"reset(seed={seed}, options={{'resample_task': True}}) must determine the task, "
+            f"got {resampled}",
+        )
     with must_raise(ValueError, "reset with both task_state and resample_task"):
         env.reset(options={"task_state": state, "resample_task": True})
     return "task_state and resample_task choose the task of a reset"

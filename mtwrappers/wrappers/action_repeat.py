@@ -1,4 +1,4 @@
-"""Each action of the agent for several steps of the environment."""
+"""One action of the agent for several steps of the environment."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from mtwrappers.common.checks import positive
 
 
 class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
-    """Plays each action ``n`` times, or until the episode ends, as one step.
+    """Repeats each action ``n`` times, or until the episode ends, as one step.
 
     The reward is the sum of the rewards in between; observation, flags and infos are those of the
     last of these steps. A limit of steps around this wrapper counts the agent's, one within it the
@@ -19,7 +19,7 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
 
     Args:
         env: An environment with rewards that are numbers.
-        n: How often each action is played.
+        n: How many of the environment's steps an action is for.
 
     Raises:
         ValueError: If ``n`` is not a positive integer.

@@ -17,15 +17,15 @@ from mtwrappers.core.task_list import TaskList, TaskSetMTEnv, TaskSpace
 class EnvToMTEnv(TaskSetMTEnv):
     """An environment, and the values that turn it into one task after another.
 
-    Use it for a family that differs in a parameter, such as a goal or a gravity; for environments
-    of different classes use `MultiEnvWrapper`.
+    Use it for tasks that differ in a parameter, such as a goal or a gravity; for environments of
+    different classes use `MultiEnvWrapper`.
 
     The values come as a list, and then the task state is the index into it, or as a Gymnasium
     space, such as a Box of goals: then the task state is an element of it, `sample_task_state`
-    draws one, ``task_obs`` shows it, and there are no task ids and no ``num_tasks``.
+    draws one, ``task_obs`` is it, and there are no task ids and no ``num_tasks``.
 
     Args:
-        env: The environment that plays every task.
+        env: The environment of every task.
         tasks: The values, one per task, that ``set_task`` takes: a list, or a space of them.
         set_task: ``set_task(env, task)`` turns ``env`` to a task. By default the environment's
             method ``set_task(task)`` does.
@@ -83,7 +83,7 @@ class EnvToMTEnv(TaskSetMTEnv):
         self._set_task = check_callable(set_task, "set_task")
         if (task_obs is None) != (task_observation_space is None):
             raise ValueError("task_obs and task_observation_space go together; got only one")
-        self._show = None if task_obs is None else check_callable(task_obs, "task_obs")
+        self._observe_task = None if task_obs is None else check_callable(task_obs, "task_obs")
         self.tasks: list[Any] = []
         task_set: TaskList | TaskSpace
         if not isinstance(tasks, Space):
@@ -110,10 +110,11 @@ class EnvToMTEnv(TaskSetMTEnv):
 
     def get_task_obs(self) -> Any:
         """The index of the present task, the element of the space, or what ``task_obs`` makes."""
-        if self._show is None and self.tasks:
+        if self._observe_task is None and self.tasks:
             return self._task_obs  # a number, which nobody can change
-        shown = self._task_obs if self._show is None else self._show(self._task(self._task_state))
-        return copy.deepcopy(shown)
+        if self._observe_task is None:
+            return copy.deepcopy(self._task_obs)
+        return copy.deepcopy(self._observe_task(self._task(self._task_state)))
 
     def get_task_state(self) -> Any:
         """The index of the present task, or the element of the space."""

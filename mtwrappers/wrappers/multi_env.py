@@ -57,10 +57,10 @@ class MultiEnvWrapper(TaskSetMTEnv):
         max_episode_steps: Truncates episodes after this many of the environment's steps: a number,
             or a list of one (or ``None``) for each task. By default as the environment does itself,
             whose episodes it cannot lengthen.
-        action_repeat: How many of the environment's steps each action is played: a number, or a
+        action_repeat: How many of the environment's steps each action is for: a number, or a
             list of one for each task; see `ActionRepeat`.
-        task_embedding: What else to show of each task, ``(num_tasks, E)`` numbers. Observations
-            then have a third key, ``task_embedding``, ``(E,)``.
+        task_embedding: Numbers to observe of each task, ``(num_tasks, E)``. Observations then
+            have a third key, ``task_embedding``, ``(E,)``.
         sample_tasks_on_reset: Whether every reset draws the next task, unless one was set since
             the last. Such an environment seeds itself at its first reset if nobody did.
 
@@ -131,8 +131,8 @@ class MultiEnvWrapper(TaskSetMTEnv):
         self._branch = initial
         if self._embeddings is not None:
             parts: Any = self.observation_space
-            shown = {**parts, "task_embedding": embedding_box(self._embeddings)}
-            self.observation_space = Dict(shown)
+            embedded = {**parts, "task_embedding": embedding_box(self._embeddings)}
+            self.observation_space = Dict(embedded)
         self.metadata = first.metadata
         self.render_mode = first.render_mode
 
@@ -211,7 +211,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         return env
 
     def _pad_all(self, initial: int, unify: Unify, space: Space[Any] | None) -> Padding:
-        """What environments are padded to; builds all of them if that depends on all."""
+        """The spaces that all are padded to; builds all environments if these depend on all."""
         given = unify if isinstance(unify, Mapping) else {}
         first = self._envs[initial]
         observed = space is not None or "observation_size" in given

@@ -84,7 +84,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         leading = obs if self._is_all else obs[: self._size]
         centered: NDArray[Any]
-        if self.update_running_mean and not info.get("stream_over"):
+        if self.update_running_mean and not info.get("stream_finished"):
             centered = statistics.update(moments, leading)
         else:
             centered = leading - moments.mean
@@ -139,19 +139,19 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     def step_wait(self) -> StepResult:
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         self._take_tasks(infos, self._due)
-        over = self._note_ends(terminated | truncated)
-        if over is None or not self._same_step:
+        ended = self._note_ends(terminated | truncated)
+        if ended is None or not self._same_step:
             return self._normalize(obs, slice(None)), rewards, terminated, truncated, infos
         last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
-        for i in np.flatnonzero(over):
+        for i in np.flatnonzero(ended):
             last[i] = infos["final_obs"][i]
-        shown = self._normalize(last, slice(None))
-        for i in np.flatnonzero(over):
-            finals[i] = shown[i].copy()
+        normalized = self._normalize(last, slice(None))
+        for i in np.flatnonzero(ended):
+            finals[i] = normalized[i].copy()
         infos["final_obs"] = finals
-        self._take_tasks(infos, over)
-        shown[over] = self._normalize(obs, over)[over]
-        return shown, rewards, terminated, truncated, infos
+        self._take_tasks(infos, ended)
+        normalized[ended] = self._normalize(obs, ended)[ended]
+        return normalized, rewards, terminated, truncated, infos
 
     def _normalize(self, obs: NDArray[Any], counted: Any) -> NDArray[Any]:
         """The normalized observations of all, after those of some were counted."""

@@ -76,7 +76,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         statistics = self._statistics
         moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
         value = self._return * self._gamma + raw
-        if self.update_running_mean and not info.get("stream_over"):
+        if self.update_running_mean and not info.get("stream_finished"):
             statistics.update(moments, value)
         self._return = 0.0 if terminated or truncated else value
         info = {**info}
@@ -135,17 +135,17 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
         self._take_tasks(infos, self._due)
         self._returns = self._returns * self._gamma + rewards
-        self._count(self._returns, self._played())
+        self._count(self._returns, self._stepped())
         scaled = rewards / self._each(self._statistics.moments[0].deviation)
         infos["raw_reward"] = rewards
         infos["_raw_reward"] = self._everyone.copy()
-        over = self._note_ends(terminated | truncated)
-        if over is not None:
-            self._returns[over] = 0.0
+        ended = self._note_ends(terminated | truncated)
+        if ended is not None:
+            self._returns[ended] = 0.0
             if self._same_step:
-                final = {"raw_reward": np.where(over, rewards, 0.0), "_raw_reward": over.copy()}
+                final = {"raw_reward": np.where(ended, rewards, 0.0), "_raw_reward": ended.copy()}
                 infos["final_info"] = {**infos["final_info"], **final}
-                self._take_tasks(infos, over)
+                self._take_tasks(infos, ended)
         return obs, scaled, terminated, truncated, infos
 
     def _episodes(self) -> dict[str, Any]:

@@ -143,7 +143,7 @@ class TaskStatistics:
 
 
 class _PerTask:
-    """What the single and the vector form share: statistics, and the switch that stops them."""
+    """Statistics of each task, and the switch that stops them: the base of both forms."""
 
     _read: Callable[[str], Any]  # reads an attribute of the environment, None if it has none
     _num_groups: int | None = None  # of a vector environment, how many task groups it has
@@ -187,7 +187,7 @@ class _TaskIds(dict[Any, int]):
         raise ValueError(
             f"expected info['task_id'] in [0, {len(self) - 1}], got an info with task_id {task!r}; "
             "pass num_tasks= for more tasks, and add a TaskNameWrapper where an environment does "
-            "not say which task it plays"
+            "not say which task it is on"
         )
 
 
@@ -204,20 +204,20 @@ class PerTaskWrapper(_PerTask, gymnasium.Wrapper[Any, Any, Any, Any]):
 
 
 class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
-    """Keeps statistics of each task that the environments play.
+    """Keeps statistics of each task that the environments are on.
 
     The task of an episode is its ``infos["task_id"]``; where infos do not have it, it is the index
     of the environment's task group. Task groups that report one id share its statistics; a warning
     says so, unless they report one ``task_name`` too. Episodes after the end of a stream,
-    ``infos["stream_over"]``, are not counted.
+    ``infos["stream_finished"]``, are not counted.
     """
 
     def __init__(self, env: VectorEnv[Any, Any, Any]) -> None:
         super().__init__(env)
         self._num_groups = self.meta_batch_size
         self._tasks = np.arange(self.num_envs) // self.envs_per_task
-        self._one_each = False  # environment i plays task i, which is faster to compute
-        self._uncounted: NDArray[np.bool_] | None = None  # whose stream is over, None if nobody's
+        self._one_each = False  # environment i is on task i, which is faster to compute
+        self._uncounted: NDArray[np.bool_] | None = None  # of finished streams, None if none is
         self._warned = False  # of task groups that share statistics
 
     def _read(self, name: str) -> Any:
@@ -227,10 +227,10 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
         """Notes the tasks of the episodes that have just begun in ``rows``, ``(N,)`` bool."""
         if rows is None:
             return
-        if "stream_over" in infos:
-            over = rows & infos.get("_stream_over", True)
+        if "stream_finished" in infos:
+            known = rows & infos.get("_stream_finished", True)
             before = False if self._uncounted is None else self._uncounted
-            self._set_uncounted(np.where(over, infos["stream_over"], before))
+            self._set_uncounted(np.where(known, infos["stream_finished"], before))
         if "task_id" in infos:
             rows = rows & infos.get("_task_id", True)
             self._tasks = np.where(rows, infos["task_id"], self._tasks).astype(np.int64)
@@ -302,5 +302,5 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
             self._statistics.update_some(self._tasks[rows], x[rows])
 
     def _each(self, of_tasks: NDArray[Any]) -> NDArray[Any]:
-        """What an array ``(num_tasks, ...)`` has for each environment's task."""
+        """The entries of an array ``(num_tasks, ...)`` for each environment's task."""
         return of_tasks if self._one_each else of_tasks.take(self._tasks, axis=0)

@@ -107,7 +107,7 @@ class RL2Observation(
         return memory.append(obs, 0), reward, terminated, truncated, info
 
     def get_state(self) -> dict[str, Any]:
-        """What is appended to the next observation, and which trial goes on."""
+        """The numbers that the next observation gets, and which trial goes on."""
         return self._memory.get_state()
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -166,10 +166,10 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
     def step_wait(self) -> StepResult:
         obs, rewards, terminated, truncated, infos = self._inner.step_wait()
-        began, played = self._due, self._played()
-        over = terminated | truncated
-        ended = self._note_ends(over)
-        self._memory.record(played, self._encoded[played], rewards[played], over[played])
+        began, stepped = self._due, self._stepped()
+        done = terminated | truncated
+        ended = self._note_ends(done)
+        self._memory.record(stepped, self._encoded[stepped], rewards[stepped], done[stepped])
         if self._same_step and ended is not None:
             began = ended
             finals = np.full(self.num_envs, None, dtype=object)
@@ -181,7 +181,7 @@ class VectorRL2Observation(EpisodeVectorWrapper):
         return self._memory.append(obs), rewards, terminated, truncated, infos
 
     def get_state(self) -> dict[str, Any]:
-        """What is appended to each next observation, and which trials go on."""
+        """The numbers that each next observation gets, and which trials go on."""
         episodes = {"set": self._set.tolist(), "due": self._due_rows()}
         return {**self._memory.get_state(), **episodes}
 
@@ -201,7 +201,7 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
 
 class _Memory:
-    """What RL^2 appends to the observations of ``n`` environments: (action, reward, done).
+    """The numbers that RL^2 appends to observations of ``n`` environments: (action, reward, done).
 
     Actions are written as numbers: those of a Box as they are, clipped to its bounds; anything
     discrete as one-hots.
@@ -223,7 +223,7 @@ class _Memory:
         self._ndim = len(action_space.shape or ())
         flat: Any = flatten_space(action_space)
         self._bounds = flat.low, flat.high
-        # Of one-hots: the entry of the action that a number shows, and what makes it a one.
+        # Of one-hots: the entry of the action that a number stands for, and what makes it a one.
         self._columns: NDArray[Any] | None = None
         if isinstance(action_space, (Discrete, MultiDiscrete)):
             discrete = isinstance(action_space, Discrete)
@@ -242,29 +242,29 @@ class _Memory:
         self._template = np.zeros((n, *self.space.shape), dtype)
         self._size = self.space.shape[0] - len(low)
         self._tasks: list[Any] = [None] * n
-        self._played = np.zeros(n, dtype=np.bool_)
+        self._stepped_once = np.zeros(n, dtype=np.bool_)
 
     def get_state(self) -> dict[str, Any]:
         return {
             "tails": self._template[:, self._size :].copy(),
             "tasks": copy.deepcopy(self._tasks),
-            "played": self._played.tolist(),
+            "stepped": self._stepped_once.tolist(),
         }
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         self._template[:, self._size :] = state["tails"]
         self._tasks = copy.deepcopy(list(state["tasks"]))
-        self._played = np.array(state["played"])
+        self._stepped_once = np.array(state["stepped"])
 
     def begin(self, i: int, task: Any, new: bool) -> None:
         """Begins an episode of environment ``i``; a trial if ``new`` or if the task is another."""
         stays = self._across and not new and data_equivalence(task, self._tasks[i], exact=True)
         if not stays:
             self._template[i, self._size :] = 0
-            self._played[i] = False
+            self._stepped_once[i] = False
             # A copy: the environment may change its task in place.
             self._tasks[i] = copy.deepcopy(task)
-        elif self._played[i]:
+        elif self._stepped_once[i]:
             self._template[i, -1] = 1
 
     def encode(self, actions: Any) -> NDArray[Any]:
@@ -278,12 +278,12 @@ class _Memory:
             encoded = given[..., self._columns] == self._values
         return encoded
 
-    def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, over: Any) -> None:
+    def record(self, rows: Any, encoded: NDArray[Any], rewards: Any, done: Any) -> None:
         """Takes a step of some environments; ``rows`` is an index, a mask ``(n,)`` or a slice."""
         self._template[rows, self._size : -2] = encoded
         self._template[rows, -2] = rewards / self._divisor
-        self._template[rows, -1] = over
-        self._played[rows] = True
+        self._template[rows, -1] = done
+        self._stepped_once[rows] = True
 
     def append(self, obs: NDArray[Any], rows: Any = slice(None)) -> NDArray[Any]:
         """A new array of the observations ``obs`` of some environments, and what is appended."""

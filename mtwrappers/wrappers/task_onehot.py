@@ -109,5 +109,5 @@ class TaskOnehotWrapper(
 
 
 def construct(cls: Callable[..., W], env_cons: Callable[[], Any], *args: Any) -> W:
-    """What ``cls`` makes of a new environment; a partial of it pickles as a lambda does not."""
+    """Wraps a new environment in ``cls``; a partial of this pickles as a lambda does not."""
     return cls(env_cons(), *args)

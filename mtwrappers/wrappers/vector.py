@@ -111,7 +111,7 @@ class EpisodeVectorWrapper(MetaVectorWrapper):
         super().__init__(env)
         self._same_step = self.autoreset_mode is AutoresetMode.SAME_STEP
         self._next_step = self.autoreset_mode is AutoresetMode.NEXT_STEP
-        # The environments that the next step resets instead of playing, shape (N,) bool; None if
+        # The environments that the next step resets instead of stepping, shape (N,) bool; None if
         # there are none, as always outside of NEXT_STEP.
         self._due: NDArray[np.bool_] | None = None
 
@@ -123,15 +123,15 @@ class EpisodeVectorWrapper(MetaVectorWrapper):
             self._due = _some(self._due & ~rows)
         return rows
 
-    def _played(self) -> Any:
-        """Which environments the present step plays: a mask of shape ``(N,)``, or a slice."""
+    def _stepped(self) -> Any:
+        """Which environments the present step steps: a mask of shape ``(N,)``, or a slice."""
         return slice(None) if self._due is None else ~self._due
 
-    def _note_ends(self, over: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
+    def _note_ends(self, ended: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
         """Returns which episodes the present step ended, shape ``(N,)``, or ``None`` for none."""
-        ended = _some(over)
-        self._due = ended if self._next_step else None
-        return ended
+        some = _some(ended)
+        self._due = some if self._next_step else None
+        return some
 
     def _due_rows(self) -> list[int]:
         return [] if self._due is None else np.flatnonzero(self._due).tolist()

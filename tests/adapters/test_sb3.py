@@ -93,7 +93,7 @@ def both_ends(kind=CountingEnv):
     ]
 
 
-FAMILIES = {
+KINDS = {
     "numbers": both_ends(),
     "boxes and any infos": both_ends(ReportingEnv),
     "dicts": [partial(DictEnv, length) for length in LENGTHS],
@@ -153,13 +153,13 @@ WRAPPERS = {"VecMonitor": (), "VecNormalize": (), "VecFrameStack": (2,)}
 @pytest.mark.filterwarnings("ignore:The environment is already wrapped with a `Monitor`")
 @both_executors
 @pytest.mark.parametrize(
-    ("family", "wrap"),
-    [*((family, "nothing") for family in FAMILIES), *((BOXES, wrap) for wrap in WRAPPERS)],
+    ("kind", "wrap"),
+    [*((kind, "nothing") for kind in KINDS), *((BOXES, wrap) for wrap in WRAPPERS)],
 )
-def test_it_returns_what_dummy_vec_env_returns_in_its_wrappers_too(sb3, executor, family, wrap):
-    makers = FAMILIES[family]
+def test_it_returns_what_dummy_vec_env_returns_in_its_wrappers_too(sb3, executor, kind, wrap):
+    makers = KINDS[kind]
     ours = as_sb3_vec_env(executor(makers, N))
-    if family != "statistics":  # SB3's own, where the environments have none
+    if kind != "statistics":  # SB3's own, where the environments have none
         makers = [partial(in_monitor, make) for make in makers]
     theirs = sb3.DummyVecEnv(makers)
     if wrap != "nothing":

@@ -1,3 +1,5 @@
+import signal
+
 import pytest
 
 from mtwrappers.cli import rollout
@@ -5,11 +7,16 @@ from mtwrappers.cli import rollout
 
 @pytest.fixture(autouse=True)
 def _environment_is_put_back(monkeypatch):
-    """The command sets these for its workers and for the renderer."""
-    for name in ("PYTHONWARNINGS", "MUJOCO_GL"):
+    """The command sets these for its workers and for the renderer, and reads the terminal's."""
+    colours = ("FORCE_COLOR", "CLICOLOR_FORCE", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+    for name in ("PYTHONWARNINGS", "MUJOCO_GL", *colours):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
     monkeypatch.setenv("COLUMNS", "120")
+    monkeypatch.setenv("NO_COLOR", "1")
+    before = signal.getsignal(signal.SIGINT)
+    yield
+    signal.signal(signal.SIGINT, before)  # which an interrupted rollout leaves ignored
 
 
 @pytest.fixture

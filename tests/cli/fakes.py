@@ -13,7 +13,7 @@ TIMING = ("seconds", "steps_per_second")
 FILES = ["results.csv", "results.json", "results.npz", "success.png"]
 
 
-def play(out, *arguments, workers=1):
+def results_of(out, *arguments, workers=1):
     """Runs a rollout in this process and returns its results."""
     code = main(["rollout", *arguments, "--workers", str(workers), "--out", str(out)])
     assert code == 0
@@ -65,16 +65,16 @@ class Interrupting(rollout.Interruption):
 
 
 def resume(out, *arguments, workers=1):
-    """Resumes a rollout in this process; returns its results, and how many episodes it played."""
-    played = []
+    """Resumes a rollout in this process; returns its results, and how many episodes it ran."""
+    begun = []
 
     class Policy(rollout.ScriptedPolicy):
         def begin(self, i, episode):
-            played.append(episode)
+            begun.append(episode)
             super().begin(i, episode)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(rollout, "ScriptedPolicy", Policy)
         command = ["rollout", "--resume", str(out), "--workers", str(workers), *arguments]
         assert main(command) == 0
-    return read(out), len(played)
+    return read(out), len(begun)

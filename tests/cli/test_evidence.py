@@ -1,9 +1,10 @@
 """From a rollout to a verified result and a comparison, on the command line."""
 
+import contextlib
 import dataclasses
+import io
 import json
 import shutil
-import signal
 from functools import partial
 
 import pytest
@@ -12,18 +13,31 @@ from mtwrappers.cli import main, rollout
 from mtwrappers.evaluation.evidence import read_evidence
 from tests.cli.fakes import FILES, Interrupting, read, stable
 
-ROLLOUT = ["rollout", "MT1", "--policy", "random", "--episodes", "3", "--workers", "1"]
+ONE = ["--workers", "1"]
+ROLLOUT = ["rollout", "MT1", "--policy", "random", "--episodes", "3", *ONE]
+
+
+@pytest.fixture(scope="module")
+def once(tmp_path_factory):
+    """The directory of a rollout, and its output."""
+    out, said = tmp_path_factory.mktemp("rollout"), io.StringIO()
+    with pytest.MonkeyPatch.context() as patch, contextlib.redirect_stdout(said):
+        patch.setattr(rollout, "EPISODE_STEPS", 40)
+        patch.setenv("PYTHONWARNINGS", "")  # which the command sets
+        assert main([*ROLLOUT, "--out", str(out), "--name", "mine"]) == 0
+    return out, said.getvalue()
 
 
 @pytest.fixture
-def played(tmp_path, short_episodes, capsys):
-    """A rollout, and what it said."""
-    assert main([*ROLLOUT, "--out", str(tmp_path), "--name", "mine"]) == 0
-    return tmp_path, capsys.readouterr().out
+def finished(once, tmp_path, short_episodes):
+    """A copy of the directory of a rollout, and its output."""
+    out, said = once
+    shutil.copytree(out, tmp_path, dirs_exist_ok=True)
+    return tmp_path, said.replace(str(out), str(tmp_path))
 
 
-def test_a_rollout_is_verified(played, capsys):
-    where, said = played
+def test_a_rollout_is_verified(finished, capsys):
+    where, said = finished
     command = f"mtwrappers verify {where / 'results.json'}"
     assert said.endswith(f"check the numbers:\n{command}\n")
     assert main([*command.split()[1:], "--workers", "2", "--no-fast"]) == 0
@@ -35,15 +49,15 @@ def test_a_rollout_is_verified(played, capsys):
         "success at any step, mean over tasks   0.000  0.000 to 0.561 (95%)",
     ]
     assert max(map(len, lines)) <= 80
-    assert main(["verify", str(where / "results.json"), "--sample", "0.3", "--table"]) == 0
+    assert main(["verify", str(where / "results.json"), "--sample", "0.3", "--table", *ONE]) == 0
     said = capsys.readouterr().out
     assert "reach-v3 3  0.00 0.00-0.56" in said
     assert "replayed      1 of 3 episodes\n" in said
     assert "verified, as far as it was replayed:\n" in said
 
 
-def test_what_is_not_true_is_told_with_exit_code_1(played, capsys):
-    where, _ = played
+def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
+    where, _ = finished
     path, data = where / "results.json", json.loads((where / "results.json").read_text())
     data["episodes"][1]["steps_to_success"] = 3
     path.write_text(json.dumps(data))
@@ -54,7 +68,7 @@ def test_what_is_not_true_is_told_with_exit_code_1(played, capsys):
     assert lines[-2].startswith("not verified: 2 of 3 episodes")
     data["episodes"][1]["task"] = "\33[2J"
     path.write_text(json.dumps(data))
-    assert main(["verify", str(path)]) == 1
+    assert main(["verify", str(path), *ONE]) == 1
     said = capsys.readouterr().out
     assert said.startswith("refused: ")
     assert "\33" not in said
@@ -64,11 +78,11 @@ def test_what_is_not_true_is_told_with_exit_code_1(played, capsys):
     ("arguments", "message"),
     [
         (["verify", "none.json"], "cannot read none.json: No such file or directory"),
-        (["verify", "none.json", "--sample", "2"], "must be in [0, 1], got 2"),
+        (["verify", "none.json", "--sample", "2"], "for --sample. Must be <= 1."),
         (["compare", "none.json"], "cannot read none.json: No such file or directory"),
         (["compare", "results.json"], "two policies or more to compare, got ['mine']"),
         (["compare", "broken.json", "results.json"], "broken.json: broken.json is no result"),
-        (["rollout", "MT10", "--name", "a\nb"], "must be 1 to 100 characters, got 'a\\nb'"),
+        (["rollout", "MT10", "--name", "a\nb"], "Must be 1 to 100 printable characters."),
         (["rollout", "--protocol", "none"], "unknown protocol 'none' (choose from metaworld-3.1"),
         (["rollout", "--protocol", "metaworld-3.1-ml"], "lets policies adapt, which takes more"),
         (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
@@ -78,9 +92,9 @@ def test_what_is_not_true_is_told_with_exit_code_1(played, capsys):
         ),
     ],
 )
-def test_what_is_refused_is_one_line(arguments, message, played, capsys, monkeypatch):
-    monkeypatch.chdir(played[0])
-    (played[0] / "broken.json").write_text("{")
+def test_what_is_refused_is_one_line(arguments, message, finished, capsys, monkeypatch):
+    monkeypatch.chdir(finished[0])
+    (finished[0] / "broken.json").write_text("{")
     with pytest.raises(SystemExit, match=r"^2$"):
         main(arguments)
     said = capsys.readouterr().err
@@ -88,8 +102,8 @@ def test_what_is_refused_is_one_line(arguments, message, played, capsys, monkeyp
     assert said.count("\n") == 1
 
 
-def test_policies_are_compared_by_name(played, tmp_path, capsys):
-    where, _ = played
+def test_policies_are_compared_by_name(finished, tmp_path, capsys):
+    where, _ = finished
     moves = tmp_path / "moves.py"
     for name, move in (("other", 0.0), ("more", 0.5)):
         moves.write_text(f"import numpy\ndef act(obs): return numpy.full((len(obs), 4), {move})\n")
@@ -123,67 +137,65 @@ def test_policies_are_compared_by_name(played, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["compare", *files])
     said = capsys.readouterr().err
-    assert "do not compare: max_episode_steps 500 and 40; --force compares them all the sa" in said
+    assert "are not comparable: max_episode_steps 500 and 40; --force compares them all " in said
     assert main(["compare", *files, "--force"]) == 0
-    assert capsys.readouterr().out.startswith("FORCED, these results do not compare: max_epis")
+    assert capsys.readouterr().out.startswith("FORCED, these results are not comparable: max_epis")
 
 
 @pytest.mark.slow
-def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(played, capsys, monkeypatch):
-    where, _ = played
+def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(finished, capsys, monkeypatch):
+    where, _ = finished
     out = where / "out"
     with monkeypatch.context() as patch:
         patch.setattr(rollout, "Interruption", partial(Interrupting, 2))
         assert main([*ROLLOUT, "--name", "mine", "--out", str(out)]) == 130
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     again = f"mtwrappers rollout --resume {out}"
     assert capsys.readouterr().out.endswith(f"{again}\n")
     assert list(read_evidence(out / "results.npz")) == ["reach-v3/0", "reach-v3/1"]
-    assert main(again.split()[1:]) == 0
+    assert main([*again.split()[1:], *ONE]) == 0
     assert stable(read(out)) == stable(read(where))
     assert (out / "results.npz").read_bytes() == (where / "results.npz").read_bytes()
-    assert main(["verify", str(out / "results.json")]) == 0
+    assert main(["verify", str(out / "results.json"), *ONE]) == 0
 
 
 @pytest.mark.slow
-def test_a_rollout_keeps_no_actions_where_it_is_not_to(played, capsys, monkeypatch):
-    where, _ = played
+def test_a_rollout_keeps_no_actions_where_it_is_not_to(finished, capsys, monkeypatch):
+    where, _ = finished
     before = read(where)
     begun = [*ROLLOUT, "--name", "mine", "--out", str(where), "--no-evidence"]
     with monkeypatch.context() as patch:
         patch.setattr(rollout, "Interruption", partial(Interrupting, 1))
         assert main(begun) == 130
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     assert not (where / "results.npz").exists()  # that of other results
     log = (where / "unfinished.jsonl").read_text()
     assert len(log) < 2000
     assert '"actions": null}' in log
     capsys.readouterr()
-    assert main(["rollout", "--resume", str(where)]) == 0
+    assert main(["rollout", "--resume", str(where), *ONE]) == 0
     assert "verify" not in capsys.readouterr().out
     assert sorted(path.name for path in where.iterdir()) == [
         name for name in FILES if name != "results.npz"
     ]
     assert stable(read(where)) == stable(before)
-    assert main(["verify", str(where / "results.json")]) == 1
-    assert "played without evidence" in capsys.readouterr().out
+    assert main(["verify", str(where / "results.json"), *ONE]) == 1
+    assert "saved without evidence" in capsys.readouterr().out
 
 
 @pytest.mark.usefixtures("short_episodes")
 @pytest.mark.slow
-def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatch):
+def test_a_protocol_decides_how_a_rollout_is_run(tmp_path, capsys, monkeypatch):
     published = dataclasses.replace(
         rollout.protocols["metaworld-3.1"], name="short", episodes_per_task=2, max_episode_steps=9
     )
     monkeypatch.setattr(rollout, "protocols", {"short": published})
     of_task = ["MT1", "--task", "push-v3", "--policy", "random"]
-    assert main(["rollout", "--protocol", "short", *of_task, "--out", str(tmp_path)]) == 0
+    assert main(["rollout", "--protocol", "short", *of_task, *ONE, "--out", str(tmp_path)]) == 0
     results = json.loads((tmp_path / "results.json").read_text())
     assert [one["length"] for one in results["episodes"]] == [9, 9]
     assert results["provenance"]["protocol"]["name"] == "short"
     assert "protocol short (" in capsys.readouterr().out
     path = tmp_path / "results.json"
-    assert main(["verify", str(path)]) == 0
+    assert main(["verify", str(path), *ONE]) == 0
     assert (
         f"protocol      short ({published.on('MT1', 'push-v3').digest[:10]}"
         in capsys.readouterr().out
@@ -196,10 +208,10 @@ def test_a_protocol_decides_how_a_rollout_is_played(tmp_path, capsys, monkeypatc
         changed = json.loads(path.read_text())
         changed["provenance"]["protocol"].update(change)
         (tmp_path / "changed.json").write_text(json.dumps(changed))
-        assert main(["verify", str(tmp_path / "changed.json"), *evidence]) == 1
+        assert main(["verify", str(tmp_path / "changed.json"), *evidence, *ONE]) == 1
         assert said in capsys.readouterr().out
     changed = json.loads(path.read_text())
     changed["provenance"]["spec"]["kwargs"]["max_episode_steps"] = 10
     (tmp_path / "changed.json").write_text(json.dumps(changed))
-    assert main(["verify", str(tmp_path / "changed.json"), *evidence]) == 1
+    assert main(["verify", str(tmp_path / "changed.json"), *evidence, *ONE]) == 1
     assert "it fixes max_episode_steps=9, got 10" in capsys.readouterr().out

@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from mtwrappers.cli import main, rollout
-from mtwrappers.cli.files import locked
+from mtwrappers.cli.directory import locked
 from tests import forks
-from tests.cli.fakes import FILES, Interrupting, play, read, resume
+from tests.cli.fakes import FILES, Interrupting, read, results_of, resume
 from tests.vector.processes import wait_until
 
 
@@ -136,7 +136,11 @@ def test_what_a_kill_leaves_is_gone_after_the_next_rollout(tmp_path):
     process.join()
     assert process.exitcode == -signal.SIGKILL
     left = [path.name for path in tmp_path.iterdir()]
-    assert len([name for name in left if ".unfinished-" in name]) == 2
+    assert {name.partition("-")[0] for name in left if name[0] == "."} == {
+        ".lock",
+        ".unfinished",
+        ".success.png.unfinished",
+    }
     assert resume(tmp_path)[1] == 0
     assert sorted(path.name for path in tmp_path.iterdir()) == FILES
 
@@ -150,7 +154,7 @@ def test_files_have_the_mode_of_any_file_and_links_are_written_through(tmp_path)
     (tmp_path / "out" / "results.json").touch(mode=0o640)
     before = os.umask(0o026)
     try:
-        play(tmp_path / "out", "MT1", "--episodes", "1")
+        results_of(tmp_path / "out", "MT1", "--episodes", "1")
     finally:
         os.umask(before)
     assert link.is_symlink()
@@ -187,7 +191,7 @@ def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, arguments, 
     before = [tmp_path / "results.json", tmp_path / "results.npz"]
     assert sorted(tmp_path.iterdir()) == [*before, unfinished]
     assert [path.read_text() for path in before] == ["of before"] * 2
-    # Once there is room, nothing is played again.
+    # Once there is space, nothing is run again.
     assert resume(tmp_path)[1] == left
     files = [name for name in FILES if not arguments or name != "results.npz"]
     assert sorted(path.name for path in tmp_path.iterdir()) == files

@@ -10,11 +10,13 @@ from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers import protocols
 from mtwrappers.cli import main
-from mtwrappers.cli.protocols import ROWS
+from mtwrappers.cli.protocols import FIELDS
 from mtwrappers.common.errors import with_place
 from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation import Protocol
 from tests.fakes import ROOT
+
+COMMANDS = "list, rollout, verify, compare, protocols, check, verify-fast"
 
 # list
 
@@ -43,6 +45,8 @@ def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
     columns, left_out, capsys, monkeypatch
 ):
     monkeypatch.setenv("COLUMNS", str(columns))
+    row = (28 * "x", 10, "new", "float32[84]", "float32[4]", "onehot", 10)
+    monkeypatch.setattr("mtwrappers.cli.list._row", lambda *of: row)
     assert main(["list"]) == 0
     head, *lines = capsys.readouterr().out.splitlines()
     every = ["id", "classes", "goals", "observation", "action", "encoding", "envs"]
@@ -68,7 +72,7 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     assert rows["sentences of"] == ["-", "-", "lerobot", "lerobot", "-"]
     # A row for each field but these, and three for the digest and what two fields say second.
     fields = {field.name for field in dataclasses.fields(Protocol)}
-    assert len(ROWS) == len(fields - {"name", "source", "env_name"}) + 3
+    assert len(FIELDS) == len(fields - {"name", "source", "env_name"}) + 3
     assert said[: said.index("\n\n")] in (ROOT / "docs" / "scores.md").read_text()
     for protocol in protocols.values():
         for source in protocol.source:
@@ -81,59 +85,103 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
 
 def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    commands = {"list": 2, "rollout": 6, "protocols": 1, "verify-fast": 2}
-    for command in ([], *([name] for name in commands)):
-        with pytest.raises(SystemExit, match=r"^0$"):
-            main([*command, "--help"])
+    examples_of = {"": 3, "list": 2, "rollout": 6, "verify": 3, "compare": 2, "protocols": 1}
+    examples_of |= {"check": 3, "verify-fast": 2}
+    for command, number in examples_of.items():
+        assert main([*command.split(), "--help"]) == 0
         said = capsys.readouterr().out
         assert max(map(len, said.splitlines())) <= 80
         examples = said.partition("examples:\n")[2].splitlines()
-        assert len(examples) == commands.get("".join(command), 3)
+        assert len(examples) == number
         for example in examples:
             words = re.split(r" {2}| \|", example.strip())[0].split()
-            assert words[0] == "mtwrappers"
+            assert words.pop(0) == "mtwrappers"
+            if "--help" in words:
+                continue
             # Another, wrong word is all that parsing finds.
-            with pytest.raises(SystemExit):
-                main([*words[1:], "--wrong"])
-            if "--help" not in words:
-                assert "unrecognized arguments: --wrong" in capsys.readouterr().err
-            capsys.readouterr()
+            with pytest.raises(SystemExit, match=r"^2$"):
+                main([*words, "--xyz"])
+            expected = f"Unknown option: --xyz. See mtwrappers {words[0]} --help."
+            assert expected in capsys.readouterr().err
 
 
 def test_the_version_is_that_of_the_package(capsys):
-    with pytest.raises(SystemExit, match=r"^0$"):
-        main(["--version"])
+    assert main(["--version"]) == 0
     assert capsys.readouterr().out == f"mtwrappers {version('mtwrappers')}\n"
 
 
-def test_what_is_refused_is_one_line_that_says_what_to_do(capsys, tmp_path):
-    file = tmp_path / "file"
-    file.write_text("")
-    cannot = f"cannot write to {file}: File exists; choose another directory with --out DIR"
-    commands = "{list,rollout,verify,compare,protocols,check,verify-fast}"
-    required = f"the following arguments are required: {commands}; see mtwrappers --help"
-    for arguments, message in (
+def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    script = tmp_path / "completions"
+    assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
+    words = set(re.findall(r"[\w-]+", script.read_text()))
+    assert words >= {"rollout", "verify-fast", "--no-evidence", "--num-envs", "per-task"}
+    assert str(script) in capsys.readouterr().out
+
+
+# Refusals.
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ("", f"a command is required: {COMMANDS}; see mtwrappers --help"),
         (
-            [],
-            required.replace(
-                "command", "{list,rollout,verify,compare,protocols,check,verify-fast}"
-            ),
+            "rolout",
+            f'Unknown command "rolout". Did you mean "rollout"? Available commands: {COMMANDS}',
         ),
-        (["rollout", "--seed"], "argument --seed: expected one argument; see mtwrappers rollout -"),
-        (["rollout", "MT1", "--out", str(file)], cannot),
-    ):
-        with pytest.raises(SystemExit, match=r"^2$"):
-            main(arguments)
-        said = capsys.readouterr().err
-        assert said.startswith(f"mtwrappers: error: {message}")
-        assert said.count("\n") == 1
+        ("rollout MT1 --epsodes 3", "Unknown option: --epsodes. Did you mean --episodes? See mt"),
+        ("rollout --seed", 'Command "rollout" parameter --seed requires an argument. See mtwrapp'),
+        ("rollout MT1 --out FILE", "cannot write to FILE: File exists; choose another directory w"),
+        ("rollout MT1 --seed 1.5", 'Invalid value for --seed: expected a whole number, got "1.5".'),
+        ("rollout MT1 --execution here", 'Invalid value "here" for --execution. Choose from: "pa'),
+        (
+            "verify-fast --workers 0",
+            'Invalid value "0" for --workers. Must be >= 1. See mtwrappers',
+        ),
+        (
+            "compare a b --runs all",
+            'Invalid value "all" for --runs. Choose from: "all-tasks", "per-ta',
+        ),
+    ],
+)
+def test_wrong_arguments_are_one_line_that_says_what_to_do(
+    arguments, message, capsys, tmp_path, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "FILE").touch()
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(arguments.split())
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"mtwrappers: error: {message}")
+    assert said.err.count("\n") == 1
 
 
-def test_what_an_environment_lacks_is_told_with_its_place(capsys, monkeypatch):
+def test_the_last_of_a_repeated_option_counts(capsys):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["rollout", "--protocol", "metaworld-3.1", "--protocol", "none"])
+    assert "unknown protocol 'none'" in capsys.readouterr().err
+
+
+def test_an_error_names_the_environment_that_lacks_something(capsys, monkeypatch):
     def fail():
         raise with_place(DependencyNotInstalled("pip install it"), "environment 3")
 
-    monkeypatch.setattr(sys.modules["mtwrappers.cli.main"], "_list", fail)
+    monkeypatch.setattr("mtwrappers.cli.list.run", fail)
     with pytest.raises(SystemExit, match=r"^2$"):
         main(["list"])
     assert capsys.readouterr().err == "mtwrappers: error: environment 3: pip install it\n"
+
+
+@pytest.mark.parametrize("missing", ["cyclopts", "rich"])
+def test_without_the_extra_every_command_says_how_to_install_it(missing, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.setitem(sys.modules, f"{missing}.text", None)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["list"])
+    said = capsys.readouterr().err
+    assert said.startswith(f"mtwrappers: error: '{missing}")
+    assert said.endswith(
+        "' is not installed; it comes with: pip install '.[cli]' in a clone of mtwrappers\n"
+    )

@@ -17,11 +17,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from mtwrappers.cli import main, rollout
-from mtwrappers.cli.common import UsageError
-from mtwrappers.cli.progress import DEFAULTS, Progress
+from mtwrappers.cli.console import UsageError
+from mtwrappers.cli.progress import Progress
+from mtwrappers.cli.settings import Settings
 from mtwrappers.evaluation import Episode
 from tests import forks
-from tests.cli.fakes import FILES, Interrupting, play, read, resume, stable
+from tests.cli.fakes import FILES, Interrupting, read, results_of, resume, stable
 
 
 def finished(out):
@@ -45,7 +46,7 @@ def kill_when(out, episodes, *arguments):
 def test_a_rollout_killed_twice_ends_with_the_results_of_one_that_was_not(tmp_path, monkeypatch):
     monkeypatch.setattr(rollout, "EPISODE_STEPS", 200)
     arguments = ["MT10", "--task", "door-open-v3", "--task", "push-v3", "--episodes", "4"]
-    expected = play(tmp_path / "expected", *arguments, workers=2)
+    expected = results_of(tmp_path / "expected", *arguments, workers=2)
     out = tmp_path / "out"
     kept = kill_when(out, 2, *arguments, "--workers", "3", "--out", str(out))
     assert 2 <= kept < 8
@@ -54,9 +55,9 @@ def test_a_rollout_killed_twice_ends_with_the_results_of_one_that_was_not(tmp_pa
     assert not (out / "results.npz").exists()  # there is one log
     again = kill_when(out, kept + 1, "--resume", str(out), "--workers", "2")
     assert kept < again < 8
-    results, played = resume(out)
+    results, ran = resume(out)
     assert stable(results) == stable(expected)
-    assert again + played == 8
+    assert again + ran == 8
     assert sorted(path.name for path in out.iterdir()) == FILES
     for name in ("results.csv", "results.npz", "success.png"):
         assert (out / name).read_bytes() == (tmp_path / "expected" / name).read_bytes()
@@ -66,12 +67,11 @@ def test_a_rollout_killed_twice_ends_with_the_results_of_one_that_was_not(tmp_pa
 @pytest.mark.slow
 def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, monkeypatch):
     arguments = ["MT1", "--policy", "random", "--episodes", "5"]
-    expected, out = play(tmp_path / "expected", *arguments), tmp_path / "in two words"
+    expected, out = results_of(tmp_path / "expected", *arguments), tmp_path / "in two words"
     for n in (2, 0, 1):
         monkeypatch.setattr(rollout, "Interruption", partial(Interrupting, n))
         begun = ["--resume", str(out)] if out.exists() else [*arguments, "--out", str(out)]
         assert main(["rollout", *begun, "--workers", "1"]) == 130
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     said = capsys.readouterr().out
     assert "Interrupted: these are the episodes that were finished. Go on with:" in said
     assert said.endswith(f"\nmtwrappers rollout --resume '{out}'\n")
@@ -82,10 +82,10 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
     monkeypatch.setattr(rollout, "EPISODE_STEPS", 40)
     text = (out / "unfinished.jsonl").read_text()
     (out / "unfinished.jsonl").write_text(re.sub(r'"seconds": [^,]+', '"seconds": 1000.0', text))
-    results, played = resume(out, "MT1", "--seed", "0", "--out", str(out), workers=2)
+    results, ran = resume(out, "MT1", "--seed", "0", "--out", str(out), workers=2)
     assert stable(results) == stable(expected)
     assert results["seconds"] > 1000  # the time of before counts too
-    assert played == 2
+    assert ran == 2
     capsys.readouterr()
     assert resume(out, "--policy", "random") == (results, 0)
     said = capsys.readouterr().out
@@ -95,7 +95,7 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
 @pytest.fixture
 def unfinished(tmp_path):
     """The progress of a rollout that has finished two of its episodes."""
-    chosen = {**DEFAULTS, "benchmark": "MT1", "task": ["push-v3"]}
+    chosen = Settings("MT1", ["push-v3"])
     path = tmp_path / "unfinished.jsonl"
     with Progress(tmp_path, chosen) as kept:
         kept.plan([])
@@ -109,7 +109,9 @@ def unfinished(tmp_path):
 def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
     whole = unfinished.read_bytes()
     ends = [i for i, byte in enumerate(whole, 1) if byte == ord("\n")]
-    for size in range(ends[0], len(whole) + 1):
+    sizes = range(ends[0], len(whole) + 1)
+    near = {end + i for end in ends for i in (-2, -1, 0, 1, 2)}
+    for size in sorted({*sizes[::7], *near} & {*sizes}):
         for tail in (b"", b"\0" * 9, b"\0\n"):
             unfinished.write_bytes(whole[:size] + tail)
             kept = Progress.load(unfinished.parent)
@@ -127,7 +129,7 @@ def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
         (["--no-fast"], "was begun with no_fast False, got True"),
         (["--no-evidence"], "was begun with evidence True, got False"),
         (["--out", "elsewhere"], "writes into that directory, got --out elsewhere"),
-        (["--video"], "--video films a rollout from its start, --resume plays what is left"),
+        (["--video"], "--video films a rollout from its start, --resume runs what is left"),
     ],
 )
 def test_arguments_that_contradict_those_of_the_rollout_are_one_line(
@@ -305,7 +307,7 @@ def test_any_value_in_any_place_of_progress_is_refused_in_a_line_or_is_progress(
                     Progress.load(unfinished.parent)
                     found.append((*place, value))
                 unfinished.write_bytes(before)
-    # Whether those are of the rollout shows when it is planned.
+    # Whether those are of the rollout is found when it is planned.
     assert {place[-2] for place in found} <= FREE
 
 

@@ -1,8 +1,7 @@
-"""`mtwrappers rollout`: what is played, the files it leaves, and videos."""
+"""`mtwrappers rollout`: its episodes, the files it leaves, and videos."""
 
 import csv
 import re
-import signal
 import subprocess
 import sys
 from functools import partial
@@ -20,11 +19,11 @@ from mtwrappers.cli import main, rollout
 from mtwrappers.cli.policies import Own, own_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.metaworld import make_benchmark, opengl
-from tests.cli.fakes import FILES, Interrupting, play, read, stable
+from tests.cli.fakes import FILES, Interrupting, read, results_of, stable
 
 
 def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
-    results = play(tmp_path / "new" / "out", "MT1", "--task", "push-v3", "--episodes", "2")
+    results = results_of(tmp_path / "new" / "out", "MT1", "--task", "push-v3", "--episodes", "2")
     (row,) = results["tasks"]
     expected = {"benchmark": "MT1", "policy": "expert", "episodes": 2, "seed": 0, "steps": 1000}
     expected |= {"interrupted": False, "privileged_goal": False}
@@ -47,7 +46,7 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     rate = r"1\.00 0\.34-1\.00"
     assert re.search(rf"push-v3 +2 +{rate} +{rate} +{row['mean_return']:.0f} +500\.0\n", said)
     assert row["intervals"]["return"] == sorted(row["returns"])
-    assert said.startswith(f"Playing MT1 on 1 worker: 2 episodes per class into {out}\n")
+    assert said.startswith(f"Running MT1 on 1 worker: 2 episodes per class into {out}\n")
     assert "1,000 steps in" in said
     assert "privileged" not in said
 
@@ -56,7 +55,7 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
 @pytest.mark.parametrize("name", ["box-close-v3", "door-open-v3"])
 @pytest.mark.slow
 def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
-    results = play(tmp_path, "MT1", "--task", name, "--episodes", "2")
+    results = results_of(tmp_path, "MT1", "--task", name, "--episodes", "2")
     tasks = make_benchmark("MT1", env_name=name, seed=0).train_tasks
     (row,) = results["tasks"]
     env, policy = metaworld.ALL_V3_ENVIRONMENTS[name](), ENV_POLICY_MAP[name]()
@@ -81,7 +80,7 @@ def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
 @pytest.mark.slow
 def test_results_hold_all_classes_in_order_and_their_aggregates(tmp_path, capsys):
     arguments = ["ML10-test", "--policy", "random", "--episodes", "2", "--seed", "3"]
-    results = play(tmp_path, *arguments)
+    results = results_of(tmp_path, *arguments)
     assert results["privileged_goal"] is False
     assert "privileged" not in capsys.readouterr().out
     classes = list(make_benchmark("ML10").test_classes)
@@ -92,8 +91,8 @@ def test_results_hold_all_classes_in_order_and_their_aggregates(tmp_path, capsys
     overall = results["overall"]
     assert overall["interquartile_mean"]["return"]["value"] == pytest.approx(np.mean(middle))
     assert overall["mean"]["length"] == {"value": 40.0, "low": 40.0, "high": 40.0}
-    # A chosen class is played as among all.
-    alone = play(tmp_path, *arguments, "--task", "sweep-into-v3")
+    # A chosen class has the episodes that it has among all.
+    alone = results_of(tmp_path, *arguments, "--task", "sweep-into-v3")
     assert alone["spec"] == results["spec"]  # from which `verify` makes the environments
     (row,) = alone["tasks"]
     assert row == results["tasks"][classes.index("sweep-into-v3")]
@@ -101,7 +100,7 @@ def test_results_hold_all_classes_in_order_and_their_aggregates(tmp_path, capsys
 
 def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_so(tmp_path, capsys):
     chosen = ["--task", "drawer-open-v3", "--task", "door-close-v3"]
-    results = play(tmp_path, "ML10-test", *chosen, "--episodes", "1")
+    results = results_of(tmp_path, "ML10-test", *chosen, "--episodes", "1")
     found = {row["task"]: row["success_once"] for row in results["tasks"]}
     assert found == {"drawer-open-v3": 1.0, "door-close-v3": 1.0}
     assert results["privileged_goal"] is True
@@ -113,11 +112,11 @@ def test_experts_of_a_benchmark_that_hides_goals_succeed_with_the_goal_and_say_s
 @pytest.mark.usefixtures("short_episodes")
 def test_a_seed_determines_goals_and_actions_and_ml10_means_its_train_tasks(tmp_path):
     arguments = ["--policy", "random", "--episodes", "3", "--task", "reach-v3", "--seed"]
-    first = play(tmp_path, "ML10", *arguments, "1")
+    first = results_of(tmp_path, "ML10", *arguments, "1")
     assert first["benchmark"] == "ML10"
-    again = play(tmp_path, "ML10-train", *arguments, "1")
+    again = results_of(tmp_path, "ML10-train", *arguments, "1")
     assert stable({**again, "benchmark": "ML10"}) == stable(first)
-    other = play(tmp_path, "ML10", *arguments, str(2**32 - 2))
+    other = results_of(tmp_path, "ML10", *arguments, str(2**32 - 2))
     for key in ("returns", "task_states"):
         assert other["tasks"][0][key] != first["tasks"][0][key]
 
@@ -174,12 +173,12 @@ def own(tmp_path, monkeypatch):
 
 
 @pytest.mark.usefixtures("short_episodes")
-def test_a_policy_of_ones_own_is_played_from_a_file_or_a_module(own, tmp_path, monkeypatch):
+def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = []
     for policy in (f"{own}:act", f"{own}:policy", "own:act", "own:make", "own:Policy"):
         arguments = ["MT1", "--task", "push-v3", "--episodes", "2", "--policy", policy]
-        results = play(tmp_path / "out", *arguments)
+        results = results_of(tmp_path / "out", *arguments)
         assert results.pop("policy") == results.pop("name") == policy
         found.append(stable(results))
     assert all(one == found[0] for one in found)
@@ -196,11 +195,10 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
 ):
     given = ["--policy", f"{own}:act"]
     arguments = ["MT1", "--episodes", "3", *given]
-    expected, out = play(tmp_path / "expected", *arguments), tmp_path / "out"
+    expected, out = results_of(tmp_path / "expected", *arguments), tmp_path / "out"
     with monkeypatch.context() as patch:
         patch.setattr(rollout, "Interruption", partial(Interrupting, 1))
         assert main(["rollout", *arguments, "--workers", "1", "--out", str(out)]) == 130
-    signal.signal(signal.SIGINT, signal.default_int_handler)
     go_on = f"mtwrappers rollout --resume {out} --policy {own}:act\n"
     assert capsys.readouterr().out.endswith(go_on)
     with pytest.raises(SystemExit):
@@ -218,7 +216,7 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
         ("own.py:none", "'none' of own.py must be a function from observations (N, O) to actions"),
         ("own.py:number", "or an object with get_actions, got 3"),
         ("own.py:Wants", "or an object with get_actions, got <class "),
-        ("own.py:nothing", "what nothing() returns must be a function from observations (N, O) "),
+        ("own.py:nothing", "the result of nothing() must be a function from observations (N, O) "),
         ("own.py:fails", "own.py:fails: fails() failed: ValueError: of mine (own.py, line 31)"),
         ("own.py:expert", "own.py:expert: ZeroDivisionError: of mine (own.py, line 8)"),
         ("own.py:short", "own.py:short: ValueError: expected actions of shape (1, 4)"),
@@ -231,7 +229,7 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
         ("syntax.py:act", "the import failed: SyntaxError: "),
     ],
 )
-def test_what_is_wrong_with_a_policy_of_ones_own_is_told_in_a_line(
+def test_what_is_wrong_with_a_policy_of_ones_own_is_said_in_a_line(
     policy, message, own, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
@@ -264,7 +262,7 @@ def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
 def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
     if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
-    play(tmp_path, "MT1", "--task", "reach-v3", "--episodes", "2", "--video")
+    results_of(tmp_path, "MT1", "--task", "reach-v3", "--episodes", "2", "--video")
     assert [path.name for path in tmp_path.glob("*.mp4")] == ["reach-v3.mp4"]
     frames = imageio.imread(tmp_path / "reach-v3.mp4")
     assert frames.shape == (10, 480, 480, 3)
@@ -280,7 +278,7 @@ def test_without_a_renderer_the_rollout_goes_on_and_says_what_to_install(
     tmp_path, capsys, monkeypatch
 ):
     monkeypatch.setattr(opengl, "choose_gl", lambda: None)
-    results = play(tmp_path, "MT1", "--episodes", "2", "--video")
+    results = results_of(tmp_path, "MT1", "--episodes", "2", "--video")
     assert results["tasks"][0]["episodes"] == 2
     assert list(tmp_path.glob("*.mp4")) == []
     said = " ".join(capsys.readouterr().out.split())

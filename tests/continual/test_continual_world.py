@@ -52,7 +52,7 @@ def test_after_the_end_the_last_class_goes_on_or_a_step_is_an_error():
         _, info = env.reset()
     for truncated in (False, True):
         assert (info["phase"], info["task_name"]) == (9, "peg-unplug-side-v3")
-        assert (info["stream_over"], env.unwrapped.stream_steps) == (True, 10)
+        assert (info["stream_finished"], env.unwrapped.stream_steps) == (True, 10)
         assert env.step(np.zeros(4))[3] is truncated
     with make_vec("CW10", 2, steps_per_task=2, at_end="raise") as envs:
         envs.reset(seed=0)
@@ -110,13 +110,13 @@ def test_a_stream_says_in_words_what_is_to_be_done():
         assert envs.get_attr("task_description") == ("Hammer a screw on the wall",) * 2
 
 
-@pytest.mark.parametrize(("task_obs", "size", "shown"), [("phase", 20, 10), ("task", 10, 0)])
-def test_a_second_visit_has_another_id_unless_it_is_of_the_task(task_obs, size, shown):
+@pytest.mark.parametrize(("task_obs", "size", "place"), [("phase", 20, 10), ("task", 10, 0)])
+def test_a_second_visit_has_another_id_unless_it_is_of_the_task(task_obs, size, place):
     env = make("CW20", task_obs=task_obs)
     env.unwrapped.stream_steps = 10_000_000
     obs, info = env.reset()
     assert (info["phase"], info["task_name"]) == (10, "hammer-v3")
-    assert obs[39:].tolist() == np.eye(size)[shown].tolist()
+    assert obs[39:].tolist() == np.eye(size)[place].tolist()
 
 
 def test_goals_are_new_in_every_episode_or_those_of_the_list():
@@ -165,7 +165,7 @@ def two_workers(**kwargs):
     return make_vec("CW10", 2, steps_per_task=10, max_episode_steps=4, seed=5, **kwargs)
 
 
-def play(envs, actions):
+def step_all(envs, actions):
     return [envs.step(action)[:4] for action in actions]
 
 
@@ -179,16 +179,16 @@ def test_a_kill_at_a_boundary_and_a_checkpoint_in_mid_phase_change_nothing(tmp_p
     ):
         actions = [envs.action_space.sample() for _ in range(14)]
         assert equal(envs.reset()[0], others.reset()[0])
-        expected = play(envs, actions[:7])
+        expected = step_all(envs, actions[:7])
         assert [truncated.tolist() for *_, truncated in expected][3:5] == [[True, True]] * 2
         seen = []
         for step, action in enumerate(actions[:7]):
             if step == 4:  # whose step is the last of the first phase
                 kill(others.unwrapped, 1)
-            seen += play(others, [action])
+            seen += step_all(others, [action])
         assert equal(seen, expected)
         assert others.unwrapped.recoveries == 1
         save_checkpoint(tmp_path / "cw", envs=envs)
         load_checkpoint(tmp_path / "cw", envs=restored)
-        assert equal(play(restored, actions[7:]), play(envs, actions[7:]))
+        assert equal(step_all(restored, actions[7:]), step_all(envs, actions[7:]))
         assert restored.stream_steps == 28

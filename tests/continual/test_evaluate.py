@@ -1,4 +1,4 @@
-"""What was learnt and forgotten along a stream: the metrics, and the play that they come from."""
+"""Learning and forgetting along a stream: the metrics, and the episodes that they come from."""
 
 import json
 import math
@@ -223,7 +223,7 @@ def test_only_results_of_one_stream_are_pooled():
         ContinualResult.pool([])
 
 
-# Play.
+# Episodes.
 
 
 class ChoiceEnv(CountingEnv):

@@ -40,14 +40,14 @@ LENGTHS = (4, 3, 6)
 TEN = [(i % 3, 6) for i in range(10)]
 
 
-def family(lengths=LENGTHS, **kwargs):
+def three_tasks(lengths=LENGTHS, **kwargs):
     """Tasks "a", "b", "c" that count from 0, 100, 200, and end after so many steps."""
     makers = [partial(CountingEnv, n, first=100 * i) for i, n in enumerate(lengths)]
     return MultiEnvWrapper(makers, task_names=list("abcdef"[: len(lengths)]), **kwargs)
 
 
 def stream(phases, lengths=LENGTHS, **kwargs):
-    return TaskStream(family(lengths), phases, **kwargs)
+    return TaskStream(three_tasks(lengths), phases, **kwargs)
 
 
 def flat(phases, **kwargs):
@@ -75,9 +75,9 @@ def run(env, steps):
 
 
 class ContinualPort:
-    """What ``ContinualLearningEnv`` of Continual World does, line by line, as its code says it.
+    """``ContinualLearningEnv`` of Continual World, line by line, as its code says it.
 
-    A list of environments is played one after another, each for so many steps. In the last of them
+    A list of environments is used one after another, each for so many steps. In the last of them
     the episode is said to be over by a time limit. ``seq_idx`` is whose turn it is; a step and a
     reset past the end of the last are refused.
     """
@@ -104,7 +104,7 @@ class ContinualPort:
 
     def _check(self):
         if self.cur_step >= self.steps_limit:
-            raise RuntimeError("the steps are over")
+            raise RuntimeError("the steps are finished")
 
 
 @pytest.mark.parametrize("budget", [1, 5, 7, 12])
@@ -133,7 +133,7 @@ def test_boundaries_infos_and_onehots_are_those_of_continual_world(budget):
         if done and step + 1 < 6 * budget:
             assert equal(ours.reset()[0], theirs.reset())
     for env in (ours, theirs):
-        with pytest.raises(RuntimeError, match="over"):
+        with pytest.raises(RuntimeError, match="finished"):
             env.step(0)
 
 
@@ -191,13 +191,13 @@ def test_a_phase_finishes_its_episode_in_the_budget_of_the_next():
 def test_after_the_end_the_last_task_goes_on_and_counts_for_nothing(boundary):
     env = stream([("a", 4), ("b", 2)], boundary=boundary)
     _, info = env.reset(seed=0)
-    assert (info["stream_over"], env.stream_over, env.at_end) == (False, False, "stay")
+    assert (info["stream_finished"], env.stream_finished, env.at_end) == (False, False, "stay")
     assert run(env, 6)[-2:] == [(102, False, True, 1), [100, 1]]
-    assert (env.stream_over, env.stream_steps) == (True, 6)
+    assert (env.stream_finished, env.stream_steps) == (True, 6)
     for _ in range(3):
         # Whole episodes of the last task.
         *_, terminated, truncated, info = env.step(0)
-        assert (terminated, truncated, info["phase"], info["stream_over"]) == (
+        assert (terminated, truncated, info["phase"], info["stream_finished"]) == (
             False,
             False,
             1,
@@ -205,9 +205,9 @@ def test_after_the_end_the_last_task_goes_on_and_counts_for_nothing(boundary):
         )
         assert run(env, 2) == [(102, False, False, 1), (103, True, False, 1), [100, 1]]
     assert env.stream_steps == 6
-    assert env.reset(options={"task_state": 0})[1]["stream_over"]
+    assert env.reset(options={"task_state": 0})[1]["stream_finished"]
     _, info = env.reset(seed=0)
-    assert (info["phase"], info["stream_over"], env.stream_steps) == (0, False, 0)
+    assert (info["phase"], info["stream_finished"], env.stream_steps) == (0, False, 0)
     assert run(env, 4)[-1] == [100, 1]
 
 
@@ -216,11 +216,11 @@ def test_the_last_step_of_a_stream_is_part_of_it_and_a_reset_follows():
     env.reset(seed=0)
     env.step(0)
     *_, truncated, info = env.step(0)
-    assert (truncated, info["stream_over"]) == (True, False)
+    assert (truncated, info["stream_finished"]) == (True, False)
     with pytest.raises(ResetNeeded, match="phase 0 goes on after the end of the stream"):
         env.step(0)
     env.held_phase = 0
-    assert not env.reset()[1]["stream_over"]  # what is evaluated is not played after the end
+    assert not env.reset()[1]["stream_finished"]  # an evaluation is not after the end
 
 
 def test_a_stream_goes_on_after_its_end_from_its_state(tmp_path):
@@ -231,7 +231,7 @@ def test_a_stream_goes_on_after_its_end_from_its_state(tmp_path):
     save_checkpoint(tmp_path / "stream", env=env)
     load_checkpoint(tmp_path / "stream", env=other)
     for one in (env, other):
-        assert one.reset()[1]["stream_over"]
+        assert one.reset()[1]["stream_finished"]
     assert equal(run(other, 20), run(env, 20))
     assert other.stream_steps == 7
 
@@ -320,7 +320,7 @@ def test_a_held_phase_is_played_without_counting_and_without_an_end():
     assert env.reset()[1]["phase"] == 0
 
 
-# What is shown of a task in words.
+# The words that are observed of a task.
 
 
 WORDS = np.array([[0.1, 0.9, 0.0], [0.8, 0.2, 0.4], [0.0, 0.0, 1.0]])
@@ -342,7 +342,7 @@ def words(env, steps):
 @pytest.mark.parametrize(("task_obs", "size", "third"), [("task", 3, 0), ("phase", 4, 2)])
 def test_an_embedding_of_each_task_is_shown_in_its_phases(task_obs, size, third):
     phases = [("a", 2), ("b", 2), ("a", 2), (["b", "c"], 9)]
-    env = TaskStream(family(task_embedding=WORDS), phases, task_obs=task_obs)
+    env = TaskStream(three_tasks(task_embedding=WORDS), phases, task_obs=task_obs)
     check_mtenv(env)
     onehot = np.eye(size)
     first, second = (WORDS[0].tolist(), onehot[0].tolist()), (WORDS[1].tolist(), onehot[1].tolist())
@@ -352,22 +352,22 @@ def test_an_embedding_of_each_task_is_shown_in_its_phases(task_obs, size, third)
 
 def test_an_embedding_of_each_phase_is_shown_and_each_observation_has_its_own():
     phases = [("a", 2), ("b", 2), ("a", 2)]
-    env = TaskStream(family(), phases, task_embedding=WORDS)
+    env = TaskStream(three_tasks(), phases, task_embedding=WORDS)
     check_mtenv(env)
     assert env.observation_space["task_embedding"] == Box(
         WORDS.min(axis=0), WORDS.max(axis=0), dtype=np.float64
     )
-    shown = [embedding for embedding, _ in words(FlattenMTEnv(env), 6)]
-    assert shown[:9] == [WORDS[0].tolist()] * 3 + [WORDS[1].tolist()] * 3 + [WORDS[2].tolist()] * 3
+    observed = [embedding for embedding, _ in words(FlattenMTEnv(env), 6)]
+    assert observed[:9] == [WORDS[i].tolist() for i in (0, 0, 0, 1, 1, 1, 2, 2, 2)]
     obs, _ = env.reset(seed=0)
     obs["task_embedding"][:] = 7
     assert equal(env.observe(obs["env_obs"])["task_embedding"], WORDS[0])
-    flat = FlattenMTEnv(TaskStream(family(), phases, task_embedding=WORDS), "none")
+    flat = FlattenMTEnv(TaskStream(three_tasks(), phases, task_embedding=WORDS), "none")
     assert check_env_warnings(flat, skip_render_check=True) == []
     assert flat.observation_space.shape == (2 + 3,)
 
 
-def test_a_mixed_family_in_a_stream_shows_embeddings():
+def test_mixed_environments_in_a_stream_return_embeddings():
     made = gymnasium.make(
         "mtwrappers/MultiEnv-v0",
         env_ids=["Pendulum-v1", "MountainCarContinuous-v0"],
@@ -376,20 +376,20 @@ def test_a_mixed_family_in_a_stream_shows_embeddings():
         task_embedding=WORDS[:2].tolist(),
     )
     env = FlattenMTEnv(TaskStream(made, [("Pendulum-v1", 2), ("MountainCarContinuous-v0", 2)]))
-    shown = []
+    observed = []
     for _ in range(2):
-        obs, _ = env.reset(seed=None if shown else 0)
-        shown += [obs[3:].tolist(), env.step(env.action_space.sample())[0][3:].tolist()]
+        obs, _ = env.reset(seed=None if observed else 0)
+        observed += [obs[3:].tolist(), env.step(env.action_space.sample())[0][3:].tolist()]
         env.step(env.action_space.sample())
     expected = np.hstack([np.float32(WORDS[:2]), np.eye(2)]).tolist()
-    assert equal(shown, [expected[0]] * 2 + [expected[1]] * 2)
+    assert equal(observed, [expected[0]] * 2 + [expected[1]] * 2)
 
 
 def with_another_key():
     def change(obs):
         return {**obs, "words": np.zeros(1)}
 
-    env = family()
+    env = three_tasks()
     space = gymnasium.spaces.Dict({**env.observation_space, "words": Box(0, 1, (1,), np.float64)})
     return gymnasium.wrappers.TransformObservation(env, change, space)
 
@@ -407,7 +407,7 @@ def with_another_key():
         ({"task_obs": "id"}, ValueError, "task_obs must be 'task' or 'phase', got 'id'"),
         ({"at_end": "stop"}, ValueError, "at_end must be 'stay' or 'raise', got 'stop'"),
         ({"env": CountingEnv()}, TypeError, "expected an MTEnv with observations {env_obs, task"),
-        ({"env": FlattenMTEnv(family())}, TypeError, "what flattens observations"),
+        ({"env": FlattenMTEnv(three_tasks())}, TypeError, "what flattens observations"),
         ({"env": with_another_key()}, TypeError, "with the keys ['env_obs', 'task_obs', 'words']"),
         (
             {"task_embedding": [[1.0]] * 2},
@@ -415,14 +415,14 @@ def with_another_key():
             "an array (1, E) of numbers, a row for each p",
         ),
         (
-            {"env": family(task_embedding=[[1.0]] * 3), "task_embedding": [[1.0]]},
+            {"env": three_tasks(task_embedding=[[1.0]] * 3), "task_embedding": [[1.0]]},
             ValueError,
             "has an embedding of each task already, got one of shape (1, 1)",
         ),
     ],
 )
 def test_what_is_no_stream_is_refused(change, error, message):
-    given = {"env": family(), "phases": [("a", 1)], **change}
+    given = {"env": three_tasks(), "phases": [("a", 1)], **change}
     with pytest.raises(error, match=exact(message)):
         TaskStream(given.pop("env"), given.pop("phases"), **given)
 
@@ -493,7 +493,7 @@ def test_at_a_boundary_same_step_resets_all_and_keeps_what_they_have_seen():
     with pytest.raises(RuntimeError, match="its 2 phases have 8 steps"):
         envs.step([0, 0])
     envs.reset()
-    with pytest.raises(RuntimeError, match="the stream is over"):
+    with pytest.raises(RuntimeError, match="the stream is finished"):
         envs.step([0, 0])
     assert envs.reset(seed=0)[1]["phase"].tolist() == [0, 0]
     assert rows(envs.step([0, 0])) == ([1, 1], [0, 0], NONE, NONE, [0, 0])
@@ -519,7 +519,7 @@ def test_at_a_boundary_next_step_resets_in_the_step_after_it_and_does_not_count_
         ([101, 101], [1, 1], NONE, NONE, [1, 1], 10),
         ([102, 102], [1, 1], [True, False], ALL, [1, 1], 12),
     ]
-    with pytest.raises(RuntimeError, match="the stream is over"):
+    with pytest.raises(RuntimeError, match="the stream is finished"):
         envs.step([0, 0])
 
 
@@ -543,7 +543,7 @@ def test_at_a_boundary_disabled_leaves_the_resets_to_the_caller():
         ([1, 3], [0, 0], [False, True], NONE),
         ([2, 1], [0, 0], [True, False], ALL),
     ]
-    with pytest.raises(RuntimeError, match="the stream is over"):
+    with pytest.raises(RuntimeError, match="the stream is finished"):
         play(envs, [[0, 0]] * 9)
     assert envs.stream_steps == 12
     fresh = uneven([("a", 8), ("b", 4)], AutoresetMode.DISABLED)
@@ -577,18 +577,18 @@ def test_after_the_end_all_environments_stay_with_the_last_task(mode):
     envs = uneven([("a", 7), ("b", 5)], mode, at_end="stay")
     envs.reset(seed=0)
     play(envs, [[0, 0]] * 8)
-    assert (envs.stream_over, envs.at_end) == (True, "stay")
+    assert (envs.stream_finished, envs.at_end) == (True, "stay")
     steps = envs.stream_steps
     assert steps in (12, 13)
     later = [result for result in play(envs, [[0, 0]] * 12)[2:] if len(result) == 5]
-    assert all(result[-1]["stream_over"].all() for result in later)
+    assert all(result[-1]["stream_finished"].all() for result in later)
     assert all(result[-1]["phase"].tolist() == [1, 1] for result in later)
     assert not any(result[3].any() for result in later)
     # Episodes have their own lengths, 2 and 3.
     ended = [result[2] for result in later]
     assert all(np.count_nonzero(column) >= 2 for column in np.transpose(ended))
     assert envs.stream_steps == steps
-    assert not envs.reset(seed=0)[1]["stream_over"].any()
+    assert not envs.reset(seed=0)[1]["stream_finished"].any()
     assert envs.stream_steps == 0
 
 
@@ -597,11 +597,11 @@ def test_the_step_that_ends_a_stream_is_the_last_that_counts():
     envs.reset(seed=0)
     envs.step([0, 0])
     *_, truncated, infos = envs.step([0, 0])
-    assert (truncated.tolist(), infos["stream_over"].tolist()) == (ALL, ALL)
-    assert infos["final_info"]["stream_over"].tolist() == NONE
+    assert (truncated.tolist(), infos["stream_finished"].tolist()) == (ALL, ALL)
+    assert infos["final_info"]["stream_finished"].tolist() == NONE
     assert envs.stream_steps == 4  # a step beyond the end, as at every boundary
     *_, infos = envs.step([0, 0])
-    assert (infos["stream_over"].tolist(), envs.stream_steps) == (ALL, 4)
+    assert (infos["stream_finished"].tolist(), envs.stream_steps) == (ALL, 4)
 
 
 @all_modes
@@ -609,7 +609,7 @@ def test_statistics_of_tasks_stop_at_the_end_of_a_stream(mode):
     envs = uneven([("a", 6), ("b", 6)], mode, at_end="stay")
     envs = VectorNormalizeRewardPerTask(VectorNormalizeObservationPerTask(envs))
     envs.reset(seed=0)
-    while not envs.env.env.stream_over:
+    while not envs.env.env.stream_finished:
         play(envs, [[0, 0]])
     if mode is AutoresetMode.NEXT_STEP:
         play(envs, [[0, 0]])
@@ -710,7 +710,7 @@ def test_an_evaluation_does_not_take_place_in_a_stream():
     envs = side_by_side([("a", 40)])
     envs.reset(seed=0)
     envs.step([0, 0])
-    with pytest.raises(ValueError, match="episodes played in a stream are part of it"):
+    with pytest.raises(ValueError, match="episodes that are run in a stream are part of it"):
         evaluate(lambda obs: [0] * len(obs), envs, 1)
     assert envs.stream_steps == 2
 
@@ -788,10 +788,10 @@ def test_after_the_end_kills_checkpoints_and_workers_change_nothing(mode, tmp_pa
         envs = VectorTaskStream(inner)
         envs.reset(seed=1)
         expected, steps = play(envs, actions), envs.stream_steps
-        assert envs.stream_over
+        assert envs.stream_finished
 
     def same(found):
-        over = [result[-1]["stream_over"] for result in expected[-6:]]
+        over = [result[-1]["stream_finished"] for result in expected[-6:]]
         assert np.all(over)
         assert equal(found, expected)
 
@@ -810,7 +810,7 @@ def test_after_the_end_kills_checkpoints_and_workers_change_nothing(mode, tmp_pa
         envs, others = VectorTaskStream(inner), VectorTaskStream(other)
         envs.reset(seed=1)
         found = play(envs, actions[:14])
-        assert envs.stream_over
+        assert envs.stream_finished
         kill(inner, 1)
         found += play(envs, actions[14:16])
         save_checkpoint(tmp_path / "stream", envs=envs)

@@ -1,4 +1,4 @@
-"""What environments remember of each task's episodes, and the curricula that look at it."""
+"""The memory that environments have of each task's episodes, and the curricula that look at it."""
 
 import json
 import math
@@ -129,7 +129,7 @@ def test_an_episode_that_a_reset_cuts_is_recorded_before_the_next_draw():
     env = EnvToMTEnv(GradedEnv(length=9), [0], lambda env, task: None, select=look)
     play_episode(env, 2, seed=0)
     env.reset(options={"resample_task": True})
-    env.reset(options={"resample_task": True})  # no step was made, so nothing was played
+    env.reset(options={"resample_task": True})  # no step was made, so nothing is recorded
     assert seen == [(3.0,), (3.0,)]
 
 
@@ -147,7 +147,7 @@ SOLVED, HALF, FAILS = (True, True), (True, False), (False, False)
 
 
 @pytest.mark.parametrize(
-    ("groups", "played", "floor", "expected"),
+    ("groups", "outcomes", "floor", "expected"),
     [
         # In proportion to failure, above the floor.
         (None, [SOLVED, HALF, FAILS], 0.1, [0.1 / 3, 0.3 + 0.1 / 3, 0.6 + 0.1 / 3]),
@@ -155,22 +155,22 @@ SOLVED, HALF, FAILS = (True, True), (True, False), (False, False)
         # Uniform before the first episode and when all is solved.
         (None, [(), (), (), ()], 0.1, [0.25] * 4),
         (None, [SOLVED] * 4, 0.1, [0.25] * 4),
-        # A task that was not played counts as one that fails.
+        # A task without an episode counts as one that fails.
         (None, [SOLVED, ()], 0.1, [0.05, 0.95]),
         # Three goals of a class that is solved, one of a class that is not; group 1 is empty.
         ([0, 0, 0, 2], [SOLVED, (), (), FAILS], 0.1, [*[0.05 / 3] * 3, 0.95]),
     ],
 )
 def test_least_success_draws_groups_that_fail_and_then_a_task_of_one(
-    groups, played, floor, expected
+    groups, outcomes, floor, expected
 ):
-    history = TaskHistory(len(played), groups)
-    for task, successes in enumerate(played):
+    history = TaskHistory(len(outcomes), groups)
+    for task, successes in enumerate(outcomes):
         for success in successes:
             record(history, task, success)
     rng, n = np.random.default_rng(0), 3000
-    drawn = Counter(least_success(len(played), None, rng, history, floor) for _ in range(n))
-    assert [drawn[task] / n for task in range(len(played))] == pytest.approx(expected, abs=0.03)
+    drawn = Counter(least_success(len(outcomes), None, rng, history, floor) for _ in range(n))
+    assert [drawn[task] / n for task in range(len(outcomes))] == pytest.approx(expected, abs=0.03)
     assert all(drawn[task] == 0 for task, share in enumerate(expected) if share == 0)
 
 

@@ -30,10 +30,10 @@ def test_zeros_are_appended_to_observations_and_actions_are_cut():
     alone = play(bare, [action[:2]] * 2, seed=3)
     assert equal(obs, np.append(alone[0][0], np.float32([0, 0])))
     for expected in alone[1:]:
-        obs, *rest = env.step(action)
+        obs, *others = env.step(action)
         assert equal(obs, np.append(expected[0], np.float32([0, 0])))
-        *rest, said = rest
-        assert equal((*rest, {"steps": said["steps"]}), expected[1:])
+        *others, said = others
+        assert equal((*others, {"steps": said["steps"]}), expected[1:])
     assert equal(env.unwrapped.seen, action[:2])
     assert info["steps"] == 0
 
@@ -68,7 +68,7 @@ def test_actions_between_bounds_of_length_two_are_moved():
     assert env.unwrapped.seen.tolist() == expected.unwrapped.seen.tolist() == [0.0, 1.5]
 
 
-def test_a_family_has_one_dtype_of_actions_and_each_environment_its_own():
+def test_mixed_environments_have_one_dtype_of_actions_and_each_environment_its_own():
     envs = MetaIterativeEnvExecutor([partial(arm, -1.0, 1.0, t) for t in TYPES], 2, unify="pad")
     assert envs.single_action_space.dtype == np.float64
     envs.reset(seed=0)
@@ -220,8 +220,8 @@ def test_it_goes_through_json_pickle_and_copies_and_passes_the_checker():
     assert check_env_warnings(env, skip_render_check=True) == []
 
 
-@pytest.mark.parametrize("family", [False, True], ids=["alone", "beside float64"])
-def test_rescaled_actions_are_in_the_environments_own_space(family):
+@pytest.mark.parametrize("together", [False, True], ids=["alone", "beside float64"])
+def test_rescaled_actions_are_in_the_environments_own_space(together):
     """Without clipping, rounding puts one of six ends of an interval beyond its bound."""
     rng = np.random.default_rng(0)
     for dtype in TYPES * 100:
@@ -229,7 +229,7 @@ def test_rescaled_actions_are_in_the_environments_own_space(family):
         inner = ArmEnv(5, length=9)
         inner.action_space = Box(low, high, dtype=dtype)
         env = PadSpaces(inner, rescale=True)
-        if family:
+        if together:
             makers = [partial(_same, inner), partial(arm, 0.0, 2.0, np.float64)]
             env = MultiEnvWrapper(makers, unify={"rescale": True})
         env.reset(seed=0)
@@ -257,14 +257,14 @@ def test_the_dtype_of_actions_does_not_depend_on_which_environment_is_first(orde
 
 
 class WholeEnv(ArmEnv):
-    """Observes integers, the first of which is ``shown``."""
+    """Observes integers, the first of which is ``given``."""
 
-    def __init__(self, low, high, shown=0, dtype=np.int64):
+    def __init__(self, low, high, given=0, dtype=np.int64):
         super().__init__()
-        self.observation_space, self.shown = Box(low, high, (3,), dtype), shown
+        self.observation_space, self.given = Box(low, high, (3,), dtype), given
 
     def _obs(self):
-        return np.array([self.shown, 0, 0])
+        return np.array([self.given, 0, 0])
 
 
 @pytest.mark.parametrize(
@@ -287,23 +287,23 @@ def test_integers_that_would_lose_digits_are_refused(space, unify):
     MultiEnvWrapper(converted, unify=unify).reset(seed=0, options={"task_state": 1})
 
 
-@pytest.mark.parametrize("shown", [2**53, -(2**53)])
-def test_integers_that_a_float_holds_are_kept_and_others_are_refused(shown):
-    def make(shown):
-        makers = [ArmEnv, partial(WholeEnv, -(2**53), 2**53, shown)]
+@pytest.mark.parametrize("given", [2**53, -(2**53)])
+def test_integers_that_a_float_holds_are_kept_and_others_are_refused(given):
+    def make(given):
+        makers = [ArmEnv, partial(WholeEnv, -(2**53), 2**53, given)]
         return MultiEnvWrapper(makers, 1, unify="pad")
 
-    assert int(make(shown).reset(seed=0)[0]["env_obs"][0]) == shown
+    assert int(make(given).reset(seed=0)[0]["env_obs"][0]) == given
     with pytest.raises(ValueError, match=r"integers in \[-9007199254740992, 9007199254740992\]"):
-        make(shown + (1 if shown > 0 else -1)).reset(seed=0)
+        make(given + (1 if given > 0 else -1)).reset(seed=0)
 
 
 @pytest.mark.parametrize(
-    ("dtype", "shown"), [(np.uint8, 256), (np.uint8, -1), (np.int8, 128), (np.uint64, -1)]
+    ("dtype", "given"), [(np.uint8, 256), (np.uint8, -1), (np.int8, 128), (np.uint64, -1)]
 )
-def test_observations_outside_of_their_integer_dtype_are_refused(dtype, shown):
-    env = partial(WholeEnv, 0, 100, shown, dtype)
-    message = rf"expected an observation of shape \(3,\) and dtype {dtype.__name__}, got .*{shown}"
+def test_observations_outside_of_their_integer_dtype_are_refused(dtype, given):
+    env = partial(WholeEnv, 0, 100, given, dtype)
+    message = rf"expected an observation of shape \(3,\) and dtype {dtype.__name__}, got .*{given}"
     for padded in (PadSpaces(env(), 5), MultiEnvWrapper([env, ArmEnv], unify="pad")):
         with pytest.raises(ValueError, match=message):
             padded.reset(seed=0)

@@ -17,7 +17,7 @@ class ScriptedEnv(gymnasium.Env):
     """Episodes of the given lengths, one after another; the reward is the action's first number.
 
     Observes the steps of the episode, its length and a number drawn at reset. Success is 1.0 at
-    step ``success_at`` only, told under ``key``.
+    step ``success_at`` only, reported under ``key``.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class ScriptedEnv(gymnasium.Env):
 
 
 class Telling(ScriptedEnv):
-    """Says of its success whatever it is made with."""
+    """Reports as success whatever it is made with."""
 
     def __init__(self, value):
         super().__init__([2], name="a")

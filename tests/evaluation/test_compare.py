@@ -247,7 +247,7 @@ def test_several_results_of_a_policy_are_runs():
     lines = str(found).splitlines()
     assert "chance that B is better" in str(found)
     assert lines[-5:] == [
-        "95% intervals over runs; *: the interval is without zero",
+        "95% intervals over runs; *: the interval excludes zero",
         "tasks and means: Welch's t (1947); all else: bootstrap of whole runs, expanded",
         "(Hesterberg 2015); for 95% it covers 88% at 3, 96% at 5 and 97% at 10 runs",
         "2 runs are few: a star is right if runs scatter normally",
@@ -453,14 +453,14 @@ def named(name, **kwargs):
 )
 def test_results_that_do_not_compare_are_refused_unless_it_is_forced_and_said(change, reason):
     one = result(a=[1, 0])
-    with pytest.raises(IncomparableError, match=f"one and other do not compare: {reason}"):
+    with pytest.raises(IncomparableError, match=f"one and other are not comparable: {reason}"):
         only(one, change)
     if change.tasks == ("b",):
         with pytest.raises(IncomparableError, match="no task in common"):
             only(one, change, force=True)
         return
     first, *_ = str(only(one, change, force=True)).splitlines()
-    assert first.startswith(f"FORCED, these results do not compare: {reason}")
+    assert first.startswith(f"FORCED, these results are not comparable: {reason}")
 
 
 def test_what_is_given_is_checked():

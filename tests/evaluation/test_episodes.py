@@ -1,4 +1,4 @@
-"""Observers of `evaluate` follow its episodes, and those that are finished are not played again."""
+"""Observers of `evaluate` follow its episodes, and those that are finished are not run again."""
 
 from contextlib import closing
 from dataclasses import replace
@@ -12,7 +12,7 @@ from tests.vector.fakes import all_modes
 
 
 class Following(Observer):
-    """Keeps all that it is told, and asks the environments meanwhile."""
+    """Keeps all that it is called with, and asks the environments meanwhile."""
 
     def __init__(self, envs, stop=None):
         self.envs, self.stop = envs, stop
@@ -53,7 +53,7 @@ def test_observers_follow_every_episode_while_the_environments_can_be_asked(mode
         (0, 1, 1),
         (1, 0, 2),
         (1, "b", 1, 0),
-        [False, False],  # the first one rests
+        [False, False],  # the first one pauses
         [False, True],
         (1, 1, 2),
     ]

@@ -1,4 +1,4 @@
-"""`evaluate`: which episodes are played, and what is read of them."""
+"""`evaluate`: which episodes are run, and what is read of them."""
 
 from contextlib import closing
 from functools import partial
@@ -75,7 +75,7 @@ def test_a_policy_is_told_of_each_beginning_before_its_first_action(mode):
     envs = scripted([{"lengths": [2]}, {"lengths": [3]}], autoreset_mode=mode)
     evaluate(diary, envs, 2)
     first, second = zip(*diary.steps, strict=True)
-    assert (first[:4], second) == ((0, 1, 0, 1), (0, 1, 2, 0, 1, 2))  # then the first one rests
+    assert (first[:4], second) == ((0, 1, 0, 1), (0, 1, 2, 0, 1, 2))  # then the first one pauses
     assert diary.begun == [[0, 1], [0], [1]]
 
 
@@ -111,7 +111,7 @@ def test_success_that_infos_do_not_tell_is_none_and_has_no_column():
     assert "success" not in str(result)
     both = evaluate(ones, scripted([{"success_at": 3}, {"key": None}]), 2)
     assert both.per_task["task 1"]["success_once"] is None
-    assert both.overall["mean"]["success_once"].value == 1.0  # of those that tell
+    assert both.overall["mean"]["success_once"].value == 1.0  # of those that report it
 
 
 class TellsOnlySuccess(ScriptedEnv):

@@ -1,4 +1,4 @@
-"""`evaluate`: which tasks and goals are played, and what wrappers around environments do to it."""
+"""`evaluate`: on which tasks and goals, and what wrappers around environments do to it."""
 
 import os
 import signal
@@ -102,7 +102,7 @@ def test_environments_that_move_between_tasks_are_told_which_to_play():
         "b": [2] * 5,
         "c": [3] * 5,
     }
-    # Some tasks are played as they are among all.
+    # Some tasks have the episodes that they have among all.
     assert [e for e in whole.episodes if e.task != "a"] == list(some.episodes)
 
 
@@ -170,7 +170,7 @@ def ours(env):
 
 
 def statistics_of(env):
-    """What each normalizing wrapper has counted, and whether it goes on counting."""
+    """The count of each normalizing wrapper, and whether it goes on counting."""
     found = []
     while isinstance(env, (gymnasium.Wrapper, gymnasium.vector.VectorWrapper)):
         if hasattr(env, "get_state"):

@@ -73,7 +73,7 @@ class Learner:
 
 
 class Memory:
-    """Is right from its third episode of a trial on, as far as it has been told."""
+    """Is right from its third episode of a trial on, as far as it was given."""
 
     def __init__(self, envs):
         self.envs = envs

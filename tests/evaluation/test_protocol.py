@@ -12,7 +12,7 @@ import pytest
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, evaluate, protocols
 from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
-from mtwrappers.evaluation.protocol import Protocol, succeeded, weights
+from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded, weights
 from mtwrappers.evaluation.verify import VerificationError, verify
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.camera import Camera
@@ -73,10 +73,10 @@ def test_every_field_counts_in_the_digest():
     }
     digests = {dataclasses.replace(SMALL, **{k: v}).digest for k, v in other.items()}
     assert len(digests | {SMALL.digest}) == len(other) + 1
-    shown = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
-    shown["descriptions"] = "lerobot"
-    digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in shown.items()}
-    assert len(digests | {SEEN.digest}) == len(shown) + 1
+    observed = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
+    observed["descriptions"] = "lerobot"
+    digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in observed.items()}
+    assert len(digests | {SEEN.digest}) == len(observed) + 1
     of_trials = {"adaptation_steps": 2, "adaptation_terminate_on_success": True, "trials": 9}
     digests = {dataclasses.replace(ML, name="few", **{k: v}).digest for k, v in of_trials.items()}
     assert len(digests) == len(of_trials)
@@ -361,3 +361,14 @@ def test_episodes_of_adaptation_are_no_score():
     )
     assert before.headline is None
     assert after.headline["tasks"].value == 1.0
+
+
+def test_of_training_tasks_the_training_classes_are_counted():
+    few = dataclasses.replace(protocols["metaworld-3.1-ml"], name="few", kind="train")
+    each = few.trials * few.meta_batch_size / 10  # trials of a class
+    alone = dataclasses.replace(few, benchmarks=("ML10",)).on("ML45")
+    assert (alone.name, alone.trials) == ("few on ML45", 45)
+    assert alone.trials * alone.meta_batch_size / 45 == each
+    adapts = ("meta_batch_size", "trials", "adaptation_episodes", "adaptation_steps")
+    plain = dataclasses.replace(few, name="plain", **dict.fromkeys(adapts, 0))
+    assert episodes_needed(plain) == 10 * plain.episodes_per_task

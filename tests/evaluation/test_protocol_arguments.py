@@ -13,7 +13,7 @@ from mtwrappers import few_shot_evaluate, protocols
 from mtwrappers.evaluation import Observer, VerificationError, evaluate, verify
 from mtwrappers.evaluation.protocol import ARGUMENTS, fixed_by
 from mtwrappers.metaworld.agent_view import UPSTREAM
-from mtwrappers.metaworld.registered import KEYWORDS, make_vec_env, parameters_of
+from mtwrappers.metaworld.registered import KEYWORDS, VECTOR_SETTINGS, make_vec_env, parameters_of
 from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
@@ -62,7 +62,7 @@ def test_every_argument_is_fixed_refused_or_free():
     taken = {
         "evaluate": parameters_of(evaluate),
         "few_shot_evaluate": parameters_of(few_shot_evaluate),
-        "make_vec": {*parameters_of(make_vec_env), *EXECUTOR_OPTIONS, *ours}
+        "make_vec": {*parameters_of(make_vec_env), *VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *ours}
         | set(inspect.signature(gymnasium.make_vec).parameters) - {"kwargs"},
     }
     for function, names in taken.items():
@@ -161,7 +161,7 @@ def test_a_file_of_other_environments_is_refused_before_anything_is_made(tmp_pat
         verify(tmp_path / "r.json")
 
 
-# What the agent is shown of its task.
+# What the agent observes of its task.
 
 
 def test_a_policy_that_was_trained_on_mt1_is_scored_on_its_39_numbers(tmp_path):
@@ -334,7 +334,7 @@ def test_few_shot_on_one_class_gives_each_goal_as_many_trials():
 # The plan, and environments for another program's loop.
 
 
-def played(env, one, protocol, act):
+def run(env, one, protocol, act):
     """Return, length and success of a planned episode in a loop of one's own."""
     obs, _ = env.reset(seed=one.seed, options={"task_state": one.task_state})
     total, length, once, over = 0.0, 0, False, False
@@ -370,7 +370,7 @@ def test_another_programs_loop_plays_the_same_episodes(name, steps, monkeypatch)
     for i, task in enumerate(chosen):
         with closing(protocol.make(i)) as env:
             of_task = [one for one in plan if one.task == task]
-            found += [played(env, one, protocol, towards) for one in of_task]
+            found += [run(env, one, protocol, towards) for one in of_task]
     assert found == expected
     assert any(once for *_, once, _ in found) or steps < 20
 

@@ -27,7 +27,7 @@ ZEROS = np.zeros(4, np.float32)
 
 
 class Goals(Observer):
-    """Which goal each episode was played on; lets the policy begin anew."""
+    """The goal of each episode; lets the policy begin anew."""
 
     def __init__(self, envs, act):
         self.envs, self.act, self.found = envs, act, []

@@ -173,11 +173,11 @@ def goal(data):
         (trials(trials=10**6), "it has 12 of 6,000,000 episodes"),
         (
             trials(trials=1),
-            "pick-place-v3, trial 2, episode 0|pick-place-v3, episode 0 is not to be played",
+            "pick-place-v3, trial 2, episode 0|pick-place-v3, episode 0 is not planned",
         ),
         (trials(adaptation_episodes=0), "is no result: trials cannot be"),
         (trials(tasks=[[0, "x"]]), "is no result: tasks of trials must be numbers"),
-        (lambda data: data.update(trials=None), "does not say how its trials were played"),
+        (lambda data: data.update(trials=None), "does not say how its trials were run"),
         (
             lambda data: data["evaluation"]["provenance"].update(episodes_per_task=7),
             "its provenance and its trials do not go together",
@@ -243,7 +243,7 @@ def falsified(played, where, change):
 
 
 def test_wrapped_constructors_with_one_name_share_no_evidence(tmp_path):
-    """Two groups of one name are told apart by their trials."""
+    """Two groups of one name are distinguished by their trials."""
     envs = MetaIterativeEnvExecutor([partial(GoalEnv, 2, "same")] * 2, 2)
     few_shot_evaluate(Learner(2), envs, 2, 1, 1, evidence=tmp_path / "r.npz")
     assert len(read_evidence(tmp_path / "r.npz")) == 8

@@ -241,9 +241,9 @@ def test_no_argument_is_shown_as_the_id(played, tmp_path):
         (
             "meta",
             kwargs(meta_batch_size=10_000, envs_per_task=10_000),
-            "it was played in 100,000,000 environments, and has 4 episodes",
+            "it has 100,000,000 environments for 4 episodes",
         ),
-        ("few", kwargs(envs_per_task=100), "it was played in 200 environments, and has 8 episodes"),
+        ("few", kwargs(envs_per_task=100), "it has 200 environments for 8 episodes"),
         (
             "many",
             kwargs(train_classes=[f"c{i}" for i in range(100_000)]),

@@ -50,7 +50,7 @@ def test_the_example_on_locomotion_prints_a_return_for_each_goal(tmp_path):
 
 @pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
 @pytest.mark.slow
-def test_the_example_of_a_mixed_family_trains_one_policy_on_it(tmp_path, monkeypatch, capsys):
+def test_the_example_of_mixed_environments_trains_one_policy_on_them(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")
     example = load_example("mixed_environments.py")
     monkeypatch.chdir(tmp_path)
@@ -92,7 +92,7 @@ def room():
 
 
 @pytest.mark.parametrize("make", [classic_control, cheetah, room])
-def test_families_keep_the_contract_of_an_mtenv(make):
+def test_mixed_environments_keep_the_contract_of_an_mtenv(make):
     check_mtenv(make())
     # CartPole's and the cheetah's own bounds are infinite, and the checker says so.
     warned = check_env_warnings(make(), skip_render_check=True)

@@ -62,10 +62,10 @@ def test_a_rollout_that_goes_beyond_the_end_ends_with_its_model(tmp_path):
     before = [weight.clone() for weight in model.policy.parameters()]
     model.learn(env.unwrapped.total_steps, callback=seen)
     assert model.num_timesteps == 256
-    assert [info["stream_over"] for info in seen.infos] == [False] * 240 + [True] * 16
+    assert [info["stream_finished"] for info in seen.infos] == [False] * 240 + [True] * 16
     assert [info["phase"] for info in seen.infos] == [0] * 80 + [1] * 80 + [2] * 96
     assert {info["task_name"] for info in seen.infos[240:]} == {"moon"}
-    assert (env.unwrapped.stream_steps, env.unwrapped.stream_over) == (240, True)
+    assert (env.unwrapped.stream_steps, env.unwrapped.stream_finished) == (240, True)
     after = model.policy.parameters()
     assert not all(torch.equal(*pair) for pair in zip(before, after, strict=True))
     model.save(tmp_path / "model")
@@ -76,7 +76,7 @@ def test_a_rollout_that_goes_beyond_the_end_ends_with_its_model(tmp_path):
 
 def test_where_the_end_is_an_error_the_loop_dies_of_it():
     env = make("raise")
-    with pytest.raises(RuntimeError, match="the stream is over: its 3 phases have 240 steps"):
+    with pytest.raises(RuntimeError, match="the stream is finished: its 3 phases have 240 steps"):
         ppo(env).learn(env.unwrapped.total_steps)
 
 
@@ -84,7 +84,7 @@ def test_environments_side_by_side_come_to_the_end_of_a_rollout_too():
     envs = VectorTaskStream(MetaIterativeEnvExecutor(make, 4))
     model = ppo(as_sb3_vec_env(envs), n_steps=64)
     model.learn(envs.total_steps)
-    assert (model.num_timesteps, envs.stream_steps, envs.stream_over) == (256, 240, True)
+    assert (model.num_timesteps, envs.stream_steps, envs.stream_finished) == (256, 240, True)
 
 
 def test_what_ppo_has_learnt_is_scored_at_the_steps_of_its_rollouts():

@@ -201,7 +201,7 @@ def test_what_does_not_go_with_continuous_goals_is_refused():
             make_one("MT10", goals="continuous", num_goals=3)
         with pytest.raises(ValueError, match="goals must be 'list' or 'continuous', got 'new'"):
             make_one("MT10", goals="new")
-    with pytest.raises(ValueError, match="total_tasks_per_cls is for goals='list', got 3"):
+    with pytest.raises(ValueError, match="num_goals is for goals='list', got 3"):
         make_vec("MT10", goals="continuous", total_tasks_per_cls=3)
     with pytest.raises(ValueError, match="needs a benchmark, got None"):
         MetaWorldSetTaskEnv(goals="continuous")

@@ -82,7 +82,7 @@ make_vec("MT10", num_envs=7) -> ValueError: ...must be a multiple of 10 (10, 20,
 make_vec("MT10", num_envs=15, envs_per_task=2) -> ValueError: ...num_envs must be 20 ...got 15
 make_vec("MT10", envs_per_task=0) -> ValueError: envs_per_task must be a positive integer, got 0
 make_vec("MT10", meta_batch_size=10) -> ValueError: ...meta-learning ...MT10: pass envs_per_task
-make_vec("MT10", total_tasks_per_cls=51) -> ValueError: ...must be in [1, 50], got 51
+make_vec("MT10", num_goals=5, total_tasks_per_cls=6) -> ValueError: ...at most num_goals=5, got 6
 make_vec("ML10-test", total_tasks_per_cls="5") -> ValueError: ...must be a positive integer, got '5'
 make_vec("ML10-test", meta_batch_size=[5]) -> ValueError: ...must be a positive integer, got [5]
 make_vec("ML10-test", meta_batch_size=4) -> ValueError: ...must be in [5, 250]...meta_batch_size=4

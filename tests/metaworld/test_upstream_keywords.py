@@ -6,6 +6,7 @@ import pytest
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
+from mtwrappers.metaworld import make_benchmark
 from tests.metaworld.fakes import PAIR, make_vec
 
 CLASS_OF_NAME = {cls.__name__: name for name, cls in metaworld.ALL_V3_ENVIRONMENTS.items()}
@@ -42,6 +43,9 @@ def test_the_calls_of_meta_learning_benchmarks():
         for name, own in zip(classes_of(envs), envs.get_attr("tasks"), strict=True):
             tasks[name] += len(own)
         assert set(tasks.values()) == {40}
+        goals = dict.fromkeys(task for own in envs.get_attr("tasks") for task in own)
+        every = make_benchmark("ML10").train_tasks
+        assert goals.keys() == {task for c in range(10) for task in every[50 * c : 50 * c + 40]}
 
 
 def test_the_calls_of_custom_benchmarks():

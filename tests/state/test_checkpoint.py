@@ -485,7 +485,7 @@ def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_p
 
 
 class Stated:
-    """Has a state, and raises what it is told when it takes one."""
+    """Has a state, and raises given errors when it takes one."""
 
     def __init__(self, state, raises=()):
         self.state, self.raises, self.taken = state, list(raises), 0
@@ -499,7 +499,7 @@ class Stated:
             raise exc
 
 
-def test_after_an_error_all_are_put_back_and_the_first_error_is_told(tmp_path):
+def test_after_an_error_all_are_put_back_and_the_first_error_is_raised(tmp_path):
     path, first = tmp_path / "x", ValueError("first")
     save_checkpoint(path, a=Stated([1]), b=Stated([1]), c=Stated([1]), d=Stated([1]))
     same, broken = Stated([1]), Stated([2], [None, OSError("second")])

@@ -229,7 +229,7 @@ def test_a_vector_environment_that_says_nothing_of_its_state_is_refused():
 
 
 class Plain(gymnasium.Wrapper):
-    """Shows a drawn number, and how often it was reset; keeps data of every kind, and constants."""
+    """Observes a drawn number and its count of resets; keeps data of every kind, and constants."""
 
     last = None  # as a subclass of a wrapper may have it
 

@@ -61,7 +61,7 @@ def draw(*returned: Any) -> Any:
 
 
 class DictTaskEnv(CountingMTEnv):
-    """Its task state is a dict of an array, which it shows; and a set task needs a reset."""
+    """Its task state is a dict of an array, which it observes; and a set task needs a reset."""
 
     def __init__(self):
         super().__init__()
@@ -105,7 +105,7 @@ class OneBufferEnv(DictTaskEnv):
     noisy = ""
 
     def __init__(self):
-        self.shown = self.seen = None
+        self.kept_obs = self.kept_info = None
         self.state = {"goal": np.zeros(2)}
         super().__init__()
 
@@ -136,12 +136,12 @@ class OneBufferEnv(DictTaskEnv):
             obs["env_obs"][1] = count(self) % 997
         if self.noisy in ("sampling", "reset"):
             return obs, *others
-        if self.shown is None:
-            self.shown, self.seen = obs, {}
-        for name, array in self.shown.items():
+        if self.kept_obs is None:
+            self.kept_obs, self.kept_info = obs, {}
+        for name, array in self.kept_obs.items():
             array[:] = obs[name]
-        self.seen.update(others[-1])
-        return self.shown, *others[:-1], self.seen
+        self.kept_info.update(others[-1])
+        return self.kept_obs, *others[:-1], self.kept_info
 
 
 class NeverEndingEnv(CountingMTEnv):
@@ -156,10 +156,10 @@ class NeverEndingEnv(CountingMTEnv):
 
 
 class EndsOnceEnv(CountingMTEnv):
-    """Cannot be stepped when an episode is over, which was truncated."""
+    """Cannot be stepped after an episode's end, which is a truncation."""
 
     def step(self, action):
         if self.steps == 2:
-            raise ResetNeeded("the episode is over")
+            raise ResetNeeded("the episode has ended")
         obs, reward, _, _, info = super().step(action)
         return obs, reward, False, self.steps == 2, info

@@ -6,7 +6,7 @@ import random
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete
+from gymnasium.spaces import Box, Dict, Discrete, Tuple
 from gymnasium.vector import AutoresetMode, SyncVectorEnv, VectorEnv, VectorWrapper
 from gymnasium.wrappers.utils import RunningMeanStd
 
@@ -26,8 +26,8 @@ class WalkEnv(gymnasium.Env):
 
     def step(self, action):
         self.place += 0.5 if action else -0.5
-        over = abs(self.place) > 2
-        return self.see(), -abs(self.place - self.goal), over, False, {"goal": self.goal}
+        done = abs(self.place) > 2
+        return self.see(), -abs(self.place - self.goal), done, False, {"goal": self.goal}
 
     def draw_goal(self):
         return float(self.np_random.uniform(-1, 1))
@@ -64,11 +64,22 @@ class WordEnv(WalkEnv):
 
 
 class OutsideEnv(WalkEnv):
-    """Shows numbers that are not in its space."""
+    """Returns numbers that are not in its space."""
 
     def __init__(self):
         super().__init__()
         self.observation_space = Box(-2, 2, (2,), np.float64)
+
+
+class TupleEnv(WalkEnv):
+    """Returns in a tuple a number of another type than its space says."""
+
+    def __init__(self):
+        super().__init__()
+        self.observation_space = Tuple((Discrete(2), self.observation_space))
+
+    def see(self):
+        return 0, super().see().astype(np.float32)
 
 
 class ManyRewardsEnv(WalkEnv):
@@ -123,7 +134,7 @@ class LeftoverEnv(WalkEnv):
 
 
 class ReusedBufferEnv(WalkEnv):
-    """Shows the same array every time: Gymnasium #1132."""
+    """Returns the same array every time: Gymnasium #1132."""
 
     def __init__(self):
         super().__init__()
@@ -135,7 +146,7 @@ class ReusedBufferEnv(WalkEnv):
 
 
 class BlindingEnv(WalkEnv):
-    """Starts where no seed says, and shows it in the same arrays every time: Gymnasium #1681.
+    """Starts where no seed says, and returns it in the same arrays every time: Gymnasium #1681.
 
     A checker that keeps the first observation and not a copy compares these arrays with themselves.
     """
@@ -145,7 +156,7 @@ class BlindingEnv(WalkEnv):
     def __init__(self):
         super().__init__()
         self.observation_space = Dict({"near": self.observation_space, "far": Discrete(3)})
-        self.shown = {"near": np.zeros(2), "far": 0}
+        self.obs = {"near": np.zeros(2), "far": 0}
 
     def reset(self, *, seed=None, options=None):
         super().reset(seed=seed)
@@ -153,8 +164,8 @@ class BlindingEnv(WalkEnv):
         return self.see(), {}
 
     def see(self):
-        self.shown["near"][:] = self.place, self.goal
-        return self.shown
+        self.obs["near"][:] = self.place, self.goal
+        return self.obs
 
 
 class BlindingStepEnv(ReusedBufferEnv):
@@ -257,7 +268,7 @@ class HiddenStateEnv(WalkEnv):
 
 
 class LeftAtTheEndEnv(WalkEnv):
-    """Begins a step to the right after an episode that was played to its end."""
+    """Begins a step to the right after an episode that was run to its end."""
 
     ended = False
 
@@ -541,16 +552,16 @@ class LastAgain(VectorWrapper):
 class LastAgainNextStep(VectorWrapper):
     """Returns the last observation of an episode where its reset is a step."""
 
-    last, over = None, np.zeros(3, bool)
+    last, done = None, np.zeros(3, bool)
 
     def reset(self, **kwargs):
-        self.over = np.zeros(self.num_envs, bool)
+        self.done = np.zeros(self.num_envs, bool)
         return self.env.reset(**kwargs)
 
     def step(self, actions):
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        obs[self.over] = self.last[self.over] if self.over.any() else obs[self.over]
-        self.last, self.over = obs.copy(), terminated | truncated
+        obs[self.done] = self.last[self.done] if self.done.any() else obs[self.done]
+        self.last, self.done = obs.copy(), terminated | truncated
         return obs, rewards, terminated, truncated, infos
 
 
@@ -569,14 +580,14 @@ class SwappedFinals(VectorWrapper):
 
     def step(self, actions):
         *returned, terminated, truncated, infos = self.env.step(actions)
-        over = np.flatnonzero(terminated | truncated)
-        if over.any():
-            infos["final_obs"][over] = infos["final_obs"][over[::-1]]
+        done = np.flatnonzero(terminated | truncated)
+        if done.any():
+            infos["final_obs"][done] = infos["final_obs"][done[::-1]]
         return *returned, terminated, truncated, infos
 
 
 class ChangedInfos(VectorWrapper):
-    """Calls ``change(infos, over)`` on the infos of each step."""
+    """Calls ``change(infos, done)`` on the infos of each step."""
 
     def __init__(self, env, change):
         super().__init__(env)
@@ -588,17 +599,17 @@ class ChangedInfos(VectorWrapper):
         return *returned, terminated, truncated, infos
 
 
-def lose_final_info(infos, over):
+def lose_final_info(infos, done):
     """``final_info`` is missing."""
     infos.pop("final_info", None)
     infos.pop("_final_info", None)
 
 
-def next_final_info(infos, over):
+def next_final_info(infos, done):
     """``final_info`` has the infos of the next episode."""
     for key, value in infos.get("final_info", {}).items():
         if not key.startswith("_") and key in infos:
-            value[over] = infos[key][over]
+            value[done] = infos[key][done]
 
 
 class NextFinalInfo(ChangedInfos):
@@ -618,30 +629,30 @@ class NoFinalFlag(VectorWrapper):
         return *returned, infos
 
 
-def empty_final_info(infos, over):
+def empty_final_info(infos, done):
     """``final_info`` has the infos of the next episode's reset, of which there are none."""
-    if over.any():
+    if done.any():
         infos["final_info"].clear()
 
 
-def final_everywhere(infos, over):
+def final_everywhere(infos, done):
     """The mask of ``final_obs`` has environments whose episode goes on."""
-    if over.any():
-        infos["_final_obs"] = np.ones_like(over)
+    if done.any():
+        infos["_final_obs"] = np.ones_like(done)
 
 
-def final_obs_everywhere(infos, over):
+def final_obs_everywhere(infos, done):
     """``final_obs`` has observations of environments whose episode goes on, and no mask."""
-    if over.any():
-        infos["final_obs"][:] = [np.zeros(2)] * len(over)
+    if done.any():
+        infos["final_obs"][:] = [np.zeros(2)] * len(done)
 
 
-def lose_final_mask(infos, over):
+def lose_final_mask(infos, done):
     """An info in ``final_info`` has no mask."""
     infos.get("final_info", {}).pop("_goal", None)
 
 
-def lose_mask(infos, over):
+def lose_mask(infos, done):
     """An info has no mask."""
     infos.pop("_goal", None)
 
@@ -775,7 +786,7 @@ class RenderedVectorEnv(VectorWrapper):
 
 
 class LostFinalVectorEnv(VectorWrapper):
-    """Shows the next episode's first observation as the last one: Gymnasium #1132."""
+    """Returns the next episode's first observation as the last one: Gymnasium #1132."""
 
     def step(self, actions):
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
@@ -789,18 +800,18 @@ class SkippingStatistics(VectorWrapper):
 
     def reset(self, **kwargs):
         self.sums, self.lengths = np.zeros(self.num_envs), np.zeros(self.num_envs, int)
-        self.over = np.zeros(self.num_envs, bool)
+        self.done = np.zeros(self.num_envs, bool)
         return self.env.reset(**kwargs)
 
     def step(self, actions):
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        self.sums[self.over], self.lengths[self.over] = 0, 0
-        self.sums[~self.over] += rewards[~self.over]
-        self.lengths[~self.over] += 1
-        self.over = terminated | truncated
-        if self.over.any():
+        self.sums[self.done], self.lengths[self.done] = 0, 0
+        self.sums[~self.done] += rewards[~self.done]
+        self.lengths[~self.done] += 1
+        self.done = terminated | truncated
+        if self.done.any():
             infos["episode"] = {"r": self.sums.copy(), "l": self.lengths.copy()}
-            infos["_episode"] = self.over.copy()
+            infos["_episode"] = self.done.copy()
         return obs, rewards, terminated, truncated, infos
 
 
@@ -810,13 +821,13 @@ class SkippingNormalizeReward(VectorWrapper):
     def __init__(self, env):
         super().__init__(env)
         self.return_rms = RunningMeanStd(shape=())
-        self.sums, self.over = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
+        self.sums, self.done = np.zeros(self.num_envs), np.zeros(self.num_envs, bool)
 
     def step(self, actions):
         obs, rewards, terminated, truncated, infos = self.env.step(actions)
-        self.sums = self.sums * 0.99 * ~self.over + rewards
-        self.return_rms.update(self.sums[~self.over])
-        self.over = terminated | truncated
+        self.sums = self.sums * 0.99 * ~self.done + rewards
+        self.return_rms.update(self.sums[~self.done])
+        self.done = terminated | truncated
         scaled = rewards / np.sqrt(self.return_rms.var + 1e-8)
         return obs, scaled, terminated, truncated, infos
 
@@ -867,17 +878,17 @@ class BatchVectorEnv(VectorEnv):
         size = 2 if self.shared else (2, self.num_envs)
         self.place = np.empty((self.num_envs, 2))
         self.place[:] = self.np_random.uniform(-1, 1, size).T
-        self.over = np.zeros(self.num_envs, bool)
+        self.done = np.zeros(self.num_envs, bool)
         return self.see(), {}
 
     def step(self, actions):
         n = self.num_envs
-        self.place[:, 0] += np.where(self.over, 0.0, np.where(actions, 0.5, -0.5))
-        if self.over.any():
-            self.place[self.over] = self.np_random.uniform(-1, 1, (int(self.over.sum()), 2))
-        rewards = np.where(self.over, 0.0, -np.abs(self.place[:, 0]))
-        self.over = ~self.over & (np.abs(self.place[:, 0]) > 2)
-        return self.see(), rewards, self.over.copy(), np.zeros(n, bool), {}
+        self.place[:, 0] += np.where(self.done, 0.0, np.where(actions, 0.5, -0.5))
+        if self.done.any():
+            self.place[self.done] = self.np_random.uniform(-1, 1, (int(self.done.sum()), 2))
+        rewards = np.where(self.done, 0.0, -np.abs(self.place[:, 0]))
+        self.done = ~self.done & (np.abs(self.place[:, 0]) > 2)
+        return self.see(), rewards, self.done.copy(), np.zeros(n, bool), {}
 
     def see(self):
         return self.place if self.buffer else self.place.copy()

@@ -45,7 +45,7 @@ class FailingEnv(WalkEnv):
 
 
 @pytest.mark.parametrize("fails", ["make", "reset", "step"])
-def test_environments_that_play_by_themselves_are_closed_if_one_of_them_raises(fails):
+def test_environments_that_run_by_themselves_are_closed_if_one_of_them_raises(fails):
     subject = subject_of(WalkEnv, {}, None, None)
     subject.make = partial(FailingEnv, fails, made := [])
     with pytest.raises(RuntimeError, match=f"cannot {fails}"):
@@ -139,7 +139,7 @@ def test_a_module_of_an_id_that_cannot_be_imported_is_named(tmp_path, monkeypatc
 
 
 class OneBufferVectorEnv(SyncVectorEnv):
-    """Gives all its environments the same seed, and shows them in one array."""
+    """Gives all its environments the same seed, and returns their observations in one array."""
 
     def __init__(self):
         super().__init__([WalkEnv] * 3, copy=False)
@@ -193,7 +193,7 @@ def test_with_a_main_guard_workers_start(monkeypatch):
 
 
 class BlindEnv(WalkEnv):
-    """Shows nothing of where it is, and a distance that is no number."""
+    """Observes nothing of where it is, and a distance that is no number."""
 
     def see(self):
         return np.zeros(2)
@@ -224,6 +224,7 @@ def vector_of(env, num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP):
     return SyncVectorEnv([env] * num_envs, autoreset_mode=autoreset_mode)
 
 
+@pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("env", [BlindEnv, CoinEnv])
 @pytest.mark.slow
 def test_an_end_that_looks_like_a_beginning_is_no_fault_where_that_may_be(env):

@@ -33,11 +33,11 @@ def test_observations_are_entries_and_ends_are_known():
         [entry_reward(2, 0, step) for step in range(1, 4)],
         (True, False),
     )
-    played = [episode(env) for _ in range(5)]
-    assert [(len(rewards), flags[1]) for _, rewards, flags in played] == [
+    episodes = [episode(env) for _ in range(5)]
+    assert [(len(rewards), flags[1]) for _, rewards, flags in episodes] == [
         *((1, True), (4, False), (5, True), (2, False), (3, True))
     ]
-    assert [entries[0] for entries, *_ in played] == [[2, k, 0] for k in range(1, 6)]
+    assert [entries[0] for entries, *_ in episodes] == [[2, k, 0] for k in range(1, 6)]
 
 
 def test_a_reset_with_a_seed_begins_again_and_one_in_mid_episode_goes_on():

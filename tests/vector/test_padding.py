@@ -62,19 +62,19 @@ class Alone(gymnasium.Wrapper):
 ALONE = [partial(Alone, make) for make in ARMS]
 
 
-def family(executor, makers=None, **kwargs):
+def padded(executor, makers=None, **kwargs):
     """An executor over ``ARMS``, whatever it is asked for."""
     return executor(ARMS, 3, **{"unify": RESCALED, **kwargs})
 
 
 @executors
-def test_a_family_plays_bit_for_bit_what_each_environment_plays_alone(executor):
-    check_meta_vector_env(partial(family, executor), ALONE, steps=20)
+def test_padding_changes_no_bit_of_an_environment(executor):
+    check_meta_vector_env(partial(padded, executor), ALONE, steps=20)
 
 
 @executors
 def test_masks_come_with_all_infos_and_are_attributes(executor):
-    with closing(family(executor)) as envs:
+    with closing(padded(executor)) as envs:
         _, infos = envs.reset(seed=0)
         masks = np.array([[1, 1, 1, 0, 0], [1, 1, 1, 1, 1], [1, 1, 0, 0, 0]], bool)
         assert equal(infos["observation_mask"], masks)
@@ -114,7 +114,7 @@ def test_what_does_not_fit_is_refused(executor, makers, unify, error, message):
 @all_modes
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
 def test_a_kill_and_a_checkpoint_in_mid_episode_change_nothing(mode, tmp_path):
-    make = partial(family, autoreset_mode=mode)
+    make = partial(padded, autoreset_mode=mode)
     rng = np.random.default_rng(0)
     over = np.zeros(3, bool)
 
@@ -145,11 +145,11 @@ def test_a_kill_and_a_checkpoint_in_mid_episode_change_nothing(mode, tmp_path):
     assert equal(found, expected)
 
 
-def test_a_function_of_the_environments_where_they_are_sees_the_family():
+def test_a_function_of_the_environments_where_they_are_sees_them_all():
     def shapes(envs, rows):
         return rows.start, envs.single_observation_space, envs.reset(seed=1)[0].shape
 
-    with closing(family(parallel)) as envs:
+    with closing(padded(parallel)) as envs:
         results = envs.map_blocks(shapes)
     box = Box(-100.0, 100.0, (5,), np.float64)
     assert results == [(0, box, (1, 5)), (1, box, (2, 5))]

@@ -1,4 +1,4 @@
-"""Environments that say their task, and what they show one by one and side by side."""
+"""Environments that say their task, and what they return one by one and side by side."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def makers(moves: bool = False, each: int = 1, **kwargs: Any) -> list[Any]:
 
 
 def play_both(ours: Any, makers: list[Any], actions: list[int]) -> tuple[list[Any], Any]:
-    """Plays a vector environment beside Gymnasium's own over ``makers``; both must agree bitwise.
+    """Steps a vector environment beside Gymnasium's own over ``makers``; both must agree bitwise.
 
     Returns what was seen of it, and the environments of Gymnasium's.
     """

@@ -1,4 +1,4 @@
-"""What is particular to `EnvToMTEnv`; the rest of a list of tasks is in ``test_task_list.py``."""
+"""The behaviour of `EnvToMTEnv` alone; the rest of a list of tasks is in ``test_task_list.py``."""
 
 import json
 

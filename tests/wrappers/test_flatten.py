@@ -9,8 +9,8 @@ from mtwrappers import EnvToMTEnv, FlattenMTEnv, MultiEnvWrapper, TaskOnehotWrap
 from tests.fakes import CountingEnv, counting_makers, equal, play
 
 
-def showing(space, task, dtype="float64"):
-    """An environment of one task, which it shows in a space of its own."""
+def observing(space, task, dtype="float64"):
+    """An environment of one task, which is observed in a space of its own."""
     return EnvToMTEnv(
         CountingEnv(high=100, first=5, dtype=dtype),
         [task],
@@ -27,11 +27,11 @@ def test_the_task_becomes_a_onehot_behind_the_observation_or_is_left_out():
     assert plain.observation_space == Box(0, 1000, (2,), np.float64)
     for state, tail in ((1, [0, 1, 0]), (2, [0, 0, 1])):
         runs = [play(each, [0], seed=0, options={"task_state": state}) for each in (env, plain)]
-        for count, (shown, hidden) in enumerate(zip(*runs, strict=True)):
+        for count, (flattened, hidden) in enumerate(zip(*runs, strict=True)):
             assert hidden[0].tolist() == [100 * state + count] * 2
-            assert shown[0].tolist() == [*hidden[0], *tail]
-            assert equal(shown[1:], hidden[1:])
-    assert np.array_equal(shown[0], play(onehot, [0])[1][0])
+            assert flattened[0].tolist() == [*hidden[0], *tail]
+            assert equal(flattened[1:], hidden[1:])
+    assert np.array_equal(flattened[0], play(onehot, [0])[1][0])
 
 
 FLOAT_TASK = (Box(np.array([-1.0, 0]), np.array([2.0, 9]), dtype=np.float64), np.array([0.5, 7]))
@@ -50,8 +50,8 @@ INT_TASK = (Box(0, 9, (3,), np.int64), np.array([0, 9, 4]))
     ],
 )
 def test_the_numbers_are_those_of_gymnasium_in_the_dtype_of_the_environment(space, task, dtype):
-    flat = FlattenMTEnv(showing(space, task, dtype))
-    reference = FlattenObservation(showing(space, task, dtype))
+    flat = FlattenMTEnv(observing(space, task, dtype))
+    reference = FlattenObservation(observing(space, task, dtype))
     assert np.array_equal(flat.observation_space.low, reference.observation_space.low)
     assert np.array_equal(flat.observation_space.high, reference.observation_space.high)
     returned = [play(env, [0, 1], seed=0) for env in (flat, reference)]
@@ -64,7 +64,7 @@ def test_the_numbers_are_those_of_gymnasium_in_the_dtype_of_the_environment(spac
 @pytest.mark.parametrize("task", [(Discrete(4), 3), FLOAT_TASK])
 @pytest.mark.parametrize("encoding", ["onehot", "none"])
 def test_nothing_is_handed_out_twice(task, encoding):
-    env = FlattenMTEnv(showing(*task), encoding)
+    env = FlattenMTEnv(observing(*task), encoding)
     first, second = (obs for obs, *_ in play(env, [0]))
     expected = second.copy()
     first[:] = 77
@@ -75,11 +75,11 @@ def test_nothing_is_handed_out_twice(task, encoding):
 SHORT_BOX = Box(0, 1, (1,), np.float64)
 REFUSED = [
     (CountingEnv(), "none", r"expected an MTEnv with observations {env_obs, task_obs}"),
-    (showing(Box(0, 1, (2, 2)), 0), "onehot", "task_obs must be Discrete or a 1-D Box, got Box"),
-    (showing(Dict({"a": SHORT_BOX}), 0), "onehot", "must be Discrete or a 1-D Box, got Dict"),
-    (showing(SHORT_BOX, np.ones(1), "uint8"), "onehot", "dtype float64 .* without loss"),
+    (observing(Box(0, 1, (2, 2)), 0), "onehot", "task_obs must be Discrete or a 1-D Box, got Box"),
+    (observing(Dict({"a": SHORT_BOX}), 0), "onehot", "must be Discrete or a 1-D Box, got Dict"),
+    (observing(SHORT_BOX, np.ones(1), "uint8"), "onehot", "dtype float64 .* without loss"),
     (
-        MultiEnvWrapper([lambda: showing(Discrete(2), 0)]),
+        MultiEnvWrapper([lambda: observing(Discrete(2), 0)]),
         "none",
         "space of env_obs must be a 1-D Box, got Dict",
     ),

@@ -1,4 +1,4 @@
-"""What is particular to `MultiEnvWrapper`: many environments, and one space for all of them.
+"""The behaviour of `MultiEnvWrapper` alone: many environments, and one space for all of them.
 
 What it shares with other environments over a list of tasks is in ``test_task_list.py``.
 """
@@ -209,7 +209,7 @@ def arms(observation_size=None, action_size=None, **kwargs):
     return MultiEnvWrapper(ARMS, unify=unify, task_names=["a", "b", "c"], **kwargs)
 
 
-def test_a_family_plays_bit_for_bit_what_each_environment_plays_alone():
+def test_padding_changes_no_bit_of_an_environment():
     env = arms()
     rng = np.random.default_rng(0)
     for _ in range(2):
@@ -263,7 +263,7 @@ def test_an_environment_that_a_given_size_does_not_hold_leaves_the_previous_task
 
 
 @pytest.mark.parametrize("sizes", [{}, {"observation_size": 9, "action_size": 6}])
-def test_a_padded_family_keeps_the_contracts_and_its_state(sizes):
+def test_padded_environments_keep_the_contracts_and_its_state(sizes):
     embedding = np.arange(6.0).reshape(3, 2)
     make = partial(
         MultiEnvWrapper,

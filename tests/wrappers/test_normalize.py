@@ -149,9 +149,9 @@ def test_a_onehot_of_a_vector_stays_as_it_is_and_says_how_many_tasks_there_are()
     built = TaskOnehotWrapper.wrap_env_cons_list(counting_makers(3, length=2, dtype=np.float32))
     envs = VectorNormalizeObservationPerTask(MetaIterativeEnvExecutor(built, 3))
     (obs, _), (_, *_), (after, *_, infos) = play(envs, [[0] * 3] * 2)
-    for shown in (obs, after, np.stack(infos["final_obs"])):
-        assert shown[:, 2:].tolist() == np.eye(3).tolist()
-        assert all(each in envs.single_observation_space for each in shown)
+    for normalized in (obs, after, np.stack(infos["final_obs"])):
+        assert normalized[:, 2:].tolist() == np.eye(3).tolist()
+        assert all(each in envs.single_observation_space for each in normalized)
     assert envs.observation_space.shape == (3, 5)
     assert envs.get_state()["num_tasks"] == 3
 

@@ -1,4 +1,4 @@
-"""What `TaskOnehotWrapper` and `TaskNameWrapper` add; see also ``test_single.py``."""
+"""The additions of `TaskOnehotWrapper` and `TaskNameWrapper`; see also ``test_single.py``."""
 
 import pickle
 

@@ -149,7 +149,7 @@ def test_the_vector_form_is_the_single_form(executor, mode, moves, kwargs):
 
 
 class MovingGoalEnv(CountingEnv):
-    """Has another task in every episode, in one and the same dict; infos do not tell."""
+    """Has another task in every episode, in one and the same dict; infos do not say so."""
 
     task = {"goal": 0}  # noqa: RUF012
 
@@ -163,8 +163,8 @@ class MovingGoalEnv(CountingEnv):
 
 def test_a_task_that_is_changed_in_place_is_another_though_infos_do_not_tell():
     envs = VectorRL2Observation(MetaIterativeEnvExecutor(partial(MovingGoalEnv, 2), 1))
-    shown = [result[0][0, 2:].tolist() for result in play(envs, [[1]] * 3)]
-    assert shown == [[0] * 4, [0, 1, 1, 0], [0] * 4, [0, 1, 1, 0]]
+    appended = [result[0][0, 2:].tolist() for result in play(envs, [[1]] * 3)]
+    assert appended == [[0] * 4, [0, 1, 1, 0], [0] * 4, [0, 1, 1, 0]]
     assert tails(one := RL2Observation(MovingGoalEnv()), [1])[1] == [0, 1, 1, 0]
     assert one.reset()[0][2:].tolist() == [0] * 4
 

@@ -1,4 +1,4 @@
-"""What every wrapper of a single environment promises."""
+"""The promises of every wrapper of a single environment."""
 
 import copy
 import pickle
@@ -109,20 +109,20 @@ def test_it_is_freed_with_its_last_reference(kind):
     assert reference() is None
 
 
-class Showing(gymnasium.Env):
-    """Shows zeros in a reset, and something given in a step."""
+class Returning(gymnasium.Env):
+    """Returns zeros in a reset, and something given in a step."""
 
     action_space = gymnasium.spaces.Discrete(2)
 
-    def __init__(self, shown, dtype):
-        self.shown = shown
+    def __init__(self, returned, dtype):
+        self.returned = returned
         self.observation_space = gymnasium.spaces.Box(0, 9, (2,), dtype)
 
     def reset(self, *, seed=None, options=None):
         return np.zeros(2, self.observation_space.dtype), {}
 
     def step(self, action):
-        return self.shown, 0.0, False, False, {}
+        return self.returned, 0.0, False, False, {}
 
 
 takes_rows = pytest.mark.parametrize(
@@ -146,23 +146,23 @@ NO_ROWS = [
 
 
 @takes_rows
-@pytest.mark.parametrize("shown", [*NO_ROWS, ROW * 1j, ROW.astype(object)], ids=repr)
-def test_a_step_whose_observation_is_none_of_the_space_is_refused(wrap, shown):
-    env = wrap(Showing(shown, np.float64))
+@pytest.mark.parametrize("returned", [*NO_ROWS, ROW * 1j, ROW.astype(object)], ids=repr)
+def test_a_step_whose_observation_is_none_of_the_space_is_refused(wrap, returned):
+    env = wrap(Returning(returned, np.float64))
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"shape \(2,\)"):
         env.step(1)
 
 
 @takes_rows
-@pytest.mark.parametrize("shown", [[1, 2], (1.0, 2.0), ROW.astype(np.float32), ROW.astype(int)])
-def test_numbers_of_other_types_are_taken_as_an_observation(wrap, shown):
-    env, same = (wrap(Showing(each, np.float64)) for each in (shown, ROW))
+@pytest.mark.parametrize("returned", [[1, 2], (1.0, 2.0), ROW.astype(np.float32), ROW.astype(int)])
+def test_numbers_of_other_types_are_taken_as_an_observation(wrap, returned):
+    env, same = (wrap(Returning(each, np.float64)) for each in (returned, ROW))
     assert equal(*([e.reset(seed=0), e.step(1)] for e in (env, same)))
 
 
 def test_fractions_are_no_observation_of_integers():
-    env = TaskOnehotWrapper(Showing(ROW / 4, np.uint8), 0, 3)
+    env = TaskOnehotWrapper(Returning(ROW / 4, np.uint8), 0, 3)
     env.reset(seed=0)
     with pytest.raises(ValueError, match=r"dtype uint8, got array\(\[0.25"):
         env.step(1)

@@ -1,4 +1,4 @@
-"""What every environment over a list of tasks promises, however it comes by its tasks."""
+"""The promises of every environment over a list of tasks, however it comes by its tasks."""
 
 import copy
 import json
@@ -24,7 +24,7 @@ def start_at(env, task):
     env.first = task
 
 
-# Each makes an environment of six tasks that stays with its task unless told otherwise.
+# Each makes an environment of six tasks that stays with its task by default.
 
 
 def many(n=6, render_mode=None, **kwargs):
@@ -57,7 +57,7 @@ def actions(env, n):
     return [env.action_space.sample() for _ in range(n)]
 
 
-def played(env, **reset):
+def returned(env, **reset):
     return play(env, actions(env, 2), **reset)
 
 
@@ -86,7 +86,7 @@ def test_observations_and_infos_say_which_task_it_is(make):
     assert env.num_tasks == len(ids) == 6
     assert env.task_observation_space == Discrete(len(names))
     for state in (np.int64(4), 1, np.uint8(0)):
-        for obs, *_, info in played(env, options={"task_state": state}):
+        for obs, *_, info in returned(env, options={"task_state": state}):
             assert obs in env.observation_space
             assert equal(obs["task_obs"], np.int64(ids[state]))
             assert (info["task_id"], info["task_name"]) == (ids[state], names[ids[state]])
@@ -137,7 +137,7 @@ def test_a_switch_needs_a_reset(make):
 def test_a_seed_determines_tasks_and_episodes_whatever_was_played_or_drawn_elsewhere(make):
     used, fresh = (make(sample_tasks_on_reset=True) for _ in range(2))
     for state in (3, 0, 4):
-        played(used, seed=11, options={"task_state": state})
+        returned(used, seed=11, options={"task_state": state})
     drawn = []
     for seed in (5, 0, 5):
         runs = []
@@ -145,7 +145,7 @@ def test_a_seed_determines_tasks_and_episodes_whatever_was_played_or_drawn_elsew
             random.seed(len(runs))  # which is neither read nor changed
             np.random.seed(len(runs))
             before = random.getstate(), np.random.get_state(legacy=False)
-            runs.append([played(env, seed=seed), *(played(env) for _ in range(8))])
+            runs.append([returned(env, seed=seed), *(returned(env) for _ in range(8))])
             assert equal((random.getstate(), np.random.get_state(legacy=False)), before)
         assert equal(*runs)
         drawn.append([fresh.sample_task_state() for _ in range(20)])
@@ -183,7 +183,7 @@ def test_one_that_draws_on_reset_seeds_itself_where_nobody_did(make):
 
 def test_a_first_seed_is_that_of_a_first_reset_without_one():
     env, other = (metaworld(sample_tasks_on_reset=True, seed=3) for _ in range(2))
-    runs = [[played(env), played(env)], [played(other, seed=3), played(other)]]
+    runs = [[returned(env), returned(env)], [returned(other, seed=3), returned(other)]]
     assert equal(*runs)
 
 
@@ -196,13 +196,13 @@ def test_a_state_between_episodes_goes_through_json_and_goes_on(make, moves):
     kwargs = {"select": "without_replacement", "sample_tasks_on_reset": moves}
     env, other = make(**kwargs), make(**kwargs)
     for seed in (5, None, None):
-        played(env, seed=seed)
-    played(other, seed=9)
+        returned(env, seed=seed)
+    returned(other, seed=9)
     other.set_state(json.loads(json.dumps(env.get_state())))
     runs = []
     for each in (env, other):
         drawn = [each.sample_task_state() for _ in range(3)]
-        runs.append((drawn, [played(each) for _ in range(8)]))
+        runs.append((drawn, [returned(each) for _ in range(8)]))
     assert equal(*runs)
 
 
@@ -240,9 +240,9 @@ def test_a_copy_is_on_the_task_of_the_original_and_leaves_it_in_its_episode(make
     if make is not metaworld:  # whose simulation is built anew, and begins with a reset
         assert equal(copy_of(env).step(action), undisturbed.step(action))
         undisturbed = copy_of(env)
-    run = [played(other, seed=6), *(played(other) for _ in range(4))]
+    run = [returned(other, seed=6), *(returned(other) for _ in range(4))]
     assert equal(env.step(action), undisturbed.step(action))
-    assert equal([played(env, seed=6), *(played(env) for _ in range(4))], run)
+    assert equal([returned(env, seed=6), *(returned(env) for _ in range(4))], run)
 
 
 @pytest.mark.parametrize("make", [many, one])
@@ -259,7 +259,7 @@ def test_it_renders_and_closes_the_environment_of_the_task(make):
 @every
 def test_it_is_freed_with_its_last_reference_and_may_be_closed_twice(make):
     env = make()
-    played(env, seed=0, options={"task_state": 1})
+    returned(env, seed=0, options={"task_state": 1})
     env.close()
     env.close()
     reference = weakref.ref(env)

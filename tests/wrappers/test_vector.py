@@ -1,4 +1,4 @@
-"""What `MetaVectorWrapper` adds to the executor that it forwards to."""
+"""The additions of `MetaVectorWrapper` to the executor that it forwards to."""
 
 import signal
 from contextlib import closing

@@ -1,0 +1,314 @@
+"""The commands with their options, as ``--help`` prints them."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar
+
+from cyclopts import App, Group, Parameter, Token
+from cyclopts.validators import Number
+from rich.console import Console
+
+from mtwrappers import __version__
+from mtwrappers.cli.settings import BENCHMARKS, MAX_COUNT, MAX_SEED, POLICIES
+from mtwrappers.common.errors import is_printable
+
+F = TypeVar("F", bound=Callable[..., int])
+
+
+def _examples(*lines: str) -> str:
+    return "\n  ".join(["examples:", *lines])
+
+
+app = App(
+    name="mtwrappers",
+    help="Multi-task and meta-RL environments on Gymnasium and Meta-World.",
+    help_format="plaintext",
+    help_epilogue=_examples(
+        "mtwrappers list            all environment ids",
+        "mtwrappers rollout MT10    evaluate Meta-World's scripted experts",
+        "mtwrappers rollout --help  all options",
+    ),
+    version=f"mtwrappers {__version__}",
+    group_parameters=Group("Options"),
+    default_parameter=Parameter(negative=(), show_default=False, allow_repeating=True),
+    result_action="return_value",
+    # `main` says what is wrong, in one line.
+    exit_on_error=False,
+    print_error=False,
+    suppress_keyboard_interrupt=False,
+)
+app.register_install_completion_command(
+    help="Complete commands and options in your shell.", group="Options"
+)
+app["--help"].group = app["--version"].group = "Options"
+
+
+def _command(name: str, *examples: str) -> Callable[[F], F]:
+    """Registers a command, whose docstring is its help."""
+
+    def register(function: F) -> F:
+        # The library would print the line breaks of an argument's text.
+        function.__doc__ = re.sub(r"\n {8,}", " ", inspect.cleandoc(function.__doc__ or ""))
+        app.command(function, name=name, help_epilogue=_examples(*examples))
+        return function
+
+    return register
+
+
+class HelpConsole(Console):
+    """A console that leaves a pipe that nobody reads to `main`."""
+
+    def on_broken_pipe(self) -> None:
+        """Raises the error again that has called it."""
+        raise
+
+
+def help_of(argv: Sequence[str]) -> str:
+    """The call that prints the help of the command that arguments name."""
+    return " ".join(["mtwrappers", *app.parse_commands(argv)[0], "--help"])
+
+
+def _whole(type_: Any, tokens: Sequence[Token]) -> int:
+    """A number of digits alone: ``int`` would take 1e3, 0x10 and 1.5 for others than they are."""
+    [token] = tokens
+    if not token.value.isdecimal():
+        raise ValueError(f'expected a whole number, got "{token.value}".')
+    return int(token.value[:20])  # longer ones are too large in any case
+
+
+def _check_policy(type_: Any, text: str | None) -> None:
+    source, _, name = (text or "").rpartition(":")
+    if text is not None and text not in POLICIES and not (source and name.isidentifier()):
+        known = ", ".join(POLICIES)
+        raise ValueError(f"Choose from {known}, FILE.py:NAME, package.module:NAME.")
+
+
+def _check_name(type_: Any, text: str | None) -> None:
+    if text is not None and not (1 <= len(text.strip()) <= 100 and is_printable(text)):
+        raise ValueError("Must be 1 to 100 printable characters.")
+
+
+_Count = Annotated[
+    int, Parameter(converter=_whole, validator=Number(gte=1, lte=MAX_COUNT), metavar="NUMBER")
+]
+_Seed = Annotated[
+    int, Parameter(converter=_whole, validator=Number(gte=0, lte=MAX_SEED), metavar="SEED")
+]
+
+
+@_command(
+    "list",
+    "mtwrappers list",
+    "mtwrappers list | grep ML10",
+)
+def _list() -> int:
+    """Print every environment id with its classes, spaces and sizes."""
+    from mtwrappers.cli import list as listing
+
+    return listing.run()
+
+
+@_command(
+    "rollout",
+    "mtwrappers rollout MT10",
+    "mtwrappers rollout MT10 --policy random --episodes 50 --seed 1",
+    "mtwrappers rollout MT10 --policy my_policy.py:act",
+    "mtwrappers rollout MT50 --task hammer-v3 --task door-open-v3 --video",
+    "mtwrappers rollout ML10-test --workers 4 --out ml10",
+    "mtwrappers rollout --resume ml10",
+)
+def _rollout(
+    benchmark: Annotated[
+        str | None, Parameter(help=f"One of {', '.join(BENCHMARKS)}; ML10 means ML10-train.")
+    ] = None,
+    /,
+    *,
+    task: Annotated[list[str] | None, Parameter(metavar="CLASS")] = None,
+    policy: Annotated[str | None, Parameter(validator=_check_policy, metavar="POLICY")] = None,
+    name: Annotated[str | None, Parameter(validator=_check_name, metavar="NAME")] = None,
+    protocol: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    episodes: _Count | None = None,
+    seed: _Seed | None = None,
+    workers: _Count | None = None,
+    execution: Literal["parallel", "ray"] = "parallel",
+    out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+    video: bool = False,
+    no_fast: bool = False,
+    no_evidence: bool = False,
+    resume: Annotated[Path | None, Parameter(metavar="DIR")] = None,
+) -> int:
+    """Evaluate a policy on a benchmark and report success rates.
+
+    Args:
+        benchmark: One of `BENCHMARKS`.
+        task: Evaluate only this class; can be repeated.
+        policy: expert (default): Meta-World's scripted expert of each class; random: random
+            actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to
+            actions (N, 4) in [-1, 1], or a function without arguments that makes it.
+        name: The label of the policy in tables (default: --policy).
+        protocol: Follow the rules of a published score; see mtwrappers protocols.
+        episodes: Episodes per class (default: 5, or as many as the protocol has).
+        seed: Determines goals, their order and random actions (default: 0); a protocol has its own
+            goals.
+        workers: Worker processes (default: all cores).
+        execution: Where the workers are: processes here (default), or actors of a Ray cluster.
+        out: Where to write (default: results); files of an earlier rollout are replaced.
+        video: Also write an mp4 of the first episode of each class; not together with --resume.
+        no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
+        no_evidence: Do not keep the actions (about 8 kB an episode) in results.npz, from which
+            anyone can verify the results.
+        resume: Continue the interrupted or killed rollout in DIR with its settings; only --workers
+            and --execution may differ. The results are those of a rollout that was never stopped.
+    """
+    from mtwrappers.cli import rollout
+
+    given = {
+        "benchmark": benchmark,
+        "task": task,
+        "policy": policy,
+        "episodes": episodes,
+        "seed": seed,
+        "no_fast": no_fast or None,
+        "protocol": protocol,
+        "name": name,
+        "evidence": False if no_evidence else None,
+    }
+    return rollout.run(
+        {name: value for name, value in given.items() if value is not None},
+        workers=workers,
+        execution=execution,
+        out=out,
+        video=video,
+        resume=resume,
+    )
+
+
+@_command(
+    "verify",
+    "mtwrappers rollout MT10 --policy my_policy.py:act",
+    "mtwrappers verify results/results.json",
+    "mtwrappers verify results/results.json --sample 0.1 --workers 4",
+)
+def _verify(
+    result: Path,
+    /,
+    *,
+    evidence: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    sample: Annotated[float, Parameter(validator=Number(gte=0, lte=1), metavar="SHARE")] = 1.0,
+    table: bool = False,
+    workers: _Count | None = None,
+    no_fast: bool = False,
+) -> int:
+    """Replay the actions of a result, and compare every number.
+
+    Args:
+        result: A file of rollout or EvaluationResult.save.
+        evidence: The .npz file with the actions of the episodes (default: the one beside the result
+            that has its name, as rollout writes it).
+        sample: Replay only this share of each class's episodes, drawn anew every time (default: 1).
+        table: Also print the success of each class, with intervals.
+        workers: Worker processes (default: all cores).
+        no_fast: Run Meta-World's own classes, which are slower and give the same numbers.
+    """
+    from mtwrappers.cli import verify
+
+    return verify.run(result, evidence, sample, table, workers, no_fast)
+
+
+@_command(
+    "compare",
+    "mtwrappers compare mine/results.json theirs/results.json",
+    "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
+)
+def _compare(
+    results: list[Path],
+    /,
+    *,
+    plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    runs: Literal["all-tasks", "per-task"] = "all-tasks",
+    force: bool = False,
+) -> int:
+    """Compare the success of policies, task by task and over all.
+
+    Args:
+        results: Files of rollouts or of EvaluationResult.save, two or more.
+        plot: Also draw the comparison.
+        runs: Whether a training run is one network for all-tasks (default), or one per-task.
+        force: Compare results of different protocols, settings or goals all the same.
+    """
+    from mtwrappers.cli import compare
+
+    return compare.run(results, plot, "all_tasks" if runs == "all-tasks" else "per_task", force)
+
+
+@_command(
+    "protocols",
+    "mtwrappers protocols",
+)
+def _protocols() -> int:
+    """Print how scores of the literature are measured, side by side."""
+    from mtwrappers.cli import protocols
+
+    return protocols.run()
+
+
+@_command(
+    "check",
+    "mtwrappers check my_package.envs:make_env",
+    "mtwrappers check CartPole-v1",
+    "mtwrappers check mtwrappers/MT10-v0 --vector --json",
+)
+def _check(
+    environment: str,
+    /,
+    *,
+    kwargs: Annotated[str | None, Parameter(metavar="JSON")] = None,
+    vector: bool = False,
+    seed: _Seed = 0,
+    steps: _Count = 600,
+    num_envs: _Count | None = None,
+    ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
+    json: bool = False,
+) -> int:
+    """Check whether an environment can be trusted, step by step.
+
+    Args:
+        environment: package.module:NAME or FILE.py:NAME, a function without arguments that makes an
+            environment or a vector environment; or a registered id.
+        kwargs: Arguments for it, as JSON.
+        vector: Of an id: check the result of make_vec.
+        seed: The seed of all resets (default: 0).
+        steps: Take at most this many steps (default: 600).
+        num_envs: How many sub-environments (default: 3).
+        ignore: An info that is not compared, such as info.action; can be repeated.
+        json: Print the report as JSON.
+    """
+    from mtwrappers.cli import check
+
+    return check.run(environment, kwargs, vector, seed, steps, num_envs, ignore or (), json)
+
+
+@_command(
+    "verify-fast",
+    "mtwrappers verify-fast",
+    "mtwrappers verify-fast --full --workers 2",
+)
+def _verify_fast(*, full: bool = False, workers: _Count | None = None) -> int:
+    """Compare the fast classes with Meta-World's own on this machine, bit for bit.
+
+    Args:
+        full: Run whole episodes of several tasks per class.
+        workers: Worker processes (default: all cores).
+    """
+    from mtwrappers.cli import verify_fast
+
+    return verify_fast.run(full, workers)
+
+
+COMMANDS = [name for name in app if not name.startswith("-")]
+for _place, _name in enumerate(COMMANDS):
+    app[_name].sort_key = _place  # not by the alphabet

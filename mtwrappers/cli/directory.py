@@ -1,0 +1,105 @@
+"""The directory of a rollout: its lock, and the files that are left in it."""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import dataclasses
+import json
+import os
+import shutil
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from filelock import FileLock, Timeout
+
+from mtwrappers.cli.console import UsageError
+from mtwrappers.cli.progress import Progress
+from mtwrappers.cli.video import Videos
+from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.state.files import remove_unfinished, write_together
+
+RESULTS, EVIDENCE = "results.json", "results.npz"
+CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
+_LOCK, _BESIDE = ".lock", ".unfinished"
+
+
+@contextlib.contextmanager
+def locked(directory: Path) -> Iterator[None]:
+    """Keeps other rollouts out of a directory, and removes the remains of killed ones.
+
+    The lock ends with this process, however it ends; forks do not have it.
+
+    Raises:
+        UsageError: If another rollout has it.
+        OSError: If there is no such directory, or it cannot be written to.
+    """
+    lock = FileLock(directory / _LOCK, blocking=False)
+    try:
+        lock.acquire()
+    except Timeout:
+        raise UsageError(
+            f"another rollout is writing into {directory}: wait until it has ended, or choose "
+            "another directory with --out DIR"
+        ) from None
+    try:
+        shutil.rmtree(directory / _BESIDE, ignore_errors=True)
+        remove_unfinished(directory)
+        yield
+    finally:
+        # Before the release: another process may have the file by then.
+        Path(lock.lock_file).unlink(missing_ok=True)
+        lock.release()
+
+
+def write_files(
+    kept: Progress,
+    settings: Mapping[str, Any],
+    result: EvaluationResult,
+    texts: tuple[str, str],
+    videos: Videos | None,
+) -> list[Path]:
+    """Writes the results, their evidence, a table, a chart and videos; returns their paths.
+
+    All are complete before the first is moved into place, so a full disk or a kill leaves the
+    files of an earlier run as they were. ``texts`` are the chart's title and note.
+    """
+    directory = kept.directory
+    with _beside(directory) as place:
+        if kept.settings.evidence and result.provenance is not None:
+            digest = kept.write_evidence(place / EVIDENCE)
+            provenance = dataclasses.replace(result.provenance, evidence=digest)
+            result = dataclasses.replace(result, provenance=provenance)
+        results = {**result.to_dict(), "rollout": settings}
+        (place / RESULTS).write_text(json.dumps(results, indent=2) + "\n")
+        _write_csv(place / "results.csv", result)
+        result.plot(place / "success.png", *texts)
+        if videos is not None:
+            videos.write(place)
+        names = sorted(os.listdir(place))
+        write_together({directory / name: (place / name).read_bytes() for name in names})
+        if EVIDENCE not in names:
+            (directory / EVIDENCE).unlink(missing_ok=True)  # that of other results
+    return [directory / name for name in names]
+
+
+@contextlib.contextmanager
+def _beside(directory: Path) -> Iterator[Path]:
+    """A new directory within a locked one, for files that are not complete."""
+    place = directory / _BESIDE
+    place.mkdir()
+    try:
+        yield place
+    finally:
+        shutil.rmtree(place, ignore_errors=True)
+
+
+def _write_csv(path: Path, result: EvaluationResult) -> None:
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(CSV_COLUMNS)
+        for task, found in result.per_task.items():
+            known = (found["success_once"], found["success_final"], found["return"])
+            values = [estimate and estimate.value for estimate in known]
+            writer.writerow([task, len(result.of_task(task)), *values])

@@ -1,0 +1,65 @@
+"""``mtwrappers list``: every environment id, with its classes, spaces and sizes."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Sequence
+from typing import Any
+
+import gymnasium
+
+from mtwrappers.common.registration import TABLE
+from mtwrappers.metaworld.agent_view import default_task_encoding
+
+# Of each column, how a cell is written, and from which width of a terminal on it is printed.
+COLUMNS = {
+    "id": ("{:28}", 0),
+    "classes": ("{:>7}", 0),
+    "goals": ("{:>5}", 0),
+    "observation": ("{:11}", 68),
+    "action": ("{:11}", 80),
+    "encoding": ("{:8}", 0),
+    "envs": ("{:>4}", 0),
+}
+NOTES = """
+goals: how many each class has, or a new one in every episode
+encoding: how observations of make() say which class it is
+envs: how many make_vec() makes by default"""
+
+
+def run() -> int:
+    """Runs the command; returns its exit code."""
+    rows: list[Sequence[Any]] = [list(COLUMNS)]
+    rows += [_row(env_id, kwargs) for env_id, (_, kwargs, _) in TABLE.items()]
+    width = shutil.get_terminal_size().columns
+    for row in rows:
+        cells = zip(COLUMNS.values(), row, strict=True)
+        print(*(form.format(cell) for (form, from_width), cell in cells if from_width <= width))
+    print(NOTES)
+    return 0
+
+
+def _row(env_id: str, kwargs: dict[str, Any]) -> Sequence[Any]:
+    env: Any = gymnasium.make(env_id, disable_env_checker=True)
+    named = env.has_wrapper_attr("task_names")
+    num_classes = len(env.get_wrapper_attr("task_names")) if named else 0
+    encoding = "onehot" if num_classes else "none"
+    goals: Any = "new" if "sequence" in kwargs else "-"
+    if "benchmark" in kwargs:
+        encoding = default_task_encoding(kwargs["benchmark"])
+        goals = env.get_wrapper_attr("num_tasks") // num_classes
+    row = (
+        env_id,
+        num_classes or "any",
+        goals,
+        _space(env.observation_space),
+        _space(env.action_space),
+        encoding,
+        1 if env.has_wrapper_attr("phases") else num_classes or 1,
+    )
+    env.close()
+    return row
+
+
+def _space(space: Any) -> str:
+    return f"{space}" if not space.shape else f"{space.dtype}{list(space.shape)}"

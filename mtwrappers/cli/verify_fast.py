@@ -1,0 +1,39 @@
+"""``mtwrappers verify-fast``: whether the fast classes give Meta-World's own bits here."""
+
+from __future__ import annotations
+
+import time
+from importlib.metadata import version
+
+from mtwrappers.cli import ctrl_c
+from mtwrappers.cli.console import progress_bar, say
+from mtwrappers.cli.policies import quiet_experts
+from mtwrappers.common.cores import cores
+from mtwrappers.metaworld.fast.equality import FULL, QUICK
+from mtwrappers.metaworld.upstream import all_classes
+
+
+def run(full: bool, workers: int | None) -> int:
+    """Runs the command; returns its exit code: 1 if a class differs."""
+    names = list(all_classes())
+    bar = progress_bar()
+    ctrl_c.raises()
+    quiet_experts()
+    start, differ = time.perf_counter(), {}
+    with bar:
+        task = bar.add_task("classes", total=len(names), rate="")
+        for name, found in compare_classes(FULL if full else QUICK, names, workers or cores()):
+            if found is not None:
+                differ[name] = found
+            bar.advance(task)
+    say(", ".join(f"{n} {version(n)}" for n in ("metaworld", "mujoco", "numpy", "scipy")))
+    for name, found in differ.items():
+        say(f"{name} differs. {found}")
+    answer = "no" if differ else "yes"
+    say(
+        f"{answer}: {len(names) - len(differ)} of {len(names)} classes give Meta-World's own bits "
+        f"({time.perf_counter() - start:.0f} s)"
+    )
+    if differ:
+        say("Here, pass fast=False to make and make_vec: it takes Meta-World's own classes.")
+    return 1 if differ else 0

@@ -1,0 +1,86 @@
+"""``--video``: the first episode of each class as an mp4."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Sequence
+from multiprocessing import forkserver
+from pathlib import Path
+
+import numpy as np
+
+from mtwrappers.cli.console import say
+from mtwrappers.common.extras import import_extra
+from mtwrappers.common.interrupts import after_start
+from mtwrappers.evaluation import Episode, Observer, PlannedEpisode
+from mtwrappers.metaworld.class_env import METADATA
+from mtwrappers.samplers.rollout import Step
+from mtwrappers.vector.contract import MetaVectorEnv
+
+FRAME_EVERY = 4  # steps between two frames of a video: 20 frames per second
+
+
+def can_film() -> bool:
+    """Chooses a renderer for this process and its workers, or says that there is none."""
+    import_extra("imageio_ffmpeg", "cli")
+    from mtwrappers.metaworld.opengl import choose_gl  # which imports mujoco
+
+    name = choose_gl()
+    if name is None:
+        say(
+            "No video: neither EGL nor OSMesa can render here. Install one of them\n(Debian: "
+            "libegl1 or libosmesa6). The rollout goes on without."
+        )
+        return False
+    os.environ["MUJOCO_GL"] = name
+    with after_start():  # so that the process that starts workers does not print where it was
+        forkserver.ensure_running()
+    return True
+
+
+class Videos(Observer):
+    """Films the first episode of each task, in environments that render arrays."""
+
+    def __init__(self, envs: MetaVectorEnv) -> None:
+        self._envs = envs
+        self._length: dict[int, int] = {}  # of the episodes that are being filmed
+        self._films: dict[int, list[bytes]] = {}
+        self._finished: dict[str, list[bytes]] = {}
+        self._shape: tuple[int, ...] = ()
+
+    def begin(self, i: int, episode: PlannedEpisode) -> None:
+        """Films how a task's first episode begins."""
+        if episode.number == 0:
+            self._length[i], self._films[i] = 0, []
+            self._film([i])
+
+    def step(self, step: Step) -> None:
+        """Films every few steps, but not past the end: there the next episode has begun."""
+        for i in self._length:
+            self._length[i] += 1
+        self._film(
+            [i for i, t in self._length.items() if t % FRAME_EVERY == 0 and not step.finished[i]]
+        )
+
+    def end(self, i: int, episode: Episode) -> None:
+        """Keeps what was filmed."""
+        if self._length.pop(i, None) is not None:
+            self._finished[episode.task] = self._films.pop(i)
+
+    def _film(self, which: Sequence[int]) -> None:
+        frames = self._envs.call_some(which, "render") if which else []
+        for i, frame in zip(which, frames, strict=True):
+            self._shape = frame.shape
+            # All tasks run at once: uncompressed, the frames of MT50 would take 4 GB.
+            self._films[i].append(zlib.compress(frame.tobytes(), 1))
+
+    def write(self, directory: Path) -> None:
+        """Writes an mp4 in real time for each task whose first episode is finished."""
+        imageio = import_extra("imageio.v2", "cli")
+        for task, film in self._finished.items():
+            fps = METADATA["render_fps"] / FRAME_EVERY
+            with imageio.get_writer(directory / f"{task}.mp4", fps=fps, codec="libx264") as writer:
+                for data in film:
+                    frame = np.frombuffer(zlib.decompress(data), dtype=np.uint8)
+                    writer.append_data(frame.reshape(self._shape))
