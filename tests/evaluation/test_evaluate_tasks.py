@@ -202,6 +202,7 @@ def all_statistics(envs):
     ],
 )
 @pytest.mark.filterwarnings("ignore:task groups .* share its statistics")
+@pytest.mark.slow_but("0", "ours-ours-NextStep-2")
 def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, within, outside):
     executor = partial(MetaParallelEnvExecutor, workers=2) if workers else MetaIterativeEnvExecutor
     envs = inner = executor([lambda: within(Tasked([3]))] * 2, 2, autoreset_mode=mode)

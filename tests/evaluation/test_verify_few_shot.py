@@ -80,6 +80,7 @@ def test_environments_that_share_a_trial_are_made_again_as_they_were(policy, tmp
     assert verify(tmp_path / "r.json", workers=2).ok
 
 
+@pytest.mark.slow
 def test_a_protocol_is_verified_and_the_command_says_so(tmp_path, capsys):
     short = dataclasses.replace(
         protocols["metaworld-3.1-ml"],

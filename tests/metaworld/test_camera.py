@@ -145,6 +145,7 @@ def drawings(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(drawn, drawings):
     env = drawn("door-lock-v3")
     first = env.render()
@@ -187,6 +188,7 @@ def test_an_edited_model_is_seen_though_its_state_is_the_same(drawn, drawings, c
     assert len(drawings) == 2
 
 
+@pytest.mark.slow
 def test_a_frame_is_of_its_mode_of_its_episode_and_of_what_opengl_holds(drawn):
     env = drawn(camera_name=None)
     camera, data, model = env._camera, env.sawyer.data, env.sawyer.model

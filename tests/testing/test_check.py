@@ -28,7 +28,7 @@ NEXT, SAME = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
 @pytest.mark.parametrize(
     "given", ["CartPole-v1", "mtwrappers/Ledger-v0", faults.WalkEnv, PointGoalEnv()]
 )
-@pytest.mark.slow_but("WalkEnv")
+@pytest.mark.slow
 def test_environments_without_a_fault_pass(given):
     report = check(given)
     assert report.ok, str(report)
