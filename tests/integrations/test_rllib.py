@@ -240,8 +240,8 @@ def repeats(path):
 @pytest.mark.parametrize(
     ("env", "num_envs", "env_config", "restart", "continues"),
     [
-        (POINT, 4, {}, False, moves),
-        (MT10, 10, {"num_goals": 5, "workers": 2}, True, repeats),
+        (POINT, 4, {"workers": 2}, False, moves),
+        (MT10, 10, {"num_goals": 5}, True, repeats),
     ],
 )
 def test_training_goes_on_after_an_env_runner_is_killed(
