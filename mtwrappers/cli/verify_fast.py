@@ -9,7 +9,7 @@ from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.console import progress_bar, say
 from mtwrappers.cli.policies import quiet_experts
 from mtwrappers.common.cores import cores
-from mtwrappers.metaworld.fast.equality import FULL, QUICK
+from mtwrappers.metaworld.fast.equality import FULL, QUICK, compare_classes
 from mtwrappers.metaworld.upstream import all_classes
 
 
