@@ -75,6 +75,7 @@ def long_rollout(tmp_path):
     process.communicate()
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollout, tmp_path):
     # Pressed again, it comes while workers end, and while files are written.
     for pause in [0.001] * 10 + [0.1] * 10:
@@ -182,6 +183,7 @@ def test_files_have_the_mode_of_any_file_and_links_are_written_through(tmp_path)
     ("size", "arguments", "left"),
     [(9000, ["--no-evidence"], 0), (1250, ["--no-evidence"], 1), (36_000, [], 1)],
 )
+@pytest.mark.slow_but("9000-arguments0-0")
 def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, arguments, left, tmp_path):
     for name in ("results.json", "results.npz"):
         (tmp_path / name).write_text("of before")

@@ -64,6 +64,7 @@ def test_a_rollout_killed_twice_ends_with_the_results_of_one_that_was_not(tmp_pa
 
 
 @pytest.mark.usefixtures("short_episodes")
+@pytest.mark.slow
 def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, monkeypatch):
     arguments = ["MT1", "--policy", "random", "--episodes", "5"]
     expected, out = results_of(tmp_path / "expected", *arguments), tmp_path / "in two words"
@@ -104,6 +105,7 @@ def unfinished(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
     whole = unfinished.read_bytes()
     ends = [i for i, byte in enumerate(whole, 1) if byte == ord("\n")]

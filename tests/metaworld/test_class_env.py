@@ -36,6 +36,7 @@ def episode(env, task, given, policy=None):
 
 
 @pytest.mark.parametrize("name", CLASSES)
+@pytest.mark.slow_but("reach-v3", "push-v3", "pick-place-v3", "door-open-v3")
 def test_a_class_has_the_tasks_of_the_bare_one_and_plays_as_it_bit_for_bit_in_plain_python(
     name, monkeypatch
 ):

@@ -64,6 +64,7 @@ def test_resets_draw_what_a_class_of_meta_world_draws_after_the_same_seed(name):
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("where", [ITERATIVE, PARALLEL])
+@pytest.mark.slow_but("where0")
 def test_every_environment_of_a_vector_draws_what_one_alone_draws_from_its_seed(where, mode):
     seeds = [1000, 1000, 1007, 1007]
     with make_vec("CustomMT", 4, **IDS, **where, autoreset_mode=mode) as envs:
@@ -232,6 +233,7 @@ def test_states_copies_and_pickles_go_on_with_the_same_goals():
 
 
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
+@pytest.mark.slow
 def test_a_killed_worker_and_a_checkpoint_in_mid_episode_give_the_same_bits(tmp_path):
     def run(envs, between, first=0):
         found = []
@@ -267,6 +269,7 @@ def still(obs):
     return np.zeros((len(obs), 4), np.float32)
 
 
+@pytest.mark.slow
 def test_an_evaluation_plays_goals_that_its_seed_determines_and_training_goes_on_with_its_own():
     results, after = [], []
     for kwargs in (ITERATIVE, PARALLEL, {"envs_per_task": 2}):

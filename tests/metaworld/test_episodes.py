@@ -41,6 +41,7 @@ def test_idle_steps_are_zero_actions_that_count_nowhere(fast):
 
 
 @pytest.mark.parametrize("where", [ITERATIVE, PARALLEL])
+@pytest.mark.slow_but("where0")
 def test_action_repeat_and_idle_steps_leave_the_horizon_to_the_agents_steps(where):
     kwargs = {"idle_steps": 2, "action_repeat": 3, "max_episode_steps": 4, "num_goals": 2}
     env = make("CustomMT", **kwargs, task_states=[0])

@@ -2,6 +2,8 @@
 
 import json
 
+import pytest
+
 from tests.fakes import run_python
 
 CODE = """
@@ -86,6 +88,7 @@ PATCHED = {
 }
 
 
+@pytest.mark.slow
 def test_bare_meta_world_keeps_its_bits_and_nothing_in_its_packages_is_replaced_or_added():
     found = json.loads(run_python(CODE))
     before, after = found["episodes"]

@@ -64,6 +64,7 @@ def without_frames(result):
         ),
     ],
 )
+@pytest.mark.slow_but("MT1-pixels_state")
 def test_an_observation_has_a_frame_and_what_was_asked_for_beside_it(name, observation, shapes):
     goals = {} if name == "CW10" else {"num_goals": 2}
     env = make(name, observation=observation, **goals, **LOOK)
@@ -85,6 +86,7 @@ def test_an_observation_has_a_frame_and_what_was_asked_for_beside_it(name, obser
         one.close()
 
 
+@pytest.mark.slow
 def test_agent_pos_is_where_the_hand_is():
     env = make("MT1", observation="pixels_agent_pos", num_goals=1, **LOOK)
     assert check_env_warnings(env, skip_render_check=True) == []
@@ -95,6 +97,7 @@ def test_agent_pos_is_where_the_hand_is():
 
 
 @pytest.mark.parametrize("name", ["reach-v3", "window-close-v3"])
+@pytest.mark.slow_but("reach-v3")
 def test_first_and_later_frames_are_upstreams_after_mj_forward(name):
     env = make("MT1", env_name=name, observation="pixels", num_goals=1, **LOOK)
     upstream = bare(name, env.get_wrapper_attr("tasks")[0], render_mode="rgb_array", **LOOK)
@@ -117,6 +120,7 @@ def test_first_and_later_frames_are_upstreams_after_mj_forward(name):
 
 
 @pytest.mark.parametrize("mode", ["SameStep", "NextStep", "Disabled"])
+@pytest.mark.slow_but("Disabled")
 def test_states_rewards_flags_and_infos_are_those_of_states_alone(mode):
     kwargs = {**SMALL, "autoreset_mode": mode}
     n = 3 if mode == "Disabled" else 5
@@ -127,6 +131,7 @@ def test_states_rewards_flags_and_infos_are_those_of_states_alone(mode):
     assert all(equal(result, results[0]) for result in results)
 
 
+@pytest.mark.slow
 def test_a_killed_worker_and_a_checkpoint_in_mid_episode_change_neither_states_nor_frames(tmp_path):
     kwargs = {**SMALL, **SEEN, "workers": 2, "on_worker_failure": "recover", "journal": True}
     with make_vec("CustomMT", **kwargs) as envs:
@@ -144,6 +149,7 @@ def test_a_killed_worker_and_a_checkpoint_in_mid_episode_change_neither_states_n
     assert equal(found, expected)
 
 
+@pytest.mark.slow
 def test_rewards_are_scaled_per_task_as_with_states():
     results = []
     for look in ({}, {**SEEN, "observation": "pixels"}):
@@ -176,6 +182,7 @@ def test_what_does_not_go_with_frames_is_refused_by_name(kwargs, message):
             make_it("CustomMT", **{"observation": "pixels", **kwargs})
 
 
+@pytest.mark.slow
 def test_the_camera_is_corner4_unless_another_is_asked_for():
     first_of = {}
     for look in ({}, {"camera_name": "corner4"}, {"camera_name": "corner2"}, {"camera_id": -1}):

@@ -33,6 +33,18 @@ def sampled(env, **reset):
 
 
 @pytest.mark.parametrize("name", IDS)
+@pytest.mark.slow_but(
+    "MT1",
+    "MT10",
+    "CustomMT",
+    "ML1-test",
+    "ML10-train",
+    "CustomML-train",
+    "CW20",
+    "MultiEnv",
+    "PointGoal",
+    "Ledger",
+)
 def test_one_environment_of_each_id(name):
     env = make(name)
     if name not in ("MultiEnv", *WITHOUT_TASKS):
@@ -52,6 +64,7 @@ def test_one_environment_of_each_id(name):
 
 
 @pytest.mark.parametrize("name", IDS)
+@pytest.mark.slow_but("MT1", "MT10", "CustomMT", "ML10-test", "CW10")
 def test_a_vector_environment_of_each_id_has_an_environment_per_class(name):
     with make_vec(name) as envs:
         assert envs.num_envs == NUM_CLASSES[name]

@@ -84,6 +84,7 @@ EDITED = (*NAMES, "box-close-v3", "stick-pull-v3", "pick-place-wall-v3", "coffee
 
 
 @pytest.mark.parametrize("name", EDITED)
+@pytest.mark.slow_but("push-v3", "box-close-v3")
 def test_a_known_task_needs_no_settling_and_every_edited_attribute_is_noticed(name, settlings):
     fast, stock = envs = pair(name)
     first, second = tasks_of(name, 2)
@@ -127,6 +128,7 @@ def shift(array):
 
 
 @pytest.mark.parametrize("edit", [scale, shift])
+@pytest.mark.slow
 def test_every_edited_number_of_a_model_is_noticed(edit):
     (task,) = tasks_of("box-close-v3", 1)
     fast, stock = envs = pair("box-close-v3")

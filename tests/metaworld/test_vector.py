@@ -69,6 +69,7 @@ def test_the_tasks_are_those_of_the_benchmark_in_its_order(name, kind, kwargs):
         assert held == dict(enumerate(expected))
 
 
+@pytest.mark.slow
 def test_multi_task_environments_draw_a_task_at_every_reset_until_told_not_to():
     kwargs = {"num_goals": 3, "max_episode_steps": 1}
     with make_vec("CustomMT", **kwargs, **PARALLEL) as envs:
@@ -83,6 +84,7 @@ def test_multi_task_environments_draw_a_task_at_every_reset_until_told_not_to():
             assert found == (each or [{state} for state in seen[0]])
 
 
+@pytest.mark.slow
 def test_meta_learning_keeps_its_tasks_until_they_are_sampled():
     with make_vec("CustomML-train", num_goals=4, max_episode_steps=1, **PARALLEL) as envs:
         envs.reset(seed=0)
@@ -102,6 +104,7 @@ def test_meta_learning_keeps_its_tasks_until_they_are_sampled():
 # What evaluation and training code calls.
 
 
+@pytest.mark.slow
 def test_toggles_and_names_reach_every_environment_and_checkpoints():
     names = ("terminate_on_success", "sample_tasks_on_reset")
     with make_vec("CustomMT", 4, **PARALLEL) as envs, make_vec("CustomMT", 4) as other:
@@ -154,6 +157,7 @@ def run(envs):
         ("CustomML-train", {"meta_batch_size": 3}, PARALLEL),
     ],
 )
+@pytest.mark.slow_but("CustomMT")
 def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(name, kwargs, execution):
     kwargs = {"num_goals": 20, "max_episode_steps": 3, **kwargs}
     with make_vec(name, **kwargs) as original, make_vec(name, **kwargs, **execution) as other:

@@ -20,6 +20,10 @@ from tests.wrappers.fakes import ACTIONS, VECTOR, TaskedEnv, makers, pairs, play
 @both_executors
 @all_modes
 @pairs
+@pytest.mark.slow_but(
+    "iterative",
+    "NormalizeRewardPerTask-VectorNormalizeRewardPerTask-NextStep-parallel",
+)
 def test_the_vector_form_is_the_single_form_where_each_task_has_one_environment(
     executor, mode, one, many
 ):
