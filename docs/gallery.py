@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 import mtwrappers
-from mtwrappers.cli.policies import ScriptedPolicy
+from mtwrappers.cli.scripted import ScriptedPolicy
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 

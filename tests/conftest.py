@@ -45,6 +45,15 @@ def pytest_configure(config):
     config.option.loadscopereorder = False
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """Marks the slow cases of the tests that have fast ones, too."""
+    for item in items:
+        for mark in item.iter_markers("slow_but"):
+            if not any(f"-{name}-" in f"-{item.callspec.id}-" for name in mark.args):
+                item.add_marker("slow")
+
+
 @pytest.fixture(autouse=True, scope="module")
 def _memory_given_back():
     """Workers are forked from this process, which takes the longer the larger it is.

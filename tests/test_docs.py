@@ -29,6 +29,7 @@ def run():
 
 
 @pytest.mark.parametrize("page", sorted(name for name, code in SNIPPETS.items() if code))
+@pytest.mark.slow_but("index.md")
 def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monkeypatch):
     """That of the evaluation also prints the table on the page."""
     code = SNIPPETS[page]
@@ -50,6 +51,7 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monke
 
 
 @pytest.mark.parametrize("snippet", FENCE.findall(README), ids=range(len(FENCE.findall(README))))
+@pytest.mark.slow_but("0", "2", "3", "5")
 def test_each_snippet_of_the_readme_runs(snippet, run, tmp_path):
     run(snippet, tmp_path)
 
@@ -101,6 +103,7 @@ def test_the_gallery_has_every_class_in_small_pictures():
     assert (DOCS / "assets/mt10.gif").stat().st_size < 3_000_000
 
 
+@pytest.mark.slow
 def test_the_gallery_is_what_its_command_writes(run, tmp_path):
     code = (
         f"import json, sys; sys.path.insert(0, {str(DOCS)!r}); import gallery; "

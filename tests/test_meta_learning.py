@@ -5,6 +5,8 @@ import signal
 import sys
 import time
 
+import pytest
+
 from benchmarks import meta_learning
 from tests import forks
 
@@ -36,6 +38,7 @@ def written(path):
     return path.stat().st_mtime_ns if path.exists() else None
 
 
+@pytest.mark.slow
 def test_a_learner_killed_twice_ends_with_the_files_of_one_that_was_not(tmp_path, monkeypatch):
     """Once among the first seed's iterations, once among the second's."""
     expected, out = tmp_path / "expected", tmp_path / "out"

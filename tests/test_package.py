@@ -166,7 +166,7 @@ def test_every_package_that_is_imported_is_declared():
     assert imported - set(sys.stdlib_module_names) <= declared | {"mtwrappers"}
 
 
-def test_the_ci_runs_on_every_supported_python():
+def test_all_files_of_the_project_name_the_same_versions_of_what_it_is_and_needs():
     prefix = "Programming Language :: Python :: "
     supported = [c.removeprefix(prefix) for c in PROJECT["classifiers"] if c.startswith(prefix)]
     workflow = (ROOT / ".github/workflows/ci.yml").read_text()
@@ -174,25 +174,12 @@ def test_the_ci_runs_on_every_supported_python():
     assert PROJECT["requires-python"] == f">={supported[0]}"
     for page in ("README.md", "CONTRIBUTING.md", "docs/index.md"):
         assert f"Python {supported[0]} to {supported[-1]}" in (ROOT / page).read_text()
-
-
-def test_ruff_has_one_version():
-    hooks = (ROOT / ".pre-commit-config.yaml").read_text()
-    [version] = re.findall(r"rev: v(\S+)", hooks)
     extras = PROJECT["optional-dependencies"]
-    assert f"ruff=={version}" in extras["dev"]
-    assert f"ruff=={version}" in extras["docs"]
-
-
-def test_dm_control_comes_with_the_mujoco_of_meta_world():
-    """Otherwise one of two commands would install another version, which breaks Meta-World."""
-    extra = PROJECT["optional-dependencies"]["dm-control"]
+    [ruff] = re.findall(r"rev: v(\S+)", (ROOT / ".pre-commit-config.yaml").read_text())
+    assert all(f"ruff=={ruff}" in extras[name] for name in ("dev", "docs"))
+    # Otherwise one of two commands would install another MuJoCo, which breaks Meta-World.
     [needed] = [r for r in importlib.metadata.requires("metaworld") if r.startswith("mujoco")]
-    assert needed.replace(" ", "") in extra
-    assert "dm-control==1.0.28" in extra  # later ones need a later mujoco
-
-
-def test_the_changelog_begins_with_what_is_unreleased_and_the_present_version():
+    assert {needed.replace(" ", ""), "dm-control==1.0.28"} <= {*extras["dm-control"]}
     entries = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert entries[0] == "Unreleased"
     assert re.fullmatch(re.escape(PROJECT["version"]) + r" - \d{4}-\d\d-\d\d", entries[1])

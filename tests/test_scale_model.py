@@ -58,6 +58,7 @@ def test_sizes_that_make_no_sense_are_refused(wrong):
         Cluster(**wrong)
 
 
+@pytest.mark.slow
 def test_the_command_takes_measured_costs_and_a_network(tmp_path):
     costs, plot = tmp_path / "costs.json", tmp_path / "scale.png"
     costs.write_text(json.dumps({"env_step": 1e-3, "policy_call": 0, "policy_row": 0, "path": 0}))

@@ -26,6 +26,7 @@ def use(env: mtwrappers.MTEnv) -> None:
 """
 
 
+@pytest.mark.slow
 def test_mypy_finds_wrong_names_and_accepts_what_the_readme_does(tmp_path):
     pytest.importorskip("mypy")
     file = tmp_path / "use.py"

@@ -38,21 +38,19 @@ def split_options(
     check_options(options, known, "a vector environment", passes_on=True)
     if options is None or not options.keys() & known:
         return [options] * n, None
+    mask = _reset_mask(options["reset_mask"], n) if "reset_mask" in options else None
     shared = {key: value for key, value in options.items() if key not in known}
-    each: list[dict[str, Any] | None] = [shared] * n
-    if "env_options" in options:
-        given = options["env_options"]
-        if not isinstance(given, (list, tuple)) or len(given) != n:
-            raise ValueError(f"env_options must be a list with {n} dicts or None, got {given!r}")
-        for i, one in enumerate(given):
-            if not isinstance(one, (dict, type(None))):
-                raise TypeError(
-                    f"env_options of environment {i} must be a dict or None, got {one!r}"
-                )
-            each[i] = {**shared, **(one or {})}
-    if "reset_mask" not in options:
-        return each, None
-    mask = options["reset_mask"]
+    given = options.get("env_options", [None] * n)
+    if not isinstance(given, (list, tuple)) or len(given) != n:
+        raise ValueError(f"env_options must be a list with {n} dicts or None, got {given!r}")
+    for i, one in enumerate(given):
+        if not isinstance(one, (dict, type(None))):
+            raise TypeError(f"env_options of environment {i} must be a dict or None, got {one!r}")
+    return [{**shared, **(one or {})} for one in given], mask
+
+
+def _reset_mask(mask: Any, n: int) -> NDArray[np.bool_]:
+    """A copy of a mask of the environments to reset."""
     if not isinstance(mask, np.ndarray):
         raise TypeError(f"reset_mask must be a bool array, got {mask!r}")
     if mask.shape != (n,):
@@ -61,7 +59,7 @@ def split_options(
         raise TypeError(f"reset_mask must be a bool array, got one of {mask.dtype}")
     if not mask.any():
         raise ValueError(f"reset_mask must name at least one environment, got {mask}")
-    return each, mask.copy()
+    return mask.copy()
 
 
 class ActionCheck:

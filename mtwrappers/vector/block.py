@@ -28,7 +28,7 @@ from mtwrappers.vector.journal import Budget, ReplayLog, fingerprint, replay, re
 from mtwrappers.vector.settings import Maker, Settings
 
 # Commands after whose failure environments must be reset.
-_RESET_AFTER = ("reset", "step", "run", "set_states")
+_RESET_AFTER = ("reset", "step", "apply", "set_states")
 
 
 class _Rows:
@@ -104,7 +104,7 @@ class EnvBlock:
         self.beat: Callable[[], object] = lambda: None  # called now and then while it works
         self._states: dict[int, Any] = {}
         self.reached, self.returned, self._looked = 0, 0, False  # of the last call
-        self.run_logs: Sequence[ReplayLog] | None = None  # of a function that has raised
+        self.apply_logs: Sequence[ReplayLog] | None = None  # of a function that has raised
         self._spare: tuple[_Rows, bytes] | None = None
         self.columns: InfoColumns | None = None
         self.buffers: Buffers
@@ -120,7 +120,7 @@ class EnvBlock:
 
     @property
     def traits(self) -> Traits:
-        """What the environments are."""
+        """The spaces, metadata and render mode of the environments."""
         envs = self.envs
         spaces = [(env.observation_space, env.action_space) for env in envs]
         return Traits(spaces, envs[0].metadata, envs[0].render_mode)
@@ -137,7 +137,7 @@ class EnvBlock:
         """The answer to a command that has raised."""
         states = self._all_states() if name in _RESET_AFTER else {}
         text = "".join(traceback.format_exception(exc))
-        logs, self.run_logs = self.run_logs, None
+        logs, self.apply_logs = self.apply_logs, None
         return Answer(
             logs,
             states=states,
@@ -221,40 +221,28 @@ class EnvBlock:
         finals: list[tuple[int, Any, Info]] = []
         rows, buffers, limit = self._rows, self.buffers, self._limit
         obs, infos, elapsed = rows.obs, rows.infos, rows.elapsed
-        rewards, terminated, truncated = self._rewards, buffers.terminated, buffers.truncated
-        finished = buffers.finished
-        paused = buffers.paused.tolist()
-        reset_first = finished.tolist() if self._next_step else paused
-        terminated.fill(False)
-        truncated.fill(False)
+        rewards, paused = self._rewards, buffers.paused.tolist()
+        # Those that are not stepped: an episode that has ended is followed by a reset.
+        left = (buffers.paused | buffers.finished).tolist() if self._next_step else paused
+        buffers.terminated.fill(False)
+        buffers.truncated.fill(False)
         i = 0
         try:
             for i, (env, action) in enumerate(zip(rows.envs, actions, strict=True)):
-                if paused[i] or reset_first[i]:
+                if left[i]:
                     if not paused[i]:
                         self._reset_one(i)
                     rewards[i] = 0.0
                     continue
                 result = env.step(action)
                 try:
-                    obs[i], reward, ended, cut, infos[i] = result
+                    obs[i], reward, terminated, truncated, infos[i] = result
                     rewards[i] = reward
                 except (TypeError, ValueError) as exc:
                     raise _not_a_step(result) from exc
                 elapsed[i] = steps = elapsed[i] + 1
-                if ended is False and cut is False and steps < limit:
-                    continue
-                terminated[i] = _flag(ended, "terminated")
-                truncated[i] = _flag(cut, "truncated") or steps >= limit
-                finished[i] = bool(terminated[i] or truncated[i])
-                if finished[i] and self.same_step:
-                    info = infos[i]
-                    _require_info(info)
-                    # Copies: an environment may use its arrays again in the reset.
-                    seen = obs[i]
-                    last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
-                    finals.append((i, last, copied(info)))
-                    self._reset_one(i)
+                if terminated is not False or truncated is not False or steps >= limit:
+                    self._end_step(i, terminated, truncated, finals)
         except Exception as exc:
             self._fail(exc, i)
         objects = self._write_obs()
@@ -264,8 +252,26 @@ class EnvBlock:
         each = None if in_columns else self._checked_infos()
         return Answer(None, each, objects, tuple(finals), self._states)
 
+    def _end_step(
+        self, i: int, terminated: Any, truncated: Any, finals: list[tuple[int, Any, Info]]
+    ) -> None:
+        """Notes how a step has ended; begins the next episode if the mode is SAME_STEP."""
+        rows, buffers = self._rows, self.buffers
+        ended = _flag(terminated, "terminated")
+        cut = _flag(truncated, "truncated") or rows.elapsed[i] >= self._limit
+        buffers.terminated[i], buffers.truncated[i] = ended, cut
+        buffers.finished[i] = ended or cut
+        if (ended or cut) and self.same_step:
+            info = rows.infos[i]
+            _require_info(info)
+            # Copies: an environment may use its arrays again in the reset.
+            seen = rows.obs[i]
+            last = seen.copy() if type(seen) is np.ndarray else copy.deepcopy(seen)
+            finals.append((i, last, copied(info)))
+            self._reset_one(i)
+
     def call(self, name: str | Callable[..., Any], each: EachCall) -> Answer:
-        """What a call gives of each environment that is not left alone, of which it is None."""
+        """The results of a call of each environment; None for those that are left alone."""
         results: list[Any] = [None] * len(each)
         self.reached, self.returned, self._looked = 0, 0, True
         i = 0
@@ -283,12 +289,12 @@ class EnvBlock:
             self._fail(exc, i)
         return Answer(results, reached=self.reached, returned=self.returned, looked=self._looked)
 
-    def run(self, function: Callable[[EnvBlock], Any]) -> Answer:
-        """What a function of this block returns."""
+    def apply(self, function: Callable[[EnvBlock], Any]) -> Answer:
+        """The result of a function of this block."""
         return Answer(function(self))
 
     def get_states(self) -> Answer:
-        """What each environment is between two episodes."""
+        """The state of each environment between two episodes."""
         return Answer([get_state(env) for env in self.envs])
 
     def set_states(self, states: Sequence[Any]) -> Answer:
@@ -354,16 +360,16 @@ class EnvBlock:
         return info
 
     def _hash_step(self, paused: Sequence[bool]) -> None:
-        """Hashes what was shown in a step by those who were stepped, and not reset since.
+        """Hashes what a step returned of those that were stepped, and not reset since.
 
         For all of them in a row, while this code and what it needs are in the processor's caches.
         """
         buffers, rows, i = self.buffers, self._rows, 0
         numbers = buffers.digests, buffers.rewards, buffers.terminated, buffers.truncated
         digests, *others = [array.tolist() for array in numbers]
-        shown = zip(digests, rows.obs, *others, rows.infos, strict=True)
+        returned = zip(digests, rows.obs, *others, rows.infos, strict=True)
         try:
-            for i, parts in enumerate(shown):
+            for i, parts in enumerate(returned):
                 if not paused[i] and i not in self._states:
                     buffers.digests[i] = fingerprint(*parts)
         except Exception as exc:

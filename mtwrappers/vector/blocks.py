@@ -33,7 +33,7 @@ class Blocks(abc.ABC):
 
     @abc.abstractmethod
     def begin(self, command: Command) -> None:
-        """Tells every block a command."""
+        """Sends every block a command."""
 
     @abc.abstractmethod
     def end(self, timeout: float | None = None) -> list[Answer]:
@@ -45,19 +45,19 @@ class Blocks(abc.ABC):
         """
 
     @abc.abstractmethod
-    def tell(self, command: Command) -> list[Answer]:
-        """Tells every block a command, and returns what `end` does."""
+    def run(self, command: Command) -> list[Answer]:
+        """Sends every block a command, and returns what `end` does."""
 
     def prepare(self, command: Command) -> None:
-        """Tells every block something that whoever replaces it is to know as well."""
-        self.tell(command)
+        """Sends every block a command that its replacement needs as well."""
+        self.run(command)
 
     def use_columns(self, schema: InfoSchema) -> None:
-        """Says which infos go through the buffers."""
+        """Sets which infos go through the buffers."""
         self.prepare(Command("use_columns", lambda rows: (schema,)))
 
     def carry(self, function: Function) -> Callable[[], Function]:
-        """What brings a function to every block: there it is called, and returns the function."""
+        """Makes something that goes to every block, where a call of it returns the function."""
         return lambda: function
 
     @abc.abstractmethod
@@ -93,21 +93,21 @@ class LocalBlocks(Blocks):
 
     def end(self, timeout: float | None = None) -> list[Answer]:
         """Does the command."""
-        return self.tell(self._command)
+        return self.run(self._command)
 
-    def tell(self, command: Command) -> list[Answer]:
+    def run(self, command: Command) -> list[Answer]:
         """Does a command."""
         [rows] = self.rows
         if self.journal is None:
             answer = self.block.handle(command.name, command.arguments(rows))
         else:
             with self._interrupts:
-                answer = self._tell_and_note(command, rows, self.journal)
+                answer = self._run_and_note(command, rows, self.journal)
         if answer.failure is not None:
             raise answer.failure[0]
         return [answer]
 
-    def _tell_and_note(self, command: Command, rows: slice, journal: Journal) -> Answer:
+    def _run_and_note(self, command: Command, rows: slice, journal: Journal) -> Answer:
         """Does a command, which Ctrl-C may end, and notes it, before Ctrl-C is heard again."""
         block, arguments = self.block, command.arguments(rows)
         block.reached = block.returned = 0
@@ -138,10 +138,10 @@ class BorrowedBlock(LocalBlocks):
         """The buffers that the block has."""
         return self.block.buffers
 
-    def tell(self, command: Command) -> list[Answer]:
+    def run(self, command: Command) -> list[Answer]:
         """Does a command, and lets the block say that it is at work."""
         self.block.beat()
-        return super().tell(command)
+        return super().run(command)
 
     def close(self) -> None:
         """Leaves the environments to their owner."""

@@ -31,7 +31,7 @@ Info = dict[str, Any]
 # A key, and the one type that all its values have.
 InfoSchema = tuple[tuple[str, type], ...]
 ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
-# What there is room for: infos of this many numbers and this many strings, of this many letters.
+# What fits: infos of this many numbers and this many strings, of this many letters.
 NUMBERS, TEXTS, LETTERS = 64, 8, 32
 _ALIGN = 64  # bytes of a cache line
 # Where a part is in a nested observation, its shape and its dtype.
@@ -39,7 +39,7 @@ Leaf = tuple[tuple[Any, ...], tuple[int, ...], np.dtype[Any]]
 
 
 class ObsLayout:
-    """What holds ``n`` observations of a space: an array for each of its ``leaves``, or a list."""
+    """The form of ``n`` observations of a space: an array for each of its ``leaves``, or a list."""
 
     def __init__(self, space: Space[Any], n: int) -> None:
         self.space, self.n = space, n

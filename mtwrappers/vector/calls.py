@@ -85,7 +85,7 @@ def read_only(function: Function) -> Function:
 def call_entry(
     name: str | Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
 ) -> Entry | None:
-    """What a journal notes of a call; ``None`` if it changes nothing.
+    """The entry of a journal for a call; ``None`` if it changes nothing.
 
     Raises:
         TypeError: If it could not be made again.

@@ -31,7 +31,7 @@ class Command(NamedTuple):
 
 
 class Traits(NamedTuple):
-    """What the environments of a block are."""
+    """The spaces, metadata and render mode of a block's environments."""
 
     spaces: list[tuple[Any, Any]]  # of observations and actions, of each
     metadata: dict[str, Any]  # of the first
@@ -39,7 +39,7 @@ class Traits(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What a block answers to a command.
+    """The answer of a block to a command.
 
     Attributes:
         result: What the command returns.
@@ -54,7 +54,7 @@ class Answer(NamedTuple):
         returned: In how many of these it has returned; in the last it may have raised.
         looked: Whether a call is known to have changed nothing.
         failure: What was raised instead, and its traceback. The states are then of all, and the
-            result of `run` is the logs of what was done until then.
+            result of `apply` is the logs of what was done until then.
         written: All that was written into buffers, where these are not shared.
     """
 

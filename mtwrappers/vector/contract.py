@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import dataclasses
 import functools
 import multiprocessing
 import os
@@ -39,7 +40,7 @@ from mtwrappers.vector.journal import Budget, Journal, ReplayLog
 from mtwrappers.vector.settings import Settings, check_same_actions, observation_spaces
 
 StepResult = tuple[Any, NDArray[np.float64], NDArray[np.bool_], NDArray[np.bool_], dict[str, Any]]
-# What `MetaVectorEnv.map_blocks` calls: with environments, and which of all they are.
+# A function for `MetaVectorEnv.map_blocks`, of environments, and of which of all they are.
 BlockFunction: TypeAlias = "Callable[[MetaVectorEnv, slice], Any]"
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -118,7 +119,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     Args:
         blocks: Where the environments are.
-        settings: How many there are, and how they are played.
+        settings: How many there are, and how they are stepped.
         first_seeds: For copies of an environment: a seed for the first reset of each.
         logs: What was done with the environments before, if they were built by somebody else.
     """
@@ -193,13 +194,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             block: In this process; closing leaves it to its owner.
             present: That of its environments.
         """
-        settings = block.settings._replace(
-            meta_batch_size=len(block.envs), envs_per_task=1, unify=None
+        settings = dataclasses.replace(
+            block.settings, meta_batch_size=len(block.envs), envs_per_task=1, unify=None
         )
         if settings.observation_mode != "same":
             spaces = [space for space, _ in block.traits.spaces]
             both = batch_differing_spaces(spaces), present.single_observation_space
-            settings = settings._replace(observation_mode=both)
+            settings = dataclasses.replace(settings, observation_mode=both)
         envs = cls(BorrowedBlock(block), settings, logs=present.logs)
         envs._due[...], block.buffers.paused[...] = present.due, present.paused
         envs._autoreset = envs._blocks_autoreset = present.autoreset
@@ -265,7 +266,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             ]
         buffers.paused[mask] = False
         self._due[...] = True  # should it raise
-        answers = self._blocks.tell(
+        answers = self._blocks.run(
             Command("reset", lambda rows: (seeds[rows], each[rows], masks[rows]), entries)
         )
         self._first_seeds = None
@@ -328,7 +329,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 stepped.
             ResetNeeded: If `reset` is due.
         """
-        return self._step_result(self._blocks.tell(self._step_command(actions)))
+        return self._step_result(self._blocks.run(self._step_command(actions)))
 
     @exclusive
     def step_async(self, actions: Any) -> None:
@@ -388,7 +389,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return self._step_result(answers)
 
     def _step_result(self, answers: Sequence[Answer]) -> StepResult:
-        """What a step returns, from what blocks have answered and have written."""
+        """The results of a step, from what blocks have answered and written."""
         infos = self._step_infos(answers)
         buffers = self._buffers
         obs = self._layout.batch(buffers.obs)
@@ -503,7 +504,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
     def call_some(
         self, indices: Sequence[int], name: str | Callable[..., Any], /, *args: Any, **kwargs: Any
     ) -> list[Any]:
-        """What `call` does, with the environments ``indices`` alone.
+        """Does what `call` does, with the environments ``indices`` alone.
 
         Raises:
             ValueError: If there is no such environment.
@@ -552,13 +553,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         return self.get_attr("np_random_seed")
 
     def _call_each(self, name: str | Callable[..., Any], each: EachCall) -> list[Any]:
-        """What a call gives of each environment that is not left alone, of which it is None."""
+        """The results of a call of each environment; None for those that are left alone."""
         entries: list[Entry | None] | None = None
         if self._journal is not None:
             entries = [None if given is None else call_entry(name, *given) for given in each]
             if not any(entries):
                 entries = None
-        answers = self._blocks.tell(Command("call", lambda rows: (name, each[rows]), entries))
+        answers = self._blocks.run(Command("call", lambda rows: (name, each[rows]), entries))
         return [value for answer in answers for value in answer.result]
 
     # Where the environments are.
@@ -592,7 +593,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             return (functools.partial(_call_in_block, carried, rows, present.part(rows)),)
 
         self._due[...] = True  # should it raise
-        answers = self._blocks.tell(Command("run", arguments, ()))
+        answers = self._blocks.run(Command("apply", arguments, ()))
         results = []
         for rows, answer in zip(self._blocks.rows, answers, strict=True):
             result, self._due[rows], _ = answer.result
@@ -603,7 +604,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @exclusive
     def get_state(self, *, between_episodes: bool = False) -> dict[str, Any]:
-        """What the environments are, for `save_checkpoint`: plain values and arrays.
+        """The state of the environments, for `save_checkpoint`: plain values and arrays.
 
         With a journal that is in mid-episode. Without one it is what environments keep from one
         episode to the next, and no episode may be under way.
@@ -626,7 +627,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
                 "the state of an executor in mid-episode needs its journal: pass journal=True, or "
                 "on_worker_failure='recover'"
             )
-        answers = self._blocks.tell(Command("get_states", lambda rows: ()))
+        answers = self._blocks.run(Command("get_states", lambda rows: ()))
         return {**state, "states": [one for answer in answers for one in answer.result]}
 
     @exclusive
@@ -659,7 +660,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         if "states" in state:
             states = copy.deepcopy(_check_length(state["states"], n))
             self._due[...] = True
-            blocks.tell(Command("set_states", lambda rows: (states[rows],), [None] * n))
+            blocks.run(Command("set_states", lambda rows: (states[rows],), [None] * n))
             self._first_seeds = first_seeds
             return
         if self._journal is None:
@@ -673,13 +674,13 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         logs = [ReplayLog.from_state(log, f"environment {i}") for i, log in enumerate(given_logs)]
         due = np.array(_check_length(state.get("due"), n), dtype=np.bool_)
         try:
-            blocks.tell(Command("restore", lambda rows: (logs[rows], max_steps)))
+            blocks.run(Command("restore", lambda rows: (logs[rows], max_steps)))
         except BaseException:
             if not blocks.lost:
-                blocks.tell(Command("keep", lambda rows: (False,)))
+                blocks.run(Command("keep", lambda rows: (False,)))
             raise
         self._journal.take(slice(0, n), logs)  # for a worker that is lost from here on
-        blocks.tell(Command("keep", lambda rows: (True,)))
+        blocks.run(Command("keep", lambda rows: (True,)))
         self._due[...] = due
         self._first_seeds = first_seeds
 
@@ -755,7 +756,7 @@ def _call_in_block(
         ended = envs._present()
         return result, ended.due, ended.logs or ()
     except BaseException:
-        block.run_logs = envs._present().logs
+        block.apply_logs = envs._present().logs
         raise
     finally:
         block.columns, block.same_step = columns, same_step

@@ -48,7 +48,7 @@ class ReplayLog:
         state: What it was just before that reset (see `mtwrappers.state.env_state`); None before
             the first.
         entries: That reset, and what was done since: entries, and runs of actions.
-        digest: Of all that it has shown since that reset; see `fingerprint`.
+        digest: Of all that it has returned since that reset; see `fingerprint`.
         nbytes: About how much memory the entries take.
     """
 
@@ -100,7 +100,7 @@ class ReplayLog:
         entries.append(entry)
 
     def steps(self) -> Iterable[Entry]:
-        """What was done since its last reset, one by one."""
+        """The entries since its last reset, one by one."""
         for entry in self.entries:
             if isinstance(entry, ActionRun):
                 for action in entry.array():
@@ -138,7 +138,7 @@ class ReplayLog:
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], of: str) -> ReplayLog:
-        """What `to_state` made plain values of.
+        """The log that `to_state` made plain values of.
 
         Raises:
             ValueError: If it is anything else.
@@ -189,7 +189,7 @@ class Journal:
             if answer.result is not None:  # of calls that a function made before it raised
                 self.take(rows, answer.result)
             self.begin(rows, [answer.states[i] for i in range(rows.stop - rows.start)])
-        elif command.name == "run":
+        elif command.name == "apply":
             *_, logs = answer.result
             self.take(rows, logs)
         else:
@@ -238,7 +238,7 @@ class Journal:
             log.begin(state)
 
     def take(self, rows: slice, logs: Sequence[ReplayLog]) -> None:
-        """Goes on from the logs of the environments ``rows``, which they have played."""
+        """Goes on from the logs of the environments ``rows``, in which they were used since."""
         self.logs[rows] = logs
 
     def _warn_if_large(self) -> None:
@@ -316,27 +316,31 @@ def _repeats(env: gymnasium.Env[Any, Any]) -> int:
     return repeats
 
 
-def fingerprint(before: int, *shown: Any) -> int:
-    """A hash of what an environment has shown until now and of what it shows next.
+def fingerprint(before: int, *returned: Any) -> int:
+    """A hash of all that an environment has returned until now and of what it returns next.
 
     Of observations, rewards and flags, and of numbers, strings and arrays in infos, every bit
     counts. Other objects do not, nor does the wall-clock time of an episode that Gymnasium's
     ``RecordEpisodeStatistics`` reports.
     """
-    if shown and isinstance(info := shown[-1], dict) and isinstance(info.get("episode"), dict):
+    if (
+        returned
+        and isinstance(info := returned[-1], dict)
+        and isinstance(info.get("episode"), dict)
+    ):
         episode = {key: value for key, value in info["episode"].items() if key != "t"}
-        shown = (*shown[:-1], {**info, "episode": episode})
+        returned = (*returned[:-1], {**info, "episode": episode})
     try:
         # Version 2, because in later ones the bytes depend on what objects are shared.
-        data = marshal.dumps((before, shown), 2)
+        data = marshal.dumps((before, returned), 2)
     except ValueError:
-        data = marshal.dumps((before, _plain(shown)), 2)
+        data = marshal.dumps((before, _plain(returned)), 2)
     # Nobody forges an environment, so that a checksum will do, which is several times as fast.
     return zlib.crc32(data)
 
 
 def _plain(value: Any) -> Any:
-    """What of a value `marshal` knows."""
+    """The part of a value that `marshal` knows."""
     if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind != "O":
         return value.tobytes()
     if isinstance(value, dict):
@@ -349,14 +353,14 @@ def _plain(value: Any) -> Any:
 
 
 def require_same(log: ReplayLog, digest: int) -> None:
-    """Raises `NotDeterministicError` if a replay has not shown what the environment had shown."""
+    """Raises `NotDeterministicError` if a replay has not returned what the environment had."""
     if digest != log.digest:
         steps = sum(1 for entry in log.steps() if entry[0] == "step")
         raise NotDeterministicError(
             "this environment is not deterministic: from the state of its last reset, and used in "
-            f"the same way ({steps} steps), it does not show the same observations, rewards, ends "
-            "and infos; all that it draws must come from np_random, and all else that it keeps "
-            "from one episode to the next must be in its get_state() and set_state()"
+            f"the same way ({steps} steps), it does not return the same observations, rewards, "
+            "ends and infos; all that it draws must come from np_random, and all else that it "
+            "keeps from one episode to the next must be in its get_state() and set_state()"
         )
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import importlib
-import inspect
 from collections.abc import Sequence
 from typing import Any, Literal, TypeAlias
 
@@ -12,28 +12,27 @@ import gymnasium
 from gymnasium.envs.registration import EnvSpec
 from gymnasium.vector import AutoresetMode
 
-from mtwrappers.common.checks import above_zero, check_choice, check_keywords, positive
+from mtwrappers.common.checks import check_choice, check_keywords, positive
 from mtwrappers.common.registration import check_library
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.executors import (
+    Executor,
     MetaIterativeEnvExecutor,
     MetaParallelEnvExecutor,
     MetaRayEnvExecutor,
 )
-from mtwrappers.vector.settings import Maker, check_autoreset_mode
+from mtwrappers.vector.settings import Maker, Settings, check_autoreset_mode
 
 Execution: TypeAlias = Literal["parallel", "iterative", "ray"]
-EXECUTORS: dict[str, Any] = {
-    "parallel": MetaParallelEnvExecutor,
-    "iterative": MetaIterativeEnvExecutor,
-    "ray": MetaRayEnvExecutor,
+EXECUTORS: dict[str, type[Executor]] = {
+    executor.execution: executor
+    for executor in (MetaParallelEnvExecutor, MetaIterativeEnvExecutor, MetaRayEnvExecutor)
 }
 # What registered ids take for `make_executor`.
-EXECUTOR_OPTIONS = {"execution"} | {
-    name
-    for executor in EXECUTORS.values()
-    for name, parameter in inspect.signature(executor).parameters.items()
-    if parameter.kind is parameter.KEYWORD_ONLY
+EXECUTOR_OPTIONS = {"execution", *(field.name for field in dataclasses.fields(Settings))} - {
+    "meta_batch_size",
+    "envs_per_task",
+    "max_path_length",
 }
 
 
@@ -53,10 +52,10 @@ def make_executor(
         meta_batch_size: ``M``, how many tasks.
         envs_per_task: ``K``, how many environments per task.
         execution: ``"parallel"``, ``"iterative"`` or ``"ray"``; by default parallel when
-            ``workers`` is above 1, else iterative: ``on_worker_failure="recover"`` is then the same
-            as ``journal=True``, and ``timeout`` and ``context`` have nothing to do.
+            ``workers`` is above 1, else iterative.
         renders: Whether environments draw with OpenGL, which does not survive a fork.
-        **options: Those of the executor; ``None`` stands for a default, but as ``timeout``.
+        **options: Those of `mtwrappers.vector.executors.Executor`; ``None`` stands for a default,
+            but as ``timeout``.
 
     Raises:
         TypeError: If there is no such option; the message names what comes close.
@@ -67,34 +66,13 @@ def make_executor(
     given = {name: value for name, value in options.items() if value is not None}
     if "timeout" in options:
         given["timeout"] = options["timeout"]
-    workers = positive(given.get("workers", 1), "workers")
     if execution is None:
-        execution = "parallel" if workers > 1 else "iterative"
-        if execution == "iterative":
-            given = _without_workers(given)
+        execution = "parallel" if positive(given.get("workers", 1), "workers") > 1 else "iterative"
     if execution == "parallel" and renders:
         given.setdefault("context", "forkserver")
-    takes = inspect.signature(EXECUTORS[execution]).parameters
-    if extra := {name: value for name, value in given.items() if name not in takes}:
-        what = "has no workers" if execution == "iterative" else "takes no such arguments"
-        raise ValueError(f"{execution} execution {what}; got {extra}")
     mode = check_autoreset_mode(given.get("autoreset_mode", AutoresetMode.SAME_STEP))
     check_library(meta_batch_size * envs_per_task, mode)
-    envs: MetaVectorEnv = EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)
-    return envs
-
-
-def _without_workers(given: dict[str, Any]) -> dict[str, Any]:
-    """Options for one process in place of those for ``workers=1``, so that one script fits both."""
-    rest = {name: value for name, value in given.items() if name != "workers"}
-    recovers = rest.pop("on_worker_failure", "raise")
-    if check_choice(recovers, ("raise", "recover"), "on_worker_failure") == "recover":
-        rest["journal"] = True
-    positive(rest.pop("max_recoveries", 1), "max_recoveries")
-    if (timeout := rest.pop("timeout", None)) is not None:
-        above_zero(timeout, "timeout, if it is not None,")
-    check_choice(rest.pop("context", None), (None, "fork", "spawn", "forkserver"), "context")
-    return rest
+    return EXECUTORS[execution](makers, meta_batch_size, envs_per_task, **given)
 
 
 def fit_sizes(num_envs: int, envs_per_task: int | None, num_tasks: int, what: str) -> int:
@@ -124,9 +102,9 @@ def as_vector(
     """Makes a vector environment of any Gymnasium environments.
 
     It takes the place of `gymnasium.vector.SyncVectorEnv` and `AsyncVectorEnv`, returns the same,
-    bit for bit, on any number of workers, and has the methods of `MetaVectorEnv`. Environments play
-    as they are: no wrapper is put around them. (Gymnasium's ``RecordEpisodeStatistics`` for vector
-    environments goes on top.)
+    bit for bit, on any number of workers, and has the methods of `MetaVectorEnv`. No wrapper is put
+    around the environments. (Gymnasium's ``RecordEpisodeStatistics`` for vector environments goes
+    on top.)
 
     Args:
         env_fns: A registered id, its spec, or a function that makes an environment; or a list of

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import abc
 import contextlib
+import dataclasses
+import enum
 import math
 import multiprocessing
 import os
@@ -47,6 +49,18 @@ class WorkerLost(Exception):  # noqa: N818 (it says what happened, and is caught
     """A worker has ended."""
 
 
+class State(enum.Enum):
+    """The one state of a worker."""
+
+    STARTING = enum.auto()  # until it has answered for the first time
+    PREPARING = enum.auto()  # it builds its environments and brings them to where they belong
+    IDLE = enum.auto()
+    BUSY = enum.auto()  # with a command of its executor, or its answer was not taken
+    GONE = enum.auto()  # it has ended, or there was none
+    UNBORN = enum.auto()  # it has ended before it answered for the first time
+    HUNG = enum.auto()  # it was ended because it was silent for too long
+
+
 class Worker(abc.ABC):
     """A worker with a block, as its executor sees it.
 
@@ -54,21 +68,19 @@ class Worker(abc.ABC):
         index: Its number.
         rows: Which environments it has.
         block: The pickled arguments of `EnvBlock`.
-        timeout: Seconds after which it counts as hung if it is silent.
+        timeout: Seconds after which it counts as hung if it is silent; None waits for ever.
     """
 
     interrupts: HeldInterrupts
     buffers: Buffers | None = None  # of its environments, in this process
     shares_memory = True  # whether what it writes is seen at once
 
-    def __init__(self, index: int, rows: slice, block: bytes, timeout: float) -> None:
-        self.index, self.rows, self.block, self.timeout = index, rows, block, timeout
+    def __init__(self, index: int, rows: slice, block: bytes, timeout: float | None) -> None:
+        self.index, self.rows, self.block = index, rows, block
+        self.timeout = math.inf if timeout is None else timeout
         self.command: Command | None = None  # what it has not answered yet
         self.answer: Answer | None = None  # the last, until it is used
-        self.awaiting_answer = False
-        self.started = False
-        self.ready = False  # whether its environments are built, and where they belong
-        self.hung = False
+        self.state = State.GONE
         self.names: list[Any] = [None] * (rows.stop - rows.start)  # of tasks, as resets said
 
     @abc.abstractmethod
@@ -77,7 +89,7 @@ class Worker(abc.ABC):
 
     @abc.abstractmethod
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
-        """Tells its block a command. If it is gone, that shows when it is awaited."""
+        """Sends its block a command. If it is gone, that is noticed when it is awaited."""
 
     @abc.abstractmethod
     def receive(self) -> Answer | None:
@@ -109,23 +121,33 @@ class Worker(abc.ABC):
         """How it ended by itself."""
 
     def advice(self) -> str:
-        """What to do where it did not even start."""
+        """Advice for one that did not even start."""
         return ""
 
     def extension(self) -> float:
         """When it counts as hung instead, in `time.monotonic`, if it says that it is at work."""
         return -math.inf
 
+    @property
+    def ready(self) -> bool:
+        """Whether its environments are built, and where they belong."""
+        return self.state in (State.IDLE, State.BUSY)
+
     def kill(self) -> None:
         """Ends it, and forgets what it was to answer."""
         self.end()
-        self.awaiting_answer, self.ready, self.answer = False, False, None
+        self.state, self.answer = State.GONE, None
 
     def give_up(self) -> None:
         """Ends it because it was silent for too long."""
         if self.is_alive():
-            self.hung = True
+            self.state = State.HUNG
             self.end()
+
+    def lose(self) -> None:
+        """Takes note that it has ended."""
+        if self.state is not State.HUNG:
+            self.state = State.UNBORN if self.state is State.STARTING else State.GONE
 
     def describe(self, envs_per_task: int) -> str:
         """How it ended, and which environments and tasks it had."""
@@ -133,7 +155,9 @@ class Worker(abc.ABC):
         tasks = list(range(first // envs_per_task, last // envs_per_task + 1))
         names = dict.fromkeys(str(name) for name in self.names if name)
         named = f" ({', '.join(names)})" if names else ""
-        hung = f"hung: it did not answer within {self.timeout:g} s" if self.hung else ""
+        hung = (
+            f"hung: it did not answer within {self.timeout:g} s" if self.state is State.HUNG else ""
+        )
         which = f"environments {first} to {last} of tasks {tasks}{named}"
         return f"worker {self.index} {hung or self.how_it_ended()}, with {which}"
 
@@ -146,23 +170,21 @@ class WorkerPool(Blocks):
 
     Args:
         workers: A worker for each block.
-        envs_per_task: ``K``, by which errors name the tasks of a worker.
-        max_recoveries: How often in a row workers may be lost in the same call; 0 replaces none.
+        settings: Those of the executor.
     """
 
     forks = False
     _memory = -1  # the descriptor of the memory that workers share, if they do
 
-    def __init__(
-        self, workers: Sequence[Worker], envs_per_task: int, max_recoveries: int = 0
-    ) -> None:
+    def __init__(self, workers: Sequence[Worker], settings: Settings) -> None:
         self._interrupts = HeldInterrupts()
         for worker in workers:
             worker.interrupts = self._interrupts
         self.workers = workers
         self.rows = [worker.rows for worker in workers]
         self.recoveries = 0  # how many workers have been replaced
-        self._envs_per_task, self._max_recoveries = envs_per_task, max_recoveries
+        self._envs_per_task = settings.envs_per_task
+        self._max_recoveries = settings.max_recoveries if settings.recovers else 0
         # Commands that prepare a worker for its first use.
         self._setup = [Command("build", lambda rows: ())]
         self._built = False
@@ -180,7 +202,7 @@ class WorkerPool(Blocks):
         return [answer.result for answer in answers]
 
     def connect(self, layout: ObsLayout, action_shape: tuple[int, ...]) -> Buffers:
-        """Makes the buffers that show what workers have written."""
+        """Makes the buffers for what workers have written."""
         self._buffers = Buffers(layout, action_shape, self._memory)
         for worker in self.workers:
             worker.buffers = self._buffers.part(worker.rows)
@@ -191,10 +213,10 @@ class WorkerPool(Blocks):
         """Sends every worker a command, and its replacement the last one of each name."""
         self._setup = [known for known in self._setup if known.name != command.name]
         self._setup.append(command)
-        self.tell(command)
+        self.run(command)
 
     def begin(self, command: Command) -> None:
-        """Tells every worker a command."""
+        """Sends every worker a command."""
         with self._interrupts:
             self._begin(command)
 
@@ -203,19 +225,19 @@ class WorkerPool(Blocks):
         with self._interrupts:
             return self._finish(timeout)
 
-    def tell(self, command: Command) -> list[Answer]:
-        """Tells every worker a command, and returns their answers."""
+    def run(self, command: Command) -> list[Answer]:
+        """Sends every worker a command, and returns their answers."""
         with self._interrupts:
             self._begin(command)
             return self._finish()
 
     def _begin(self, command: Command) -> None:
         for worker in self.workers:
-            if worker.awaiting_answer or not worker.ready:
+            if worker.state is not State.IDLE:
                 self._drain()
                 break
         for worker in self.workers:
-            worker.command = command
+            worker.command, worker.state = command, State.BUSY
             worker.send(command.name, command.arguments(worker.rows))
 
     def _drain(self) -> None:
@@ -231,12 +253,11 @@ class WorkerPool(Blocks):
         """Lets workers close their environments, and ends those that do not in time."""
         with self._interrupts:
             deadline = time.monotonic() + CLOSE_TIMEOUT
-            ready = [worker for worker in self.workers if worker.ready]
             with contextlib.suppress(multiprocessing.TimeoutError):
-                self._gather([worker for worker in ready if worker.awaiting_answer], deadline)
-            asked = [worker for worker in ready if worker.ready and not worker.awaiting_answer]
+                self._gather([w for w in self.workers if w.state is State.BUSY], deadline)
+            asked = [worker for worker in self.workers if worker.state is State.IDLE]
             for worker in asked:
-                worker.command = None
+                worker.command, worker.state = None, State.BUSY
                 worker.send("close", ())
             with contextlib.suppress(multiprocessing.TimeoutError):
                 self._gather(asked, deadline)
@@ -261,13 +282,8 @@ class WorkerPool(Blocks):
     def _finish(self, timeout: float | None = None) -> list[Answer]:
         """The answers of all workers, or of their replacements."""
         until = math.inf if timeout is None else time.monotonic() + timeout
-        lost, awaited = [], []
-        for worker in self.workers:
-            if not worker.ready:
-                lost.append(worker)
-            elif worker.awaiting_answer:
-                awaited.append(worker)
-        lost += self._gather(awaited, until)
+        lost = [worker for worker in self.workers if not worker.ready]
+        lost += self._gather([w for w in self.workers if w.state is State.BUSY], until)
         if lost:
             self._replace(lost)
         answers = []
@@ -306,17 +322,39 @@ class WorkerPool(Blocks):
         Returns:
             Those that were lost meanwhile.
         """
-        commands_of = {worker.index: worker.command for worker in workers}
+        commands = [worker.command for worker in workers]
         for worker in workers:
             worker.kill()
-            worker.command, worker.started, worker.hung = None, False, False
+            worker.command, worker.state = None, State.STARTING
             worker.start()
         lost = self._gather(workers)
+        lost += self._prepare([worker for worker in workers if worker not in lost])
+        asked = []
+        for worker, command in zip(workers, commands, strict=True):
+            worker.command = command
+            if worker in lost:
+                continue
+            worker.state = State.IDLE
+            if command is not None:
+                if command.name == "step":
+                    self._buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
+                worker.state = State.BUSY
+                worker.send(command.name, command.arguments(worker.rows))
+                asked.append(worker)
+        return lost + self._gather(asked)
+
+    def _prepare(self, workers: Sequence[Worker]) -> list[Worker]:
+        """Lets new workers build their environments and bring them to where they belong.
+
+        Returns:
+            Those that were lost meanwhile.
+        """
         commands = [*self._setup]
         if (journal := self.journal) is not None:
             commands.append(Command("replay", lambda rows: (journal.logs[rows],)))
+        lost: list[Worker] = []
         for worker in workers:
-            worker.started = worker not in lost
+            worker.state = State.PREPARING
         for command in commands:
             here = [worker for worker in workers if worker not in lost]
             for worker in here:
@@ -328,18 +366,7 @@ class WorkerPool(Blocks):
                     raise failure from WorkerTraceback(traceback)
                 if self._built:
                     worker.answer = None
-        asked = []
-        for worker in workers:
-            worker.command = commands_of[worker.index]
-            if worker in lost:
-                continue
-            worker.ready = True
-            if worker.command is not None:
-                if worker.command.name == "step":
-                    self._buffers.rewards[worker.rows].view(np.uint64)[...] = _NO_REWARD
-                worker.send(worker.command.name, worker.command.arguments(worker.rows))
-                asked.append(worker)
-        return lost + self._gather(asked)
+        return lost
 
     def _gather(self, workers: Sequence[Worker], until: float = math.inf) -> list[Worker]:
         """Awaits the answers of workers.
@@ -353,52 +380,71 @@ class WorkerPool(Blocks):
         lost: list[Worker] = []
         now = time.monotonic()
         look = now + ALIVE_CHECK
-        waiting = {}
+        waiting = {}  # until when, if it is silent
         for worker in workers:
             waiting[worker] = now + worker.timeout
         while waiting:
             seconds = max(min(look, until, *waiting.values()) - now, 0.0)
             self._interrupts.waiting = True
             try:
-                ready = workers[0].wait([*waiting], seconds)
+                arrived = workers[0].wait([*waiting], seconds)
             finally:
                 self._interrupts.waiting = False
             now = time.monotonic()
-            gone = []
-            for worker in ready:
-                try:
-                    answer = worker.receive()
-                except WorkerLost:
-                    gone.append(worker)
-                    continue
-                if answer is None:
-                    waiting[worker] = now + worker.timeout
-                else:
-                    del waiting[worker]
-                    self._take(worker, answer)
+            gone = self._receive(arrived, waiting, now)
             if now >= look:  # however much others say: a node may vanish without a word
-                gone += [w for w in waiting if w not in ready and not w.is_alive()]
+                gone += [w for w in waiting if w not in arrived and not w.is_alive()]
                 look = now + ALIVE_CHECK
-            for worker, deadline in waiting.items():
-                if now >= deadline and worker not in gone:
-                    waiting[worker] = worker.extension()
-                    if waiting[worker] <= now:
-                        worker.give_up()
-                        gone.append(worker)
+            if now >= min(waiting.values(), default=math.inf):
+                gone += self._give_up_silent(waiting, gone, now)
             for worker in gone:
                 del waiting[worker]
-                lost.append(worker)
+            lost += gone
             if waiting and now >= until:
                 raise multiprocessing.TimeoutError(
                     f"workers {[worker.index for worker in waiting]} have not answered in time"
                 )
         for worker in lost:
-            worker.ready = False
+            worker.lose()
         return sorted(lost, key=lambda worker: worker.index)
+
+    def _receive(
+        self, arrived: Sequence[Worker], waiting: dict[Worker, float], now: float
+    ) -> list[Worker]:
+        """Takes what has arrived from workers; returns those that have ended instead."""
+        gone = []
+        for worker in arrived:
+            try:
+                answer = worker.receive()
+            except WorkerLost:
+                gone.append(worker)
+                continue
+            if answer is None:
+                waiting[worker] = now + worker.timeout
+            else:
+                del waiting[worker]
+                self._take(worker, answer)
+        return gone
+
+    @staticmethod
+    def _give_up_silent(
+        waiting: dict[Worker, float], gone: Sequence[Worker], now: float
+    ) -> list[Worker]:
+        """Ends the workers that were silent for too long, and returns them."""
+        silent = []
+        for worker, deadline in waiting.items():
+            if now >= deadline and worker not in gone:
+                waiting[worker] = worker.extension()
+                if waiting[worker] <= now:
+                    worker.give_up()
+                    silent.append(worker)
+        return silent
 
     def _take(self, worker: Worker, answer: Answer) -> None:
         """Takes an answer, and lets the journal know what the worker's environments have done."""
-        worker.awaiting_answer, worker.answer = False, answer
+        worker.answer = answer
+        if worker.state is State.BUSY:
+            worker.state = State.IDLE
         if answer.objects is not None:
             self._buffers.obs[0][worker.rows] = answer.objects
         for i, info in enumerate(answer.infos or ()):
@@ -516,8 +562,8 @@ class BlockServer:
             except Exception as raised:
                 exc = with_place(raised, f"{what} of environment {self.block.offset + i}")
                 break
-        if name == "run" and answer.failure is None:
-            *_, self.block.run_logs = answer.result  # what the function has called is noted
+        if name == "apply" and answer.failure is None:
+            *_, self.block.apply_logs = answer.result  # what the function has called is noted
         failed = self.block.failed(name, exc)
         return failed._replace(failure=(picklable(exc), _text(exc)), written=answer.written)
 
@@ -537,6 +583,7 @@ def _text(exc: BaseException) -> str:
 def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[tuple[slice, bytes]]:
     """The rows of each of ``count`` workers, and the pickled arguments of its `EnvBlock`."""
     n = len(makers)
+    settings = dataclasses.replace(settings, ray_options=None)  # may be objects of the parent's
     rows = [slice(n * w // count, n * (w + 1) // count) for w in range(count)]
     return [(some, cloudpickle.dumps((makers[some], some.start, settings))) for some in rows]
 

@@ -29,6 +29,7 @@ from typing import Any
 import cloudpickle
 import numpy as np
 
+from mtwrappers.common.cores import cores
 from mtwrappers.common.interrupts import HeldInterrupts
 from mtwrappers.vector.buffers import anonymous_file
 from mtwrappers.vector.calls import Function
@@ -36,15 +37,17 @@ from mtwrappers.vector.commands import Answer
 from mtwrappers.vector.pool import (
     ALIVE_CHECK,
     BlockServer,
+    State,
     Worker,
     WorkerLost,
     WorkerPool,
+    blocks_of,
     pickled_function,
 )
+from mtwrappers.vector.settings import Maker, Settings
 
 DONE = b""  # an answer that says nothing
 ALIVE = b"\x01"  # a long call goes on
-FILED = b"\x03"  # the answer's arrays are in the file of results
 PICKLED = b"\x80"  # how a pickle begins
 _HEADER = struct.Struct("!Q")  # how many bytes follow
 _CHUNK = 1 << 16
@@ -122,41 +125,17 @@ def encode_answer(answer: Answer) -> bytes:
     return DONE if answer == _DONE else bytes(cloudpickle.dumps(answer))
 
 
-def file_answer(answer: Answer, results: int) -> bytes:
-    """An answer whose arrays go into the file of results with the descriptor ``results``."""
-    arrays: list[pickle.PickleBuffer] = []
-    head = cloudpickle.dumps(answer, protocol=5, buffer_callback=arrays.append)
-    raw = [array.raw() for array in arrays]
-    with open(results, "wb", closefd=False) as file:
-        file.seek(0)
-        file.writelines(raw)
-    return FILED + pickle.dumps((head, [part.nbytes for part in raw]))
-
-
-def decode_answer(message: bytes, results: int) -> Answer:
-    """The answer in a message that is no sign of life.
-
-    ``results`` is the descriptor of the worker's file of results, which is empty afterwards.
-    """
+def decode_answer(message: bytes) -> Answer:
+    """The answer in a message that is no sign of life."""
     if message == DONE:
         return _DONE
-    if message[:1] == FILED:
-        head, sizes = pickle.loads(message[1:])
-        arrays = [bytearray(size) for size in sizes]
-        with open(results, "r+b", closefd=False) as file:
-            file.seek(0)
-            for array in arrays:
-                file.readinto(array)
-            file.truncate(0)
-        filed: Answer = pickle.loads(head, buffers=arrays)
-        return filed
     answer: Answer = pickle.loads(message)
     return answer
 
 
 # Seconds that a worker looks for the next step before it sleeps: a sleeping core takes longer to
-# wake than the time between two steps. Where somebody else wants the core, which shows in a yield
-# that takes longer than an idle core needs, it sleeps at once for some steps instead.
+# wake than the time between two steps. Where somebody else wants the core (a yield
+# then takes longer than on an idle core), it sleeps at once for some steps instead.
 _WATCH = 300e-6
 _YIELD = 20e-6
 _GIVE_WAY = 100
@@ -192,7 +171,7 @@ class ProcessWorker(Worker):
         index: int,
         rows: slice,
         block: bytes,
-        timeout: float,
+        timeout: float | None,
         context: Any,
         memory: int,
     ) -> None:
@@ -200,35 +179,32 @@ class ProcessWorker(Worker):
         self._context, self._memory = context, memory
         self.process: Any = None
         self._channel: Channel | None = None
-        self._results = -1  # the descriptor of a file that it writes large results to
         self._life = -1  # the end of a pipe that it lives as long as
 
     def start(self) -> None:
         """Starts the process."""
         conn, other = self._context.Pipe()
         self._channel = Channel(conn, self.interrupts)
-        self._results = anonymous_file()
         life, self._life = os.pipe()
         _lives.add(self._life)
         # A connection is what `multiprocessing` hands over in every context.
-        files = (os.dup(self._memory), os.dup(self._results), life)
+        files = (os.dup(self._memory), life)
         ends = [other, *(Connection(fd) for fd in files)]
         self.process = self._context.Process(
             target=main, args=ends, daemon=True, name=f"mtw-{self.index}"
         )
         _processes.add(self.process)
-        self.awaiting_answer = True
         try:
             with _deaf_to_ctrl_c(self._context.get_start_method()):
                 self.process.start()
         except BrokenPipeError:
-            pass  # it ended at once, which shows when it is awaited
+            pass  # it ended at once, which is noticed when it is awaited
         finally:
             for end in ends:
                 end.close()
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
-        """Tells its block a command."""
+        """Sends its block a command."""
         channel = self._channel
         if channel is None:
             return
@@ -240,7 +216,6 @@ class ProcessWorker(Worker):
             self.buffers.actions(message)[...] = actions
         else:
             message = cloudpickle.dumps((name, arguments))
-        self.awaiting_answer = True
         try:
             channel.send(message, self.timeout)
         except TimeoutError:
@@ -258,7 +233,7 @@ class ProcessWorker(Worker):
         try:
             while (message := channel.feed()) == ALIVE:
                 pass
-            return None if message is None else decode_answer(message, self._results)
+            return None if message is None else decode_answer(message)
         except (EOFError, OSError) as exc:
             raise WorkerLost from exc
 
@@ -287,9 +262,6 @@ class ProcessWorker(Worker):
         if self._channel is not None:
             self._channel.close()
             self._channel = None  # its number may be that of another file soon
-        if self._results >= 0:
-            os.close(self._results)
-            self._results = -1
         if self._life in _lives:
             _lives.remove(self._life)
             os.close(self._life)
@@ -297,7 +269,7 @@ class ProcessWorker(Worker):
     def give_up(self) -> None:
         """Ends the process because it was silent for too long."""
         if self.is_alive():
-            self.hung = True
+            self.state = State.HUNG
             self.process.kill()
 
     def join(self, seconds: float) -> None:
@@ -305,8 +277,8 @@ class ProcessWorker(Worker):
         self.process.join(seconds)
 
     def advice(self) -> str:
-        """What to do where it did not even start."""
-        if self.started or self._context.get_start_method() == "fork":
+        """Advice for one that did not even start."""
+        if self.state is not State.UNBORN or self._context.get_start_method() == "fork":
             return ""
         return (
             "it ended before it began: start workers only below `if __name__ == '__main__':`, in a "
@@ -331,19 +303,26 @@ class ProcessPool(WorkerPool):
     """Blocks in worker processes, which write into memory that this process sees."""
 
     def __init__(
-        self,
-        blocks: Sequence[tuple[slice, bytes]],
-        envs_per_task: int,
-        max_recoveries: int,
-        timeout: float,
-        context: Any,
+        self, blocks: Sequence[tuple[slice, bytes]], settings: Settings, context: Any
     ) -> None:
         self._memory = anonymous_file()  # workers are there before its size is known
         self._processes = [
-            ProcessWorker(i, rows, block, timeout, context, self._memory)
+            ProcessWorker(i, rows, block, settings.timeout, context, self._memory)
             for i, (rows, block) in enumerate(blocks)
         ]
-        super().__init__(self._processes, envs_per_task, max_recoveries)
+        super().__init__(self._processes, settings)
+
+    @classmethod
+    def start(cls, makers: Sequence[Maker], settings: Settings) -> ProcessPool:
+        """The pool of as many processes as the settings and this machine's cores say.
+
+        Raises:
+            RuntimeError: In a process that may have no children.
+        """
+        check_process()
+        count = min(settings.workers or cores(), len(makers))
+        context = mp.get_context(settings.context or start_method(replaces=settings.recovers))
+        return cls(blocks_of(makers, count, settings), settings, context)
 
     @property
     def pids(self) -> list[int]:
@@ -351,7 +330,7 @@ class ProcessPool(WorkerPool):
         return [worker.process.pid for worker in self._processes]
 
     def carry(self, function: Function) -> Callable[[], Function]:
-        """What brings a function to every worker."""
+        """Makes something that goes to every worker, where a call of it returns the function."""
         return functools.partial(pickle.loads, pickled_function(function))
 
     def abandon(self) -> None:
@@ -397,7 +376,7 @@ def _threads_stay_in_a_fork() -> bool:
     """Whether this process has threads that a fork would lose.
 
     OpenBLAS has some as soon as NumPy is imported, which it ends before a fork. So where there are
-    none of Python's, a fork that ends at once shows whether there are others.
+    none of Python's, a fork that ends at once reveals whether there are others.
     """
     if len(sys._current_frames()) > 1:
         return True
@@ -429,8 +408,8 @@ def check_process() -> None:
         )
 
 
-def main(conn: Connection, memory: Connection, results: Connection, life: Connection) -> None:
-    """Serves the executor at the other end of ``conn``, with its memory and a file for results.
+def main(conn: Connection, memory: Connection, life: Connection) -> None:
+    """Serves the executor at the other end of ``conn``, with its memory.
 
     The executor's process has the other end of ``life``, to which nothing is written.
     """
@@ -445,7 +424,7 @@ def main(conn: Connection, memory: Connection, results: Connection, life: Connec
     channel = Channel(conn)
 
     def beat() -> None:
-        with contextlib.suppress(OSError):  # of a parent that is gone, which shows in time
+        with contextlib.suppress(OSError):  # of a parent that is gone, which is noticed in time
             channel.send(ALIVE)
 
     server: BlockServer | None = None
@@ -458,7 +437,7 @@ def main(conn: Connection, memory: Connection, results: Connection, life: Connec
                 try:
                     name, arguments = pickle.loads(message)
                 except Exception as exc:
-                    channel.send(encode_answer(server.unreadable("run", exc)))
+                    channel.send(encode_answer(server.unreadable("apply", exc)))
                     continue
             else:
                 assert server.block is not None
@@ -466,8 +445,7 @@ def main(conn: Connection, memory: Connection, results: Connection, life: Connec
                 name, arguments = "step", (server.block.buffers.actions(message).copy(),)
             answer = server.handle(name, arguments)
             try:
-                run = name == "run" and answer.failure is None
-                data = file_answer(answer, results.fileno()) if run else encode_answer(answer)
+                data = encode_answer(answer)
             except Exception as exc:  # an info of any class may refuse to be pickled in any way
                 data = encode_answer(server.unsendable(name, arguments, answer, exc))
             channel.send(data)

@@ -27,8 +27,10 @@ from mtwrappers.vector.pool import (
     Worker,
     WorkerLost,
     WorkerPool,
+    blocks_of,
     pickled_function,
 )
+from mtwrappers.vector.settings import Maker, Settings
 
 START_TIMEOUT = 25.0  # seconds until an actor must be there
 _SIGNS = "signs"  # the concurrency group that answers while a command goes on
@@ -90,7 +92,7 @@ class Cluster:
         return import_extra("ray", "ray")
 
     def resources(self, needs: Mapping[str, float]) -> str:
-        """What a worker needs of how much the cluster has, in a message."""
+        """The needs of a worker and the resources of the cluster, in a message."""
         total, free = self.ray.cluster_resources(), self.ray.available_resources()
         has = ", ".join(
             f"{total.get(name, 0.0):g} {name} ({free.get(name, 0.0):g} free)" for name in needs
@@ -98,7 +100,7 @@ class Cluster:
         wants = ", ".join(f"{amount:g} {name}" for name, amount in needs.items())
         return f"a worker needs {wants}, and the Ray cluster has {has}"
 
-    def room(self, needs: Mapping[str, float]) -> int:
+    def capacity(self, needs: Mapping[str, float]) -> int:
         """How many actors with these needs its nodes hold."""
         nodes = [node["Resources"] for node in self.ray.nodes() if node["Alive"]]
         return sum(
@@ -128,18 +130,38 @@ class ActorPool(WorkerPool):
     def __init__(
         self,
         blocks: Sequence[tuple[slice, bytes]],
-        envs_per_task: int,
-        max_recoveries: int,
-        timeout: float,
+        settings: Settings,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
         self._cluster: Cluster | None = cluster
         self._actors = [
-            _ActorWorker(i, rows, block, timeout, cluster, options)
+            _ActorWorker(i, rows, block, settings.timeout, cluster, options)
             for i, (rows, block) in enumerate(blocks)
         ]
-        super().__init__(self._actors, envs_per_task, max_recoveries)
+        super().__init__(self._actors, settings)
+
+    @classmethod
+    def start(cls, makers: Sequence[Maker], settings: Settings) -> ActorPool:
+        """The pool of as many actors as the settings and the cluster say.
+
+        Raises:
+            ConnectionError: If there is no such cluster.
+            ValueError: If they do not fit.
+        """
+        options = {"num_cpus": 1, **(settings.ray_options or {})}
+        cluster = Cluster.enter()
+        try:
+            most = cluster.capacity(needs := needs_of(options))
+            count = min(settings.workers or most or 1, len(makers))
+            if count > most:
+                raise ValueError(
+                    f"{count} workers do not fit: {cluster.resources(needs)}, room for {most}"
+                )
+            return cls(blocks_of(makers, count, settings), settings, cluster, options)
+        except BaseException:
+            cluster.leave()
+            raise
 
     def use_columns(self, schema: InfoSchema) -> None:
         """Says which infos come with what was written."""
@@ -148,7 +170,7 @@ class ActorPool(WorkerPool):
         super().use_columns(schema)
 
     def carry(self, function: Function) -> Callable[[], Function]:
-        """What brings a function to every actor: it is stored once, for all."""
+        """Stores a function once, for all actors, where a call returns it."""
         assert self._cluster is not None
         return functools.partial(_fetch, self._cluster.ray.put(pickled_function(function)))
 
@@ -161,7 +183,7 @@ class ActorPool(WorkerPool):
 
 
 class _Actor:
-    """What runs on a node: a block, and a way to ask whether it is still at work."""
+    """A block on a node, and a way to ask whether it is still at work."""
 
     def __init__(self, block: bytes) -> None:
         self._server = BlockServer(block, -1, self._beat)
@@ -175,7 +197,7 @@ class _Actor:
         return max(time.monotonic() - self._last_beat, 0.0)
 
     def place(self) -> str:
-        """The address of its node, once one has room."""
+        """The address of its node, once one has taken it."""
         return str(import_extra("ray", "ray").util.get_node_ip_address())
 
     def handle(self, name: str, arguments: Any, paused: bytes) -> bytes:
@@ -220,7 +242,7 @@ class _ActorWorker(Worker):
         index: int,
         rows: slice,
         block: bytes,
-        timeout: float,
+        timeout: float | None,
         cluster: Cluster,
         options: Mapping[str, Any],
     ) -> None:
@@ -230,7 +252,7 @@ class _ActorWorker(Worker):
         self._actor: Any = None
         self._reply: Any = None  # the reference of the answer that is awaited
         self._host, self._reason = "", ""
-        self._timeout_at_work = timeout
+        self._timeout_at_work = self.timeout
         self.schema: InfoSchema = ()
 
     def start(self) -> None:
@@ -242,16 +264,14 @@ class _ActorWorker(Worker):
         self._actor = actor_class.options(**options).remote(self._stored)
         self._reply = self._actor.place.remote()
         self.timeout = START_TIMEOUT
-        self.awaiting_answer = True
 
     def send(self, name: str, arguments: tuple[Any, ...]) -> None:
         """Calls the actor."""
-        data: Any = arguments if name == "run" else bytes(cloudpickle.dumps(arguments))
+        data: Any = arguments if name == "apply" else bytes(cloudpickle.dumps(arguments))
         buffers = None if name in BEFORE_BUFFERS else self.buffers
         paused = b""
         if buffers is not None:
             paused = buffers.paused.tobytes()
-        self.awaiting_answer = True
         try:
             self._require_ray()
             self._reply = self._actor.handle.remote(name, data, paused)
@@ -293,9 +313,9 @@ class _ActorWorker(Worker):
             return [*gone]
         by_reply = {worker._reply: worker for worker in workers}
         ray = workers[0]._cluster.ray
-        ready, rest = ray.wait([*by_reply], num_returns=1, timeout=seconds)
-        if rest:
-            ready += ray.wait(rest, num_returns=len(rest), timeout=0)[0]
+        ready, others = ray.wait([*by_reply], num_returns=1, timeout=seconds)
+        if others:
+            ready += ray.wait(others, num_returns=len(others), timeout=0)[0]
         return [by_reply[reply] for reply in ready]
 
     def extension(self) -> float:
@@ -311,11 +331,11 @@ class _ActorWorker(Worker):
         return time.monotonic() + self.timeout - float(silence)
 
     def is_alive(self) -> bool:
-        """Whether Ray is there, which tells by itself when an actor ends."""
+        """Whether Ray is there, which reports by itself when an actor ends."""
         return self._cluster.is_there()
 
     def give_up(self) -> None:
-        """Ends the actor because it was silent for too long, or found no room."""
+        """Ends the actor because it was silent for too long, or found no place."""
         if self._host:
             super().give_up()
         else:
@@ -332,13 +352,13 @@ class _ActorWorker(Worker):
         """It ends when it is killed."""
 
     def advice(self) -> str:
-        """What to do where it did not even start."""
+        """Advice for one that did not even start."""
         if self._host or self._reason or not self._cluster.is_there():
             return ""
         return f"no node had room: {self._cluster.resources(needs_of(self._options))}"
 
     def how_it_ended(self) -> str:
-        """How the actor ended, as Ray tells it."""
+        """How the actor ended, as Ray says."""
         if not self._host and not self._reason:
             return f"did not start within {START_TIMEOUT:g} s"
         where = f"on {self._host} " if self._host else ""
@@ -346,7 +366,7 @@ class _ActorWorker(Worker):
 
 
 def _reason(exc: Exception) -> str:
-    """Why an actor ended, as Ray tells it."""
+    """Why an actor ended, as Ray says."""
     if (raised := getattr(exc, "cause", None)) is not None:
         return f"{type(raised).__name__}: {raised}"
     said = " ".join(str(exc).split())

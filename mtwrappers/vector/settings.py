@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import copy
 import functools
-import math
-from collections.abc import Callable, Sequence
-from typing import Any, Literal, NamedTuple, NoReturn, TypeAlias
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, NoReturn, TypeAlias
 
 import cloudpickle
 import gymnasium
@@ -21,6 +21,7 @@ from mtwrappers.common.checks import (
     above_zero,
     check_choice,
     check_flag,
+    check_mapping,
     check_space,
     positive,
 )
@@ -29,69 +30,67 @@ from mtwrappers.core.pad_spaces import Unify, check_unify
 
 Maker: TypeAlias = Callable[[], gymnasium.Env[Any, Any]]
 ObservationMode: TypeAlias = Literal["same", "different"] | tuple[Space[Any], Space[Any]]
+OnWorkerFailure: TypeAlias = Literal["raise", "recover"]
 JOURNAL_WARN_BYTES = 1e9
+TIMEOUT = 300.0  # seconds
 
 
 class DifferentSpacesError(ValueError, RuntimeError):
     """Environments whose spaces differ; to Gymnasium's vector environments a ``RuntimeError``."""
 
 
-class Settings(NamedTuple):
-    """What is common to an executor and its blocks.
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """How the environments of an executor are stepped, and where.
 
-    Attributes:
-        meta_batch_size: ``M``, how many tasks.
-        envs_per_task: ``K``, how many environments per task.
-        max_path_length: Truncate episodes after this many steps; None leaves them alone.
-        autoreset_mode: How an episode begins after another ends.
-        journal: Whether to keep what was done with the environments since their last resets.
-        journal_warn_bytes: How large that may grow before a warning says so.
-        observation_mode: What the batch of observations is, as in Gymnasium's `SyncVectorEnv`.
-        unify: How environments with spaces of other lengths are padded.
+    Made by keyword, and checked when it is made; the arguments are those of
+    `mtwrappers.MetaIterativeEnvExecutor` and its siblings, where each is described.
+
+    Raises:
+        ValueError, TypeError: If one is none of those.
     """
 
     meta_batch_size: int
-    envs_per_task: int
-    max_path_length: int | None
-    autoreset_mode: AutoresetMode
-    journal: bool = False
-    journal_warn_bytes: float = math.inf
+    envs_per_task: int = 1
+    max_path_length: int | None = None
+    autoreset_mode: AutoresetMode = AutoresetMode.SAME_STEP
     observation_mode: ObservationMode = "same"
     unify: Unify = None
+    workers: int | None = None
+    on_worker_failure: OnWorkerFailure = "raise"
+    max_recoveries: int = 3
+    journal: bool = False
+    journal_warn_bytes: float = JOURNAL_WARN_BYTES
+    timeout: float | None = TIMEOUT
+    context: str | None = None
+    ray_options: Mapping[str, Any] | None = None
 
-    def checked(self) -> Settings:
-        """These, if a caller may ask for them, or a ``ValueError`` or ``TypeError``."""
-        limit = self.max_path_length
-        return Settings(
-            positive(self.meta_batch_size, "meta_batch_size"),
-            positive(self.envs_per_task, "envs_per_task"),
-            None if limit is None else positive(limit, "max_path_length"),
-            self.autoreset_mode,
-            check_flag(self.journal, "journal"),
-            above_zero(self.journal_warn_bytes, "journal_warn_bytes"),
-            _check_observation_mode(self.observation_mode),
-            check_unify(self.unify),
-        )
+    def __post_init__(self) -> None:
+        limit, ray_options = self.max_path_length, self.ray_options
+        checked = {
+            "meta_batch_size": positive(self.meta_batch_size, "meta_batch_size"),
+            "envs_per_task": positive(self.envs_per_task, "envs_per_task"),
+            "max_path_length": None if limit is None else positive(limit, "max_path_length"),
+            "observation_mode": _check_observation_mode(self.observation_mode),
+            "unify": check_unify(self.unify),
+            "workers": None if self.workers is None else positive(self.workers, "workers"),
+            "max_recoveries": positive(self.max_recoveries, "max_recoveries"),
+            "journal_warn_bytes": above_zero(self.journal_warn_bytes, "journal_warn_bytes"),
+            "ray_options": ray_options and check_mapping(ray_options, "ray_options"),
+        }
+        check_choice(self.on_worker_failure, ("raise", "recover"), "on_worker_failure")
+        check_choice(self.context, (None, "fork", "spawn", "forkserver"), "context")
+        if self.timeout is not None:
+            above_zero(self.timeout, "timeout, if it is not None,")
+        # A lost worker is replaced by replaying the journal.
+        checked["journal"] = check_flag(self.journal, "journal") or self.recovers
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
 
-
-def check_recovery(
-    settings: Settings, on_worker_failure: str, max_recoveries: int, timeout: float | None
-) -> tuple[Settings, int, float]:
-    """Checks the settings of an executor with workers, and what it does when one of them is lost.
-
-    Returns:
-        The settings, with a journal if workers are to be replaced; how often in a row that may
-        happen in one call; and after how many seconds a silent worker counts as hung.
-    """
-    settings = settings.checked()
-    recover = check_choice(on_worker_failure, ("raise", "recover"), "on_worker_failure")
-    most = positive(max_recoveries, "max_recoveries")
-    seconds = math.inf
-    if timeout is not None:
-        seconds = above_zero(timeout, "timeout, if it is not None,")
-    if recover == "raise":
-        return settings, 0, seconds
-    return settings._replace(journal=True), most, seconds
+    @property
+    def recovers(self) -> bool:
+        """Whether workers that are lost are replaced."""
+        return self.on_worker_failure == "recover"
 
 
 def resolve_makers(
@@ -101,7 +100,7 @@ def resolve_makers(
 ) -> tuple[list[Maker], list[int] | None]:
     """One constructor per environment, and, for copies of one, a seed for the first reset of each.
 
-    Copies share its random state, so without different seeds they would all play the same. The
+    Copies share its random state, so without different seeds their episodes would be the same. The
     seeds follow from the environment's generator, or from entropy if it has none yet.
     """
     n = meta_batch_size * envs_per_task

@@ -43,6 +43,7 @@ def test_a_part_that_stands_there_twice_is_refused():
 
 
 @pytest.mark.parametrize("observation", ["pixels", "pixels_agent_pos", "pixels_state"])
+@pytest.mark.slow_but("pixels_agent_pos")
 def test_an_observation_is_a_dict_with_the_frame(observation):
     env = make_class_env("reach-v3", observation=observation, **SMALL)
     beside = {
@@ -57,6 +58,7 @@ def test_an_observation_is_a_dict_with_the_frame(observation):
     assert env.unwrapped.envs_built == 0
 
 
+@pytest.mark.slow
 def test_success_ends_an_episode_and_infos_say_so_in_a_vector():
     make = lambda: make_class_env(  # noqa: E731
         "reach-v3", observation="pixels_state", max_episode_steps=200, **SMALL

@@ -24,7 +24,10 @@ def check(*arguments):
     return main(["check", *arguments, "--steps", "30"])
 
 
-@pytest.mark.parametrize("given", ["my_env:WalkEnv", "my_env.py:WalkEnv", "CartPole-v1"])
+@pytest.mark.parametrize(
+    "given", ["my_env:WalkEnv", "my_env.py:WalkEnv", "mtwrappers/PointGoal-v0"]
+)
+@pytest.mark.slow
 def test_without_a_fault_the_exit_code_is_0(given, capsys):
     assert check(given) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -50,6 +53,7 @@ def test_the_report_is_json_too(capsys):
     assert failed == "batch size"  # all starts are drawn at once
 
 
+@pytest.mark.slow
 def test_an_info_can_be_ignored(capsys):
     assert check("my_env:ClockInfoEnv") == 1
     assert "--ignore info.action" in " ".join(capsys.readouterr().out.split())

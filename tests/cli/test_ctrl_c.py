@@ -47,11 +47,13 @@ def interrupted_after(module, *command, cwd):
         ("multiprocessing.popen_spawn_posix", "verify-fast"),  # which starts workers next
     ],
 )
+@pytest.mark.slow_but("list", "mujoco._functions-rollout")
 def test_ctrl_c_while_a_command_starts_is_one_line(module, command, tmp_path):
     assert interrupted_after(module, *COMMANDS[command], cwd=tmp_path) == (130, [INTERRUPTED])
 
 
 @pytest.mark.parametrize("command", [["list"], ["rollout", "--help"]])
+@pytest.mark.slow_but("command0")
 def test_output_that_nobody_reads_is_no_error(command):
     with subprocess.Popen(
         [sys.executable, "-m", "mtwrappers", *command],

@@ -142,6 +142,7 @@ def test_policies_are_compared_by_name(finished, tmp_path, capsys):
     assert capsys.readouterr().out.startswith("FORCED, these results are not comparable: max_epis")
 
 
+@pytest.mark.slow
 def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(finished, capsys, monkeypatch):
     where, _ = finished
     out = where / "out"
@@ -157,6 +158,7 @@ def test_a_rollout_goes_on_from_the_actions_that_it_has_kept(finished, capsys, m
     assert main(["verify", str(out / "results.json"), *ONE]) == 0
 
 
+@pytest.mark.slow
 def test_a_rollout_keeps_no_actions_where_it_is_not_to(finished, capsys, monkeypatch):
     where, _ = finished
     before = read(where)
@@ -180,6 +182,7 @@ def test_a_rollout_keeps_no_actions_where_it_is_not_to(finished, capsys, monkeyp
 
 
 @pytest.mark.usefixtures("short_episodes")
+@pytest.mark.slow
 def test_a_protocol_decides_how_a_rollout_is_run(tmp_path, capsys, monkeypatch):
     published = dataclasses.replace(
         rollout.protocols["metaworld-3.1"], name="short", episodes_per_task=2, max_episode_steps=9

@@ -1,6 +1,7 @@
 """Rollouts that Ctrl-C, a kill or a full disk ends: what is kept, and that nothing stays behind."""
 
 import contextlib
+import errno
 import os
 import re
 import resource
@@ -74,6 +75,7 @@ def long_rollout(tmp_path):
     process.communicate()
 
 
+@pytest.mark.slow
 def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollout, tmp_path):
     # Pressed again, it comes while workers end, and while files are written.
     for pause in [0.001] * 10 + [0.1] * 10:
@@ -115,6 +117,19 @@ def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(
     with locked(tmp_path):
         pass
     os.killpg(first.pid, signal.SIGKILL)
+
+
+def test_on_a_file_system_without_locks_there_is_none(tmp_path, monkeypatch):
+    def acquire(lock):
+        raise OSError(number, "of the system")
+
+    monkeypatch.setattr("mtwrappers.cli.directory.FileLock.acquire", acquire)
+    number = errno.ENOLCK
+    with locked(tmp_path):
+        pass
+    number = errno.EROFS
+    with pytest.raises(OSError, match="of the system"), locked(tmp_path):
+        pass
 
 
 def roll_out_and_be_killed(out):
@@ -168,6 +183,7 @@ def test_files_have_the_mode_of_any_file_and_links_are_written_through(tmp_path)
     ("size", "arguments", "left"),
     [(9000, ["--no-evidence"], 0), (1250, ["--no-evidence"], 1), (36_000, [], 1)],
 )
+@pytest.mark.slow_but("9000-arguments0-0")
 def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, arguments, left, tmp_path):
     for name in ("results.json", "results.npz"):
         (tmp_path / name).write_text("of before")

@@ -40,6 +40,7 @@ def test_list_shows_every_id_whole_with_its_sizes_in_a_file_too(capsys, monkeypa
 @pytest.mark.parametrize(
     ("columns", "left_out"), [(80, ()), (79, ("action",)), (67, ("action", "observation"))]
 )
+@pytest.mark.slow_but("79-left_out1")
 def test_list_in_a_narrow_terminal_keeps_what_its_notes_explain(
     columns, left_out, capsys, monkeypatch
 ):

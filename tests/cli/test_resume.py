@@ -64,6 +64,7 @@ def test_a_rollout_killed_twice_ends_with_the_results_of_one_that_was_not(tmp_pa
 
 
 @pytest.mark.usefixtures("short_episodes")
+@pytest.mark.slow
 def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, monkeypatch):
     arguments = ["MT1", "--policy", "random", "--episodes", "5"]
     expected, out = results_of(tmp_path / "expected", *arguments), tmp_path / "in two words"
@@ -104,6 +105,7 @@ def unfinished(tmp_path):
     return path
 
 
+@pytest.mark.slow
 def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
     whole = unfinished.read_bytes()
     ends = [i for i, byte in enumerate(whole, 1) if byte == ord("\n")]
@@ -237,8 +239,8 @@ SETTING = partial(change, 0, "settings")
         (EPISODE("number", to=1), "line 3 of "),
         (ACTIONS(to=None), "actions cannot be None"),
         (ACTIONS(to="no base64"), "line 2 of "),
-        (ACTIONS(to="AAAA"), "'actions' must hold plain numbers, got b'\\x00\\x00\\x00'"),
-        (ACTIONS(to=npy(np.array([None]))), "'actions' must hold plain numbers"),
+        (ACTIONS(to="AAAA"), "'actions' must be a plain array, got b'\\x00\\x00\\x00'"),
+        (ACTIONS(to=npy(np.array([None]))), "'actions' must be a plain array"),
         (ACTIONS(to=npy(np.full((3, 4), np.nan))), "'actions' has actions that are NaN"),
         (ACTIONS(to=npy(np.zeros((3, 5)))), "3 actions cannot be of the shape (3, 5)"),
         (SETTING("evidence", to=False), "line 2 of "),

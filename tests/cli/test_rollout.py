@@ -16,7 +16,7 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers import evaluate
 from mtwrappers.cli import main, rollout
-from mtwrappers.cli.policies import Own, own_errors
+from mtwrappers.cli.own import Own, own_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.metaworld import make_benchmark, opengl
 from tests.cli.fakes import FILES, Interrupting, read, results_of, stable
@@ -53,6 +53,7 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
 
 # Their experts fail on one of the two goals, and only at the end.
 @pytest.mark.parametrize("name", ["box-close-v3", "door-open-v3"])
+@pytest.mark.slow
 def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
     results = results_of(tmp_path, "MT1", "--task", name, "--episodes", "2")
     tasks = make_benchmark("MT1", env_name=name, seed=0).train_tasks
@@ -76,6 +77,7 @@ def test_experts_succeed_as_on_a_bare_meta_world_environment(name, tmp_path):
 
 
 @pytest.mark.usefixtures("short_episodes")
+@pytest.mark.slow
 def test_results_hold_all_classes_in_order_and_their_aggregates(tmp_path, capsys):
     arguments = ["ML10-test", "--policy", "random", "--episodes", "2", "--seed", "3"]
     results = results_of(tmp_path, *arguments)
@@ -187,6 +189,7 @@ def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(own, tmp_path, monk
 
 
 @pytest.mark.usefixtures("short_episodes")
+@pytest.mark.slow
 def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_again(
     own, tmp_path, capsys, monkeypatch
 ):
@@ -201,7 +204,7 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
     with pytest.raises(SystemExit):
         main(["rollout", "--resume", str(out)])
     assert "was begun with a policy of your own: give --policy again" in capsys.readouterr().err
-    assert main(["rollout", "--resume", str(out), *given]) == 0
+    assert main(["rollout", "--resume", str(out), "--workers", "1", *given]) == 0
     assert stable(read(out)) == stable(expected)
 
 
@@ -255,6 +258,7 @@ def test_an_error_of_an_environment_is_not_said_to_be_one_of_the_policy():
 
 @pytest.mark.usefixtures("short_episodes")
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")  # imageio's reader
+@pytest.mark.slow
 def test_a_video_shows_the_first_episode_of_each_class(tmp_path, capsys):
     if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")

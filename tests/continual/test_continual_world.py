@@ -43,6 +43,7 @@ def test_budget_and_horizon_are_arguments():
     ]
 
 
+@pytest.mark.slow
 def test_after_the_end_the_last_class_goes_on_or_a_step_is_an_error():
     env = make("CW10", steps_per_task=1, max_episode_steps=2)
     env.reset(seed=0)
@@ -76,6 +77,7 @@ def test_an_embedding_of_each_phase_comes_before_the_onehot():
 @pytest.mark.parametrize(
     ("task_encoding", "onehot"), [("onehot", {"task_onehot"}), ("none", set())]
 )
+@pytest.mark.slow_but("onehot-onehot0")
 def test_an_embedding_has_a_key_of_its_own_beside_pixels(task_encoding, onehot, monkeypatch):
     name = opengl.choose_gl()
     if name is None:
@@ -168,6 +170,7 @@ def step_all(envs, actions):
 
 
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
+@pytest.mark.slow
 def test_a_kill_at_a_boundary_and_a_checkpoint_in_mid_phase_change_nothing(tmp_path):
     with (
         two_workers(journal=True) as envs,

@@ -757,6 +757,7 @@ def deadly(path, at, i):
 @pytest.mark.usefixtures("leaves_nothing_behind")
 @all_modes
 @pytest.mark.parametrize("at", [2, 1, "reset"])
+@pytest.mark.slow_but("1-SameStep", "2-NextStep", "reset-Disabled")
 def test_a_kill_at_a_boundary_changes_nothing(mode, at, tmp_path):
     """The third step of an episode ends a phase, and its reset begins one."""
 
@@ -779,6 +780,7 @@ def test_a_kill_at_a_boundary_changes_nothing(mode, at, tmp_path):
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
 @pytest.mark.usefixtures("leaves_nothing_behind")
 @all_modes
+@pytest.mark.slow_but("NextStep")
 def test_after_the_end_kills_checkpoints_and_workers_change_nothing(mode, tmp_path):
     makers = [partial(deadly, tmp_path, 2, i) for i in range(4)]
     actions = np.zeros((18, 4), dtype=np.int64)
@@ -820,6 +822,7 @@ def test_after_the_end_kills_checkpoints_and_workers_change_nothing(mode, tmp_pa
 
 @both_executors
 @all_modes
+@pytest.mark.slow_but("iterative", "NextStep-parallel")
 def test_a_checkpoint_in_phase_7_goes_on_as_the_unbroken_run(executor, mode, tmp_path):
     def make():
         makers = [partial(flat, TEN, lengths=(n, 3, 5), task_obs="phase") for n in (2, 4)]

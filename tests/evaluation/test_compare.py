@@ -476,6 +476,7 @@ def test_what_is_given_is_checked():
         compare({"one": [result(a=[1])], "other": [silent]})
 
 
+@pytest.mark.slow
 def test_the_table_of_all_classes_fits_80_columns_and_the_picture_shows_them(tmp_path):
     names = ["button-press-topdown-wall-v3", *(f"task-{i}" for i in range(49))]
 

@@ -36,6 +36,7 @@ class Following(Observer):
 
 @all_modes
 @pytest.mark.parametrize("workers", [0, 2])
+@pytest.mark.slow_but("0", "2-SameStep")
 def test_observers_follow_every_episode_while_the_environments_can_be_asked(mode, workers):
     tasks = [{"lengths": [1], "name": "a"}, {"lengths": [2], "name": "b"}]
     with closing(scripted(tasks, 1, workers, autoreset_mode=mode)) as envs:
@@ -71,6 +72,7 @@ def test_an_observer_has_what_was_finished_before_an_interruption(workers):
 
 @pytest.mark.parametrize("kept", [[], [0], [3, 13, 1, 7, 8], [*range(7)], [*range(14)]])
 @pytest.mark.parametrize(("k", "workers"), [(1, 0), (3, 2)])
+@pytest.mark.slow_but("1-0", "3-2-kept1")
 def test_finished_episodes_count_and_are_not_played_again(kept, k, workers):
     tasks = [{"lengths": [1, 2, 9]}, {"lengths": [4, 2]}]
     expected = evaluate(drawn, scripted(tasks), 7, seed=1)

@@ -44,6 +44,7 @@ def test_the_result_is_the_same_in_every_mode_and_on_every_executor(mode, worker
 @all_modes
 @pytest.mark.parametrize("where", ["parent", "workers"])
 @pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.slow_but("2-workers-SameStep", "1-parent-NextStep", "2-parent-Disabled")
 def test_every_episode_takes_one_reset(mode, where, workers):
     """Beside the first reset, and the last episode's autoreset."""
     makers = [partial(CountingEnv, n) for n in (1, 4)]

@@ -46,6 +46,7 @@ def act(observations):
     return np.tanh(observations[:, :4] * [3, 1, -2, 1])
 
 
+@pytest.mark.slow
 def test_every_goal_is_played_once_before_any_comes_again_on_all_executors_and_in_all_modes():
     result = evaluate(act, small_benchmark(2), 10)
     for task, first in (("reach-v3", 0), ("drawer-close-v3", 4)):
@@ -201,6 +202,7 @@ def all_statistics(envs):
     ],
 )
 @pytest.mark.filterwarnings("ignore:task groups .* share its statistics")
+@pytest.mark.slow_but("0", "ours-ours-NextStep-2")
 def test_normalized_rewards_are_reported_raw_and_statistics_stay(mode, workers, within, outside):
     executor = partial(MetaParallelEnvExecutor, workers=2) if workers else MetaIterativeEnvExecutor
     envs = inner = executor([lambda: within(Tasked([3]))] * 2, 2, autoreset_mode=mode)
@@ -311,6 +313,12 @@ def failing(envs, **kwargs):
         (partial(failing, policy_in="workers"), 2),
     ],
 )
+@pytest.mark.slow_but(
+    "0-least_success",
+    "0-select2",
+    "few_shot-2-without_replacement",
+    "failing-2-select2",
+)
 def test_an_evaluation_leaves_the_choice_of_tasks_as_it_was(evaluation, workers, select):
     executor = partial(MetaParallelEnvExecutor, workers=workers)
     if not workers:
@@ -353,6 +361,7 @@ class Kills(Observer):
 
 @pytest.mark.filterwarnings("ignore:.*worker 0 was killed:UserWarning")
 @pytest.mark.parametrize("steps", [1, 5])
+@pytest.mark.slow_but("5")
 def test_a_worker_that_is_killed_in_an_evaluation_loses_no_choice_of_tasks(steps):
     make = partial(moving, sample_tasks_on_reset=True, select="least_success")
     found = []

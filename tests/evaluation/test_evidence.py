@@ -50,6 +50,7 @@ class Stops(Observer):
 
 @pytest.mark.parametrize("policy_in", ["parent", "workers"])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.slow_but("float32-parent", "float64-workers")
 def test_every_episode_has_the_actions_that_its_environment_got(dtype, policy_in, tmp_path):
     def policy(observations):
         return drawn(observations).astype(dtype)

@@ -209,6 +209,7 @@ def test_a_protocol_of_frames_fixes_how_they_look(argument, expected):
         SMALL.make_vec(observation="pixels")
 
 
+@pytest.mark.slow
 def test_a_protocol_of_frames_shows_them_and_is_replayed_without(tmp_path, monkeypatch):
     name = opengl.choose_gl()
     if name is None:

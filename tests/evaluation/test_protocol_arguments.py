@@ -89,6 +89,7 @@ FREE = {
 }
 
 
+@pytest.mark.slow
 def test_what_is_free_changes_no_score():
     kinds = ARGUMENTS["make_vec"].items()
     free = {name for name, kind in kinds if kind == "free"} | set(TASK_IN_OBSERVATION)
@@ -217,6 +218,7 @@ def test_lerobots_environments_say_what_lerobot_says():
 
 @pytest.mark.parametrize("policy", [Reaches, Adapts])
 @pytest.mark.parametrize("workers", [None, 2])
+@pytest.mark.slow
 def test_episodes_of_adaptation_go_on_after_a_success(policy, workers, tmp_path):
     with closing(FEW.make_vec(workers=workers)) as envs:
         learner = policy(envs)
@@ -347,6 +349,7 @@ def run(env, one, protocol, act):
 @pytest.mark.parametrize(
     ("name", "steps"), [("metaworld-3.1", 40), ("lerobot-0.6", 40), ("tdmpc2", 12), ("rlinf", 10)]
 )
+@pytest.mark.slow_but("tdmpc2-12")
 def test_another_programs_loop_plays_the_same_episodes(name, steps, monkeypatch):
     protocol = protocols[name].with_states().on("MT10")
     short = {"episodes_per_task": 3, "max_episode_steps": steps}
@@ -372,6 +375,7 @@ def test_another_programs_loop_plays_the_same_episodes(name, steps, monkeypatch)
     assert any(once for *_, once, _ in found) or steps < 20
 
 
+@pytest.mark.slow
 def test_the_plan_is_what_is_planned_however_many_environments_share_a_task():
     class Stops(Observer):
         def plan(self, episodes):

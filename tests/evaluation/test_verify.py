@@ -47,6 +47,7 @@ def falsified(played, where, change):
 
 
 @pytest.mark.parametrize("settings", [{}, {"workers": 2}, {"fast": False}, {"sample": 0.4}])
+@pytest.mark.slow_but("settings0", "settings2", "settings3")
 def test_a_true_result_is_confirmed(settings, played):
     found = verify(played / "r.json", **settings)
     n = 2 if "sample" in settings else 3
@@ -56,6 +57,7 @@ def test_a_true_result_is_confirmed(settings, played):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
 @pytest.mark.parametrize("policy_in", ["parent", "workers"])
+@pytest.mark.slow
 def test_the_dtype_of_the_policy_is_that_of_the_replay(dtype, policy_in, tmp_path):
     """Such as float64, from which the environment computes other bits than from float32."""
     policy = lambda obs, rng: act(obs, rng).astype(dtype) / 3  # noqa: E731
@@ -76,6 +78,7 @@ def _write(path, change):
 
 
 @pytest.mark.parametrize("sizes", [{}, {"num_envs": 4}, {"meta_batch_size": 3}])
+@pytest.mark.slow
 def test_meta_learning_is_replayed_on_any_number_of_workers(sizes, tmp_path):
     settings = {**SETTINGS, "test_classes": ["door-open-v3"], **sizes}
     envs = gymnasium.make_vec("mtwrappers/CustomML-train-v0", **settings)
@@ -84,6 +87,7 @@ def test_meta_learning_is_replayed_on_any_number_of_workers(sizes, tmp_path):
     assert verify(tmp_path / "r.json", workers=5).ok
 
 
+@pytest.mark.slow
 def test_continuous_goals_are_drawn_again_from_the_seed(tmp_path):
     settings = {key: value for key, value in SETTINGS.items() if key != "num_goals"}
     files = []
@@ -223,6 +227,7 @@ evaluate(act, envs, 3, seed=5, evidence="{0}.npz").save("{0}.json")
 
 
 @pytest.mark.skipif(platform.machine() != "x86_64", reason="other kernels")
+@pytest.mark.slow
 def test_results_of_other_processors_are_confirmed(played, tmp_path):
     ours = EvaluationResult.load(played / "r.json")
     differ = set()

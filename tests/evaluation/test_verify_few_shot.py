@@ -57,6 +57,7 @@ def played(tmp_path_factory):
 
 
 @pytest.mark.parametrize("settings", [{}, {"workers": 2, "fast": False}, {"sample": 0.1}])
+@pytest.mark.slow_but("settings0", "settings2")
 def test_a_true_result_is_confirmed(settings, played):
     found = verify(played / "r.json", **settings)
     n = 3 if "sample" in settings else 6
@@ -70,6 +71,7 @@ def test_a_true_result_is_confirmed(settings, played):
 
 
 @pytest.mark.parametrize("policy", [Remembers(), Adapts()])
+@pytest.mark.slow
 def test_environments_that_share_a_trial_are_made_again_as_they_were(policy, tmp_path):
     with closing(gymnasium.make_vec(ID, envs_per_task=2, **SETTINGS)) as envs:
         steps = 2 if isinstance(policy, Adapts) else 1
@@ -78,6 +80,7 @@ def test_environments_that_share_a_trial_are_made_again_as_they_were(policy, tmp
     assert verify(tmp_path / "r.json", workers=2).ok
 
 
+@pytest.mark.slow
 def test_a_protocol_is_verified_and_the_command_says_so(tmp_path, capsys):
     short = dataclasses.replace(
         protocols["metaworld-3.1-ml"],

@@ -360,6 +360,7 @@ def worsen(data, rng):
 
 @pytest.mark.usefixtures("within_a_minute")
 @pytest.mark.parametrize("name", ["one", "many", "meta", "few"])
+@pytest.mark.slow_but("one")
 def test_whatever_is_made_worse_is_refused_in_printable_words(name, played, tmp_path):
     rng = random.Random(name)
     refused = 0

@@ -180,6 +180,7 @@ def wrap(name, envs):
 )
 @pytest.mark.parametrize("name", TABLE)
 @all_modes
+@pytest.mark.slow_but("SameStep")
 def test_a_vector_wrapper_gives_what_it_gives_over_gymnasiums_own(name, mode):
     for module in NEEDS.get(name, ()):
         pytest.importorskip(module)

@@ -71,6 +71,7 @@ def bare_episode(task):
     return False, total
 
 
+@pytest.mark.slow
 def test_evaluation_runs_unchanged_through_our_wrappers_and_finds_what_bare_meta_world_does():
     with make("MT10", num_goals=2, execution="parallel", workers=2) as envs:
         envs.reset(seed=4)
@@ -99,6 +100,7 @@ def test_evaluation_can_be_repeated_and_leaves_the_environments_as_they_were():
         assert envs.reset(seed=0)[0] in envs.observation_space
 
 
+@pytest.mark.slow
 def test_meta_learning_evaluation_finds_what_bare_meta_world_does():
     with make("ML10-test", num_goals=3) as envs:
         envs.reset(seed=1)

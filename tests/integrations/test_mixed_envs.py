@@ -32,6 +32,7 @@ def test_the_example_on_classic_control_solves_its_tasks(tmp_path):
 # MuJoCo locomotion with goal velocities.
 
 
+@pytest.mark.slow
 def test_the_example_on_locomotion_prints_a_return_for_each_goal(tmp_path):
     pytest.importorskip("mujoco")
     lines = run_example("locomotion_goal_velocity.py", tmp_path)
@@ -48,6 +49,7 @@ def test_the_example_on_locomotion_prints_a_return_for_each_goal(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
+@pytest.mark.slow
 def test_the_example_of_mixed_environments_trains_one_policy_on_them(tmp_path, monkeypatch, capsys):
     pytest.importorskip("torch")
     example = load_example("mixed_environments.py")

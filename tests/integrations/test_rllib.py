@@ -23,6 +23,8 @@ Runner = pytest.importorskip("ray.rllib.env.single_agent_env_runner").SingleAgen
 
 FlattenObservations = pytest.importorskip("ray.rllib.connectors.env_to_module").FlattenObservations
 
+pytestmark = pytest.mark.slow
+
 MT10 = "mtwrappers:mtwrappers/MT10-v0"
 POINT = "mtwrappers:mtwrappers/PointGoal-v0"
 LEDGER = "mtwrappers:mtwrappers/Ledger-v0"
@@ -238,8 +240,7 @@ def repeats(path):
 @pytest.mark.parametrize(
     ("env", "num_envs", "env_config", "restart", "continues"),
     [
-        (POINT, 4, {"workers": 2}, True, moves),
-        (POINT, 4, {}, False, moves),
+        (POINT, 4, {"workers": 2}, False, moves),
         (MT10, 10, {"num_goals": 5}, True, repeats),
     ],
 )

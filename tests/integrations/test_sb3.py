@@ -15,7 +15,6 @@ pytest.importorskip("stable_baselines3")
 import torch
 from stable_baselines3 import PPO, SAC
 from stable_baselines3.common.env_checker import check_env
-from stable_baselines3.common.vec_env import VecMonitor, VecNormalize
 
 POINT = "mtwrappers/PointGoal-v0"
 # Two classes, two environments each.
@@ -49,27 +48,7 @@ def test_its_checker_is_silent(name, kwargs):
     env.close()
 
 
-def test_ppo_goes_on_from_a_saved_model(tmp_path):
-    venv = VecNormalize(VecMonitor(mtwrappers.as_sb3_vec_env(make_four())), norm_reward=False)
-    model = PPO("MlpPolicy", venv, n_steps=40, batch_size=80, n_epochs=2, seed=0, device="cpu")
-    model.learn(320)
-    # Two episodes of each of four environments in 40 steps, twice.
-    assert [info["l"] for info in model.ep_info_buffer] == [20] * 16
-    assert len(model.ep_success_buffer) == 16
-    obs = venv.reset()
-    model.save(tmp_path / "model")
-    venv.save(tmp_path / "statistics")
-    venv.close()
-    adapted = VecMonitor(mtwrappers.as_sb3_vec_env(make_four()))
-    restored = VecNormalize.load(tmp_path / "statistics", adapted)
-    loaded = PPO.load(tmp_path / "model", env=restored, device="cpu")
-    expected = model.predict(obs, deterministic=True)[0]
-    assert (loaded.predict(obs, deterministic=True)[0] == expected).all()
-    loaded.learn(160, reset_num_timesteps=False)
-    assert loaded.num_timesteps == 480
-    restored.close()
-
-
+@pytest.mark.slow
 def test_a_run_that_stops_in_mid_episode_goes_on_with_the_same_numbers(tmp_path):
     def make():
         envs = make_four(max_episode_steps=7, journal=True)
@@ -117,6 +96,7 @@ def test_off_policy_learners_keep_the_true_last_observation():
     venv.close()
 
 
+@pytest.mark.slow
 def test_the_example_learns(capsys):
     load_example("sb3_ppo.py").main(steps=25_000, episodes_per_task=1)
     rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:]}

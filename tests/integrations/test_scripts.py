@@ -9,6 +9,7 @@ import pytest
 from tests.integrations.examples import load_example, run_example
 
 
+@pytest.mark.slow
 def test_the_script_of_evaluation_leaves_results(tmp_path, monkeypatch, capsys):
     script = load_example("evaluate.py")
     monkeypatch.setattr(script, "OUT", tmp_path)
@@ -21,6 +22,7 @@ def test_the_script_of_evaluation_leaves_results(tmp_path, monkeypatch, capsys):
         assert (tmp_path / f"{name}.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_the_script_of_curricula_learns_more_with_one(tmp_path):
     title, uniform, frontier = run_example("curriculum.py", tmp_path)[-1].split()
     assert title == "skill"
@@ -28,6 +30,7 @@ def test_the_script_of_curricula_learns_more_with_one(tmp_path):
 
 
 @pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
+@pytest.mark.slow
 def test_the_script_of_continual_world_leaves_a_result_and_a_picture(tmp_path, capsys):
     pytest.importorskip("torch")
     main = load_example("continual_world.py").main
@@ -49,6 +52,7 @@ MT10 = {
 }
 
 
+@pytest.mark.slow
 def test_a_finished_episode_has_exactly_one_entry_and_the_seed_determines_it(capsys):
     pytest.importorskip("torch")
     main = load_example("cleanrl_ppo.py").main
@@ -65,6 +69,7 @@ def test_a_finished_episode_has_exactly_one_entry_and_the_seed_determines_it(cap
 
 
 @pytest.mark.filterwarnings("ignore:.*precision lowered")  # by Meta-World's spaces
+@pytest.mark.slow
 def test_the_learning_benchmark_writes_the_episodes_of_both_sides(tmp_path, capsys):
     pytest.importorskip("torch")
     from benchmarks import learning

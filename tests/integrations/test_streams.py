@@ -106,6 +106,7 @@ def test_what_ppo_has_learnt_is_scored_at_the_steps_of_its_rollouts():
     assert np.isfinite(found.scores).all()
 
 
+@pytest.mark.slow
 def test_the_loop_of_the_guide_runs(tmp_path):
     guide = (ROOT / "docs/guides/streams.md").read_text()
     (code,) = re.findall(r"^```py\n(.*?)^```", guide, re.MULTILINE | re.DOTALL)

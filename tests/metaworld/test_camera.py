@@ -1,4 +1,4 @@
-"""What a camera shows: the present state, upright, in metres."""
+"""The frames of a camera: the present state, upright, in metres."""
 
 import contextlib
 import copy
@@ -51,7 +51,8 @@ def drawn():
 
 # A reset leaves things where they were before their last move in the first three.
 @pytest.mark.parametrize("name", ["window-close-v3", "dial-turn-v3", "door-lock-v3"])
-def test_a_frame_shows_where_everything_is_from_the_first_on(drawn, name):
+@pytest.mark.slow_but("dial-turn-v3")
+def test_a_frame_is_of_where_everything_is_from_the_first_on(drawn, name):
     env = drawn(name)
     first = env.render()
     mujoco.mj_forward(env.sawyer.model, env.sawyer.data)
@@ -61,7 +62,7 @@ def test_a_frame_shows_where_everything_is_from_the_first_on(drawn, name):
 
 
 def test_rendering_keeps_the_bits_of_the_trajectory(drawn):
-    played = []
+    both = []
     for mode in (None, "rgbd_tuple"):
         env = drawn("dial-turn-v3", render_mode=mode, camera_name=None)
         own = [env.reset()[0].tobytes()]
@@ -70,11 +71,12 @@ def test_rendering_keeps_the_bits_of_the_trajectory(drawn):
                 env.render()
             obs, reward, *_, info = env.step(action)
             own.append((obs.tobytes(), reward, info, integration_state(env.sawyer)))
-        played.append(own)
-    assert played[0] == played[1]
+        both.append(own)
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize("camera", [*CAMERAS, None])
+@pytest.mark.slow_but("corner2", "gripperPOV")
 def test_corner_cameras_are_turned_upright_and_others_stay(drawn, camera):
     frame, expected = (drawn(camera_name=camera, upright=up).render() for up in (True, False))
     turned = camera is not None and camera.startswith("corner")
@@ -104,6 +106,7 @@ def test_depth_is_in_metres_as_rays_measure_it(drawn):
     assert 0.8 < depth.min() < depth.max() < 5.0
 
 
+@pytest.mark.slow
 def test_frames_have_the_kind_and_the_size_that_was_asked_for_beside_others(drawn):
     modes = ("rgb_array", "depth_array", "rgbd_tuple")
     rgb, depth, (colours, metres) = (drawn(render_mode=mode).render() for mode in modes)
@@ -142,6 +145,7 @@ def drawings(monkeypatch):
     return found
 
 
+@pytest.mark.slow
 def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(drawn, drawings):
     env = drawn("door-lock-v3")
     first = env.render()
@@ -173,6 +177,7 @@ def test_a_state_is_drawn_once_whoever_asks_and_whatever_becomes_of_the_frame(dr
     ],
     ids=["colours", "goal", "camera", "light", "clipping"],
 )
+@pytest.mark.slow_but("light", "goal")
 def test_an_edited_model_is_seen_though_its_state_is_the_same(drawn, drawings, change):
     env = drawn(shadows=False)
     frame = env.render()
@@ -183,6 +188,7 @@ def test_an_edited_model_is_seen_though_its_state_is_the_same(drawn, drawings, c
     assert len(drawings) == 2
 
 
+@pytest.mark.slow
 def test_a_frame_is_of_its_mode_of_its_episode_and_of_what_opengl_holds(drawn):
     env = drawn(camera_name=None)
     camera, data, model = env._camera, env.sawyer.data, env.sawyer.model
@@ -198,6 +204,7 @@ def test_a_frame_is_of_its_mode_of_its_episode_and_of_what_opengl_holds(drawn):
     assert not np.array_equal(camera.frame(data, "rgb_array"), before)
 
 
+@pytest.mark.slow
 def test_the_last_camera_that_closes_frees_what_all_share_and_a_next_one_draws(drawn):
     gc.collect()  # cameras that other tests have forgotten
     first, last = drawn(), drawn()
@@ -223,6 +230,7 @@ def test_a_goal_that_a_reset_moves_is_seen_though_nothing_else_moves():
     assert not np.array_equal(frames[0], frames[1])
 
 
+@pytest.mark.slow
 def test_without_shadows_only_colours_differ(drawn):
     (frame, depth), (plain, same) = (
         drawn(shadows=on, render_mode="rgbd_tuple").render() for on in (True, False)
@@ -237,6 +245,7 @@ def test_without_shadows_only_colours_differ(drawn):
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda env: pickle.loads(pickle.dumps(env))])
+@pytest.mark.slow
 def test_a_copy_of_an_environment_that_has_drawn_draws_for_itself(copied):
     env = gymnasium.make(ID, **MADE, render_mode="rgb_array")
     env.reset(options={"task_state": 1})
@@ -257,6 +266,6 @@ def test_human_rendering_takes_the_frames(monkeypatch):
     seen = gymnasium.make(ID, render_mode="rgb_array", **MADE)
     for env in (human, seen):
         env.reset(seed=0, options={"task_state": 0})
-    shown = pygame.surfarray.array3d(human.window).swapaxes(0, 1)
-    assert np.array_equal(shown, seen.render())
+    displayed = pygame.surfarray.array3d(human.window).swapaxes(0, 1)
+    assert np.array_equal(displayed, seen.render())
     human.close()

@@ -19,7 +19,7 @@ from mtwrappers.metaworld import MetaWorldMTEnv
 from mtwrappers.metaworld.plain_task import decode
 from mtwrappers.testing import check_mtenv, check_set_task_env
 from tests.fakes import equal
-from tests.metaworld.fakes import ITERATIVE, PAIR, PARALLEL, bare, make, make_vec, play
+from tests.metaworld.fakes import ITERATIVE, PAIR, PARALLEL, bare, episode, make, make_vec
 
 CONTINUOUS = {"benchmark": "CustomMT", "train_classes": PAIR, "goals": "continuous"}
 IDS = {"train_classes": PAIR, "goals": "continuous", "max_episode_steps": 4}
@@ -64,12 +64,13 @@ def test_resets_draw_what_a_class_of_meta_world_draws_after_the_same_seed(name):
 
 @pytest.mark.parametrize("mode", AutoresetMode)
 @pytest.mark.parametrize("where", [ITERATIVE, PARALLEL])
+@pytest.mark.slow_but("where0")
 def test_every_environment_of_a_vector_draws_what_one_alone_draws_from_its_seed(where, mode):
     seeds = [1000, 1000, 1007, 1007]
     with make_vec("CustomMT", 4, **IDS, **where, autoreset_mode=mode) as envs:
         envs.reset(seed=1000)
         first = envs.call("get_task_state")
-        play(envs, seed=seeds)
+        episode(envs, seed=seeds)
         if mode is AutoresetMode.NEXT_STEP:
             envs.step(envs.action_space.sample())
         elif mode is AutoresetMode.DISABLED:
@@ -81,7 +82,7 @@ def test_every_environment_of_a_vector_draws_what_one_alone_draws_from_its_seed(
         assert vectors(env, 2, seed=seeds[i])[1] == second[i]
 
 
-def test_a_goal_depends_on_the_seed_alone_and_not_on_what_was_played_before():
+def test_a_goal_depends_on_the_seed_alone_and_not_on_earlier_episodes():
     one, other = MetaWorldMTEnv(**CONTINUOUS), MetaWorldMTEnv(**CONTINUOUS)
     expected = vectors(one, 6, seed=3)
     vectors(other, 3, seed=8)
@@ -115,21 +116,21 @@ def test_few_resets_are_kept_where_goals_seldom_come_again():
     assert len(env._env.sawyer._snapshots._kept) <= 4
 
 
-# To play one again.
+# To set one again.
 
 
 def test_an_exact_task_state_plays_its_goal_again_through_json_and_elsewhere():
     env = MetaWorldMTEnv(**CONTINUOUS)
-    expected = play(env, seed=5)
+    expected = episode(env, seed=5)
     state = env.get_task_state()
     env.reset()
     assert env.get_task_state() != state
     other = MetaWorldMTEnv(**CONTINUOUS)
     for again in (state, json.loads(json.dumps(state)), (state[0], np.array(state[1]))):
-        assert equal(play(other, options={"task_state": again}), expected)
+        assert equal(episode(other, options={"task_state": again}), expected)
         other.set_task_state(again)
         assert other.get_task_state() == state
-        assert equal(play(other), expected)
+        assert equal(episode(other), expected)
 
 
 def test_classes_that_are_set_before_the_first_reset_have_the_first_goals_of_the_seed():
@@ -232,6 +233,7 @@ def test_states_copies_and_pickles_go_on_with_the_same_goals():
 
 
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
+@pytest.mark.slow
 def test_a_killed_worker_and_a_checkpoint_in_mid_episode_give_the_same_bits(tmp_path):
     def run(envs, between, first=0):
         found = []
@@ -267,6 +269,7 @@ def still(obs):
     return np.zeros((len(obs), 4), np.float32)
 
 
+@pytest.mark.slow
 def test_an_evaluation_plays_goals_that_its_seed_determines_and_training_goes_on_with_its_own():
     results, after = [], []
     for kwargs in (ITERATIVE, PARALLEL, {"envs_per_task": 2}):
@@ -291,7 +294,7 @@ def test_goals_of_meta_learning_stay_until_they_are_sampled():
         envs.reset(seed=1000)
         first = envs.call("get_task_state")
         assert first[0] == MetaWorldMTEnv(**CONTINUOUS).exact_task_state(0, 1000)
-        play(envs, n=6)
+        episode(envs, n=6)
         assert envs.call("get_task_state") == first
         envs.call("sample_tasks")
         second = envs.call("get_task_state")
@@ -339,11 +342,11 @@ def test_set_tasks_have_new_goals_and_play_them_in_another_process():
     expected, then = [], env.sample_tasks(3)
     for task in tasks[:3]:
         env.set_task(task)
-        expected.append(play(env))
+        expected.append(episode(env))
     other = MetaWorldSetTaskEnv()
-    for task, played in zip(pickle.loads(pickle.dumps(tasks)), expected, strict=False):
+    for task, own in zip(pickle.loads(pickle.dumps(tasks)), expected, strict=False):
         other.set_task(task)
-        assert equal(play(other), played)
+        assert equal(episode(other), own)
     again = MetaWorldSetTaskEnv(**CONTINUOUS)
     again.set_state(state)
     assert again.sample_tasks(3) == then

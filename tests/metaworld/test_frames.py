@@ -39,7 +39,7 @@ def begin(env, state):
 
 
 def run(gl, code, tmp_path, silent=True, **environ):
-    """What the code has put into ``saved``. ``silent``: it leaves nothing on standard error."""
+    """The arrays that the code put into ``saved``. ``silent``: nothing is on standard error."""
     path = str(tmp_path / "saved.npz")
     done = subprocess.run(
         [sys.executable, "-c", f"path = {path!r}{PRELUDE}{code}\nnp.savez(path, **saved)\n"],
@@ -191,6 +191,7 @@ def check(saved, expected):
             assert np.array_equal(frames, expected[what]), key
 
 
+@pytest.mark.slow
 def test_frames_are_upstreams_whatever_else_is_drawn_or_closed_or_forked(gl, upstreams, tmp_path):
     saved = run(gl, NOTE + OURS, tmp_path)
     assert saved.pop("warnings").tolist() == []
@@ -202,6 +203,7 @@ def test_frames_are_upstreams_whatever_else_is_drawn_or_closed_or_forked(gl, ups
     check(saved, upstreams)
 
 
+@pytest.mark.slow
 def test_frames_of_vectors_are_upstreams(gl, upstreams, tmp_path):
     if gl != opengl.choose_gl():
         pytest.skip("workers draw as this process does: one renderer will do")
@@ -210,6 +212,7 @@ def test_frames_of_vectors_are_upstreams(gl, upstreams, tmp_path):
     check(saved, upstreams)
 
 
+@pytest.mark.slow
 def test_memory_comes_back_from_what_is_closed_or_forgotten_and_no_display_is_needed(tmp_path):
     if opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
@@ -241,6 +244,7 @@ for i in range(8):
     assert saved["megabytes"][-1] - saved["megabytes"][3] < 60
 
 
+@pytest.mark.slow
 def test_without_a_working_opengl_the_error_says_what_to_set_and_to_install(tmp_path):
     code = """
 try:
@@ -254,6 +258,7 @@ except gymnasium.error.DependencyNotInstalled as error:
     assert "MUJOCO_GL to egl (Debian: apt install libegl1) or osmesa (apt install libos" in said
 
 
+@pytest.mark.slow
 def test_a_process_in_which_sdl_drew_too_ends_quietly(gl, tmp_path):
     code = """
 env = make()

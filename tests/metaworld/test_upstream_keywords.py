@@ -19,6 +19,7 @@ def classes_of(envs):
 # The calls of Meta-World's own tests of `gymnasium.make`.
 
 
+@pytest.mark.slow
 def test_the_calls_of_multi_task_benchmarks():
     kwargs = {"seed": 42, "use_one_hot": True, "max_episode_steps": 3}
     with make_vec("MT10", vector_strategy="async", **kwargs) as envs:
@@ -74,6 +75,7 @@ CONFIGURATION = {
 @pytest.mark.parametrize(
     ("method", "use_one_hot"), [("exponential", True), ("gymnasium", False), (None, True)]
 )
+@pytest.mark.slow
 def test_the_configuration_of_multi_task_training(method, use_one_hot):
     with make_vec(
         "CustomMT",
@@ -92,6 +94,7 @@ def test_the_configuration_of_multi_task_training(method, use_one_hot):
 
 
 @pytest.mark.parametrize(("split", "terminate"), [("train", False), ("test", True)])
+@pytest.mark.slow
 def test_the_configuration_of_recurrent_meta_learning(split, terminate):
     changed = {"num_goals": 4, "max_episode_steps": 2, "terminate_on_success": terminate}
     with make_vec(

@@ -7,7 +7,7 @@ import pytest
 
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import equal
-from tests.metaworld.fakes import ITERATIVE, PARALLEL, make, make_vec, play
+from tests.metaworld.fakes import ITERATIVE, PARALLEL, episode, make, make_vec
 
 
 def actions(envs, n):
@@ -69,6 +69,7 @@ def test_the_tasks_are_those_of_the_benchmark_in_its_order(name, kind, kwargs):
         assert held == dict(enumerate(expected))
 
 
+@pytest.mark.slow
 def test_multi_task_environments_draw_a_task_at_every_reset_until_told_not_to():
     kwargs = {"num_goals": 3, "max_episode_steps": 1}
     with make_vec("CustomMT", **kwargs, **PARALLEL) as envs:
@@ -83,6 +84,7 @@ def test_multi_task_environments_draw_a_task_at_every_reset_until_told_not_to():
             assert found == (each or [{state} for state in seen[0]])
 
 
+@pytest.mark.slow
 def test_meta_learning_keeps_its_tasks_until_they_are_sampled():
     with make_vec("CustomML-train", num_goals=4, max_episode_steps=1, **PARALLEL) as envs:
         envs.reset(seed=0)
@@ -102,6 +104,7 @@ def test_meta_learning_keeps_its_tasks_until_they_are_sampled():
 # What evaluation and training code calls.
 
 
+@pytest.mark.slow
 def test_toggles_and_names_reach_every_environment_and_checkpoints():
     names = ("terminate_on_success", "sample_tasks_on_reset")
     with make_vec("CustomMT", 4, **PARALLEL) as envs, make_vec("CustomMT", 4) as other:
@@ -138,7 +141,7 @@ def test_every_environment_has_a_checkpoint_of_its_own_in_little_json():
 
 
 def run(envs):
-    """What the environments do from a reset on: resets, autoresets and sampled tasks."""
+    """The results of environments from a reset on: resets, autoresets and sampled tasks."""
     seen = [envs.reset()[0], states(envs)]
     for action in actions(envs, 7):
         seen += [envs.step(action)[:4], states(envs)]
@@ -154,16 +157,17 @@ def run(envs):
         ("CustomML-train", {"meta_batch_size": 3}, PARALLEL),
     ],
 )
+@pytest.mark.slow_but("CustomMT")
 def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(name, kwargs, execution):
     kwargs = {"num_goals": 20, "max_episode_steps": 3, **kwargs}
     with make_vec(name, **kwargs) as original, make_vec(name, **kwargs, **execution) as other:
-        play(original, 4, seed=6)
+        episode(original, 4, seed=6)
         original.call("sample_tasks")
         original.step(actions(original, 1)[0])
         saved = json.dumps(original.call("get_checkpoint"))
         expected = run(original)
         assert len({repr(s) for s in expected[1::2]}) > 1
-        # One that was never played, one that was, and the original itself go back to it.
+        # One that was never stepped, one that was, and the original itself go back to it.
         for envs in (other, other, original):
             envs.call("load_checkpoint", json.loads(saved))
             assert equal(run(envs), expected)

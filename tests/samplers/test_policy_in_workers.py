@@ -104,6 +104,7 @@ def sampled(env, policy, rounds=3, longest=25, **kwargs):
 
 
 @pytest.mark.parametrize("name", POLICIES)
+@pytest.mark.slow_but("random get_actions, and episodes of all lengths")
 def test_paths_are_the_same_wherever_the_policy_is_asked(name):
     env, policy = POLICIES[name]
     rounds = 1 if policy is Notes else 3  # what it remembers stays in the workers
@@ -166,6 +167,7 @@ def test_without_recovery_a_killed_worker_is_named():
         lose_one()
 
 
+@pytest.mark.slow
 def test_a_long_rollout_is_no_hang_and_a_step_without_an_end_is():
     with closing(slow(timeout=1)) as sampler:
         start = time.monotonic()
@@ -200,6 +202,7 @@ def test_a_policy_that_does_not_pickle_is_named():
 
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])  # torch is there, or comes with the policy
+@pytest.mark.slow
 def test_torch_has_one_thread_in_a_worker(method):
     torch = pytest.importorskip("torch")
 
@@ -227,6 +230,7 @@ def test_torch_has_one_thread_in_a_worker(method):
 
 @all_modes
 @pytest.mark.parametrize(("workers", "num_envs"), [(1, 3), (2, 3), (3, 6)])
+@pytest.mark.slow_but("2-3-NextStep", "1-3-SameStep")
 def test_an_evaluation_finds_the_same_wherever_the_policy_is_asked(mode, workers, num_envs):
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs, autoreset_mode=mode)
     for policy in waves, MetaWaves(), noise:

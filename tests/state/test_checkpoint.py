@@ -71,6 +71,7 @@ def test_a_run_goes_on_in_mid_episode_with_all_that_it_is_made_of(tmp_path):
         assert equal(other_goes_on(), goes_on())
 
 
+@pytest.mark.slow
 def test_mt10_goes_from_one_process_to_two_workers(tmp_path):
     make = partial(gymnasium.make_vec, "mtwrappers/MT10-v0", journal=True, max_episode_steps=9)
     with closing(make()) as envs:
@@ -379,6 +380,7 @@ def test_a_large_foreign_file_is_not_read(begin, message, tmp_path):
     assert peak < 10**6
 
 
+@pytest.mark.slow
 def test_max_bytes_limits_what_the_content_takes(tmp_path):
     path = tmp_path / "x"
     save_checkpoint(path, it={"a": np.zeros(1000)})
@@ -444,6 +446,7 @@ def mutated(text, arrays, rng):
     return bytes(text), *map(bytes, arrays)
 
 
+@pytest.mark.slow
 def test_of_mutated_files_with_the_right_checksum_each_is_refused_or_taken(tmp_path):
     def make():
         env = NormalizeReward(gymnasium.make("mtwrappers/PointGoal-v0"))

@@ -61,6 +61,7 @@ def episodes(env, n=3):
 
 @pytest.mark.parametrize("seeded", [True, False])
 @pytest.mark.parametrize("kind", MAKE)
+@pytest.mark.slow_but("MT10-True", "MT1-False", "normalized-False")
 def test_another_environment_goes_on_with_the_same_episodes(kind, seeded):
     first, other = MAKE[kind](), MAKE[kind]()
     if seeded:
@@ -128,6 +129,7 @@ UPSTREAM = {
 
 @pytest.mark.filterwarnings("ignore:.*Box observation space maximum and minimum:UserWarning")
 @pytest.mark.parametrize("kind", UPSTREAM)
+@pytest.mark.slow_but("pseudorandom", "ours, exponential", "NormalizeObservation")
 def test_wrappers_of_gymnasium_and_meta_world_go_on_with_what_they_kept(kind, tmp_path):
     make, change = UPSTREAM[kind]
     with closing(make()) as first, closing(make()) as other:
@@ -148,6 +150,7 @@ def without_times(results):
     return results
 
 
+@pytest.mark.slow
 def test_a_task_that_ends_with_success_stays_one():
     with closing(meta_world()) as first, closing(meta_world()) as other:
         first.get_wrapper_attr("toggle_terminate_on_success")(True)

@@ -28,6 +28,7 @@ NEXT, SAME = AutoresetMode.NEXT_STEP, AutoresetMode.SAME_STEP
 @pytest.mark.parametrize(
     "given", ["CartPole-v1", "mtwrappers/Ledger-v0", faults.WalkEnv, PointGoalEnv()]
 )
+@pytest.mark.slow
 def test_environments_without_a_fault_pass(given):
     report = check(given)
     assert report.ok, str(report)
@@ -40,6 +41,7 @@ def test_environments_without_a_fault_pass(given):
     }
 
 
+@pytest.mark.slow
 def test_a_space_of_a_class_of_its_own_is_no_fault():
     report = check(faults.WordEnv)
     assert report.ok, str(report)
@@ -68,6 +70,7 @@ ENVS = {
 
 @pytest.mark.parametrize(("make", "found"), ENVS.items(), ids=[e.__name__ for e in ENVS])
 @pytest.mark.usefixtures("same_random_state")
+@pytest.mark.slow_but("HiddenStateEnv")
 def test_the_fault_of_an_environment_in_vector_environments_is_found_and_named(make, found):
     names, says, key = found
     report = check(make)
@@ -138,6 +141,7 @@ def test_the_fault_of_an_environment_by_itself_is_found_and_named(make, found):
         assert first.difference.call.startswith(("step ", "reset(seed=", "the reset after step "))
 
 
+@pytest.mark.slow
 def test_a_generator_of_another_kind_is_named_once():
     report = check(faults.RandomStateEnv)
     assert report.failed == ("types",), str(report)
@@ -218,6 +222,7 @@ def test_a_mode_that_cannot_be_drawn_here_is_no_fault():
     assert "render() raises RuntimeError: no display" in report["render"].says
 
 
+@pytest.mark.slow
 def test_an_info_that_does_not_repeat_can_be_ignored_and_is_still_named():
     report = check(faults.ClockInfoEnv)
     assert report.failed == ("seed repeats",)
@@ -443,6 +448,13 @@ VECTORS = {
 
 
 @pytest.mark.parametrize("fault", VECTORS)
+@pytest.mark.slow_but(
+    "kept actions",
+    "clipped actions",
+    "masked reset",
+    "constant seed",
+    "RandomState",
+)
 def test_the_fault_of_a_vector_environment_is_found_and_named(fault):
     make, name, says = VECTORS[fault]
     report = check(make)
@@ -509,6 +521,7 @@ def test_modes_and_resets_are_not_compared_where_seeds_do_not_repeat():
         faults.HoldingEnv,
     ],
 )
+@pytest.mark.slow_but("WalkEnv-True", "CoinEnv-False", "ShortEnv-True")
 def test_vector_environments_without_a_fault_pass(env, modes):
     def make(autoreset_mode=SAME):
         return SyncVectorEnv([env] * 3, autoreset_mode=autoreset_mode)
@@ -552,6 +565,7 @@ def test_workers_are_killed_for_real():
 
 
 @pytest.mark.usefixtures("forks")
+@pytest.mark.slow
 def test_a_vector_environment_that_hangs_when_a_worker_is_killed_is_found(monkeypatch):
     class Hanging(AsyncVectorEnv):
         def step_wait(self, timeout=None):
@@ -583,6 +597,7 @@ def test_an_answer_does_not_wait_for_what_was_left_behind():
 
 
 @pytest.mark.usefixtures("alone")
+@pytest.mark.slow
 def test_a_report_is_a_table_of_80_columns_and_data():
     report = check(faults.NumpyFlagEnv, num_envs=2)
     lines = str(report).splitlines()

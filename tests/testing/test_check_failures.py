@@ -161,6 +161,7 @@ def leave_a_worker():
     return env
 
 
+@pytest.mark.slow
 def test_workers_that_end_are_a_fault_in_words():
     report = check_vector_env(leave_a_worker, steps=30)
     says = report["sync = async"].says
@@ -169,6 +170,7 @@ def test_workers_that_end_are_a_fault_in_words():
 
 
 @pytest.mark.parametrize("method", ["spawn", "forkserver"])
+@pytest.mark.slow
 def test_without_a_main_guard_one_sentence_says_so(method, tmp_path):
     script = tmp_path / "unguarded.py"
     script.write_text(
@@ -224,6 +226,7 @@ def vector_of(env, num_envs=3, autoreset_mode=AutoresetMode.SAME_STEP):
 
 @pytest.mark.usefixtures("alone")
 @pytest.mark.parametrize("env", [BlindEnv, CoinEnv])
+@pytest.mark.slow
 def test_an_end_that_looks_like_a_beginning_is_no_fault_where_that_may_be(env):
     report = check_vector_env(env, steps=30)
     assert report.ok, str(report)

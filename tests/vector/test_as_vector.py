@@ -29,6 +29,7 @@ def specs():
 @needs_proc
 @pytest.mark.parametrize("name", ["CartPole-v1", "Hopper-v5"])
 @all_modes
+@pytest.mark.slow_but("CartPole-v1")
 def test_it_returns_what_gymnasium_returns_with_any_number_of_environments_per_worker(name, mode):
     spec = specs()[name]
     with closing(SyncVectorEnv([partial(gymnasium.make, spec)] * 5, autoreset_mode=mode)) as sync:

@@ -80,6 +80,7 @@ SPACES = {
 
 @both_executors
 @pytest.mark.parametrize("kind", SPACES)
+@pytest.mark.slow_but("iterative", "nested-parallel", "text-parallel", "box-parallel")
 def test_observations_of_any_space_are_batched_as_gymnasium_does(executor, kind):
     space = SPACES[kind]
     space.seed(0)
@@ -192,6 +193,7 @@ def bits(value):
 
 @both_executors
 @pytest.mark.parametrize("case", BY_TURNS)
+@pytest.mark.slow_but("iterative", "arrays-parallel", "several-parallel", "none-parallel")
 def test_infos_of_any_kind_are_batched_as_gymnasium_does(executor, case):
     makers = [partial(ShowingEnv, Discrete(2), [1], infos) for infos in BY_TURNS[case]]
     results, in_arrays = play(executor(makers, 3))

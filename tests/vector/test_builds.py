@@ -57,6 +57,7 @@ def makers_with(i, fault):
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
 @pytest.mark.parametrize(("i", "fault"), [(0, kill_itself), (3, exit_at_once)])
+@pytest.mark.slow_but("fork")
 def test_a_worker_lost_while_it_builds_is_replaced(i, fault, context, tmp_path):
     makers = makers_with(i, partial(once, tmp_path / "done", fault))
     make = partial(recovering, context=context)
@@ -102,6 +103,7 @@ def test_a_constructor_that_raises_is_the_error_beside_a_lost_worker(tmp_path):
 
 
 @pytest.mark.parametrize("after", np.linspace(0, 0.2, 8).tolist())
+@pytest.mark.slow_but("0.0", "0.2")
 def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(after):
     """Before a worker says anything, in constructors, and in what follows the first reset."""
     before = workers()
@@ -151,6 +153,7 @@ def slow(tmp_path):
     return tmp_path / "slow"
 
 
+@pytest.mark.slow
 def test_a_replay_longer_than_the_timeout_is_not_hung(slow):
     with closing(hasty(partial(SlowEnv, slow), 2, 1)) as envs:
         played(envs)
@@ -168,6 +171,7 @@ def play_on(envs, rows):
     return rows.start
 
 
+@pytest.mark.slow
 def test_a_function_of_blocks_longer_than_the_timeout_is_not_hung(slow):
     with closing(hasty(partial(SlowEnv, slow), 2, 1)) as envs:
         envs.reset(seed=0)
@@ -176,6 +180,7 @@ def test_a_function_of_blocks_longer_than_the_timeout_is_not_hung(slow):
         assert envs.recoveries == 0
 
 
+@pytest.mark.slow
 def test_a_step_that_hangs_in_a_replay_is_hung(slow):
     envs = hasty(partial(SlowEnv, slow, 30), 2, 1, max_recoveries=1)
     played(envs)
@@ -185,6 +190,7 @@ def test_a_step_that_hangs_in_a_replay_is_hung(slow):
         envs.step([0, 0])
 
 
+@pytest.mark.slow
 def test_a_checkpoint_longer_than_the_timeout_is_loaded(slow, tmp_path):
     make = partial(hasty, partial(SlowEnv, slow), 2, 1)
     with closing(make()) as envs, closing(make()) as others:
@@ -195,6 +201,7 @@ def test_a_checkpoint_longer_than_the_timeout_is_loaded(slow, tmp_path):
         assert others.recoveries == 0
 
 
+@pytest.mark.slow
 def test_a_long_checkpoint_that_does_not_fit_leaves_the_executor_as_it_was(slow, tmp_path):
     with (
         closing(hasty(partial(SlowEnv, slow), 2, 1)) as envs,

@@ -297,3 +297,16 @@ def test_closing_closes_the_environments(executor, tmp_path):
     envs.set_attr("path", [tmp_path / str(i) for i in range(4)])
     envs.close()
     assert sorted(note.name for note in tmp_path.iterdir()) == ["0", "1", "2", "3"]
+
+
+def test_one_script_fits_one_process_too():
+    """Of what is said about workers, nothing is refused that changes no result there."""
+    about_workers = {"workers": 1, "max_recoveries": 2, "timeout": 9.0, "context": "spawn"}
+    for executor in (MetaIterativeEnvExecutor, MetaParallelEnvExecutor):
+        with closing(
+            executor(CountingEnv, 2, on_worker_failure="recover", **about_workers)
+        ) as envs:
+            envs.reset(seed=0)
+            envs.get_state()  # of its journal
+    with pytest.raises(ValueError, match=r"iterative execution has no workers; got {'workers': 2}"):
+        MetaIterativeEnvExecutor(CountingEnv, 2, workers=2)

@@ -27,6 +27,7 @@ def parallel(makers, **kwargs):
 
 @pytest.mark.parametrize("executor", [iterative, parallel])
 @pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.slow_but("iterative", "nested-parallel", "counting-parallel", "cartpole-parallel")
 def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
     # Episodes of these take up to 33 steps, of the others at most 7.
     steps = 40 if kind in ("cartpole", "pendulum") else 16
@@ -45,6 +46,7 @@ def test_executors_are_equal_to_gymnasiums_sync_vector_env(executor, kind):
         ("counting", {"context": None, "workers": None}),
     ],
 )
+@pytest.mark.slow_but("counting-how0", "text-how2", "counting-how6")
 def test_how_many_workers_there_are_and_how_they_start_makes_no_difference(kind, how):
     check_meta_vector_env(partial(parallel, **how), KINDS[kind], steps=12)
 
@@ -82,6 +84,7 @@ class GlobalEnv(CountingEnv):
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn"])
+@pytest.mark.slow_but("fork")
 def test_workers_have_global_random_states_of_their_own(context):
     before = random.getstate(), np.random.get_state()[1].tolist()
     with closing(MetaParallelEnvExecutor(GlobalEnv, 4, 3, workers=3, context=context)) as envs:

@@ -96,6 +96,7 @@ def test_a_worker_that_dies_in_any_use_is_named(use, given):
     check_died(begun(makers), KILLED, use, **given)
 
 
+@pytest.mark.slow
 def test_a_stopped_worker_is_given_up_however_much_it_is_sent():
     envs = begun([BulkyEnv] * 4, timeout=0.5)
     os.kill(envs.worker_pids[0], signal.SIGSTOP)
@@ -137,6 +138,7 @@ class NeverCloses(FragileEnv):
     ("maker", "number"),
     [(FragileEnv, signal.SIGSTOP), (FragileEnv, signal.SIGKILL), (NeverCloses, signal.SIGCONT)],
 )
+@pytest.mark.slow_but("FragileEnv-9", "NeverCloses-18")
 def test_no_worker_keeps_the_executor_from_closing(maker, number, monkeypatch):
     monkeypatch.setattr("mtwrappers.vector.pool.CLOSE_TIMEOUT", 0.3)
     envs = begun([maker, FragileEnv], 2, 1, timeout=None)

@@ -70,6 +70,12 @@ def test_any_exception_arrives_with_its_environment(executor, args, message):
 @both_executors
 @all_modes
 @faulty_uses
+@pytest.mark.slow_but(
+    "iterative",
+    "reset-SameStep-parallel",
+    "step-NextStep-parallel",
+    "call-Disabled-parallel",
+)
 def test_a_use_that_raises_is_named_and_the_executor_goes_on(executor, mode, use, given):
     makers = fragile_makers()
     makers[2] = partial(makers[2], fault=break_a_leg)

@@ -150,6 +150,7 @@ CALLS = {
 
 @pytest.mark.parametrize("then_reset", [False, True], ids=["in an episode", "before an episode"])
 @pytest.mark.parametrize("calls", CALLS.values(), ids=CALLS)
+@pytest.mark.slow_but("in order-in an episode")
 def test_all_calls_are_made_again_in_order(calls, then_reset):
     with closing(two(Settings)) as envs, closing(MetaIterativeEnvExecutor(Settings, 2)) as oracle:
         for one in (envs, oracle):
@@ -171,6 +172,7 @@ def test_the_last_of_several_settings_in_a_row_is_kept():
         assert log["calls"] == [["call", "set_task", (49,), {}]]
 
 
+@pytest.mark.slow
 def test_a_setting_that_raised_leaves_the_one_before():
     with closing(two(Picky)) as envs, closing(MetaIterativeEnvExecutor(Picky, 2)) as oracle:
         for one in (envs, oracle):
@@ -213,6 +215,7 @@ class Borrowing(CountingEnv):
 
 
 @pytest.mark.parametrize("then_reset", [False, True], ids=["in an episode", "before an episode"])
+@pytest.mark.slow
 def test_a_call_that_had_worked_and_raises_when_it_is_made_again_is_named(then_reset, tmp_path):
     with closing(two([CountingEnv, partial(Borrowing, tmp_path / "made", True)])) as envs:
         envs.reset(seed=0)
@@ -247,6 +250,7 @@ def lend_a_lock(env):
     return threading.Lock()
 
 
+@pytest.mark.slow
 def test_a_call_whose_result_could_not_be_sent_had_worked():
     with closing(two(partial(CountingEnv, 9))) as envs:
         envs.reset(seed=0)
@@ -334,6 +338,7 @@ def play_with_reused_arguments(envs, plain):
 
 @pytest.mark.parametrize("plain", [False, True], ids=["dict", "array"])
 @both_executors
+@pytest.mark.slow_but("iterative", "parallel-array")
 def test_a_journal_keeps_copies(executor, plain):
     make = partial(Reusing, plain)
     still = np.zeros((2, 2)) if plain else {"a": np.zeros((2, 2))}
@@ -371,6 +376,7 @@ def test_actions_keep_the_dtypes_in_which_they_came():
             assert equal(other.step(NO_ACTIONS), envs.step(NO_ACTIONS))
 
 
+@pytest.mark.slow
 def test_a_worker_is_recovered_from_copies():
     with (
         closing(two(Reusing)) as envs,
@@ -419,6 +425,7 @@ class Faulty(CountingEnv):
 
 
 @pytest.mark.parametrize("what", ["reward", "observation", "end", "number", "string", "text"])
+@pytest.mark.slow_but("observation", "end")
 def test_an_environment_that_ever_showed_something_else_is_named(what, tmp_path):
     makers = [CountingEnv, partial(Faulty, tmp_path / "born", what)]
     if what == "text":
@@ -443,6 +450,7 @@ class Blank(CountingEnv):
         return obs, float("nan"), *rest, info
 
 
+@pytest.mark.slow
 def test_what_is_no_number_is_equal_to_itself():
     with closing(two(partial(Blank, 9))) as envs:
         envs.reset(seed=0)

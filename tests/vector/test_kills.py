@@ -43,6 +43,7 @@ def play(envs, t, steps=40):
 
 
 @kinds_and_modes
+@pytest.mark.slow_but("nested", "cartpole")
 def test_kills_at_random_moments_change_nothing(kind, mode):
     makers = KINDS[kind]
     with nothing_left_behind():
@@ -63,6 +64,7 @@ def play_mt10(envs, t):
     return [play(envs, t), envs.call("get_task_state")]
 
 
+@pytest.mark.slow
 def test_kills_in_mt10_change_nothing():
     make = partial(
         gymnasium.make_vec,
@@ -96,6 +98,7 @@ class Coins:
 
 
 @pytest.mark.parametrize("where", ["parent", "workers"])
+@pytest.mark.slow_but("workers")
 def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
     def sample(sampler, _):
         return sampler.update_tasks(), sampler.obtain_samples()
@@ -112,6 +115,7 @@ def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
 @pytest.mark.parametrize(
     ("where", "mode"), [("parent", "SameStep"), ("workers", "NextStep"), ("workers", "Disabled")]
 )
+@pytest.mark.slow_but("workers-NextStep")
 def test_an_evaluation_finds_the_same_through_kills(where, mode):
     make = partial(gymnasium.make_vec, "mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode=mode)
 

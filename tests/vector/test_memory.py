@@ -67,6 +67,7 @@ def play(executor, leak):
 
 @needs_proc
 @pytest.mark.parametrize("executor", EXECUTORS)
+@pytest.mark.slow_but("iterative")
 def test_memory_does_not_grow_and_a_leak_of_some_bytes_a_step_would_be_found(executor):
     # In a process of its own, which has no memory left over to hide a leak in.
     code = (

@@ -169,6 +169,7 @@ MODES = pytest.mark.parametrize("mode", ["different", SPACES], ids=["different",
 @executors
 @MODES
 @pytest.mark.parametrize("theirs", [SyncVectorEnv, AsyncVectorEnv])
+@pytest.mark.slow_but("iterative", "SyncVectorEnv-different-parallel")
 def test_the_spaces_are_those_of_gymnasium(executor, mode, theirs):
     makers = [bounded(10), bounded(20)]
     with (

@@ -46,6 +46,7 @@ def interrupting_makers():
 
 @all_modes
 @faulty_uses
+@pytest.mark.slow_but("step-NextStep", "reset-SameStep", "call-Disabled")
 def test_after_an_interruption_the_executor_goes_on(mode, use, given):
     makers = interrupting_makers()
     with (
@@ -69,6 +70,7 @@ def test_after_an_interruption_the_executor_goes_on(mode, use, given):
 
 
 @pytest.mark.filterwarnings("ignore:.*starting a replacement")
+@pytest.mark.slow
 def test_after_an_interrupted_recovery_the_executor_goes_on(tmp_path):
     interrupt_once = partial(once, tmp_path / "interrupted", interrupt_parent)
     makers = [FragileEnv, partial(build_once, tmp_path / "built", interrupt_once)]
@@ -99,6 +101,7 @@ def test_a_step_that_raises_after_its_caller_was_interrupted_is_a_warning():
 # Threads and forks.
 
 
+@pytest.mark.slow
 def test_a_call_during_another_thread_s_is_refused_and_disturbs_nothing():
     with closing(parallel(fragile_makers(fault=partial(time.sleep, 0.5)))) as envs:
         envs.reset(seed=0)
@@ -182,6 +185,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.parametrize("context", ["fork", "forkserver"])
+@pytest.mark.slow_but("fork")
 def test_a_forked_process_that_ends_normally_ends_no_workers(context, tmp_path):
     file = tmp_path / "ends_normally.py"
     file.write_text(ENDS_NORMALLY.format(context=context))

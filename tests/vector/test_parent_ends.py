@@ -97,6 +97,7 @@ FORKS = "if os.fork() == 0: time.sleep(4); os._exit(0)"
         ("forkserver", signal.SIGKILL, f"{FORKS}\n{STOPS}"),
     ],
 )
+@pytest.mark.slow_but("fork")
 def test_workers_end_with_a_parent_that_was_killed(context, doing, end, tmp_path):
     code = f"""
 envs = main([partial(FragileEnv, fault=hang_with_the_lock)] * 3, {context!r})
@@ -122,6 +123,7 @@ BORN_IN_A_THREAD = """
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.slow_but("fork")
 def test_workers_follow_the_process_and_not_the_thread_that_started_them(context, tmp_path):
     code = BORN_IN_A_THREAD.format(context=context, doing=STOPS.replace("envs", "made[0]"))
     with script(tmp_path, code) as process:
@@ -130,6 +132,7 @@ def test_workers_follow_the_process_and_not_the_thread_that_started_them(context
 
 
 @pytest.mark.parametrize("context", ["fork", "spawn", "forkserver"])
+@pytest.mark.slow_but("fork")
 def test_workers_end_with_a_parent_that_was_killed_while_they_build(context, tmp_path):
     with script(tmp_path, f"main([tell_and_hang] * 2, {context!r})", lines=2) as process:
         process.kill()
@@ -150,6 +153,7 @@ MetaParallelEnvExecutor(FragileEnv, 2, workers=2, {})
         ("a file", "on_worker_failure='recover'"),
     ],
 )
+@pytest.mark.slow_but("standard input")
 def test_a_main_module_that_cannot_be_imported_again_is_told_what_to_do(source, option, tmp_path):
     path = tmp_path / "script.py"
     path.write_text(NO_GUARD.format(option))
@@ -218,6 +222,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_ctrl_c_while_workers_begin_is_heard_by_their_parent_alone(tmp_path):
     path = tmp_path / "script.py"
     path.write_text(IMPORTS)
@@ -229,6 +234,7 @@ def test_ctrl_c_while_workers_begin_is_heard_by_their_parent_alone(tmp_path):
 
 
 @pytest.mark.parametrize("leave", ["pass", "sys.exit(0)", "envs.step_async([0, 0, 0])", "del envs"])
+@pytest.mark.slow_but("del envs")
 def test_a_process_that_ends_without_closing_ends_quietly(leave, tmp_path):
     with script(tmp_path, f"envs = main([FragileEnv] * 3)\ninput()\n{leave}") as process:
         assert process.communicate("\n", timeout=10) == ("", "")
@@ -255,6 +261,7 @@ others.close()
 """
 
 
+@pytest.mark.slow
 def test_workers_do_not_close_a_dropped_executor_that_they_inherit(tmp_path):
     with script(tmp_path, DROPPED) as process:
         assert process.communicate("\n", timeout=10) == ("True True True True\n", "")

@@ -27,7 +27,7 @@ from tests.vector.faults import play
 from tests.vector.processes import needs_proc
 
 pytest.importorskip("ray")
-pytestmark = needs_proc
+pytestmark = [needs_proc, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -36,7 +36,11 @@ from tests.vector.faults import (
 from tests.vector.processes import all_gone, needs_proc, wait_until
 
 ray = pytest.importorskip("ray")
-pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*starting a replacement")]
+pytestmark = [
+    pytest.mark.slow,
+    needs_proc,
+    pytest.mark.filterwarnings("ignore:.*starting a replacement"),
+]
 
 NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])

@@ -18,7 +18,7 @@ from tests.vector.processes import all_gone, children, needs_proc
 
 ray = pytest.importorskip("ray")
 cluster_utils = pytest.importorskip("ray.cluster_utils")
-pytestmark = needs_proc
+pytestmark = [needs_proc, pytest.mark.slow]
 
 # Nodes that do not answer are given up after 3 s, so that tests need not wait.
 HEALTH = {

@@ -70,14 +70,17 @@ THREADS = [
 
 
 @pytest.mark.parametrize("thread", THREADS, ids=["a thread", "a raw one", "one of C"])
+@pytest.mark.slow
 def test_beside_threads_no_worker_is_forked_from_here(thread):
     assert run(f"{thread}\nstarted()") == ["served"]
 
 
+@pytest.mark.slow
 def test_beside_jax_no_worker_is_forked_from_here():
     assert run("sys.modules['jax'] = types.ModuleType('jax')\nstarted()") == ["served"]
 
 
+@pytest.mark.slow
 def test_a_worker_that_is_replaced_beside_a_thread_is_not_forked_from_here():
     code = """
 gymnasium.logger.min_level = gymnasium.logger.ERROR  # a replacement warns
@@ -92,6 +95,7 @@ started(on_worker_failure="recover")
     assert run(code) == ["True", "True 1", "served"]
 
 
+@pytest.mark.slow
 def test_a_start_method_that_is_asked_for_is_taken():
     warns = "ignore:This process:DeprecationWarning"  # since Python 3.12
     code = """

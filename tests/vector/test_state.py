@@ -30,6 +30,7 @@ iterative = partial(MetaIterativeEnvExecutor, meta_batch_size=2, envs_per_task=2
 
 
 @kinds_and_modes
+@pytest.mark.slow_but("cartpole", "nested")
 def test_another_executor_goes_on_where_the_first_one_was(kind, mode):
     with closing(iterative(KINDS[kind], autoreset_mode=mode)) as first:
         first.action_space.seed(0)
@@ -122,6 +123,7 @@ COPY = {
 
 @pytest.mark.parametrize("how", COPY)
 @both_executors
+@pytest.mark.slow_but("iterative", "parallel-pickle")
 def test_an_executor_is_not_copied_and_says_what_to_do_instead(executor, how):
     with closing(executor(CountingEnv, 2)) as envs:
         message = (

@@ -46,6 +46,7 @@ def test_a_step_may_be_begun_and_ended_apart_and_nothing_else_be_done_meanwhile(
 
 
 @needs_proc
+@pytest.mark.slow
 def test_a_step_may_be_awaited_for_some_time_and_again():
     makers = fragile_makers(fault=partial(time.sleep, 0.5))
     with closing(parallel(makers)) as envs:
@@ -184,6 +185,7 @@ def arrays_in(value):
 @both_executors
 @all_modes
 @pytest.mark.parametrize("make", [CountingEnv, NestedEnv, WordEnv, BagEnv])
+@pytest.mark.slow_but("iterative", "CountingEnv-NextStep-parallel", "make1-Disabled-parallel")
 def test_no_array_is_handed_out_twice_and_what_is_done_to_it_changes_nothing(executor, mode, make):
     seen, maker = [], partial(make, 3)
     with (

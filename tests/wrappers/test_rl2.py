@@ -137,6 +137,7 @@ def test_it_can_append_what_meta_worlds_wrapper_appends(divisor):
 @pytest.mark.parametrize(
     ("moves", "kwargs"), [(True, {}), (False, {"reward_divisor": 10, "across_episodes": False})]
 )
+@pytest.mark.slow_but("iterative", "True-kwargs0-NextStep-parallel")
 def test_the_vector_form_is_the_single_form(executor, mode, moves, kwargs):
     made = makers(moves, dtype=np.float32)
     envs = VectorRL2Observation(executor(made, 3, autoreset_mode=mode), **kwargs)
