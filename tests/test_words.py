@@ -22,8 +22,6 @@ PAGES = {
     path.relative_to(ROOT).as_posix(): FENCE.sub("", path.read_text())
     for path in (ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted(ROOT.glob("docs/**/*.md")))
 }
-# The folders of the package whose docstrings are still to be written so.
-NOT_YET = {"envs", "metaworld", "vector"}
 
 
 def docstrings(path):
@@ -34,13 +32,8 @@ def docstrings(path):
                 yield f"{path.relative_to(ROOT)}:{getattr(node, 'lineno', 1)}", text
 
 
-FOLDERS = sorted({path.parent.name for path in ROOT.glob("mtwrappers/*/__init__.py")} - NOT_YET)
-DOCSTRINGS = {
-    place: text
-    for folder in FOLDERS
-    for path in sorted(ROOT.glob(f"mtwrappers/{folder}/**/*.py"))
-    for place, text in docstrings(path)
-} | {place: text for path in sorted(ROOT.glob("examples/*.py")) for place, text in docstrings(path)}
+SOURCES = [*sorted(ROOT.glob("mtwrappers/**/*.py")), *sorted(ROOT.glob("examples/*.py"))]
+DOCSTRINGS = {place: text for path in SOURCES for place, text in docstrings(path)}
 
 
 @pytest.mark.parametrize("word", OUT)
