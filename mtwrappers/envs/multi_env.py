@@ -44,7 +44,7 @@ def make_env(
     render_mode: str | None = None,
     env_kwargs: EnvKwargs | None = None,
 ) -> gymnasium.Env[Any, Any]:
-    """One environment that moves between registered environments; each reset draws the next.
+    """One environment that switches between registered ones; each reset draws the next.
 
     Args:
         env_ids: Registered ids; two of classic control, padded, by default.

@@ -40,7 +40,7 @@ KEYWORDS = {"action_repeat", "select", "descriptions", *OPTIONS, *SETTINGS, *INP
 
 
 def make_env(benchmark: str, **kwargs: Any) -> Env:
-    """One environment that moves between the tasks of a benchmark.
+    """One environment that switches between the tasks of a benchmark.
 
     Args:
         benchmark: The benchmark's name.

@@ -31,7 +31,7 @@ from mtwrappers.wrappers.task_embedding import check_embeddings, embedding_box
 
 
 class MultiEnvWrapper(TaskSetMTEnv):
-    """One environment that moves between the environments of a list.
+    """One environment that switches between the environments of a list.
 
     The task state is the index of the active environment. Only the initial one is built at once,
     every other one on first use, and each keeps its random stream, so results do not depend
