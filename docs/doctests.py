@@ -1,4 +1,4 @@
-"""Shows the doctests of docstrings as code in the reference (an extension of griffe)."""
+"""Renders the doctests of docstrings as code in the reference (an extension of griffe)."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ import numpy as np
 from PIL import Image
 
 import mtwrappers
-from mtwrappers.cli.policies import ScriptedPolicy
+from mtwrappers.cli.scripted import ScriptedPolicy
 from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.experts import expert
 
@@ -88,8 +88,8 @@ WHAT_TO_DO = {
 }
 
 
-def play(env: gymnasium.Env, name: str, steps: int) -> int:
-    """Plays a class until its first success, or so many steps; returns how many it played."""
+def run(env: gymnasium.Env, name: str, steps: int) -> int:
+    """Runs a class until its first success, or so many steps; returns the number of steps."""
     obs, info = env.reset(seed=0, options={"task_state": 0})
     act, goal = expert(name), env.unwrapped.goal
     for step in range(steps):
@@ -111,8 +111,8 @@ def draw_pictures(names: list[str]) -> None:
             width=DRAWN,
             height=DRAWN,
         )
-        half = play(env, name, 499) // 2
-        play(env, name, half)
+        half = run(env, name, 499) // 2
+        run(env, name, half)
         image = Image.fromarray(env.render()).crop(CUT)
         image = image.resize((SIZE, SIZE), Image.Resampling.LANCZOS)
         image.save(PICTURES / f"{name}.webp", quality=QUALITY, method=6)
@@ -199,9 +199,9 @@ HEAD = """# The 50 classes
 
 <!-- Written by docs/gallery.py; edit that file, not this one. -->
 
-Meta-World has 50 *classes* of tasks. Each picture shows a class about half way through an episode
+Meta-World has 50 *classes* of tasks. Each picture is of a class about half way through an episode
 of its scripted expert. All 50 are in MT50; the last row says whether a class is also in MT10 or
-ML10. To play one class by itself:
+ML10. To make an environment of one class:
 
 ```python
 import gymnasium
@@ -218,7 +218,7 @@ assert info["task_name"] == "hammer-v3"
 **Observation.** Every class has the same 39 numbers, in metres where they are positions. The table
 says which of the numbers 4 to 17 a class uses; the others of these stay zero.
 
-| numbers | what they are |
+| numbers | meaning |
 |---|---|
 | 0-2 | position of the gripper |
 | 3 | how far the gripper is open, from 0 to 1 |

@@ -1,4 +1,4 @@
-"""Writes the looping picture of MT10: each of its ten classes, played by Meta-World's expert.
+"""Writes the looping picture of MT10: each of its ten classes, solved by Meta-World's expert.
 
     python docs/mt10_picture.py docs/assets/mt10.gif
 
@@ -29,8 +29,8 @@ COMMON, RARE = 192, 63
 INK, PAPER, DONE = (38, 50, 56), (250, 250, 250), (46, 125, 50)
 
 
-def play(env: gymnasium.Env, task_state: int) -> Iterator[bool]:
-    """Plays an episode with the expert of its class; yields at every frame whether it is solved."""
+def run(env: gymnasium.Env, task_state: int) -> Iterator[bool]:
+    """Runs an episode with the expert of its class; yields at every frame whether it is solved."""
     obs, info = env.reset(options={"task_state": task_state})
     act, goal = expert(info["task_name"]), env.unwrapped.goal
     for step in range(LAST_STEP):
@@ -43,14 +43,14 @@ def film(env: gymnasium.Env, class_index: int) -> tuple[list[Image.Image], int]:
     """Frames of the first goal of a class that its expert solves in time, and which one does."""
     goals = env.unwrapped.num_tasks // len(env.unwrapped.task_names)
     for state in range(class_index * goals, (class_index + 1) * goals):
-        successes = list(play(env, state))
+        successes = list(run(env, state))
         if any(successes):
             first = successes.index(True)
             break
     else:
         raise RuntimeError(f"no goal of class {class_index} is solved within {LAST_STEP} steps")
     frames = []
-    for _ in play(env, state):
+    for _ in run(env, state):
         image = Image.fromarray(env.render()).crop(CUT)
         frames.append(image.resize((TILE, TILE), Image.Resampling.LANCZOS))
         if len(frames) == first + 4:

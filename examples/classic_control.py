@@ -36,7 +36,7 @@ POLICIES = [
 
 
 def main() -> None:
-    """Plays three episodes of each task, with a rule of thumb for each."""
+    """Runs three episodes of each task, with a rule of thumb for each."""
     env = MultiEnvWrapper(
         list(MAKERS.values()),
         task_names=list(MAKERS),

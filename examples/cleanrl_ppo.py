@@ -4,9 +4,9 @@
     python examples/cleanrl_ppo.py
 
 Prints the success rate per class over each iteration's own episodes, where an episode counts if
-it was successful at any of its steps. What to expect: after this minute (100,000 steps)
-drawer-close-v3 and often reach-v3 succeed, the others hardly ever. `python -m benchmarks.learning`
-trains longer, on easier classes, and plots what is learnt.
+any of its steps was a success. After this minute (100,000 steps) drawer-close-v3 and often reach-v3
+succeed, the others hardly ever. `python -m benchmarks.learning` trains longer, on easier classes,
+and plots learning curves.
 """
 
 import argparse
@@ -97,7 +97,7 @@ def train(
         envs: ``N`` environments with autoreset mode ``SAME_STEP``, whose infos have ``success``.
         names: the task name of each environment.
         args: the hyperparameters, as `parser` has them.
-        seconds: training ends with the iteration in which this time is over.
+        seconds: training ends with the iteration in which this time is reached.
 
     Returns:
         A dict per finished episode: ``task`` (its name), ``return``, ``success`` (whether at any
@@ -195,8 +195,8 @@ def train(
             rates[episode["task"]].append(episode["success"])
         mean = np.mean([episode["return"] for episode in episodes[first:]] or [np.nan])
         successes = [f"{task} {np.mean(own):.0%}" for task, own in rates.items() if any(own)]
-        rest = ", ".join(successes) or "none"
-        print(f"iteration {iteration}: return {mean:.0f}; success: {rest}", flush=True)
+        rates = ", ".join(successes) or "none"
+        print(f"iteration {iteration}: return {mean:.0f}; success: {rates}", flush=True)
         if time.perf_counter() - start > seconds:
             break
     return episodes

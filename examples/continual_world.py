@@ -4,11 +4,11 @@
     python examples/continual_world.py --seeds 1
 
 So that a phase needs 4,000 steps instead of a million, the network does not learn from rewards: it
-imitates Meta-World's scripted expert of the present task, in states that both of them visit
-(DAgger, Ross et al. 2011). As in Continual World, nothing of earlier tasks is kept but the network.
+imitates Meta-World's scripted expert of the current task, in states that both of them visit
+(DAgger, Ross et al. 2011). As in Continual World, only the network is kept from earlier tasks.
 Writes `continual_world.json`, and a picture beside it. A seed takes some six minutes on one core.
 
-What to expect of three seeds: the success rate at the end of a phase is 0.64 on average, from 1.0
+Results of three seeds: the success rate at the end of a phase is 0.64 on average, from 1.0
 (faucet-close, handle-press-side, window-close) to 0.1 (peg-unplug-side), and most of it is lost
 within the next phase or two. Forgetting is 0.59, and the average performance at the end 0.05.
 """
@@ -61,7 +61,7 @@ class Imitator:
             act = expert_of(self.info["task_name"])
             wanted = np.clip(act(self.obs, self.obs[36:39]), -1, 1)
             self.seen.append((self.obs.astype(np.float32), wanted.astype(np.float32)))
-            # The expert and the network play by turns.
+            # The expert and the network act in turns.
             action = wanted if self.episodes % 2 == 0 else self.policy(self.obs[None])[0]
             noisy = action + self.rng.normal(scale=0.1, size=action.shape)
             noisy = np.clip(noisy, -1, 1).astype(np.float32)

@@ -77,7 +77,7 @@ class Trilateration:
 
 
 def few_shots():
-    """Two episodes to adapt on, then three to show what was learnt; five trials of eight goals."""
+    """Two episodes to adapt on, then three that count; five trials of eight goals."""
     envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=8)
     result = mtwrappers.few_shot_evaluate(
         Trilateration(), envs, trials=5, adaptation_episodes=2, evaluation_episodes=3, seed=0

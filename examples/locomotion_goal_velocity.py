@@ -1,9 +1,9 @@
-"""A half cheetah that is to run at a given velocity: a family of tasks on MuJoCo.
+"""A half cheetah that has to run at a given velocity: multi-task MuJoCo.
 
     pip install '.[mujoco]'
     python examples/locomotion_goal_velocity.py
 
-It is the family of Finn et al. (2017, arXiv:1703.03400), with velocities from 0 to 2 m/s.
+The tasks are those of Finn et al. (2017, arXiv:1703.03400), with velocities from 0 to 2 m/s.
 """
 
 import gymnasium

@@ -1,12 +1,12 @@
-"""Records MT10 with Minari: a data set of all classes, each step with its task's id.
+"""Records MT10 with Minari: a dataset of all classes, each step with its task's id.
 
     pip install '.[metaworld,minari]'
     python examples/minari_record.py
 
-Minari seeds every reset anew unless told otherwise, and a seed starts the selection of tasks anew.
-So name each episode's task, as here, or pass ``options={"minari_autoseed": False}``.
+By default Minari seeds every reset, and a seed restarts the selection of tasks. So name each
+episode's task, as here, or pass ``options={"minari_autoseed": False}``.
 
-The data set goes to a temporary folder; leave ``MINARI_DATASETS_PATH`` alone to keep yours.
+The dataset goes to a temporary folder; do not set ``MINARI_DATASETS_PATH`` to keep yours.
 """
 
 import os

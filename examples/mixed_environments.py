@@ -9,7 +9,7 @@ prints the mean return per task, and plots it to mixed_environments.png. After t
 cores, with about 50,000 steps of each task, the pole stands for all of its 500 steps, the arm
 reaches its goal, and the hopper stands for a while. The pendulum and the cheetah take longer.
 
-Two tasks of DeepMind Control join with `--dm-control`, after
+`--dm-control` adds two tasks of DeepMind Control, after
 `pip install '.[metaworld,dm-control,torch,cli]'`, or `'.[dm-control]'` on top of the first.
 """
 
@@ -45,7 +45,7 @@ def make_dm_control(task: str, render_mode: str | None = None) -> gymnasium.Env:
 
 gymnasium.register("BoxCartPole-v1", entry_point=make_cart_pole)
 gymnasium.register("FlatControl-v0", entry_point=make_dm_control)
-# By the task's name: its family, its id, and the arguments of that.
+# By the task's name: its suite, its id, and the arguments of that.
 TASKS = {
     "reach": ("Meta-World", "mtwrappers/MT1-v0", {"env_name": "reach-v3"}),
     "drawer-close": ("Meta-World", "mtwrappers/MT1-v0", {"env_name": "drawer-close-v3"}),
@@ -90,13 +90,13 @@ def network(size_in: int, size_out: int, gain: float) -> nn.Sequential:
 
 def make_envs(tasks: dict, envs_per_task: int, workers: int) -> gymnasium.vector.VectorEnv:
     """All tasks side by side, with observations and rewards of one scale."""
-    families, ids, env_kwargs = zip(*tasks.values(), strict=True)
+    suites, ids, env_kwargs = zip(*tasks.values(), strict=True)
     envs = gymnasium.make_vec(
         "mtwrappers:mtwrappers/MultiEnv-v0",
         env_ids=ids,
         env_kwargs=env_kwargs,
         task_names=list(tasks),
-        action_repeat=[4 if family == "DeepMind Control" else 1 for family in families],
+        action_repeat=[4 if suite == "DeepMind Control" else 1 for suite in suites],
         unify={"rescale": True},
         envs_per_task=envs_per_task,
         workers=workers,
@@ -116,7 +116,7 @@ def log_prob(policy: Normal, actions: torch.Tensor, mask: torch.Tensor) -> torch
 
 @torch.no_grad()
 def collect(agent, envs, obs, mask, steps, returns):
-    """Plays some steps.
+    """Runs some steps.
 
     Returns:
         The last observations, and of all steps the observations, actions, log-probabilities,
@@ -181,10 +181,10 @@ def plot(tasks: dict, curves: dict[str, list[tuple[int, float]]], path: str) -> 
 
     size = (2, len(tasks) // 2)
     figure, axes = plt.subplots(*size, figsize=(4 * size[1], 6), layout="constrained")
-    for axis, (task, (family, *_)) in zip(axes.flat, tasks.items(), strict=True):
+    for axis, (task, (suite, *_)) in zip(axes.flat, tasks.items(), strict=True):
         if task in curves:
             axis.plot(*zip(*curves[task], strict=True))
-        axis.set(title=f"{task} ({family})", xlabel="steps of this task", ylabel="return")
+        axis.set(title=f"{task} ({suite})", xlabel="steps of this task", ylabel="return")
         axis.grid(alpha=0.3)
     figure.savefig(path, dpi=110)
 
@@ -219,8 +219,8 @@ def main() -> None:
             curves[task].append((steps, float(np.mean(found))))
         if iteration % 10 == 0:
             means = {task: np.mean([r for _, r in points[-5:]]) for task, points in curves.items()}
-            shown = ", ".join(f"{task} {means[task]:.0f}" for task in tasks if task in means)
-            print(f"{steps} steps of each task: {shown}", flush=True)
+            rewards = ", ".join(f"{task} {means[task]:.0f}" for task in tasks if task in means)
+            print(f"{steps} steps of each task: {rewards}", flush=True)
     envs.close()
     plot(tasks, curves, "mixed_environments.png")
     for task, points in curves.items():

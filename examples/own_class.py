@@ -3,7 +3,7 @@
     pip install .
     python examples/own_class.py
 
-The task is the temperature that a room is to be heated to.
+The task is a temperature, to which a house is to be heated.
 """
 
 import gymnasium
@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from mtwrappers import EnvToMTEnv, MetaIterativeEnvExecutor
 
 
-class Room(gymnasium.Env):
+class House(gymnasium.Env):
     """Observes the temperature, in degrees Celsius; the action heats or cools by up to one."""
 
     observation_space = Box(-50, 80, (1,), np.float64)
@@ -42,9 +42,9 @@ TEMPERATURES = [16.0, 18.0, 20.0, 22.0]
 
 def main() -> None:
     """Heats to each temperature, one after another and side by side."""
-    # One environment that moves between the tasks and shows the agent which one it is.
+    # One environment that switches tasks, and returns the task in its observation.
     env = EnvToMTEnv(
-        Room(),
+        House(),
         TEMPERATURES,
         task_obs=lambda target: np.array([target]),
         task_observation_space=Box(0, 40, (1,), np.float64),
@@ -55,8 +55,8 @@ def main() -> None:
             obs, _, _, _, info = env.step(obs["task_obs"] - obs["env_obs"])
         print(f"task {info['task_id']}: {obs['env_obs'][0]:.1f} degrees, {info['success']}")
 
-    # All tasks side by side, two rooms each; the task is hidden.
-    envs = MetaIterativeEnvExecutor(Room, len(TEMPERATURES), 2, max_path_length=15)
+    # All tasks in a vector environment, two houses each; the task is hidden.
+    envs = MetaIterativeEnvExecutor(House, len(TEMPERATURES), 2, max_path_length=15)
     envs.set_tasks(TEMPERATURES)
     envs.reset(seed=0)
     returns = sum(envs.step(np.ones((8, 1)))[1] for _ in range(15))

@@ -6,17 +6,17 @@
     python examples/record_experts.py --resume metaworld/mt10-expert-v0
     python examples/record_experts.py --replay metaworld/mt10-expert-v0
 
-Each episode ends with its first success; goals on which an expert fails are left out, and printed.
-Actions are float32, clipped to their bounds. States are always there, frames beside them on
+Each episode ends at its first success; goals on which an expert fails are left out, and printed.
+Actions are float32, clipped to their bounds. Observations are states, with frames beside them on
 request. Each episode has its task, its sentence, its random vector and its seed as metadata, and
-the data set has the versions of all packages that took part.
+the dataset has the versions of all packages that were used.
 
-The data set is there once it is whole. Until then its episodes are in a folder beside it, from which
-`--resume` goes on after a kill or Ctrl-C, to the same data.
+The dataset appears when it is complete. Until then its episodes are in a folder beside it, from
+which `--resume` continues after a kill or Ctrl-C, with the same data.
 
-An episode counts once it was played again from the file, in the environment that the file names,
-with the same bits in every observation, reward and flag. `--replay` does that later, on any
-machine; where the last bits of rewards differ, as they do between processors, it says so.
+Every episode is replayed from the file, in the environment that the file names, and compared bit for
+bit in every observation, reward and flag. `--replay` does that later, on any machine; where the last
+bits of rewards differ, as they do between processors, it reports it.
 """  # noqa: E501
 
 import argparse
@@ -58,7 +58,7 @@ DEFAULTS = {
 
 
 class Episode(NamedTuple):
-    """What was played; ``T`` steps."""
+    """An episode of ``T`` steps."""
 
     seed: int
     about: dict[str, Any]  # task_state, task_name, task_description and rand_vec
@@ -76,8 +76,8 @@ def stacked(observations: list) -> Any:
     return np.stack(observations)
 
 
-def play(env: gymnasium.Env, seed: int, task_state: int, act: Any) -> Episode:
-    """Plays an episode; ``act`` is given the observation and the number of the step."""
+def run(env: gymnasium.Env, seed: int, task_state: int, act: Any) -> Episode:
+    """Runs an episode; ``act`` is given the observation and the number of the step."""
     obs, info = env.reset(seed=seed, options={"task_state": task_state})
     about = {"task_state": task_state, "task_name": info["task_name"]}
     about["task_description"] = env.get_wrapper_attr("task_description")
@@ -92,7 +92,7 @@ def play(env: gymnasium.Env, seed: int, task_state: int, act: Any) -> Episode:
 
 
 def expert_of(env: gymnasium.Env, task_state: int) -> Any:
-    """The expert for a task, with its goal, as `play` takes it."""
+    """The expert for a task, with its goal, as `run` takes it."""
     low, high = env.action_space.low, env.action_space.high
     env.reset(options={"task_state": task_state})
     goal = env.get_wrapper_attr("goal")
@@ -106,9 +106,9 @@ def expert_of(env: gymnasium.Env, task_state: int) -> Any:
 
 
 class Unfinished:
-    """A recording that has not come to its end: a file for each episode, beside the data sets.
+    """A recording that has not come to its end: a file for each episode, beside the datasets.
 
-    Minari looks into no folder whose name begins with a dot, so nobody takes it for a data set.
+    Minari looks into no folder whose name begins with a dot, so nobody mistakes it for a dataset.
     """
 
     def __init__(self, name: str) -> None:
@@ -175,7 +175,7 @@ class Unfinished:
             return Episode(about.pop("seed"), {**about, "rand_vec": file["rand_vec"]}, *parts)
 
     def finish(self, env: gymnasium.Env, task_states: list[int]) -> minari.MinariDataset:
-        """Makes the data set of all episodes, which is not there before it is whole."""
+        """Makes the dataset of all episodes, which does not exist before it is complete."""
         about = []
 
         def buffers() -> Iterator[EpisodeBuffer]:
@@ -200,7 +200,7 @@ class Unfinished:
             dataset.storage.update_episode_metadata(about)
             for task_state, stored in zip(task_states, read(dataset), strict=True):
                 if part := unequal(self.read(task_state), stored):
-                    raise SystemExit(f"task state {task_state}: {part} differs in the data set")
+                    raise SystemExit(f"task state {task_state}: {part} differs in the dataset")
         if self.namespace and self.namespace not in list_local_namespaces():
             create_namespace(self.namespace)
         os.rename(whole / self.name, self.path)
@@ -213,7 +213,7 @@ class Unfinished:
 
 @contextlib.contextmanager
 def datasets_in(folder: Path) -> Iterator[None]:
-    """Lets Minari have its data sets in a folder."""
+    """Makes Minari use a folder for its datasets."""
     before = os.environ.get(ROOT)
     os.environ[ROOT] = str(folder)
     try:
@@ -237,11 +237,11 @@ def read(dataset: minari.MinariDataset, indices: list[int] | None = None) -> Ite
 
 
 def difference(env: gymnasium.Env, episode: Episode, rounding: float = 0.0) -> str | None:
-    """Plays an episode again; the name of what has other bits, or None.
+    """Runs an episode again; the name of what has other bits, or None.
 
     Rewards may differ by ``rounding``, relative.
     """
-    again = play(
+    again = run(
         env,
         episode.seed,
         int(episode.about["task_state"]),
@@ -321,7 +321,7 @@ def record(name: str, given: dict[str, Any], resume: bool = False) -> minari.Min
                 break
             if not unfinished.has(task_state):
                 seed, act = settings["seed"] + task_state, expert_of(env, task_state)
-                episode = play(env, seed, task_state, act)
+                episode = run(env, seed, task_state, act)
                 unfinished.write(episode if episode.terminations[-1] else None)
                 if unfinished.succeeded() and (part := difference(again, unfinished.read())):
                     raise SystemExit(f"{episode.about['task_name']}: {part} differs when replayed")
@@ -343,7 +343,7 @@ def record(name: str, given: dict[str, Any], resume: bool = False) -> minari.Min
 
 
 def replay(name: str) -> None:
-    """Plays all episodes of a data set again."""
+    """Replays all episodes of a dataset."""
     try:
         dataset = minari.load_dataset(name)
     except FileNotFoundError as exc:
@@ -382,7 +382,7 @@ def main(argv: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=about, argument_default=argparse.SUPPRESS)
     parser.add_argument("--benchmark", help="MT10 (default), MT25, MT50, ML10-train, ...")
     parser.add_argument("--classes", nargs="+", metavar="CLASS", help="some of its classes only")
-    parser.add_argument("--name", help=f"of the data set (default: {NAME})")
+    parser.add_argument("--name", help=f"of the dataset (default: {NAME})")
     parser.add_argument("--episodes", type=int, help="of each class (default: 5)")
     parser.add_argument("--goals", type=int, help="of each class, to choose from (default: 50)")
     parser.add_argument("--max-episode-steps", type=int, help="default: 500")
@@ -391,7 +391,7 @@ def main(argv: list[str] | None = None) -> None:
     parser.add_argument("--camera-name", help="of the frames (default: corner4)")
     parser.add_argument("--no-shadows", dest="shadows", action="store_false", help="in frames")
     parser.add_argument("--resume", metavar="NAME", help="go on with a recording that was stopped")
-    parser.add_argument("--replay", metavar="NAME", help="play the episodes of a data set again")
+    parser.add_argument("--replay", metavar="NAME", help="replay the episodes of a dataset")
     given = vars(parser.parse_args(argv))
     if name := given.pop("replay", None):
         replay(name)
@@ -399,7 +399,7 @@ def main(argv: list[str] | None = None) -> None:
     resume = given.pop("resume", None)
     name = given.pop("name", resume or NAME)
     if resume not in (None, name):
-        parser.error(f"--resume {resume} goes on with that data set, got --name {name}")
+        parser.error(f"--resume {resume} continues that dataset, got --name {name}")
     if not resume and not given.get("pixels") and given.keys() & {"camera_name", "shadows"}:
         parser.error("--camera-name and --no-shadows are of frames, which --pixels adds")
     try:

@@ -1,18 +1,18 @@
-"""Trains PPO of RLlib (its new API stack) on MT10: the ten classes side by side. About a minute.
+"""Trains PPO of RLlib (its new API stack) on MT10: the ten classes at once. About a minute.
 
     pip install '.[metaworld,rllib]'
     python examples/rllib_ppo.py
 
 RLlib's env runners need a vector environment of exactly ``num_envs_per_env_runner`` environments in
 the autoreset mode NEXT_STEP; other sizes and modes are refused. Without ``gym_env_vectorize_mode``
-each environment moves between the ten classes, and there may be any number of them. The module
+each environment switches between the ten classes, and there may be any number of them. The module
 before the id is imported in the process in which RLlib makes the environment, which registers it.
 
 The lines marked "scale" are all that a cluster needs: where Ray is, how many env runners there are,
-and that a runner that dies is restarted while training goes on with the others.
+and that a runner that dies is restarted while training continues with the others.
 
-What to expect of three iterations of 20 episodes: returns that differ between the classes by a
-factor of a hundred. The policy has learnt nothing yet; that takes hundreds of iterations.
+After three iterations of 20 episodes, returns differ between the classes by a factor of a hundred.
+The policy has not learnt anything yet; that takes hundreds of iterations.
 """
 
 import ray
@@ -51,13 +51,13 @@ def main() -> None:
     algorithm = config.build_algo()
     for iteration in range(ITERATIONS):
         result = algorithm.train()
-        played, learnt = result["env_runners"], result["learners"]["default_policy"]
+        run, learnt = result["env_runners"], result["learners"]["default_policy"]
         print(
-            f"iteration {iteration}: {played['num_episodes']:.0f} episodes of mean length "
-            f"{played['episode_len_mean']:.0f}, mean return {played['episode_return_mean']:.2f}, "
+            f"iteration {iteration}: {run['num_episodes']:.0f} episodes of mean length "
+            f"{run['episode_len_mean']:.0f}, mean return {run['episode_return_mean']:.2f}, "
             f"policy entropy {learnt['entropy']:.3f}"
         )
-    for name, value in played["return"].items():
+    for name, value in run["return"].items():
         print(f"{name:24} return {value:7.2f}")
     algorithm.stop()
     ray.shutdown()

@@ -212,7 +212,7 @@ cli("rollout", "MT1", "--task", "reach-v2") -> Exit: ...of MT1 (choose from asse
 cli("rollout", "MT1", *TWO[1:], "--task", "reach-v3") -> Exit: MT1 has one class, got 2; several are
 cli("rollout", "MT1", "--seed", "4294967295") -> Exit: ...for --seed. Must be <= 4294967294.
 cli("rollout", "MT10", "--episodes", "0") -> Exit: Invalid value "0" for --episodes. Must be >= 1.
-cli("rollout", "MT10", "--policy", "best") -> Exit: ...for --policy. Choose from expert, 
+cli("rollout", "MT10", "--policy", "best") -> Exit: Invalid value "best" for --policy. Choose from
 cli("rollout", "MT10", "--out", "/proc/x") -> Exit: cannot write to /proc/x
 cli("verify-fast", "--workers", "-2") -> Exit: ...for --workers: expected a whole number, got "-2".
 cli("list", "extra") -> Exit: Unused Tokens: ['extra']. See mtwrappers list --help.

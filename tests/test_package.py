@@ -192,7 +192,6 @@ def test_the_map_for_contributors_names_every_module_on_its_floor():
     assert mapped == [{name for name in names if name[0] != "_"} for names in FLOORS[:-1]]
 
 
-@pytest.mark.xfail(strict=True, reason="cli/commands.py and state/checkpoint.py are to come")
 def test_the_files_that_answer_where_do_i_change_are_there():
     text = (ROOT / "CONTRIBUTING.md").read_text().partition("## Where do I change")[2]
     answers = [row for row in text.partition("\n## ")[0].splitlines() if row.startswith("- **")]

@@ -1,8 +1,8 @@
-"""What RLlib's env runners need of a vector environment that they make by its id.
+"""The requirements of RLlib's env runners for a vector environment that they make by its id.
 
 An env runner takes the step after the end of an episode for a reset, whatever the environment's
-metadata says, and passes nothing on that tells who asks for an environment. So the stack is
-searched for it.
+metadata says, and passes nothing by which `make_vec` could recognise it. So the stack is searched
+for it.
 """
 
 from __future__ import annotations

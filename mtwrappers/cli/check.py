@@ -12,7 +12,7 @@ import cloudpickle
 import gymnasium
 
 from mtwrappers.cli.console import UsageError
-from mtwrappers.cli.policies import OWN_FILE, own_object
+from mtwrappers.cli.own import OWN_FILE, own_object
 from mtwrappers.testing import check_vector_env
 
 # What Gymnasium takes for an id: with a version, or with a namespace.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import csv
 import dataclasses
+import errno
 import json
 import os
 import shutil
@@ -23,6 +24,7 @@ from mtwrappers.state.files import remove_unfinished, write_together
 RESULTS, EVIDENCE = "results.json", "results.npz"
 CSV_COLUMNS = ("task", "episodes", "success_once", "success_final", "mean_return")
 _LOCK, _BESIDE = ".lock", ".unfinished"
+_NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems
 
 
 @contextlib.contextmanager
@@ -43,6 +45,9 @@ def locked(directory: Path) -> Iterator[None]:
             f"another rollout is writing into {directory}: wait until it has ended, or choose "
             "another directory with --out DIR"
         ) from None
+    except OSError as exc:
+        if exc.errno not in _NO_LOCKS:
+            raise
     try:
         shutil.rmtree(directory / _BESIDE, ignore_errors=True)
         remove_unfinished(directory)

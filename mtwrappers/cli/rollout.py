@@ -20,8 +20,9 @@ import gymnasium
 from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.console import UsageError, progress_bar, say
 from mtwrappers.cli.directory import EVIDENCE, RESULTS, locked, write_files
-from mtwrappers.cli.policies import Own, ScriptedPolicy, load_policy, own_errors, quiet_experts
+from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.cli.progress import MAX_SIZE, NAME, Progress, cannot_write
+from mtwrappers.cli.scripted import ScriptedPolicy, quiet_experts
 from mtwrappers.cli.settings import BENCHMARKS, POLICIES, Settings
 from mtwrappers.cli.video import Videos, can_film
 from mtwrappers.common.cores import cores

@@ -7,7 +7,7 @@ from importlib.metadata import version
 
 from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.console import progress_bar, say
-from mtwrappers.cli.policies import quiet_experts
+from mtwrappers.cli.scripted import quiet_experts
 from mtwrappers.common.cores import cores
 from mtwrappers.metaworld.fast.equality import FULL, QUICK, compare_classes
 from mtwrappers.metaworld.upstream import all_classes

@@ -296,7 +296,7 @@ class TaskStream(PhasedStream, MTEnv):
         if self.stream_finished:
             goes_on = "goes on after the end of the stream"
         raise ResetNeeded(
-            f"call reset() before step(): the episode is over, or a task was set, and phase "
+            f"call reset() before step(): the episode has ended, or a task was set, and phase "
             f"{self.phase} {goes_on}"
         )
 

@@ -1,4 +1,4 @@
-"""What `gymnasium.make` and `gymnasium.make_vec` call for ``mtwrappers/MultiEnv-v0``."""
+"""The functions behind ``mtwrappers/MultiEnv-v0``, for `gymnasium.make` and `make_vec`."""
 
 from __future__ import annotations
 
@@ -50,10 +50,10 @@ def make_env(
         env_ids: Registered ids; two of classic control, padded, by default.
         task_names: Their names; by default the ids.
         task_encoding: ``"onehot"``, ``"none"``, or ``"dict"`` for the observations of `MTEnv`.
-        task_embedding: What else to show of each task, ``(num_tasks, E)`` numbers, appended to the
+        task_embedding: More about each task, ``(num_tasks, E)`` numbers, appended to the
             observation, before a one-hot.
-        action_repeat: How many steps of the environment each action is played: a number, or a list
-            of one for each environment.
+        action_repeat: For how many steps of the environment each action is repeated: a number, or a
+            list of one for each environment.
         unify: ``"pad"``, or a dict of its arguments, pads observations and actions to one length;
             see `MultiEnvWrapper`.
         select: How the next task is drawn; see `mtwrappers.core.selection`.
@@ -112,7 +112,7 @@ def make_vec_env(
 
 
 def _padding(arguments: Mapping[str, Any]) -> Padding | None:
-    """What environments are padded to, so that each need not build the others to know it."""
+    """The sizes that environments are padded to, so that each need not build the others."""
     probe = MultiEnvWrapper(**arguments)
     probe.close()
     return probe.padding

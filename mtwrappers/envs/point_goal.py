@@ -146,7 +146,7 @@ def make_vec_env(
     render_mode: str | None = None,
     **executor: Any,
 ) -> MetaVectorEnv:
-    """What `gymnasium.make_vec` calls for ``mtwrappers/PointGoal-v0``.
+    """The vector environment behind ``mtwrappers/PointGoal-v0``, for `gymnasium.make_vec`.
 
     Args:
         num_envs: How many environments; 1 (Gymnasium's default) means one per task.

@@ -509,7 +509,7 @@ class Protocol:
             TypeError, ValueError: As those functions do; or if the environments or an argument
                 contradict the protocol.
         """
-        import mtwrappers  # whose evaluations know protocols
+        import mtwrappers  # only now: the functions that evaluate know this class
 
         name: Function = "few_shot_evaluate" if self.few_shot else "evaluate"
         measure = getattr(mtwrappers, name)

@@ -331,11 +331,11 @@ class _Replay(Observer):
     def __init__(self, episodes: Sequence[Episode], actions: Actions, num_envs: int) -> None:
         self._episodes, self._actions = episodes, actions
         self.longest = max(map(len, actions.values()))
-        row = next(iter(actions.values()))
-        if num_envs * (self.longest + 1) * max(row[0].nbytes, 1) > MAX_BYTES:
+        first = next(iter(actions.values()))
+        if num_envs * (self.longest + 1) * max(first[0].nbytes, 1) > MAX_BYTES:
             raise VerificationError(f"an episode of {self.longest:,} actions is not replayed")
         # One step more than there are actions, for an episode that goes on after them.
-        self._rows = np.zeros((num_envs, self.longest + 1, *row.shape[1:]), row.dtype)
+        self._queued = np.zeros((num_envs, self.longest + 1, *first.shape[1:]), first.dtype)
         self._times = np.zeros(num_envs, dtype=np.int64)
         self._ends = np.full(num_envs, self.longest)
         self._all = np.arange(num_envs)
@@ -347,13 +347,13 @@ class _Replay(Observer):
     def begin(self, i: int, episode: PlannedEpisode | Episode) -> None:
         """Takes out the actions of an episode."""
         actions = self._actions[name_of(episode)]
-        self._rows[i, : len(actions)] = actions
-        self._rows[i, len(actions) :] = 0
+        self._queued[i, : len(actions)] = actions
+        self._queued[i, len(actions) :] = 0
         self._times[i], self._ends[i] = 0, len(actions)
 
     def __call__(self, observations: Any) -> NDArray[Any]:
         """The next actions, ``(N, A)``."""
-        actions: NDArray[Any] = self._rows[self._all, np.minimum(self._times, self.longest)]
+        actions: NDArray[Any] = self._queued[self._all, np.minimum(self._times, self.longest)]
         self._times += 1
         return actions
 

@@ -48,7 +48,7 @@ class AgentView:
         reward_alpha: The rate of ``"exponential"``, in [0, 1].
         normalize_observations: Whether to apply `NormalizeObservationPerTask`, which leaves the
             one-hot as it is.
-        observation: ``"state"``, or what `PixelObservation` shows: ``"pixels"``,
+        observation: ``"state"``, or an observation of `PixelObservation`: ``"pixels"``,
             ``"pixels_agent_pos"`` or ``"pixels_state"``. The render mode is then ``"rgb_array"``,
             and the camera by default ``"corner4"``.
 
@@ -94,7 +94,7 @@ class AgentView:
             )
 
     def apply(self, mt_env: Env) -> Env:
-        """Wraps an `MTEnv`, in the order in which Meta-World does, and then shows frames."""
+        """Wraps an `MTEnv`, in the order in which Meta-World does, frames last."""
         env = mt_env
         if self.task_encoding != "dict":
             env = FlattenMTEnv(mt_env, self.task_encoding)
@@ -127,7 +127,7 @@ UPSTREAM: dict[str, tuple[str, dict[Any, Any] | None]] = {
 
 
 def default_task_encoding(benchmark: str) -> TaskEncoding:
-    """One-hot where there are several tasks to tell apart; meta-learners must find out."""
+    """One-hot where there are several classes; meta-learners have to infer the task."""
     return "none" if benchmark in META_LEARNING or benchmark == "MT1" else "onehot"
 
 
@@ -162,7 +162,7 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
     """The `AgentView` that an id's keyword arguments ask for, and the others, by our names.
 
-    The others have what the view needs: a render mode and a camera, where it shows frames.
+    The others have what the view needs: a render mode and a camera, where it has frames.
     """
     others = by_our_names(kwargs)
     own = {name: others.pop(name) for name in INPUTS if name in others}

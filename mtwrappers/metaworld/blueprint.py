@@ -1,11 +1,11 @@
-"""What subclasses Meta-World: a Sawyer class without its simulation, and a benchmark.
+"""Subclasses of Meta-World's: a Sawyer class without its simulation, and a benchmark.
 
 The first has the class's spaces and draws its goals, and no model is compiled.
 
 Meta-World draws a benchmark's goals by resetting a simulated environment a hundred times per class,
 though a goal depends on random numbers and on a few distances between them alone. Here the class's
-own ``__init__`` and ``reset_model`` run over a simulation in which every position is zero. Python's
-method resolution does the rest: `_NoSimulation` stands between the class and `SawyerXYZEnv`.
+own ``__init__`` and ``reset_model`` run over a simulation in which every position is zero. In the
+method resolution order, `_NoSimulation` stands between the class and `SawyerXYZEnv`.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class _NoSimulation(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usab
 
     rng: Any  # what has the method ``uniform`` of NumPy's generators
 
-    def __init__(self, hand_low: Any = None, hand_high: Any = None, **rest: Any) -> None:
+    def __init__(self, hand_low: Any = None, hand_high: Any = None, **unused: Any) -> None:
         self.model = self.data = _Blank()
         self.frame_skip = 5
         self.hand_low, self.hand_high = np.array(hand_low), np.array(hand_high)
@@ -119,7 +119,7 @@ def _blueprint_class(cls: Any) -> Any:
 
 @functools.cache
 def goal_space(cls: Any) -> Any:
-    """The Box, shape ``(3,)``, of the goals that a Sawyer class shows in observations (metres)."""
+    """The Box, shape ``(3,)``, of the goals in a Sawyer class's observations (metres)."""
     if is_upstream(cls):
         return _blueprint_class(cls)().goal_space
     env = cls()
@@ -187,7 +187,7 @@ class _Given:
             )
         if next(self._turn):
             raise ValueError(
-                f"{self._what} must be one that Meta-World plays: it would draw another in the "
+                f"{self._what} must be one that Meta-World keeps: it would draw another in the "
                 f"place of {vector.tolist()}, which puts an object and the goal too close together"
             )
         return vector
@@ -202,7 +202,7 @@ def _drawn_by_reset(env: Any) -> NDArray[np.float64]:
 
 
 def _draw_by_simulation(cls: Any, n: int, rng: RandomState) -> list[NDArray[np.float64]]:
-    """What Meta-World does for every class; its stream, which is global, is lent and given back."""
+    """Draws by resets, as Meta-World does; its stream, which is global, is lent and given back."""
     before = np.random.get_state()
     np.random.set_state(rng.get_state())
     try:

@@ -1,7 +1,7 @@
 """A camera of one model: frames of a simulation as it is now.
 
 A frame is drawn from a copy of the simulation's state after ``mj_forward``. So it is true at every
-moment, where Meta-World's first frame after a reset may show the scene before the last move, and
+moment, where Meta-World's first frame after a reset may be of the scene before the last move, and
 the simulation keeps its bits.
 """
 

@@ -62,7 +62,7 @@ class SawyerSettings:
             they are drawn without a graphics card.
         fast: ``"auto"`` takes the fast classes where they are verified; ``True`` and ``False``
             decide.
-        idle_steps: How many zero actions follow each reset, so that objects come to rest. The
+        idle_steps: How many zero actions follow each reset, so that objects stop moving. The
             reset returns what is observed after them. They count neither as steps of the episode
             nor in its return.
 
@@ -103,7 +103,7 @@ def observation_box(classes: Mapping[str, type[Any]], *, goals_visible: bool) ->
     """The union of the classes' observation bounds, shape ``(39,)``, float64, in metres.
 
     The frame is hand (3), gripper opening (1), objects (14), the same one step before (18), and
-    the goal (3). A hidden goal is shown as zero, so its bounds include zero. Bounds of no width,
+    the goal (3). A hidden goal is zero, so its bounds include zero. Bounds of no width,
     which checkers refuse, are widened by Meta-World's success radius.
     """
     sawyer: Any = import_extra("metaworld.sawyer_xyz_env", "metaworld").SawyerXYZEnv

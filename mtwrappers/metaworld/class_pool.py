@@ -1,4 +1,4 @@
-"""The classes of a benchmark: its tasks, one observation space, and the environments that play."""
+"""The classes of a benchmark: its tasks, one observation space, and its environments."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Wrapper: TypeAlias = Callable[[Env, Any], Env]
 
 @dataclass(frozen=True)
 class Layout:
-    """What the observation space depends on: the classes, visible goals, a one-hot at the end."""
+    """The form of observations: their classes, visible goals, a one-hot at the end."""
 
     classes: dict[str, type[Any]]
     goals_visible: bool
@@ -54,8 +54,8 @@ class Layout:
         upstream = self.classes.items() <= all_classes().items()
         return tuple(self.classes) if upstream else dict(self.classes)
 
-    def plays(self, name: str, other: Layout) -> bool:
-        """Whether a task of the class ``name``, which comes from ``other``, can be played here."""
+    def takes(self, name: str, other: Layout) -> bool:
+        """Whether a task of the class ``name``, which comes from ``other``, can be set here."""
         if (self.goals_visible, self.onehot) != (other.goals_visible, other.onehot):
             return False
         if self.onehot:
@@ -68,7 +68,7 @@ class Layout:
 
 
 class ClassPool:
-    """The tasks of a benchmark, and an environment for each class, built when it is first played.
+    """The tasks of a benchmark, and an environment for each class, built on first use.
 
     It is what `MetaWorldSetTaskEnv` and `MetaWorldMTEnv` have in common. The arguments are theirs.
     Copies and pickles build environments of their own.
@@ -163,7 +163,7 @@ class ClassPool:
             bare.terminate_on_success = on
 
     def turn_to(self, task: Any, layout: Layout | None = None) -> Env:
-        """Sets a `metaworld.Task`; returns the environment that plays it, from its reset on.
+        """Sets a `metaworld.Task`; returns its environment, which needs a reset.
 
         It is one of ``tasks``, or checked as they are: Meta-World unpickles what it is given.
         ``layout`` takes the place of the present one, for the first task where there is no

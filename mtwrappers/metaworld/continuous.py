@@ -85,7 +85,7 @@ class ContinuousGoals:
         return tuple(array.tolist())
 
     def get_state(self) -> dict[str, Any]:
-        """What the next vectors follow from, ready for JSON."""
+        """The state of the stream of vectors, ready for JSON."""
         return {"seed": self._seed, "state": dict(self._stream.bit_generator.state)}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -138,7 +138,7 @@ class ContinuousTasks(TaskList):
         return k, self.goals.check(k, task_state[1], f"the random vector of {what}")
 
     def describe(self, task_state: Any) -> tuple[np.int64, dict[str, Any]]:
-        """What is said of the class of a task state."""
+        """The description of the class of a task state."""
         return super().describe(task_state[0])
 
     def place(self, task_state: Any) -> int:

@@ -1,4 +1,4 @@
-"""What each task is in words, for policies that read.
+"""A sentence for each class, for policies that read.
 
 The sentences are data of others, by the names of the classes:
 

@@ -113,7 +113,7 @@ def _sawyers(env: Any) -> list[Any]:
 
 
 def _items(value: Any) -> Iterator[Any]:
-    """What is in a value, in as many containers as there are."""
+    """The items in a value, in as many containers as there are."""
     if isinstance(value, dict):
         value = [*value, *value.values()]
     if isinstance(value, (list, tuple, deque)) and not is_task(value):

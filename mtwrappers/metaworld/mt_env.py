@@ -28,22 +28,22 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     The task state is the index into the benchmark's own list; ``task_obs`` is the index of the
     task's class. Every `reset` draws the next task, unless a task was set since the last one.
     ``info`` carries ``task_id`` (the class's index), ``task_name`` (such as ``"reach-v3"``) and
-    Meta-World's seven numbers. Only the classes that are played are built.
+    Meta-World's seven numbers. Only the classes that are used are built.
 
     With ``goals="continuous"``, drawing a task draws a new goal from the class's distribution, as
     Meta-World's classes do where their random vector is not frozen. The task list has one entry per
     class. So the task state ``k`` stands for class ``k`` with a goal that is drawn when it is set,
     and `get_task_state` returns ``(k, vector)``, which `set_task_state` and the option
-    ``task_state`` of `reset` take to play exactly this goal again. After ``reset(seed=s)`` the
+    ``task_state`` of `reset` take to set exactly this goal again. After ``reset(seed=s)`` the
     first goal is the one that a class of Meta-World draws in its reset after ``seed(s)``, where
     ``seeded_rand_vec`` is set; those after it come from the same stream. It does not depend on
-    which classes were played. A reset to a goal that was not played before simulates the hand's
+    which classes were used. A reset to a new goal simulates the hand's
     way to its start (5 ms), which goals of a list do once.
 
     Args:
         benchmark: The name of a benchmark, or a `metaworld.Benchmark`.
         kind: ``"train"`` or ``"test"`` tasks.
-        goals: ``"list"`` plays the benchmark's own goals; ``"continuous"`` draws each anew.
+        goals: ``"list"`` takes the benchmark's own goals; ``"continuous"`` draws each anew.
         seed: Determines the goals, and what the first reset that is given no seed is seeded with;
             ``None`` takes the goals of seed 0, and entropy for that reset.
         select: How the next task is drawn; ``"uniform"`` by default, ``"without_replacement"`` for
@@ -57,7 +57,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
         descriptions: Whose sentences `task_description` has, ``"metaworld"`` or ``"lerobot"``; see
             `mtwrappers.metaworld.descriptions`. ``None`` takes Meta-World's where goals are
-            visible; where they are hidden, there are none, because a sentence tells the class.
+            visible; where they are hidden, there are none, because a sentence gives the class away.
         **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
             `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
             the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
@@ -152,7 +152,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def task_description(self) -> str:
-        """What is to be done in the present class, as a sentence.
+        """The instruction for the present class, a sentence.
 
         Raises:
             AttributeError: If tasks are hidden and ``descriptions`` was not given, or if there is
@@ -166,16 +166,16 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def _require_sentences(self) -> dict[str, str]:
         if self._sentences is None:
             raise AttributeError(
-                "task and task_description would tell which class is played, which is hidden here; "
+                "task and task_description would reveal the class, which is hidden here; "
                 "to have them, pass descriptions='metaworld' or 'lerobot'"
             )
         return self._sentences
 
     @functools.cached_property
     def goals_digest(self) -> str:
-        """What tells the goals of the benchmark from others, whichever of them are played here.
+        """The digest of the goals of the benchmark, whichever of them are used here.
 
-        Continuous goals follow from their class and the seeds of resets, so this tells classes.
+        Continuous goals follow from their class and the seeds of resets, so it is one of classes.
         """
         classes = digest(self.pool.tasks)
         return classes if self._continuous is None else f"continuous {classes}"
@@ -209,7 +209,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         return np.array(decode(self._task(self._task_state))["rand_vec"], dtype=np.float64)
 
     def exact_task_state(self, task_state: int, seed: int) -> int | Exact:
-        """The state of the task that a reset with this seed and ``task_state`` as option plays.
+        """The state of the task that a reset with this seed and ``task_state`` as option sets.
 
         With continuous goals it holds the goal; else it is ``task_state``. Nothing is changed.
         """

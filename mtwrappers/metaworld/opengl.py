@@ -83,7 +83,7 @@ class DrawingThread:
         atexit.register(self._end)
 
     def run(self, job: Callable[[], Any]) -> Any:
-        """What ``job`` returns or raises in the thread."""
+        """Runs ``job`` in the thread; returns or raises what it does."""
         done: Future[Any] = Future()
         self._jobs.put((done, job))
         return done.result()
@@ -169,7 +169,7 @@ def drawing_thread() -> DrawingThread:
 
 
 class Drawing:
-    """What OpenGL holds of one model, for the drawing thread.
+    """A model as OpenGL holds it, for the drawing thread.
 
     ``shared`` has the frame buffers and shadow maps of all models, by their quality.
     """

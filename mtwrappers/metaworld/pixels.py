@@ -15,13 +15,13 @@ from mtwrappers.metaworld.class_env import OBS_SIZE
 
 ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pixels_state"]
 OBSERVATIONS = ("state", "pixels", "pixels_agent_pos", "pixels_state")
-# It shows what vision-language-action projects see, who move corner2 to its place.
+# Vision-language-action projects move corner2 to its place.
 CAMERA = "corner4"
 
 _OF_FRAMES = ("observation", "camera_name", "camera_id", "width", "height", "upright", "shadows")
 
-# How many leading numbers of a state are shown beside the frame, under which key.
-_SHOWN: dict[str, dict[str, int]] = {
+# How many leading numbers of a state are observed beside the frame, under which key.
+_BESIDE: dict[str, dict[str, int]] = {
     "pixels": {},
     "pixels_agent_pos": {"agent_pos": 4},
     "pixels_state": {"environment_state": OBS_SIZE},
@@ -51,7 +51,7 @@ def without_frames(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Shows what the camera of a Meta-World environment sees, and a part of the state beside it.
+    """Observes frames of a Meta-World environment's camera, and a part of the state beside them.
 
     An observation is a dict. ``pixels`` is the frame that `render` returns, ``(height, width, 3)``
     uint8, upright; ``agent_pos`` the hand's position in metres and the gripper's opening, ``(4,)``;
@@ -63,7 +63,7 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
     Args:
         env: A `MetaWorldMTEnv` with ``render_mode="rgb_array"``, in wrappers whose observations are
             states, with or without a one-hot at the end.
-        observation: ``"pixels"`` shows the frame, ``"pixels_agent_pos"`` adds ``agent_pos``, and
+        observation: ``"pixels"`` is the frame, ``"pixels_agent_pos"`` adds ``agent_pos``, and
             ``"pixels_state"`` adds ``environment_state``.
 
     Raises:
@@ -73,9 +73,9 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
     def __init__(self, env: gymnasium.Env[Any, Any], observation: ObservationName) -> None:
         RecordConstructorArgs.__init__(self, observation=observation)
         super().__init__(env)
-        shown = _SHOWN[check_choice(observation, list(_SHOWN), "observation")]
+        beside = _BESIDE[check_choice(observation, list(_BESIDE), "observation")]
         state: Any = env.observation_space
-        self._parts = {key: slice(size) for key, size in shown.items()}
+        self._parts = {key: slice(size) for key, size in beside.items()}
         end, mt_space = OBS_SIZE, env.unwrapped.observation_space
         if isinstance(mt_space, Dict) and "task_embedding" in mt_space.spaces:
             embedding: Any = mt_space["task_embedding"]
@@ -93,7 +93,7 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         self.observation_space = Dict({"pixels": frame, **boxes}) if boxes else frame
 
     def observation(self, obs: Any) -> Any:
-        """The present frame, and the parts of the state ``obs`` that are shown."""
+        """The present frame, and the parts of the state ``obs`` beside it."""
         frame = self.env.render()
         if not self._parts:
             return frame

@@ -52,7 +52,7 @@ def check_vector(task: Any) -> None:
 
 
 def digest(tasks: Iterable[Any]) -> str:
-    """What tells a list of tasks from another, the same on every machine."""
+    """The digest of a list of tasks, the same on every machine."""
     code = hashlib.sha256()
     for task in tasks:
         data = decode(task)

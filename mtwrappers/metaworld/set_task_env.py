@@ -43,7 +43,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             built; ``task`` is a `metaworld.Task`. All must end up with one observation space.
         add_env_onehot: Append a one-hot of the class. For the train tasks of multi-task
             benchmarks only.
-        goals: ``"list"`` plays the benchmark's own goals. With ``"continuous"`` each task that
+        goals: ``"list"`` takes the benchmark's own goals. With ``"continuous"`` each task that
             `sample_tasks` draws has a new goal from its class's distribution; ``tasks`` has one
             task of each class, whose goal does not matter.
         seed: Determines the benchmark's goals when it is a name, and what `sample_tasks` draws.
@@ -108,7 +108,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     @property
     def layout(self) -> Layout:
-        """What the observation space depends on."""
+        """The form of observations."""
         return self._pool.layout
 
     @property
@@ -173,7 +173,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
                 f"this environment is for {self._kind} tasks, got a {task['kind']} task"
             )
         fixed, name = bool(self.tasks) or self._task is not None, task["inner"].env_name
-        if fixed and not self.layout.plays(name, layout):
+        if fixed and not self.layout.takes(name, layout):
             raise ValueError(
                 f"this environment is for tasks of {self._pool.name} with {self.layout}, got "
                 f"{name!r} of {task['benchmark']} with {layout}: it needs another observation space"
@@ -312,7 +312,7 @@ class ClassByClass:
         return places[self._sweeps[name](len(places), None, self._rng)]
 
     def get_state(self) -> dict[str, Any]:
-        """What `draw` goes on from, and what tells these tasks from others."""
+        """The state that `draw` continues from, with a digest of the tasks."""
         return {
             "tasks": plain_task.digest(self._tasks),
             "rng": dict(self._rng.bit_generator.state),

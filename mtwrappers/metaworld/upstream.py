@@ -65,7 +65,7 @@ def with_globals(function: FunctionType, names: dict[str, Any]) -> FunctionType:
 
 
 def names_of(cls: type[Any], base: type[Any]) -> dict[str, Any]:
-    """What ``cls`` and its bases before ``base`` define, nearest first."""
+    """The names that ``cls`` and its bases before ``base`` define, nearest first."""
     found: dict[str, Any] = {}
     for owner in cls.__mro__:
         if owner is base:

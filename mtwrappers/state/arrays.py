@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import io
 import math
-import os
 import re
 import struct
 import zipfile
@@ -78,10 +77,12 @@ def _whole_members(file: BinaryIO, max_bytes: int, text: str | None) -> Iterator
     file.seek(0)
     while len(head := file.read(_LOCAL.size)) == _LOCAL.size and head[:4] == b"PK\3\4":
         method, crc, compressed, size, of_name, further = _LOCAL.unpack(head)
-        one = zipfile.ZipInfo(file.read(of_name).decode())
+        name, _, data = (file.read(n) for n in (of_name, further, compressed))
+        if len(name) + len(data) < of_name + compressed:
+            break  # cut off in the middle
+        one = zipfile.ZipInfo(name.decode())
         one.compress_type, one.CRC, one.file_size = method, crc, size
-        file.seek(further, os.SEEK_CUR)
-        found.append((one, file.read(compressed)))
+        found.append((one, data))
     _check([one for one, _ in found], max_bytes, text)
     for one, data in found:
         if one.compress_type == zipfile.ZIP_DEFLATED:

@@ -1,4 +1,8 @@
-"""The tables of all checks, and the functions that run them on an environment."""
+"""The tables of all checks, and the functions that run them on an environment.
+
+To add a check, write a function in the file of its subject and name it in a table. It takes a
+`Subject` and returns what it has seen, or raises `Failed` (best with a `Difference`) or `Skipped`.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +37,6 @@ from mtwrappers.testing.report import RAISED, CheckReport, CheckResult, Failed, 
 from mtwrappers.testing.subject import Subject, subject_of
 from mtwrappers.vector.settings import Maker
 
-# A check returns what it has seen, or raises `Failed` or `Skipped`.
 Check: TypeAlias = Callable[[Subject], str]
 
 _INFO = re.compile(r"info\..+")

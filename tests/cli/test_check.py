@@ -24,7 +24,9 @@ def check(*arguments):
     return main(["check", *arguments, "--steps", "30"])
 
 
-@pytest.mark.parametrize("given", ["my_env:WalkEnv", "my_env.py:WalkEnv", "CartPole-v1"])
+@pytest.mark.parametrize(
+    "given", ["my_env:WalkEnv", "my_env.py:WalkEnv", "mtwrappers/PointGoal-v0"]
+)
 @pytest.mark.slow
 def test_without_a_fault_the_exit_code_is_0(given, capsys):
     assert check(given) == 0

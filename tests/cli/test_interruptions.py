@@ -1,6 +1,7 @@
 """Rollouts that Ctrl-C, a kill or a full disk ends: what is kept, and that nothing stays behind."""
 
 import contextlib
+import errno
 import os
 import re
 import resource
@@ -116,6 +117,19 @@ def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(
     with locked(tmp_path):
         pass
     os.killpg(first.pid, signal.SIGKILL)
+
+
+def test_on_a_file_system_without_locks_there_is_none(tmp_path, monkeypatch):
+    def acquire(lock):
+        raise OSError(number, "of the system")
+
+    monkeypatch.setattr("mtwrappers.cli.directory.FileLock.acquire", acquire)
+    number = errno.ENOLCK
+    with locked(tmp_path):
+        pass
+    number = errno.EROFS
+    with pytest.raises(OSError, match="of the system"), locked(tmp_path):
+        pass
 
 
 def roll_out_and_be_killed(out):

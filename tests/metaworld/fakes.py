@@ -1,4 +1,4 @@
-"""What the tests of Meta-World share: two classes that are quick to build, and how to play."""
+"""Common parts of the tests of Meta-World: two classes that are quick to build, and episodes."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def actions(n: int, seed: int = 0) -> NDArray[np.float32]:
     return np.random.default_rng(seed).uniform(-1, 1, (n, 4)).astype(np.float32)
 
 
-def play(env: Any, n: int = 4, **reset: Any) -> list[Any]:
-    """What a reset and ``n`` random steps after it return, of one environment or of a vector."""
+def episode(env: Any, n: int = 4, **reset: Any) -> list[Any]:
+    """The results of a reset and ``n`` random steps after it, of one environment or of a vector."""
     shape = (getattr(env, "num_envs", 1), 1) if isinstance(env, gymnasium.vector.VectorEnv) else 1
     return [env.reset(**reset), *(env.step(np.tile(a, shape)) for a in actions(n))]
 

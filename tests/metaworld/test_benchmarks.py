@@ -76,7 +76,7 @@ class Own(SawyerReachEnvV3):
 
 
 def tasks_of_meta_world(names, seed):
-    """What Meta-World makes for chosen classes, for which it has no multi-task benchmark."""
+    """Meta-World's tasks for chosen classes, for which it has no multi-task benchmark."""
     classes = {name: metaworld.ALL_V3_ENVIRONMENTS[name] for name in names}
     kwargs = metaworld._env_dict._get_args_kwargs(metaworld.ALL_V3_ENVIRONMENTS, classes)
     return metaworld._make_tasks(classes, kwargs, metaworld._MT_OVERRIDE, seed=seed)

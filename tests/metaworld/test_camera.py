@@ -1,4 +1,4 @@
-"""What a camera shows: the present state, upright, in metres."""
+"""The frames of a camera: the present state, upright, in metres."""
 
 import contextlib
 import copy
@@ -52,7 +52,7 @@ def drawn():
 # A reset leaves things where they were before their last move in the first three.
 @pytest.mark.parametrize("name", ["window-close-v3", "dial-turn-v3", "door-lock-v3"])
 @pytest.mark.slow_but("dial-turn-v3")
-def test_a_frame_shows_where_everything_is_from_the_first_on(drawn, name):
+def test_a_frame_is_of_where_everything_is_from_the_first_on(drawn, name):
     env = drawn(name)
     first = env.render()
     mujoco.mj_forward(env.sawyer.model, env.sawyer.data)
@@ -62,7 +62,7 @@ def test_a_frame_shows_where_everything_is_from_the_first_on(drawn, name):
 
 
 def test_rendering_keeps_the_bits_of_the_trajectory(drawn):
-    played = []
+    both = []
     for mode in (None, "rgbd_tuple"):
         env = drawn("dial-turn-v3", render_mode=mode, camera_name=None)
         own = [env.reset()[0].tobytes()]
@@ -71,8 +71,8 @@ def test_rendering_keeps_the_bits_of_the_trajectory(drawn):
                 env.render()
             obs, reward, *_, info = env.step(action)
             own.append((obs.tobytes(), reward, info, integration_state(env.sawyer)))
-        played.append(own)
-    assert played[0] == played[1]
+        both.append(own)
+    assert both[0] == both[1]
 
 
 @pytest.mark.parametrize("camera", [*CAMERAS, None])
@@ -266,6 +266,6 @@ def test_human_rendering_takes_the_frames(monkeypatch):
     seen = gymnasium.make(ID, render_mode="rgb_array", **MADE)
     for env in (human, seen):
         env.reset(seed=0, options={"task_state": 0})
-    shown = pygame.surfarray.array3d(human.window).swapaxes(0, 1)
-    assert np.array_equal(shown, seen.render())
+    displayed = pygame.surfarray.array3d(human.window).swapaxes(0, 1)
+    assert np.array_equal(displayed, seen.render())
     human.close()

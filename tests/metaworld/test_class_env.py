@@ -1,4 +1,4 @@
-"""One Sawyer class under Gymnasium's contract; every class plays once beside Meta-World's own."""
+"""One Sawyer class under Gymnasium's contract; every class runs once beside Meta-World's own."""
 
 import metaworld
 import numpy as np
@@ -21,14 +21,14 @@ def build(name, **kwargs):
     return env._env
 
 
-def play(env, task, played, policy=None):
+def episode(env, task, given, policy=None):
     """An episode's beginning: ``[(obs, info), (obs, reward, terminated, truncated, info), ...]``.
 
     With a policy, its actions replace the given ones.
     """
     getattr(env, "sawyer", env).set_task(task)
     returned = [env.reset()]
-    for action in played:
+    for action in given:
         if policy is not None:
             action = policy.get_action(returned[-1][0])
         returned.append(env.step(action))
@@ -43,7 +43,7 @@ def test_a_class_has_the_tasks_of_the_bare_one_and_plays_as_it_bit_for_bit_in_pl
     env, stock = build(name), CLASSES[name]()
     assert tuple(stock.model.camera(i).name for i in range(stock.model.ncam)) == CAMERAS
     visible, hidden = (
-        observation_box({name: CLASSES[name]}, goals_visible=shown) for shown in (True, False)
+        observation_box({name: CLASSES[name]}, goals_visible=visible) for visible in (True, False)
     )
     (first, second), (_, last) = (
         make_benchmark(b, env_name=name, num_goals=2, seed=0).train_tasks for b in ("MT1", "ML1")
@@ -56,7 +56,7 @@ def test_a_class_has_the_tasks_of_the_bare_one_and_plays_as_it_bit_for_bit_in_pl
         (hidden, last, actions(10)),
         (visible, second, range(60), expert),
     ):
-        ours, theirs = (play(one, task, *how) for one in (env, stock))
+        ours, theirs = (episode(one, task, *how) for one in (env, stock))
         keys = ours[0][1].keys()
         for (obs, *rest, info), (expected, *expected_rest, _) in zip(ours, theirs, strict=True):
             assert np.array_equal(obs, expected)
@@ -117,6 +117,6 @@ def test_the_reward_function_version_reaches_the_class():
     for make in (build, bare):
         for version in ("v1", "v2"):
             env = make("reach-v3", reward_function_version=version)
-            rewards.append([step[1] for step in play(env, task, actions(3))[1:]])
+            rewards.append([step[1] for step in episode(env, task, actions(3))[1:]])
     assert rewards[:2] == rewards[2:]
     assert rewards[0] != rewards[1]

@@ -19,7 +19,7 @@ from mtwrappers.metaworld import MetaWorldMTEnv
 from mtwrappers.metaworld.plain_task import decode
 from mtwrappers.testing import check_mtenv, check_set_task_env
 from tests.fakes import equal
-from tests.metaworld.fakes import ITERATIVE, PAIR, PARALLEL, bare, make, make_vec, play
+from tests.metaworld.fakes import ITERATIVE, PAIR, PARALLEL, bare, episode, make, make_vec
 
 CONTINUOUS = {"benchmark": "CustomMT", "train_classes": PAIR, "goals": "continuous"}
 IDS = {"train_classes": PAIR, "goals": "continuous", "max_episode_steps": 4}
@@ -70,7 +70,7 @@ def test_every_environment_of_a_vector_draws_what_one_alone_draws_from_its_seed(
     with make_vec("CustomMT", 4, **IDS, **where, autoreset_mode=mode) as envs:
         envs.reset(seed=1000)
         first = envs.call("get_task_state")
-        play(envs, seed=seeds)
+        episode(envs, seed=seeds)
         if mode is AutoresetMode.NEXT_STEP:
             envs.step(envs.action_space.sample())
         elif mode is AutoresetMode.DISABLED:
@@ -82,7 +82,7 @@ def test_every_environment_of_a_vector_draws_what_one_alone_draws_from_its_seed(
         assert vectors(env, 2, seed=seeds[i])[1] == second[i]
 
 
-def test_a_goal_depends_on_the_seed_alone_and_not_on_what_was_played_before():
+def test_a_goal_depends_on_the_seed_alone_and_not_on_earlier_episodes():
     one, other = MetaWorldMTEnv(**CONTINUOUS), MetaWorldMTEnv(**CONTINUOUS)
     expected = vectors(one, 6, seed=3)
     vectors(other, 3, seed=8)
@@ -116,21 +116,21 @@ def test_few_resets_are_kept_where_goals_seldom_come_again():
     assert len(env._env.sawyer._snapshots._kept) <= 4
 
 
-# To play one again.
+# To set one again.
 
 
 def test_an_exact_task_state_plays_its_goal_again_through_json_and_elsewhere():
     env = MetaWorldMTEnv(**CONTINUOUS)
-    expected = play(env, seed=5)
+    expected = episode(env, seed=5)
     state = env.get_task_state()
     env.reset()
     assert env.get_task_state() != state
     other = MetaWorldMTEnv(**CONTINUOUS)
     for again in (state, json.loads(json.dumps(state)), (state[0], np.array(state[1]))):
-        assert equal(play(other, options={"task_state": again}), expected)
+        assert equal(episode(other, options={"task_state": again}), expected)
         other.set_task_state(again)
         assert other.get_task_state() == state
-        assert equal(play(other), expected)
+        assert equal(episode(other), expected)
 
 
 def test_classes_that_are_set_before_the_first_reset_have_the_first_goals_of_the_seed():
@@ -294,7 +294,7 @@ def test_goals_of_meta_learning_stay_until_they_are_sampled():
         envs.reset(seed=1000)
         first = envs.call("get_task_state")
         assert first[0] == MetaWorldMTEnv(**CONTINUOUS).exact_task_state(0, 1000)
-        play(envs, n=6)
+        episode(envs, n=6)
         assert envs.call("get_task_state") == first
         envs.call("sample_tasks")
         second = envs.call("get_task_state")
@@ -342,11 +342,11 @@ def test_set_tasks_have_new_goals_and_play_them_in_another_process():
     expected, then = [], env.sample_tasks(3)
     for task in tasks[:3]:
         env.set_task(task)
-        expected.append(play(env))
+        expected.append(episode(env))
     other = MetaWorldSetTaskEnv()
-    for task, played in zip(pickle.loads(pickle.dumps(tasks)), expected, strict=False):
+    for task, own in zip(pickle.loads(pickle.dumps(tasks)), expected, strict=False):
         other.set_task(task)
-        assert equal(play(other), played)
+        assert equal(episode(other), own)
     again = MetaWorldSetTaskEnv(**CONTINUOUS)
     again.set_state(state)
     assert again.sample_tasks(3) == then

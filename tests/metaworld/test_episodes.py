@@ -10,7 +10,16 @@ from gymnasium.envs.registration import EnvSpec
 
 from mtwrappers import MetaWorldSetTaskEnv, evaluate
 from tests.fakes import equal
-from tests.metaworld.fakes import ITERATIVE, PAIR, PAIR_ENV, PARALLEL, actions, make, make_vec, play
+from tests.metaworld.fakes import (
+    ITERATIVE,
+    PAIR,
+    PAIR_ENV,
+    PARALLEL,
+    actions,
+    episode,
+    make,
+    make_vec,
+)
 
 ZERO = np.zeros(4, np.float32)
 
@@ -23,7 +32,7 @@ def test_idle_steps_are_zero_actions_that_count_nowhere(fast):
         plain.unwrapped.reset(seed=0)
         waited = [plain.unwrapped.step(ZERO) for _ in range(5)][-1]
         expected = [plain.unwrapped.step(action) for action in actions(3)]
-        [(obs, info), *steps] = play(idle, 3, seed=0)
+        [(obs, info), *steps] = episode(idle, 3, seed=0)
         assert equal(obs, waited[0]["env_obs"])
         assert info["success"] == 0.0
         assert equal([step[0] for step in steps], [step[0]["env_obs"] for step in expected])
@@ -36,13 +45,13 @@ def test_idle_steps_are_zero_actions_that_count_nowhere(fast):
 def test_action_repeat_and_idle_steps_leave_the_horizon_to_the_agents_steps(where):
     kwargs = {"idle_steps": 2, "action_repeat": 3, "max_episode_steps": 4, "num_goals": 2}
     env = make("CustomMT", **kwargs, task_states=[0])
-    expected = play(env, seed=5, options={"task_state": 0})
+    expected = episode(env, seed=5, options={"task_state": 0})
     assert [step[3] for step in expected[1:]] == [False, False, False, True]
     assert env._max_episode_steps == 4
     with make_vec("CustomMT", **kwargs, **where) as envs:
         assert envs.get_attr("_max_episode_steps") == (4, 4)
         each = [{"task_state": 0}, None]
-        found = play(envs, seed=5, options={"env_options": each, "reset_mask": np.ones(2, bool)})
+        found = episode(envs, seed=5, options={"env_options": each, "reset_mask": np.ones(2, bool)})
         assert equal(found[0][0][0], expected[0][0])
         final = found[4][4]
         assert final["final_info"]["episode"]["l"].tolist() == [4, 4]
@@ -69,8 +78,8 @@ def test_the_arguments_go_through_specs_and_are_checked():
     env = make("MT10", **kwargs)
     spec = EnvSpec.from_json(env.spec.to_json())
     assert json.loads(env.spec.to_json())["kwargs"]["goals"] == "continuous"
-    expected = play(env, seed=3)
-    assert equal(play(gymnasium.make(spec), seed=3), expected)
+    expected = episode(env, seed=3)
+    assert equal(episode(gymnasium.make(spec), seed=3), expected)
     with pytest.raises(ValueError, match="idle_steps must be zero or a positive integer, got -1"):
         make("MT1", idle_steps=-1)
     with pytest.raises(ValueError, match="action_repeat must be a positive integer, got 0"):
@@ -80,9 +89,9 @@ def test_the_arguments_go_through_specs_and_are_checked():
 def test_closed_environments_hold_no_simulation_and_a_reset_builds_it_anew():
     env, set_task = make("MT1"), MetaWorldSetTaskEnv(**PAIR_ENV)
     envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", train_classes=PAIR, execution="iterative")
-    expected = play(env, seed=0)
-    play(envs, seed=0)
-    play(set_task)
+    expected = episode(env, seed=0)
+    episode(envs, seed=0)
+    episode(set_task)
     held = [weakref.ref(env.unwrapped._env.sawyer), weakref.ref(set_task._env.sawyer)]
     held += envs.call(lambda one: weakref.ref(one.unwrapped._env.sawyer))
     models = [weakref.ref(ref().model) for ref in held]
@@ -92,6 +101,6 @@ def test_closed_environments_hold_no_simulation_and_a_reset_builds_it_anew():
     assert [ref() for ref in (*held, *models)] == [None] * 8
     with pytest.raises(gymnasium.error.ResetNeeded):
         env.step(ZERO)
-    assert equal(play(env, seed=0), expected)
+    assert equal(episode(env, seed=0), expected)
     env.close()
     env.close()

@@ -31,7 +31,7 @@ def task():
     return make_benchmark("MT1", env_name=NAME, num_goals=1).train_tasks[0]
 
 
-def played(env, task):
+def episode_bits(env, task):
     """The bits of a reset and of the steps after it, and of the simulation."""
     env.set_task(task)
     bits = [env.reset()[0].tobytes(), integration_state(env)]
@@ -42,8 +42,8 @@ def played(env, task):
 
 
 @pytest.fixture(scope="module")
-def stock_played(task):
-    return played(CLASSES[NAME](), task)
+def stock_bits(task):
+    return episode_bits(CLASSES[NAME](), task)
 
 
 def test_the_helpers_give_the_bits_of_their_originals():
@@ -133,9 +133,9 @@ def test_what_is_no_sawyer_class_is_refused_by_name():
 # Environments of a class share the compile of its model, and not the model.
 
 
-def test_a_model_goes_with_the_last_reference_to_its_environment(task, stock_played):
+def test_a_model_goes_with_the_last_reference_to_its_environment(task, stock_bits):
     envs = [fast_class(NAME)() for _ in range(3)]
-    assert [played(env, task) for env in envs] == [stock_played] * 3
+    assert [episode_bits(env, task) for env in envs] == [stock_bits] * 3
     # 40 MB per environment are not left to a garbage collection.
     gone = [weakref.ref(held) for env in envs for held in (env.model, env.data)]
     gc.disable()
@@ -167,7 +167,7 @@ def test_what_is_done_to_one_model_reaches_no_other_made_before_or_after(task, m
     monkeypatch.setattr(sawyer, "_shared", weakref.WeakValueDictionary())
     envs = [fast_class(NAME)() for _ in range(3)]
     fresh = all_of(envs[0].model)
-    played(envs[2], task)
+    episode_bits(envs[2], task)
     for env in envs[:2]:
         before = fresh
         for edit in EDITS.values():

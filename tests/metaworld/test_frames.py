@@ -39,7 +39,7 @@ def begin(env, state):
 
 
 def run(gl, code, tmp_path, silent=True, **environ):
-    """What the code has put into ``saved``. ``silent``: it leaves nothing on standard error."""
+    """The arrays that the code put into ``saved``. ``silent``: nothing is on standard error."""
     path = str(tmp_path / "saved.npz")
     done = subprocess.run(
         [sys.executable, "-c", f"path = {path!r}{PRELUDE}{code}\nnp.savez(path, **saved)\n"],

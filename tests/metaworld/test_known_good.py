@@ -7,7 +7,7 @@ from mtwrappers.metaworld.fast import known_good
 from mtwrappers.metaworld.fast.known_good import class_to_build, why_not_verified
 from mtwrappers.metaworld.upstream import all_classes
 from tests.fakes import equal
-from tests.metaworld.fakes import make, play
+from tests.metaworld.fakes import episode, make
 
 REACH = all_classes()["reach-v3"]
 HERE = {"metaworld": "3.1.1", "mujoco": "3.3.0"}
@@ -21,17 +21,17 @@ def _asks_again():
 
 
 def test_here_the_fast_classes_serve_unless_told_otherwise():
-    played = []
+    returned = []
     for kwargs, cls in (
         ({}, fast_class(REACH)),
         ({"fast": True}, fast_class(REACH)),
         ({"fast": False}, REACH),
     ):
         env = make("MT1", num_goals=1, **kwargs)
-        played.append(play(env, 2, seed=1))
+        returned.append(episode(env, 2, seed=1))
         assert type(env.unwrapped._env.sawyer) is cls
-    assert equal(played[0], played[1])
-    assert equal(played[0], played[2])
+    assert equal(returned[0], returned[1])
+    assert equal(returned[0], returned[2])
 
 
 @pytest.mark.parametrize("versions", [{"metaworld": "3.1.2"}, {"mujoco": "3.4.0"}, {}])

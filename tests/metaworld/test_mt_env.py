@@ -1,4 +1,4 @@
-"""What is particular to `MetaWorldMTEnv`; a list of tasks is in ``test_task_list.py``."""
+"""The particulars of `MetaWorldMTEnv`; a list of tasks is in ``test_task_list.py``."""
 
 import json
 
@@ -8,7 +8,7 @@ from gymnasium.error import ResetNeeded
 from mtwrappers.metaworld import MetaWorldMTEnv
 from mtwrappers.metaworld.experts import expert
 from mtwrappers.metaworld.plain_task import decode
-from tests.metaworld.fakes import HIDDEN, PAIR_ENV, make_vec, play
+from tests.metaworld.fakes import HIDDEN, PAIR_ENV, episode, make_vec
 
 
 def tasks_drawn(env, n, **reset):
@@ -19,14 +19,14 @@ def tasks_drawn(env, n, **reset):
     return states
 
 
-@pytest.mark.parametrize(("kwargs", "shown"), [(PAIR_ENV, True), (HIDDEN, False)])
-def test_the_goal_is_known_from_the_first_reset_on_whether_it_is_shown_or_not(kwargs, shown):
+@pytest.mark.parametrize(("kwargs", "visible"), [(PAIR_ENV, True), (HIDDEN, False)])
+def test_the_goal_is_known_from_the_first_reset_on_whether_it_is_visible_or_not(kwargs, visible):
     env = MetaWorldMTEnv(**kwargs)
     with pytest.raises(ResetNeeded, match="task 0 was set but not reset"):
         _ = env.goal
     for state in (0, 1):  # of reach, which draws a start of the object and then the goal
-        for obs, *_ in play(env, options={"task_state": state}):
-            assert obs["env_obs"][-3:].tolist() == (env.goal.tolist() if shown else [0, 0, 0])
+        for obs, *_ in episode(env, options={"task_state": state}):
+            assert obs["env_obs"][-3:].tolist() == (env.goal.tolist() if visible else [0, 0, 0])
         assert env.goal.tolist() == decode(env.tasks[state])["rand_vec"][3:].tolist()
 
 
@@ -35,7 +35,7 @@ def test_observations_of_every_class_lie_in_the_one_space_of_the_benchmark(bench
     env = MetaWorldMTEnv(benchmark, kind, num_goals=1)
     assert env.envs_built == 0
     for state in range(env.num_tasks):
-        for obs, *_ in play(env, options={"task_state": state}):
+        for obs, *_ in episode(env, options={"task_state": state}):
             assert obs in env.observation_space
         assert env.envs_built == state + 1
 
@@ -97,14 +97,14 @@ def test_an_unknown_option_is_refused_and_the_present_task_stays():
 
 def test_a_curriculum_sees_classes_as_groups_of_goals_and_one_class_as_goals():
     env = MetaWorldMTEnv(**PAIR_ENV, select="least_success", max_episode_steps=2)
-    rewards = [step[1] for step in play(env, 2, seed=0, options={"task_state": 4})[1:]]
+    rewards = [step[1] for step in episode(env, 2, seed=0, options={"task_state": 4})[1:]]
     assert history(env) == ([[0, 1, 2], [3, 4, 5]], [[], [], [], [], [sum(rewards)], []])
     other = MetaWorldMTEnv(**PAIR_ENV, select="least_success")
     other.set_state(json.loads(json.dumps(env.get_state())))
     assert history(other) == history(env)
     assert tasks_drawn(other, 12) == tasks_drawn(env, 12)
     with make_vec("CustomMT", select="least_success", num_goals=2, max_episode_steps=1) as envs:
-        play(envs, 6, seed=0)
+        episode(envs, 6, seed=0)
         for own in envs.envs:  # over its own two goals
             groups, returns = history(own)
             assert groups == [[0], [1]]

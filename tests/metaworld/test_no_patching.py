@@ -14,7 +14,7 @@ from mtwrappers.metaworld import fast_class, make_benchmark
 NAMES = ("reach-v3", "push-v3", "drawer-open-v3", "hammer-v3")
 TASKS = {n: make_benchmark("MT1", env_name=n, num_goals=1).train_tasks[0] for n in NAMES}
 
-def play():
+def run_all():
     "What bare Meta-World returns, as a digest for each class."
     digests = {}
     for name, task in TASKS.items():
@@ -68,12 +68,12 @@ def changed(before, after):
     return [path for path in before.keys() | after if before.get(path) != after.get(path)]
 
 kept = []
-played = play()  # imports and caches what the packages import and cache when they are first used
+first = run_all()  # imports and caches what the packages import and cache when they are first used
 import scipy.spatial.transform, metaworld.utils.reward_utils
 modules = sorted(name for name in sys.modules if name.split(".")[0] in PACKAGES)
 before = walk()
 use_fast()
-found = {"changed": changed(before, walk()), "size": len(before), "played": [played, play()]}
+found = {"changed": changed(before, walk()), "size": len(before), "episodes": [first, run_all()]}
 # Such changes would be found.
 before = walk()
 np.linalg.norm = lambda x: 0
@@ -91,7 +91,7 @@ PATCHED = {
 @pytest.mark.slow
 def test_bare_meta_world_keeps_its_bits_and_nothing_in_its_packages_is_replaced_or_added():
     found = json.loads(run_python(CODE))
-    before, after = found["played"]
+    before, after = found["episodes"]
     assert len(set(before.values())) == 4
     assert after == before
     assert found["size"] > 20_000

@@ -31,7 +31,7 @@ make_benchmark("CustomML", train_classes=PAIR) -> ValueError: CustomML needs tes
 make_benchmark("CustomML", train_classes=PAIR, test_classes=PAIR) -> ValueError: test ...in both
 """
 
-# How they are shown and played.
+# How they are observed and stepped.
 SETTINGS = """
 make("MT1", num_goals=2, task_encoding="one_hot") -> ValueError: task_encoding 
 make("MT1", num_goals=2, select="best") -> ValueError: select ...got 'best'

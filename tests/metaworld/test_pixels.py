@@ -13,7 +13,7 @@ from gymnasium.spaces import Box
 from mtwrappers import VectorNormalizeRewardPerTask, load_checkpoint, save_checkpoint
 from mtwrappers.metaworld import opengl
 from tests.fakes import check_env_warnings, equal
-from tests.metaworld.fakes import PARALLEL, actions, bare, make, make_vec, play
+from tests.metaworld.fakes import PARALLEL, actions, bare, episode, make, make_vec
 
 LOOK = {"width": 32, "height": 24}
 SMALL = {"num_goals": 1, "max_episode_steps": 3, "record_episode_statistics": False}
@@ -32,7 +32,7 @@ def _gl():
 
 
 def flat(obs):
-    """The state and the one-hot of an observation, as ``observation="state"`` shows them."""
+    """The state and the one-hot of an observation, as ``observation="state"`` has them."""
     if not isinstance(obs, dict):
         return obs
     assert obs["pixels"].dtype == np.uint8
@@ -91,7 +91,7 @@ def test_agent_pos_is_where_the_hand_is():
     env = make("MT1", observation="pixels_agent_pos", num_goals=1, **LOOK)
     assert check_env_warnings(env, skip_render_check=True) == []
     state = make("MT1", num_goals=1)
-    for one, other in zip(play(env, seed=0), play(state, seed=0), strict=True):
+    for one, other in zip(episode(env, seed=0), episode(state, seed=0), strict=True):
         assert one[0]["agent_pos"].tolist() == other[0][:4].tolist()
     env.close()
 
@@ -102,7 +102,7 @@ def test_first_and_later_frames_are_upstreams_after_mj_forward(name):
     env = make("MT1", env_name=name, observation="pixels", num_goals=1, **LOOK)
     upstream = bare(name, env.get_wrapper_attr("tasks")[0], render_mode="rgb_array", **LOOK)
     upstream.mujoco_renderer.camera_id = upstream.model.camera("corner4").id
-    shown = play(env, 3, seed=0)
+    observed = episode(env, 3, seed=0)
     upstream.reset()
     frames = []
     for step in range(4):
@@ -110,7 +110,7 @@ def test_first_and_later_frames_are_upstreams_after_mj_forward(name):
             upstream.step(actions(3)[step - 1])
         mujoco.mj_forward(upstream.model, upstream.data)
         frames.append(upstream.render()[::-1, ::-1])
-    for (obs, *_), frame in zip(shown, frames, strict=True):
+    for (obs, *_), frame in zip(observed, frames, strict=True):
         assert np.array_equal(obs, frame)
     env.close()
     upstream.close()
@@ -127,7 +127,7 @@ def test_states_rewards_flags_and_infos_are_those_of_states_alone(mode):
     results = []
     for seen in ({}, SEEN, *([{**SEEN, **PARALLEL}] if mode == "NextStep" else [])):
         with make_vec("CustomMT", **kwargs, **seen) as envs:
-            results.append([without_frames(one) for one in play(envs, n, seed=5)])
+            results.append([without_frames(one) for one in episode(envs, n, seed=5)])
     assert all(equal(result, results[0]) for result in results)
 
 
@@ -135,7 +135,7 @@ def test_states_rewards_flags_and_infos_are_those_of_states_alone(mode):
 def test_a_killed_worker_and_a_checkpoint_in_mid_episode_change_neither_states_nor_frames(tmp_path):
     kwargs = {**SMALL, **SEEN, "workers": 2, "on_worker_failure": "recover", "journal": True}
     with make_vec("CustomMT", **kwargs) as envs:
-        expected = play(envs, 5, seed=5)
+        expected = episode(envs, 5, seed=5)
     acts = np.tile(actions(5), (2, 1, 1))
     with make_vec("CustomMT", **kwargs) as envs:
         found = [envs.reset(seed=5), envs.step(acts[:, 0])]
@@ -152,11 +152,11 @@ def test_a_killed_worker_and_a_checkpoint_in_mid_episode_change_neither_states_n
 @pytest.mark.slow
 def test_rewards_are_scaled_per_task_as_with_states():
     results = []
-    for shown in ({}, {**SEEN, "observation": "pixels"}):
-        kwargs = {**SMALL, **shown, "reward_normalization_method": "gymnasium"}
+    for look in ({}, {**SEEN, "observation": "pixels"}):
+        kwargs = {**SMALL, **look, "reward_normalization_method": "gymnasium"}
         with make_vec("CustomMT", **kwargs) as envs:
             wrapped = VectorNormalizeRewardPerTask(envs)
-            scaled = play(wrapped, 5, seed=5)[1:]
+            scaled = episode(wrapped, 5, seed=5)[1:]
             results.append([(one[1], one[-1]["raw_reward"]) for one in scaled])
     assert equal(results[1], results[0])
 
@@ -184,12 +184,12 @@ def test_what_does_not_go_with_frames_is_refused_by_name(kwargs, message):
 
 @pytest.mark.slow
 def test_the_camera_is_corner4_unless_another_is_asked_for():
-    shown = {}
+    first_of = {}
     for look in ({}, {"camera_name": "corner4"}, {"camera_name": "corner2"}, {"camera_id": -1}):
         env = make("MT1", observation="pixels", num_goals=1, **look, **LOOK)
-        shown[str(look)] = env.reset(seed=0)[0].tobytes()
+        first_of[str(look)] = env.reset(seed=0)[0].tobytes()
         env.close()
-    first, corner4, *others = shown.values()
+    first, corner4, *others = first_of.values()
     assert first == corner4
     assert len({first, *others}) == 3
 

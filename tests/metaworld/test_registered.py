@@ -10,23 +10,23 @@ from metaworld.policies import ENV_POLICY_MAP
 
 from mtwrappers.common.registration import TABLE
 from tests.fakes import check_env_warnings, equal
-from tests.fakes import play as play_actions
-from tests.metaworld.fakes import PARALLEL, make, make_vec, play
+from tests.fakes import play as episode_of
+from tests.metaworld.fakes import PARALLEL, episode, make, make_vec
 
 IDS = [env_id.removeprefix("mtwrappers/").removesuffix("-v0") for env_id in TABLE]
 NUM_CLASSES = dict.fromkeys(("CustomMT", "CustomML-train", "MultiEnv"), 2)
 NUM_CLASSES |= dict.fromkeys(("ML10-test", "ML25-test", "ML45-test"), 5)
 NUM_CLASSES |= {"CustomML-test": 1, "PointGoal": 1, "Ledger": 1}
 WITHOUT_TASKS = ("PointGoal", "Ledger")
-NUM_CLASSES |= dict.fromkeys(("CW10", "CW20"), 1)  # environments, which play one class at a time
+NUM_CLASSES |= dict.fromkeys(("CW10", "CW20"), 1)  # environments, with one class at a time
 NUM_CLASSES |= {name: int(name[2:].partition("-")[0]) for name in IDS if name not in NUM_CLASSES}
 SEEN_BY_OTHER_LIBRARIES = ("compute_reward", "num_envs", "__len__")
 
 
 def sampled(env, **reset):
-    """What the environment returns for a reset and for actions of its own space."""
+    """The results of the environment for a reset and for actions of its own space."""
     env.action_space.seed(0)
-    return play_actions(env, [env.action_space.sample() for _ in range(4)], **reset)
+    return episode_of(env, [env.action_space.sample() for _ in range(4)], **reset)
 
 
 # With defaults.
@@ -82,8 +82,8 @@ def test_a_vector_environment_of_each_id_has_an_environment_per_class(name):
 # What a task looks like.
 
 
-@pytest.mark.parametrize(("name", "n", "shown"), [("MT10", 10, True), ("ML10-test", 5, False)])
-def test_every_encoding_shows_the_same_task(name, n, shown):
+@pytest.mark.parametrize(("name", "n", "visible"), [("MT10", 10, True), ("ML10-test", 5, False)])
+def test_every_encoding_is_of_the_same_task(name, n, visible):
     plain, onehot, as_dict = (
         make(name, num_goals=2, task_encoding=e) for e in ("none", "onehot", "dict")
     )
@@ -91,12 +91,12 @@ def test_every_encoding_shows_the_same_task(name, n, shown):
     assert as_dict.observation_space["task_obs"].n == n
     for state in (0, 5, 9):
         options = {"task_state": state}
-        episodes = [play(env, seed=0, options=options) for env in (plain, onehot, as_dict)]
+        episodes = [episode(env, seed=0, options=options) for env in (plain, onehot, as_dict)]
         for (flat, *rest), (hot, *hot_rest), (parts, *dict_rest) in zip(*episodes, strict=True):
             assert flat.dtype == hot.dtype == parts["env_obs"].dtype == np.float64
             assert np.array_equal(flat, parts["env_obs"])
             assert hot.tolist() == [*flat, *np.eye(n)[state // 2]]
-            assert flat[36:].any() == shown
+            assert flat[36:].any() == visible
             assert parts["task_obs"] == state // 2
             assert equal(rest, hot_rest)
             assert equal(rest, dict_rest)
@@ -119,11 +119,11 @@ def test_numbers_of_numpy_are_as_good_as_pythons(name, numbers):
 
 
 def test_vector_environments_take_numbers_of_numpy():
-    shown = []
+    returned = []
     for integer in (int, np.int64):
         with make_vec("CustomMT", num_goals=integer(2), seed=integer(3)) as envs:
-            shown.append([envs.reset(), envs.action_space.sample()])
-    assert equal(*shown)
+            returned.append([envs.reset(), envs.action_space.sample()])
+    assert equal(*returned)
 
 
 # Vector environments.
@@ -165,8 +165,8 @@ def test_sub_environments_stay_with_their_class_task_by_task():
 def test_gymnasiums_own_vectorization_gives_environments_that_move_between_tasks(mode):
     with make_vec("CustomMT", 3, vectorization_mode=mode, num_goals=2) as envs:
         assert type(envs).__name__ == {"sync": "SyncVectorEnv", "async": "AsyncVectorEnv"}[mode]
-        first = play(envs, 2, seed=3)
-        assert equal(play(envs, 2, seed=3), first)
+        first = episode(envs, 2, seed=3)
+        assert equal(episode(envs, 2, seed=3), first)
         alone = make("CustomMT", num_goals=2)
         for i in range(3):
             assert np.array_equal(alone.reset(seed=3 + i)[0], first[0][0][i])

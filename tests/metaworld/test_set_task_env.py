@@ -16,7 +16,7 @@ from mtwrappers.metaworld import make_benchmark
 from mtwrappers.metaworld.class_env import observation_box
 from mtwrappers.testing import check_set_task_env
 from tests.fakes import equal, run_python
-from tests.metaworld.fakes import HIDDEN, ONEHOT, PAIR, PAIR_ENV, actions, bare, play
+from tests.metaworld.fakes import HIDDEN, ONEHOT, PAIR, PAIR_ENV, actions, bare, episode
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 copies = pytest.mark.parametrize(
@@ -75,7 +75,7 @@ def test_the_order_of_tasks_comes_from_entropy_until_it_is_seeded_and_the_goals_
 
 
 @pytest.mark.parametrize(("kwargs", "visible"), [(ONEHOT, True), (HIDDEN, False)])
-def test_a_task_is_played_as_a_bare_sawyer_environment_plays_it_in_one_space(kwargs, visible):
+def test_an_episode_of_a_task_is_that_of_a_bare_sawyer_environment_in_one_space(kwargs, visible):
     env = MetaWorldSetTaskEnv(**kwargs)
     space = copy.deepcopy(env.observation_space)
     union = observation_box({name: CLASSES[name] for name in PAIR}, goals_visible=visible)
@@ -85,14 +85,14 @@ def test_a_task_is_played_as_a_bare_sawyer_environment_plays_it_in_one_space(kwa
         env.set_task(task)
         env.get_task().clear()
         name, tail = task["inner"].env_name, np.eye(2)[i % 2].tolist() if visible else []
-        ours, theirs = play(env), play(bare(name, task["inner"]))
+        ours, theirs = episode(env), episode(bare(name, task["inner"]))
         for (obs, *rest, info), (expected, *expected_rest, _) in zip(ours, theirs, strict=True):
             assert obs.tolist() == [*expected, *tail]
             assert obs in env.observation_space
             assert bool(np.any(obs[36:39] != 0)) is visible
             assert rest[:-1] == expected_rest[:-1]
             assert (info["task_name"], info.get("task_id")) == (name, i % 2 if visible else None)
-        assert equal(play(env, seed=9), ours)
+        assert equal(episode(env, seed=9), ours)
         assert equal(env.get_task(), task)
         assert (env.envs_built, env.observation_space) == (min(i + 1, 2), space)
 
@@ -114,7 +114,7 @@ def test_an_environment_without_arguments_plays_the_tasks_in_another_process():
     tasks = env.sample_tasks(2)
     for task in tasks:
         env.set_task(task)
-        expected.append(play(env))
+        expected.append(episode(env))
     found = run_python(IN_ANOTHER_PROCESS.format(pickle.dumps((tasks, actions(4)))))
     assert equal(pickle.loads(bytes.fromhex(found)), [expected, env.observation_space])
 
@@ -184,7 +184,7 @@ def test_a_copy_draws_what_the_original_draws_and_leaves_it_in_its_episode(copy_
     # One without arguments is on its task, and keeps its wrapper.
     bound = MetaWorldSetTaskEnv(wrapper=double)
     bound.set_task(MetaWorldSetTaskEnv(**PAIR_ENV).sample_tasks(2)[1])
-    assert equal(play(copy_of(bound)), play(bound))
+    assert equal(episode(copy_of(bound)), episode(bound))
 
 
 # Wrappers.
@@ -208,7 +208,7 @@ def test_the_wrapper_is_given_each_environment_that_is_built_and_its_task():
     for task in env.sample_tasks(3):
         env.set_task(task)
         plain.set_task(task)
-        assert equal(play(env), [(2 * obs, *rest) for obs, *rest in play(plain)])
+        assert equal(episode(env), [(2 * obs, *rest) for obs, *rest in episode(plain)])
     assert [(isinstance(env, gymnasium.Env), task.env_name) for env, task in calls] == [
         (True, name) for name in PAIR
     ]

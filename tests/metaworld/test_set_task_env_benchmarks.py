@@ -10,7 +10,7 @@ import pytest
 from mtwrappers import MetaWorldSetTaskEnv
 from mtwrappers.metaworld import make_benchmark, plain_task
 from tests.fakes import equal
-from tests.metaworld.fakes import HIDDEN, ML, ONEHOT, PAIR_ENV, play
+from tests.metaworld.fakes import HIDDEN, ML, ONEHOT, PAIR_ENV, episode
 
 CLASSES = metaworld.ALL_V3_ENVIRONMENTS
 
@@ -42,9 +42,9 @@ def test_a_benchmark_of_ones_own_with_a_class_of_ones_own_works():
     for task in tasks[:2]:
         env.set_task(task)
         other.set_task(pickle.loads(pickle.dumps(task)))
-        first = play(env)
+        first = episode(env)
         assert first[0][0] in env.observation_space
-        assert equal(play(other), first)
+        assert equal(episode(other), first)
     both = MetaWorldSetTaskEnv(OwnBenchmark())
     assert both.task_names == ("own-reach", "door-open-v3", "push-v3")
     assert [task["kind"] for task in both.sample_tasks(3)] == ["train", "train", "test"]
@@ -94,7 +94,7 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
     env = MetaWorldSetTaskEnv(benchmark, num_goals=2)
     [task] = MetaWorldSetTaskEnv("MT1", num_goals=2).sample_tasks(1)
     env.set_task(task)
-    expected = play(env)
+    expected = episode(env)
     for change, message in MALFORMED:
         with pytest.raises(ValueError, match=message):
             env.set_task({**task, **change} if isinstance(change, dict) else change)
@@ -103,7 +103,7 @@ def test_a_malformed_task_is_refused_and_the_present_one_stays(benchmark):
         with pytest.raises(ValueError, match=message):
             env.set_task({name: value for name, value in task.items() if name != key})
     assert equal(env.get_task(), task)
-    assert equal(play(env), expected)
+    assert equal(episode(env), expected)
 
 
 @pytest.mark.parametrize(

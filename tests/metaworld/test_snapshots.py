@@ -48,7 +48,7 @@ def reset(env, task=None):
     return [obs.tobytes(), integration_state(env), *(array.tobytes() for array in held), attributes]
 
 
-def played(env, task=None):
+def episode_bits(env, task=None):
     """The bits of a reset and of the steps after it."""
     bits = [reset(env, task)]
     for action in ACTIONS:
@@ -76,7 +76,7 @@ def test_all_that_a_reset_leaves_is_that_of_stock_from_the_second_on(name):
     first, second = tasks_of(name, 2)
     fast, stock = pair(name)
     for task in (first, second, first, first, second, first):
-        assert played(fast, task) == played(stock, task)
+        assert episode_bits(fast, task) == episode_bits(stock, task)
 
 
 # Other objects: a lid, two that touch, a reward that keeps a list, a start far away.
@@ -89,7 +89,7 @@ def test_a_known_task_needs_no_settling_and_every_edited_attribute_is_noticed(na
     fast, stock = envs = pair(name)
     first, second = tasks_of(name, 2)
     for task in (first, second, first, second):
-        played(fast, task)
+        episode_bits(fast, task)
     assert len(settlings) == 2
     for env in envs:
         reset(env, second)
@@ -158,7 +158,7 @@ def test_every_class_comes_back_with_the_bits_and_the_model_of_stock(name, settl
     first, second = tasks_of(name, 2)
     fast, stock = pair(name)
     for task in (first, second, first, second):
-        assert played(fast, task) == played(stock, task)
+        assert episode_bits(fast, task) == episode_bits(stock, task)
         assert all_of(fast.model) == all_of(stock.model)
     assert len(settlings) == 2 + 4 * 2  # once a task, and by stock twice a reset
 
@@ -211,25 +211,25 @@ def test_an_edit_is_noticed_whenever_it_was_made(what):
     name = "box-close-v3"  # its lid is a mesh
     (task,) = tasks_of(name, 1)
     stock, before, between = all_classes()[name](), *(fast_class(name)() for _ in "ab")
-    plain = played(stock, task)
-    assert [played(between, task) for _ in range(2)] == [plain] * 2
+    plain = episode_bits(stock, task)
+    assert [episode_bits(between, task) for _ in range(2)] == [plain] * 2
     for env in (stock, before, between):
         env.set_task(task)
         EDITS[what](env)
-    expected = [played(stock) for _ in range(2)]
+    expected = [episode_bits(stock) for _ in range(2)]
     assert expected[0] != plain or what == "observability"
     for env in (before, between):
-        assert [played(env) for _ in range(2)] == expected
+        assert [episode_bits(env) for _ in range(2)] == expected
 
 
 @pytest.fixture(scope="module")
 def plain(tasks):
-    return played(all_classes()["push-v3"](), tasks[0])
+    return episode_bits(all_classes()["push-v3"](), tasks[0])
 
 
 def test_edits_between_steps_and_before_every_reset_hold_until_they_are_undone(tasks, plain):
     fast, stock = envs = pair("push-v3")
-    assert played(fast, tasks[0]) == played(stock, tasks[0]) == plain
+    assert episode_bits(fast, tasks[0]) == episode_bits(stock, tasks[0]) == plain
     mass, gravity = fast.model.body_mass.copy(), fast.model.opt.gravity.copy()
     for env in envs:
         env.model.body_mass[:] *= 3
@@ -240,32 +240,32 @@ def test_edits_between_steps_and_before_every_reset_hold_until_they_are_undone(t
     for k, scale in ((0, 1), (1, 1), (0, 0.5), (1, 1.3), (0, 0.6)):
         for env in envs:
             env.model.body_mass[:] *= scale
-        assert played(fast, tasks[k]) == played(stock, tasks[k])
+        assert episode_bits(fast, tasks[k]) == episode_bits(stock, tasks[k])
     fast.model.body_mass[:], fast.model.opt.gravity[:] = mass, gravity
-    assert played(fast, tasks[0]) == plain
+    assert episode_bits(fast, tasks[0]) == plain
 
 
 def test_changed_colours_and_textures_keep_their_values_and_the_snapshots(settlings, tasks, plain):
     one, two = fast_class("push-v3")(), fast_class("push-v3")()
     for env in (one, two):
-        assert played(env, tasks[0]) == plain
+        assert episode_bits(env, tasks[0]) == plain
     one.model.tex_data[:] = 9
-    assert [played(env) for env in (one, two)] == [plain] * 2
+    assert [episode_bits(env) for env in (one, two)] == [plain] * 2
     assert len(settlings) == 2
     one.model.geom_rgba[:] = 0.25
-    assert [played(one, tasks[k]) for k in (1, 0)][1] == plain
+    assert [episode_bits(one, tasks[k]) for k in (1, 0)][1] == plain
     assert ((one.model.geom_rgba == 0.25).all(), (one.model.tex_data == 9).all()) == (True, True)
 
 
 def test_they_are_as_many_as_their_limit_at_most(settlings, tasks):
     stock = all_classes()["push-v3"]()
-    expected = [played(stock, task) for task in tasks]
+    expected = [episode_bits(stock, task) for task in tasks]
     env, found = fast_class("push-v3")(), []
     assert env.max_snapshots == 1024
     env.max_snapshots = 2
     for k in (0, 1, 0, 2, 0, 2):
         settlings.clear()
-        assert played(env, tasks[k]) == expected[k]
+        assert episode_bits(env, tasks[k]) == expected[k]
         found.append(len(settlings))
     assert found == [1, 1, 0, 1, 1, 0]
 
@@ -274,10 +274,10 @@ def test_what_a_user_writes_into_lists_and_observations_is_not_kept():
     name = "pick-place-wall-v3"
     (task,) = tasks_of(name, 1)
     env, stock = pair(name)
-    expected = played(stock, task)
+    expected = episode_bits(stock, task)
     assert [k for k, v in vars(stock).items() if isinstance(v, list) and v] == ["target_rewards"]
     for _ in range(3):
-        assert played(env, task) == expected
+        assert episode_bits(env, task) == expected
         env.reset()[0][:] = 7
         env.target_rewards.append(3.0)
 
@@ -288,7 +288,7 @@ def test_after_another_simulation_or_a_failed_reset_all_is_that_of_stock(tasks):
         reset(env, tasks[0])
         env.data = mujoco.MjData(env.model)
     for k in (1, 0, 1):
-        assert played(fast, tasks[k]) == played(stock, tasks[k])
+        assert episode_bits(fast, tasks[k]) == episode_bits(stock, tasks[k])
     for env in envs:
         config, env.init_config = env.init_config, {}
         with pytest.raises(KeyError):
@@ -296,4 +296,4 @@ def test_after_another_simulation_or_a_failed_reset_all_is_that_of_stock(tasks):
         env.init_config = config
     assert type(fast) is fast_class("push-v3")
     for k in (1, 0, 1):
-        assert played(fast, tasks[k]) == played(stock, tasks[k])
+        assert episode_bits(fast, tasks[k]) == episode_bits(stock, tasks[k])

@@ -1,4 +1,4 @@
-"""What Meta-World's own ids and environments do wrong, so that it is noticed when a trap is gone.
+"""Mistakes of Meta-World's own ids and environments, so that it is noticed when a trap is gone.
 
 That all of it is right here is in the snippets of ``docs/traps.md``, and in the other tests.
 """
@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from mtwrappers.metaworld import make_benchmark
-from tests.metaworld.fakes import PAIR, actions, bare, play
+from tests.metaworld.fakes import PAIR, actions, bare, episode
 
 REACH = {"env_name": "reach-v3"}
 
@@ -74,7 +74,7 @@ def test_environments_look_like_goal_environments():
 
 def test_copies_have_another_action_space():
     env = bare("reach-v3")
-    play(env)
+    episode(env)
     for other in (copy.deepcopy(env), pickle.loads(pickle.dumps(env))):
         assert other.action_space != env.action_space
 
@@ -82,7 +82,7 @@ def test_copies_have_another_action_space():
 def test_nan_resets_the_simulation(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)  # where MuJoCo writes its warnings down
     env = bare("reach-v3")
-    play(env)
+    episode(env)
     before = env.data.time
     env.step(np.full(4, np.nan, np.float32))
     env.step(actions(1)[0])

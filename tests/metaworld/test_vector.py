@@ -7,7 +7,7 @@ import pytest
 
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import equal
-from tests.metaworld.fakes import ITERATIVE, PARALLEL, make, make_vec, play
+from tests.metaworld.fakes import ITERATIVE, PARALLEL, episode, make, make_vec
 
 
 def actions(envs, n):
@@ -141,7 +141,7 @@ def test_every_environment_has_a_checkpoint_of_its_own_in_little_json():
 
 
 def run(envs):
-    """What the environments do from a reset on: resets, autoresets and sampled tasks."""
+    """The results of environments from a reset on: resets, autoresets and sampled tasks."""
     seen = [envs.reset()[0], states(envs)]
     for action in actions(envs, 7):
         seen += [envs.step(action)[:4], states(envs)]
@@ -161,13 +161,13 @@ def run(envs):
 def test_after_loading_a_checkpoint_a_reset_goes_on_as_the_original_would(name, kwargs, execution):
     kwargs = {"num_goals": 20, "max_episode_steps": 3, **kwargs}
     with make_vec(name, **kwargs) as original, make_vec(name, **kwargs, **execution) as other:
-        play(original, 4, seed=6)
+        episode(original, 4, seed=6)
         original.call("sample_tasks")
         original.step(actions(original, 1)[0])
         saved = json.dumps(original.call("get_checkpoint"))
         expected = run(original)
         assert len({repr(s) for s in expected[1::2]}) > 1
-        # One that was never played, one that was, and the original itself go back to it.
+        # One that was never stepped, one that was, and the original itself go back to it.
         for envs in (other, other, original):
             envs.call("load_checkpoint", json.loads(saved))
             assert equal(run(envs), expected)

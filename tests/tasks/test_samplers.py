@@ -18,7 +18,7 @@ from mtwrappers import (
 )
 from mtwrappers.metaworld import make_benchmark
 from tests.fakes import CountingEnv, CountingSetTaskEnv, counting_makers, equal
-from tests.metaworld.fakes import play
+from tests.metaworld.fakes import episode
 
 
 def pool(n):
@@ -123,11 +123,11 @@ def test_a_copied_bare_sawyer_member_plays_the_same_task_by_itself(benchmark):
     [copied] = [member for update in sampler.sample(2) if (member := update()) is not env]
     for name in ("action_space", "observation_space", "camera_name"):
         assert getattr(copied, name) == getattr(env, name)
-    first = play(copied)
+    first = episode(copied)
     assert first[0][0][-3:].any() == (benchmark == "MT1")  # goals are hidden in ML1
     copied.set_task(made.train_tasks[0])
     copied.reset()
-    assert equal(play(env), first)
+    assert equal(episode(env), first)
 
 
 class Uncopyable(CountingEnv):

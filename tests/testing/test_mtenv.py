@@ -105,6 +105,11 @@ def change_the_last(self, *returned):
     return keep_as_last(self, *returned)
 
 
+def keep_an_info(self, *returned):
+    self.info = getattr(self, "info", returned[4])
+    return *returned[:4], self.info
+
+
 def resample_anything(self, options):
     if options and options.get("resample_task"):
         self.goal = count(self) % 3
@@ -167,6 +172,10 @@ BROKEN = {
         "'info keys': ...step 0, info: expected ['goal'], got ['goal', 'success']",
     ),
     "one buffer": (returns(observe=observe_in_a_buffer), NEW),
+    "one info dict": (
+        returns(step=keep_an_info),
+        "'new arrays': ...step 1, info: expected a new array or dict, got the one of step 0",
+    ),
     "changes the last": (returns(step=change_the_last, reset=keep_as_last), NEW),
     "sampling sets": (
         returns(sample_task_state=lambda s, task: Base.set_task_state(s, task) or task),
@@ -244,3 +253,10 @@ def test_the_check_goes_as_many_steps_as_it_was_asked_to():
             AssertionError, match=r"step 4, reward: expected a float of Python, got .*int 5"
         ):
             check_mtenv(fifth_reward_is_int(), **kwargs)
+
+
+def test_what_an_environment_raises_is_named_and_the_cause():
+    broken = breaks(step=lambda s, action: fakes.raises(RuntimeError("no physics")))
+    with pytest.raises(AssertionError, match="Broken fails 'runs': RuntimeError: no ph") as error:
+        check_mtenv(broken())
+    assert isinstance(error.value.__cause__, RuntimeError)

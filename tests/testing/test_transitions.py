@@ -14,7 +14,7 @@ STEPS, ENVS = 24, 3
 
 
 def collect(mode="SameStep", reads="SameStep", **kwargs):
-    """What a library stores that takes the mode for ``reads``: six arrays of ``(STEPS, ENVS)``."""
+    """The six arrays, ``(STEPS, ENVS)``, of a library that takes the mode for ``reads``."""
     makers = [lambda i=i: Ledger(i, **kwargs) for i in range(ENVS)]
     envs = MetaIterativeEnvExecutor(makers, ENVS, autoreset_mode=mode)
     envs.action_space.seed(0)

@@ -118,5 +118,5 @@ def test_a_reset_of_what_the_next_step_would_reset_leaves_that_step_to_be_played
     for counted in ([1, 1, 1], [2, 2, 2], [3, 3, 3], [4, 3, 4]):
         envs.step([0] * 3)
         assert envs.get_state()["count"] == pytest.approx([n + 1e-4 for n in counted])
-        if counted[0] == 2:  # The first's episode is over; that of the second is a step later.
+        if counted[0] == 2:  # The first's episode has ended; that of the second is a step later.
             envs.reset(options={"reset_mask": np.array([True, False, False])})

@@ -77,7 +77,7 @@ def tolerance(
 
 
 class _Quaternion:
-    """What `Rotation.from_matrix` returns here."""
+    """The rotation that `Rotation.from_matrix` returns here."""
 
     __slots__ = ("_matrix",)
 

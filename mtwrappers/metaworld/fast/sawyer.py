@@ -171,7 +171,7 @@ class FastSawyer(SawyerXYZEnv):  # type: ignore[misc] # metaworld has no usable 
         obs = np.empty(39)
         obs[:18] = current = self._get_curr_obs_combined_no_goal()
         obs[18:36] = self._prev_obs
-        # Upstream shows zeros of the goal's own shape.
+        # Upstream observes zeros of the goal's own shape.
         obs[36:] = 0.0 if self._partially_observable else self._get_pos_goal()
         self._prev_obs = current
         return obs
@@ -291,7 +291,7 @@ def make_fast_class(cls: Any) -> Any:
         elif isinstance(value, staticmethod):
             own[name] = staticmethod(copied(value.__func__))
     own["__module__"] = cls.__module__
-    # The name stays: it is the task_name by which Meta-World's own code tells the classes apart.
+    # The name stays: it is the task_name by which Meta-World's own code knows the class.
     made = type(cls.__name__, (cls, FastSawyer), own)
     for function in copies:
         # Classes call their static methods by their own name.

@@ -184,7 +184,7 @@ def changes(old: Iterable[tuple[Any, NDArray[Any]]], new: Iterable[NDArray[Any]]
 
 
 def traced(env: Any, run: Callable[[], Any]) -> tuple[Any, set[str], set[str]]:
-    """What ``run`` returns, the attributes of ``env`` that it reads first, and all it assigns."""
+    """The result of ``run``, the attributes of ``env`` that it reads first, and all it assigns."""
     cls: Any = type(env)
     read: set[str] = set()
     assigned: set[str] = set()

@@ -1,4 +1,4 @@
-"""The policies of a rollout: Meta-World's experts, random actions, and ``FILE.py:NAME``."""
+"""``FILE.py:NAME`` and ``package.module:NAME``: policies and environments of one's own."""
 
 from __future__ import annotations
 
@@ -9,59 +9,16 @@ import inspect
 import os
 import sys
 import traceback
-import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any, NamedTuple
 
-import numpy as np
-from numpy.random import PCG64, Generator, SeedSequence
-from numpy.typing import NDArray
-
 from mtwrappers.cli.console import UsageError
 from mtwrappers.common.errors import full_message
-from mtwrappers.evaluation import Observer, PlannedEpisode
-from mtwrappers.metaworld.experts import expert
-from mtwrappers.vector.contract import MetaVectorEnv
 
 # The name of the module that a file of one's own becomes.
 OWN_FILE = "own_file"
-
-
-class ScriptedPolicy(Observer):
-    """A Meta-World expert, or random actions, for each environment, chosen anew per episode.
-
-    So its actions depend neither on the number of workers nor on who shares the batch.
-    """
-
-    def __init__(self, experts: bool, envs: MetaVectorEnv, seed: int) -> None:
-        self._experts, self._envs, self._seed = experts, envs, seed
-        self._class_index = {task: i for i, task in enumerate(envs.get_attr("task_names")[0])}
-        self._act: list[Callable[[NDArray[Any]], NDArray[np.float32]]] = [
-            lambda obs: np.zeros(4, np.float32)
-        ] * envs.num_envs
-
-    def begin(self, i: int, episode: PlannedEpisode) -> None:
-        """Chooses what acts in environment ``i``."""
-        if self._experts:
-            act, [goal] = expert(episode.task), self._envs.call_some([i], "goal")
-            self._act[i] = lambda obs: act(obs, goal)
-        else:
-            key = (self._class_index[episode.task], episode.number)
-            rng = Generator(PCG64(SeedSequence(self._seed, spawn_key=key)))
-            self._act[i] = lambda obs: rng.uniform(-1.0, 1.0, 4).astype(np.float32)
-
-    def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
-        """Actions ``(N, 4)`` for observations ``(N, O)``."""
-        return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])
-
-
-def quiet_experts() -> None:
-    """Scripted experts ask for more than the action bounds, and say so; environments clip."""
-    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
-    # For worker processes.
-    os.environ["PYTHONWARNINGS"] = "ignore:Constant(s) may be too high:UserWarning"
 
 
 class Own(NamedTuple):
