@@ -179,11 +179,21 @@ class Subject:
 
     def is_repeatable(self, reused: bool = False) -> bool:
         """Whether two recordings with one seed are equal, and those of used environments."""
+        return self._repeats and (not reused or self._repeats_reused)
+
+    @functools.cached_property
+    def _repeats(self) -> bool:
         try:
-            others = [self.again, *(self.reused.values() if reused else ())]
+            return self.differ(self.first, self.again) is None
         except RAISED:
             return False
-        return not any(self.differ(self.first, other) for other in others)
+
+    @functools.cached_property
+    def _repeats_reused(self) -> bool:
+        try:
+            return not any(self.differ(self.first, each) for each in self.reused.values())
+        except RAISED:
+            return False
 
 
 def learns(env: Any) -> bool:
