@@ -34,7 +34,7 @@ from mtwrappers import (
 from mtwrappers.testing import check_meta_vector_env, check_mtenv
 from tests.fakes import CountingEnv, check_env_warnings, counting_makers, equal
 from tests.vector.fakes import all_modes, both_executors, exact
-from tests.vector.faults import FragileEnv, kill, kill_itself, once, parallel, play
+from tests.vector.faults import FragileEnv, kill, kill_itself, once, parallel, run_steps
 
 LENGTHS = (4, 3, 6)
 TEN = [(i % 3, 6) for i in range(10)]
@@ -536,7 +536,7 @@ def test_what_is_reset_in_the_step_of_a_boundary_begins_the_next_phase():
 def test_at_a_boundary_disabled_leaves_the_resets_to_the_caller():
     envs = uneven([("a", 8), ("b", 4)], AutoresetMode.DISABLED)
     envs.reset(seed=0)
-    results = [rows(one)[:4] for one in play(envs, [[0, 0]] * 4) if len(one) == 5]
+    results = [rows(one)[:4] for one in run_steps(envs, [[0, 0]] * 4) if len(one) == 5]
     assert results == [
         ([1, 1], [0, 0], NONE, NONE),
         ([2, 2], [0, 0], [True, False], NONE),
@@ -544,11 +544,11 @@ def test_at_a_boundary_disabled_leaves_the_resets_to_the_caller():
         ([2, 1], [0, 0], [True, False], ALL),
     ]
     with pytest.raises(RuntimeError, match="the stream is finished"):
-        play(envs, [[0, 0]] * 9)
+        run_steps(envs, [[0, 0]] * 9)
     assert envs.stream_steps == 12
     fresh = uneven([("a", 8), ("b", 4)], AutoresetMode.DISABLED)
     fresh.reset(seed=0)
-    play(fresh, [[0, 0]] * 3)
+    run_steps(fresh, [[0, 0]] * 3)
     fresh.step([0, 0])
     with pytest.raises(ResetNeeded, match=exact("environments [0, 1] have ended")):
         fresh.step([0, 0])
@@ -576,11 +576,11 @@ def test_episodes_that_finish_go_to_the_next_phase_one_by_one():
 def test_after_the_end_all_environments_stay_with_the_last_task(mode):
     envs = uneven([("a", 7), ("b", 5)], mode, at_end="stay")
     envs.reset(seed=0)
-    play(envs, [[0, 0]] * 8)
+    run_steps(envs, [[0, 0]] * 8)
     assert (envs.stream_finished, envs.at_end) == (True, "stay")
     steps = envs.stream_steps
     assert steps in (12, 13)
-    later = [result for result in play(envs, [[0, 0]] * 12)[2:] if len(result) == 5]
+    later = [result for result in run_steps(envs, [[0, 0]] * 12)[2:] if len(result) == 5]
     assert all(result[-1]["stream_finished"].all() for result in later)
     assert all(result[-1]["phase"].tolist() == [1, 1] for result in later)
     assert not any(result[3].any() for result in later)
@@ -610,9 +610,9 @@ def test_statistics_of_tasks_stop_at_the_end_of_a_stream(mode):
     envs = VectorNormalizeRewardPerTask(VectorNormalizeObservationPerTask(envs))
     envs.reset(seed=0)
     while not envs.env.env.stream_finished:
-        play(envs, [[0, 0]])
+        run_steps(envs, [[0, 0]])
     if mode is AutoresetMode.NEXT_STEP:
-        play(envs, [[0, 0]])
+        run_steps(envs, [[0, 0]])
 
     def statistics():
         return [
@@ -622,14 +622,14 @@ def test_statistics_of_tasks_stop_at_the_end_of_a_stream(mode):
     before = statistics()
     state = json.loads(json.dumps([envs.get_state(), envs.env.get_state()]))
     assert state[0]["episodes"]["uncounted"] == [0, 1]
-    play(envs, [[0, 0]] * 6)
+    run_steps(envs, [[0, 0]] * 6)
     assert statistics() == before
     for one, kept in zip((envs, envs.env), state, strict=True):
         one.set_state(kept)
-    play(envs, [[0, 0]] * 3)
+    run_steps(envs, [[0, 0]] * 3)
     assert statistics() == before
     envs.reset(seed=0)
-    play(envs, [[0, 0]])
+    run_steps(envs, [[0, 0]])
     assert statistics() != before
 
 
@@ -772,7 +772,7 @@ def test_a_kill_at_a_boundary_changes_nothing(mode, at, tmp_path):
         results = []
         for envs in (VectorTaskStream(inner), VectorTaskStream(other)):
             first = envs.reset(seed=1)
-            results.append([first, play(envs, actions), envs.stream_steps])
+            results.append([first, run_steps(envs, actions), envs.stream_steps])
         assert equal(*results)
         assert inner.recoveries == 1
 
@@ -787,7 +787,7 @@ def test_after_the_end_kills_checkpoints_and_workers_change_nothing(mode, tmp_pa
     with closing(MetaIterativeEnvExecutor(makers, 2, 2, autoreset_mode=mode)) as inner:
         envs = VectorTaskStream(inner)
         envs.reset(seed=1)
-        expected, steps = play(envs, actions), envs.stream_steps
+        expected, steps = run_steps(envs, actions), envs.stream_steps
         assert envs.stream_finished
 
     def same(found):
@@ -800,7 +800,7 @@ def test_after_the_end_kills_checkpoints_and_workers_change_nothing(mode, tmp_pa
         with closing(made) as inner:
             envs = VectorTaskStream(inner)
             envs.reset(seed=1)
-            same(play(envs, actions))
+            same(run_steps(envs, actions))
 
     # Killed after the end, and saved and loaded in mid-episode after it.
     with (
@@ -809,13 +809,13 @@ def test_after_the_end_kills_checkpoints_and_workers_change_nothing(mode, tmp_pa
     ):
         envs, others = VectorTaskStream(inner), VectorTaskStream(other)
         envs.reset(seed=1)
-        found = play(envs, actions[:14])
+        found = run_steps(envs, actions[:14])
         assert envs.stream_finished
         kill(inner, 1)
-        found += play(envs, actions[14:16])
+        found += run_steps(envs, actions[14:16])
         save_checkpoint(tmp_path / "stream", envs=envs)
         load_checkpoint(tmp_path / "stream", envs=others)
-        same(found + play(others, actions[16:]))
+        same(found + run_steps(others, actions[16:]))
         assert inner.recoveries == 1
         assert others.stream_steps == steps
 
@@ -837,10 +837,10 @@ def test_a_checkpoint_in_phase_7_goes_on_as_the_unbroken_run(executor, mode, tmp
     with closing(make()) as envs, closing(make()) as others:
         envs.reset(seed=3)
         while envs.env.stream_steps < 43 or (envs.env._next_step and envs.env._due is None):
-            play(envs, [[0, 0]])  # in NEXT_STEP, until one of them is to be reset
+            run_steps(envs, [[0, 0]])  # in NEXT_STEP, until one of them is to be reset
         assert envs.env.phase == 7
         save_checkpoint(tmp_path / "stream", envs=envs)
         load_checkpoint(tmp_path / "stream", envs=others)
         steps = (60 - envs.env.stream_steps) // 2
-        assert equal(play(others, [[0, 0]] * steps), play(envs, [[0, 0]] * steps))
+        assert equal(run_steps(others, [[0, 0]] * steps), run_steps(envs, [[0, 0]] * steps))
         assert others.env.stream_steps == envs.env.stream_steps > 50

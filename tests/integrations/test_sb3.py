@@ -8,7 +8,7 @@ import pytest
 
 import mtwrappers
 from tests.integrations.examples import load_example
-from tests.vector.processes import RECOVER, needs_proc, play_until_killed
+from tests.vector.processes import RECOVER, needs_proc, run_until_killed
 
 pytest.importorskip("stable_baselines3")
 
@@ -120,7 +120,7 @@ def test_a_learner_learns_the_same_through_kills():
         return envs, model
 
     envs, model = learner(mtwrappers.MetaParallelEnvExecutor, **RECOVER)
-    results = play_until_killed(envs, 10, partial(train, model))
+    results = run_until_killed(envs, 10, partial(train, model))
     envs.close()
     envs, model = learner(mtwrappers.MetaIterativeEnvExecutor)
     for weights, episodes in results:

@@ -188,8 +188,10 @@ def kill(envs: MetaParallelEnvExecutor, worker: int) -> None:
     os.kill(envs.worker_pids[worker], signal.SIGKILL)
 
 
-def play(envs: Any, actions: Any, before_step: Callable[[int], Any] = lambda t: None) -> list[Any]:
-    """What these steps return, and the resets of what is over where the mode asks for them."""
+def run_steps(
+    envs: Any, actions: Any, before_step: Callable[[int], Any] = lambda t: None
+) -> list[Any]:
+    """The results of these steps, and of the resets that the mode asks for."""
     results = []
     for t, action in enumerate(actions):
         before_step(t)
@@ -204,7 +206,7 @@ def play_along(envs: Any, oracle: Any, steps: int = 6, seed: int = 5) -> None:
     """Requires that both return the same from a reset on."""
     actions = np.zeros((steps, envs.num_envs), dtype=np.int64)
     assert equal(envs.reset(seed=seed), oracle.reset(seed=seed))
-    assert equal(play(envs, actions), play(oracle, actions))
+    assert equal(run_steps(envs, actions), run_steps(oracle, actions))
 
 
 @contextmanager

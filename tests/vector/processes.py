@@ -100,10 +100,10 @@ MANY = int(os.environ.get("MTWRAPPERS_KILLS", "1"))
 RECOVER: dict[str, Any] = {"workers": 2, "on_worker_failure": "recover", "max_recoveries": 20}
 
 
-def play_until_killed(
-    envs: Any, n: int, play: Callable[[int], Any], seconds: float = 0.06
+def run_until_killed(
+    envs: Any, n: int, run_steps: Callable[[int], Any], seconds: float = 0.06
 ) -> list[Any]:
-    """What ``play(0)``, ``play(1)``, ... return until ``n`` workers were killed meanwhile.
+    """Returns ``run_steps(0)``, ``run_steps(1)``, ... until ``n`` workers were killed meanwhile.
 
     One is killed within ``seconds`` of the last: in a step, a reset or a call, or while another one
     is replaced.
@@ -138,7 +138,7 @@ def play_until_killed(
     results: list[Any] = []
     try:
         while envs.recoveries < begin + n:
-            results.append(play(len(results)))
+            results.append(run_steps(len(results)))
     finally:
         over.set()
         thread.join()

@@ -14,7 +14,7 @@ from mtwrappers import as_vector, load_checkpoint, save_checkpoint
 from mtwrappers.vector.executors import MetaIterativeEnvExecutor, MetaParallelEnvExecutor
 from tests.fakes import CountingEnv, counting_makers, equal
 from tests.vector.fakes import all_modes, exact
-from tests.vector.faults import kill, play
+from tests.vector.faults import kill, run_steps
 from tests.vector.processes import needs_proc
 
 
@@ -35,12 +35,12 @@ def test_it_returns_what_gymnasium_returns_with_any_number_of_environments_per_w
     with closing(SyncVectorEnv([partial(gymnasium.make, spec)] * 5, autoreset_mode=mode)) as sync:
         sync.action_space.seed(0)
         actions = [sync.action_space.sample() for _ in range(50)]
-        expected = sync.reset(seed=3), play(sync, actions)
+        expected = sync.reset(seed=3), run_steps(sync, actions)
     assert sum(result[2].sum() for result in expected[1] if len(result) == 5) > 3
     for workers in (1, 2, 5):
         envs = as_vector(spec, 5, workers=workers, autoreset_mode=mode)
         with closing(envs):
-            assert equal((envs.reset(seed=3), play(envs, actions)), expected)
+            assert equal((envs.reset(seed=3), run_steps(envs, actions)), expected)
             assert envs.single_observation_space == sync.single_observation_space
             assert envs.observation_space == sync.observation_space
             assert envs.action_space == sync.action_space
@@ -99,15 +99,15 @@ def test_a_killed_worker_changes_nothing_and_a_checkpoint_in_mid_episode_goes_on
         envs.action_space.seed(0)
         actions = [envs.action_space.sample() for _ in range(30)]
         assert equal(envs.reset(seed=0), alone.reset(seed=0))
-        assert equal(play(envs, actions[:18]), play(alone, actions[:18]))
+        assert equal(run_steps(envs, actions[:18]), run_steps(alone, actions[:18]))
         kill(envs, 1)
         save_checkpoint(path, envs=alone)
-        expected = play(alone, actions[18:])
-        assert equal(play(envs, actions[18:]), expected)
+        expected = run_steps(alone, actions[18:])
+        assert equal(run_steps(envs, actions[18:]), expected)
         assert envs.recoveries == 1
     with closing(as_vector(makers, journal=True, workers=3)) as later:
         load_checkpoint(path, envs=later)
-        assert equal(play(later, actions[18:]), expected)
+        assert equal(run_steps(later, actions[18:]), expected)
 
 
 def count(envs, rows):

@@ -27,7 +27,7 @@ from tests.vector.fakes import both_executors
 
 
 class ShowingEnv(gymnasium.Env):
-    """Shows observations and infos by turns."""
+    """Returns observations and infos by turns."""
 
     action_space = Discrete(2)
 
@@ -44,7 +44,7 @@ class ShowingEnv(gymnasium.Env):
         return obs, 0.0, False, False, info
 
 
-def play(envs):
+def run_steps(envs):
     """What a reset and four steps return, and whether infos went through arrays."""
     with closing(envs):
         results = [envs.reset()]
@@ -85,10 +85,10 @@ def test_observations_of_any_space_are_batched_as_gymnasium_does(executor, kind)
     space = SPACES[kind]
     space.seed(0)
     makers = [partial(ShowingEnv, space, [space.sample() for _ in range(3)]) for _ in range(3)]
-    assert repr(play(executor(makers, 3))[0]) == repr(play(SyncVectorEnv(makers))[0])
+    assert repr(run_steps(executor(makers, 3))[0]) == repr(run_steps(SyncVectorEnv(makers))[0])
 
 
-def shown(kind, given):
+def batched(kind, given):
     """A batch of one observation."""
     with closing(MetaIterativeEnvExecutor(partial(ShowingEnv, SPACES[kind], [given]), 1)) as envs:
         return envs.reset()[0]
@@ -108,7 +108,7 @@ def shown(kind, given):
     ],
 )
 def test_observations_of_another_dtype_are_taken_where_no_value_is_lost(kind, given, stored):
-    assert shown(kind, given)[0].tolist() == stored
+    assert batched(kind, given)[0].tolist() == stored
 
 
 @pytest.mark.parametrize(
@@ -128,7 +128,7 @@ def test_observations_of_another_dtype_are_taken_where_no_value_is_lost(kind, gi
 )
 def test_observations_that_do_not_fit_are_refused(kind, given, message):
     with pytest.raises(ValueError, match="^environment 0: expected .*" + message):
-        shown(kind, given)
+        batched(kind, given)
 
 
 # A list is one info per environment. Those of the first table go through arrays.
@@ -196,7 +196,7 @@ def bits(value):
 @pytest.mark.slow_but("iterative", "arrays-parallel", "several-parallel", "none-parallel")
 def test_infos_of_any_kind_are_batched_as_gymnasium_does(executor, case):
     makers = [partial(ShowingEnv, Discrete(2), [1], infos) for infos in BY_TURNS[case]]
-    results, in_arrays = play(executor(makers, 3))
-    expected, _ = play(SyncVectorEnv(makers))
+    results, in_arrays = run_steps(executor(makers, 3))
+    expected, _ = run_steps(SyncVectorEnv(makers))
     assert [bits(infos) for _, infos in results] == [bits(infos) for _, infos in expected]
     assert in_arrays is (case not in DO_NOT_FIT)

@@ -22,7 +22,7 @@ def counting(executor, **kwargs):
     return executor([partial(CountingEnv, n, first=100 * n) for n in LENGTHS], 4, **kwargs)
 
 
-# Rest.
+# Pause.
 
 
 @all_modes
@@ -149,7 +149,7 @@ def test_without_autoreset_a_worker_that_is_killed_changes_nothing():
 # Functions of blocks.
 
 
-def play(envs, rows, steps):
+def run_steps(envs, rows, steps):
     """What steps return but for infos, each ``(T, N, ...)``, and what a method returns then."""
     results = [envs.step(np.zeros(rows.stop - rows.start, np.int64))[:4] for _ in range(steps)]
     return [np.stack(part) for part in zip(*results, strict=True)], envs.call("steps")
@@ -167,8 +167,8 @@ def test_a_function_sees_and_steps_the_environments_of_each_block(executor, mode
         closing(counting(MetaIterativeEnvExecutor, autoreset_mode=mode)) as oracle,
     ):
         assert equal(envs.reset(seed=3), oracle.reset(seed=3))
-        blocks = envs.map_blocks(partial(play, steps=steps))
-        expected, called = play(oracle, slice(0, 4), steps)
+        blocks = envs.map_blocks(partial(run_steps, steps=steps))
+        expected, called = run_steps(oracle, slice(0, 4), steps)
         for i, part in enumerate(expected):
             assert equal(np.concatenate([own[i] for own, _ in blocks], axis=1), part)
         assert sum((of for _, of in blocks), ()) == called
@@ -217,7 +217,7 @@ def test_what_a_function_raises_is_raised_and_a_reset_is_due():
         with pytest.raises(ResetNeeded):
             envs.step(np.zeros(4, np.int64))
         envs.reset()
-        assert [of for _, of in envs.map_blocks(partial(play, steps=1))] == [(1, 1), (1, 1)]
+        assert [of for _, of in envs.map_blocks(partial(run_steps, steps=1))] == [(1, 1), (1, 1)]
 
 
 def test_only_functions_that_pickle_go_to_workers():

@@ -1,4 +1,4 @@
-"""Workers that are lost while they build their environments, or take long to play what was lost."""
+"""Workers that are lost while they build environments, or take long to replay what was lost."""
 
 import os
 import signal
@@ -125,7 +125,7 @@ def test_a_kill_at_any_moment_from_the_start_on_changes_nothing(after):
         both(envs, oracle, "step", NO_ACTIONS)
 
 
-# Long to play again.
+# Long to replay.
 
 
 class SlowEnv(FragileEnv):
@@ -141,7 +141,7 @@ class SlowEnv(FragileEnv):
         return super().step(action)
 
 
-def played(envs, steps=45):
+def stepped_there(envs, steps=45):
     envs.reset(seed=0)
     for _ in range(steps):
         envs.step([0] * envs.num_envs)
@@ -156,7 +156,7 @@ def slow(tmp_path):
 @pytest.mark.slow
 def test_a_replay_longer_than_the_timeout_is_not_hung(slow):
     with closing(hasty(partial(SlowEnv, slow), 2, 1)) as envs:
-        played(envs)
+        stepped_there(envs)
         slow.touch()
         kill(envs, 1)
         begin = time.monotonic()
@@ -183,7 +183,7 @@ def test_a_function_of_blocks_longer_than_the_timeout_is_not_hung(slow):
 @pytest.mark.slow
 def test_a_step_that_hangs_in_a_replay_is_hung(slow):
     envs = hasty(partial(SlowEnv, slow, 30), 2, 1, max_recoveries=1)
-    played(envs)
+    stepped_there(envs)
     slow.touch()
     kill(envs, 1)
     with pytest.raises(WorkerDiedError, match="worker 1 hung: it did not answer within 1 s"):
@@ -194,7 +194,7 @@ def test_a_step_that_hangs_in_a_replay_is_hung(slow):
 def test_a_checkpoint_longer_than_the_timeout_is_loaded(slow, tmp_path):
     make = partial(hasty, partial(SlowEnv, slow), 2, 1)
     with closing(make()) as envs, closing(make()) as others:
-        save_checkpoint(tmp_path / "run.ckpt", envs=played(envs))
+        save_checkpoint(tmp_path / "run.ckpt", envs=stepped_there(envs))
         slow.touch()
         load_checkpoint(tmp_path / "run.ckpt", envs=others)
         assert others.step([0, 0])[1].tolist() == [46.0, 46.0]
@@ -207,8 +207,8 @@ def test_a_long_checkpoint_that_does_not_fit_leaves_the_executor_as_it_was(slow,
         closing(hasty(partial(SlowEnv, slow), 2, 1)) as envs,
         closing(hasty(partial(SlowEnv, slow, first=500), 2, 1)) as others,
     ):
-        save_checkpoint(tmp_path / "run.ckpt", envs=played(envs))
-        played(others, 3)
+        save_checkpoint(tmp_path / "run.ckpt", envs=stepped_there(envs))
+        stepped_there(others, 3)
         slow.touch()
         with pytest.raises(CheckpointError, match="not deterministic"):
             load_checkpoint(tmp_path / "run.ckpt", envs=others)

@@ -1,4 +1,4 @@
-"""What executors are given and told: constructors, tasks, seeds, options, attributes."""
+"""The arguments of executors: constructors, tasks, seeds, options, attributes."""
 
 import math
 import multiprocessing

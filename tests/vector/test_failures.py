@@ -34,7 +34,7 @@ NO_ACTIONS = np.zeros(4, dtype=np.int64)
 FAULT = np.array([0, 0, 1, 0])
 
 
-def shown(exc):
+def text_of(exc):
     """The traceback of an exception, which may have been raised in a worker."""
     if isinstance(exc.__cause__, WorkerTraceback):
         assert str(exc.__cause__).startswith("\nTraceback (most recent call last)")
@@ -59,7 +59,7 @@ def test_any_exception_arrives_with_its_environment(executor, args, message):
     where = "the constructor of environment 3 failed"
     with pytest.raises(args[0], match=f"^{message}\n{where}$") as info:
         executor([*fragile_makers(3), fault], 2, 2)
-    assert ", in fail\n" in shown(info.value)
+    assert ", in fail\n" in text_of(info.value)
     assert getattr(info.value, "filename", "brick") == "brick"
     with closing(executor(fragile_makers(fault=fault), 2, 2)) as envs:
         envs.reset(seed=0)
@@ -90,7 +90,7 @@ def test_a_use_that_raises_is_named_and_the_executor_goes_on(executor, mode, use
             message = "^a leg\nenvironment 2, task 'b'$"
             with pytest.raises(ZeroDivisionError, match=message) as info:
                 getattr(envs, use)(**given)
-            assert ", in break_a_leg\n" in shown(info.value)
+            assert ", in break_a_leg\n" in text_of(info.value)
             assert envs.closed is False
             if use != "call":  # the other environments are ahead by now
                 with pytest.raises(ResetNeeded, match="reset"):

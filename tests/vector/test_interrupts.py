@@ -60,7 +60,7 @@ def interrupted(k):
         sys.setprofile(None)
 
 
-def play(envs):
+def run_steps(envs):
     return [envs.reset(seed=1), envs.step(NO_ACTIONS), envs.call("first")]
 
 
@@ -68,7 +68,7 @@ def what_is_wrong(envs, pids, expected):
     """What an interrupted call has left behind, or nothing."""
     begin = time.monotonic()
     try:
-        results = play(envs)
+        results = run_steps(envs)
     except Exception as exc:
         return f"{type(exc).__name__}: {exc}"
     if envs.worker_pids != pids or envs.recoveries:
@@ -88,7 +88,7 @@ def test_an_interrupt_anywhere_in_a_call_costs_nothing(use, given):
     """After each, the next reset works at once, with the same workers and the same results."""
     envs, wrong, k = make(), [], 0
     try:
-        expected, pids = play(envs), envs.worker_pids
+        expected, pids = run_steps(envs), envs.worker_pids
         while True:
             k += 1
             with interrupted(k) as interrupt:
@@ -100,11 +100,11 @@ def test_an_interrupt_anywhere_in_a_call_costs_nothing(use, given):
                 wrong.append(f"{interrupt.place}: {said}")
                 envs.close()
                 envs = make()
-                expected, pids = play(envs), envs.worker_pids
+                expected, pids = run_steps(envs), envs.worker_pids
         assert k > 30
         assert not wrong, "\n".join(wrong)
         kill(envs, 1)  # and the journal is right
-        assert equal(play(envs), expected)
+        assert equal(run_steps(envs), expected)
         assert envs.recoveries == 1
     finally:
         envs.close()

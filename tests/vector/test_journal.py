@@ -35,7 +35,7 @@ def two(make, **kwargs):
     return MetaParallelEnvExecutor(make, 2, workers=2, on_worker_failure="recover", **kwargs)
 
 
-# Rest, after a function of a block that raised.
+# Pause, after a function of a block that raised.
 
 
 def rest_and_fail(envs, rows):
@@ -90,7 +90,7 @@ def test_what_a_failed_function_has_called_is_called_again(make, function, error
 
 
 class Settings(CountingEnv):
-    """Keeps what it was called with, and shows it as its reward."""
+    """Keeps what it was called with, and returns it as its reward."""
 
     def __init__(self):
         super().__init__(length=9)
@@ -359,7 +359,7 @@ def test_a_journal_keeps_copies(executor, plain):
 
 
 class TypedEnv(CountingEnv):
-    """Shows the dtype of the action that it was given."""
+    """Returns the dtype of the action that it was given."""
 
     def step(self, action):
         *result, info = super().step(action)
@@ -389,11 +389,11 @@ def test_a_worker_is_recovered_from_copies():
         assert equal(envs.step(still), oracle.step(still))
 
 
-# What environments have shown.
+# All that environments have returned.
 
 
 class Faulty(CountingEnv):
-    """Differs, in its second life, in one thing that it shows in its second step."""
+    """Differs, in its second life, in one thing that it returns in its second step."""
 
     def __init__(self, path, what):
         super().__init__(length=9)
@@ -440,7 +440,7 @@ def test_an_environment_that_ever_showed_something_else_is_named(what, tmp_path)
 
 
 class Blank(CountingEnv):
-    """Shows what is no number."""
+    """Returns what is no number."""
 
     def step(self, action):
         obs, _, *rest, info = super().step(action)

@@ -21,13 +21,13 @@ from tests.vector.processes import (
     RECOVER,
     needs_proc,
     nothing_left_behind,
-    play_until_killed,
+    run_until_killed,
 )
 
 pytestmark = [needs_proc, pytest.mark.filterwarnings("ignore:.*starting a replacement")]
 
 
-def play(envs, t, steps=40):
+def run_steps(envs, t, steps=40):
     """All that a reset and some steps return.
 
     Some of the time environments are also built anew in mid-episode, which changes nothing either.
@@ -39,7 +39,7 @@ def play(envs, t, steps=40):
 
     envs.action_space.seed(t)
     actions = [envs.action_space.sample() for _ in range(steps)]
-    return [envs.reset(seed=None if t % 3 else t), *faults.play(envs, actions, before_step)]
+    return [envs.reset(seed=None if t % 3 else t), *faults.run_steps(envs, actions, before_step)]
 
 
 @kinds_and_modes
@@ -48,12 +48,12 @@ def test_kills_at_random_moments_change_nothing(kind, mode):
     makers = KINDS[kind]
     with nothing_left_behind():
         envs = MetaParallelEnvExecutor(makers, len(makers), autoreset_mode=mode, **RECOVER)
-        results = play_until_killed(envs, 8 * MANY, partial(play, envs))
+        results = run_until_killed(envs, 8 * MANY, partial(run_steps, envs))
         envs.close()
         del envs
     with closing(MetaIterativeEnvExecutor(makers, len(makers), autoreset_mode=mode)) as oracle:
         for t, result in enumerate(results):
-            assert equal(result, play(oracle, t)), t
+            assert equal(result, run_steps(oracle, t)), t
 
 
 def play_mt10(envs, t):
@@ -61,7 +61,7 @@ def play_mt10(envs, t):
     rng = np.random.default_rng(t)
     envs.call("toggle_sample_tasks_on_reset", t % 2 == 0)
     envs.set_tasks([5 * i + int(goal) for i, goal in enumerate(rng.integers(5, size=10))])
-    return [play(envs, t), envs.call("get_task_state")]
+    return [run_steps(envs, t), envs.call("get_task_state")]
 
 
 @pytest.mark.slow
@@ -76,7 +76,7 @@ def test_kills_in_mt10_change_nothing():
     with closing(make()) as oracle, closing(make(**RECOVER)) as envs:
         oracle.reset()  # compiles the models that the workers then have
         envs.reset()
-        results = play_until_killed(envs, MANY, partial(play_mt10, envs), seconds=1.0)
+        results = run_until_killed(envs, MANY, partial(play_mt10, envs), seconds=1.0)
         for t, result in enumerate(results):
             assert equal(result, play_mt10(oracle, t)), t
 
@@ -106,7 +106,7 @@ def test_a_meta_sampler_collects_the_same_paths_through_kills(where):
     make = partial(MetaSampler, ChanceEnv, Coins(), rollouts_per_meta_task=3, meta_batch_size=4)
     make = partial(make, max_path_length=20, envs_per_task=2, seed=1)
     with closing(make(parallel=True, policy_in=where, **RECOVER)) as sampler:
-        results = play_until_killed(sampler.envs, 3 * MANY, partial(sample, sampler))
+        results = run_until_killed(sampler.envs, 3 * MANY, partial(sample, sampler))
     with closing(make()) as sampler:
         for t, result in enumerate(results):
             assert equal(result, sample(sampler, t)), t
@@ -126,7 +126,7 @@ def test_an_evaluation_finds_the_same_through_kills(where, mode):
         return found
 
     with closing(make(**RECOVER)) as envs:
-        results = play_until_killed(envs, 2 * MANY, partial(assess, envs, policy_in=where))
+        results = run_until_killed(envs, 2 * MANY, partial(assess, envs, policy_in=where))
     with closing(make()) as oracle:
         for t, result in enumerate(results):
             assert result == assess(oracle, t), t

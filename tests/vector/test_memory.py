@@ -49,7 +49,7 @@ class ForgetfulEnv(gymnasium.Env):
         return np.full(16, self.task + self.steps, np.float64), info
 
 
-def play(executor, leak):
+def run_steps(executor, leak):
     """By how many bytes this process, and each worker, grows after the first tenth of the steps."""
     envs = EXECUTORS[executor]([partial(ForgetfulEnv, changes, leak) for changes in (0, 1)], 2, 2)
     pids = [os.getpid(), *getattr(envs, "worker_pids", ())]
@@ -71,8 +71,8 @@ def play(executor, leak):
 def test_memory_does_not_grow_and_a_leak_of_some_bytes_a_step_would_be_found(executor):
     # In a process of its own, which has no memory left over to hide a leak in.
     code = (
-        "from tests.vector.test_memory import play; "
-        f"print([play({executor!r}, leak) for leak in (0, 200)])"
+        "from tests.vector.test_memory import run_steps; "
+        f"print([run_steps({executor!r}, leak) for leak in (0, 200)])"
     )
     grown, leaking = json.loads(run_python(code))
     assert max(grown) < ALLOWED, grown

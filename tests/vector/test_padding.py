@@ -118,7 +118,7 @@ def test_a_kill_and_a_checkpoint_in_mid_episode_change_nothing(mode, tmp_path):
     rng = np.random.default_rng(0)
     over = np.zeros(3, bool)
 
-    def play(envs, steps):
+    def run_steps(envs, steps):
         nonlocal over
         for action in steps:
             if mode.name == "DISABLED" and over.any():
@@ -130,18 +130,18 @@ def test_a_kill_and_a_checkpoint_in_mid_episode_change_nothing(mode, tmp_path):
     actions = rng.uniform(-1, 1, (9, 3, 4)).astype(np.float32)
     with closing(make(MetaIterativeEnvExecutor)) as envs:
         envs.reset(seed=5)
-        expected = list(play(envs, actions))
+        expected = list(run_steps(envs, actions))
     over[:] = False
     with closing(make(parallel, on_worker_failure="recover")) as envs:
         envs.reset(seed=5)
-        found = list(play(envs, actions[:3]))
+        found = list(run_steps(envs, actions[:3]))
         os.kill(envs.worker_pids[1], signal.SIGKILL)
-        found += list(play(envs, actions[3:6]))
+        found += list(run_steps(envs, actions[3:6]))
         assert envs.recoveries == 1
         save_checkpoint(tmp_path / "run", envs=envs)
     with closing(make(MetaIterativeEnvExecutor, journal=True)) as envs:
         load_checkpoint(tmp_path / "run", envs=envs)
-        found += list(play(envs, actions[6:]))
+        found += list(run_steps(envs, actions[6:]))
     assert equal(found, expected)
 
 

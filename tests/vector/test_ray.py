@@ -23,7 +23,7 @@ from mtwrappers.vector.executors import MetaRayEnvExecutor
 from tests.fakes import equal
 from tests.vector.clusters import local_cluster
 from tests.vector.fakes import KINDS, BoxCountingEnv, kinds_and_modes
-from tests.vector.faults import play
+from tests.vector.faults import run_steps
 from tests.vector.processes import needs_proc
 
 pytest.importorskip("ray")
@@ -148,14 +148,14 @@ def test_a_checkpoint_goes_to_local_workers_and_back(kind, mode, tmp_path):
         envs.action_space.seed(0)
         actions = [envs.action_space.sample() for _ in range(30)]
         envs.reset()
-        play(envs, actions[:13])
+        run_steps(envs, actions[:13])
         save_checkpoint(tmp_path / "state", envs=envs)
-        expected = play(envs, actions[13:])
+        expected = run_steps(envs, actions[13:])
     for make in makes[1:]:
         with closing(make()) as envs:
             load_checkpoint(tmp_path / "state", envs=envs)
             save_checkpoint(tmp_path / "state", envs=envs)
-            assert equal(play(envs, actions[13:]), expected)
+            assert equal(run_steps(envs, actions[13:]), expected)
 
 
 def test_local_workers_are_not_forked_beside_ray():

@@ -30,8 +30,8 @@ from tests.vector.faults import (
     hang,
     kill_itself,
     once,
-    play,
     play_along,
+    run_steps,
 )
 from tests.vector.processes import all_gone, needs_proc, wait_until
 
@@ -59,11 +59,11 @@ def test_a_kill_between_steps_changes_nothing(kind, mode):
         actions = [envs.action_space.sample() for _ in range(30)]
         both(envs, oracle, "reset", seed=3)
         pids = pids_of(envs)
-        found = play(envs, actions, lambda t: t == 17 and os.kill(pids[3], signal.SIGKILL))
-        assert equal(found, play(oracle, actions))
+        found = run_steps(envs, actions, lambda t: t == 17 and os.kill(pids[3], signal.SIGKILL))
+        assert equal(found, run_steps(oracle, actions))
 
 
-def test_a_kill_among_environments_of_other_spaces_changes_nothing():
+def test_a_kill_in_environments_of_other_spaces_changes_nothing():
     given = {"unify": {"rescale": True}}
     actions = np.random.default_rng(0).uniform(-1, 1, (9, 3, 4)).astype(np.float32)
     make = partial(MetaRayEnvExecutor, workers=2, on_worker_failure="recover")
@@ -73,8 +73,8 @@ def test_a_kill_among_environments_of_other_spaces_changes_nothing():
     ):
         both(envs, oracle, "reset", seed=3)
         pids = pids_of(envs)
-        found = play(envs, actions, lambda t: t == 5 and os.kill(pids[2], signal.SIGKILL))
-        assert equal(found, play(oracle, actions))
+        found = run_steps(envs, actions, lambda t: t == 5 and os.kill(pids[2], signal.SIGKILL))
+        assert equal(found, run_steps(oracle, actions))
         assert envs.recoveries == 1
 
 

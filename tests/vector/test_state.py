@@ -20,7 +20,7 @@ from tests.vector.faults import (
     build_once,
     fragile_makers,
     parallel,
-    play,
+    run_steps,
 )
 from tests.vector.processes import needs_proc
 
@@ -36,20 +36,20 @@ def test_another_executor_goes_on_where_the_first_one_was(kind, mode):
         first.action_space.seed(0)
         actions = [first.action_space.sample() for _ in range(40)]
         first.reset()
-        play(first, actions[:22])
+        run_steps(first, actions[:22])
         state = pickle.loads(pickle.dumps(first.get_state()))
-        expected = play(first, actions[22:])
+        expected = run_steps(first, actions[22:])
     with closing(parallel(KINDS[kind], journal=True, workers=3, autoreset_mode=mode)) as other:
         other.set_state(state)
-        assert equal(play(other, actions[22:]), expected)
+        assert equal(run_steps(other, actions[22:]), expected)
         # And again, in environments that have been played.
         other.set_state(state)
         state_of_other = other.get_state()
-        assert equal(play(other, actions[22:]), expected)
+        assert equal(run_steps(other, actions[22:]), expected)
     with closing(iterative(KINDS[kind], autoreset_mode=mode)) as third:
         third.reset(seed=9)
         third.set_state(state_of_other)
-        assert equal(play(third, actions[22:]), expected)
+        assert equal(run_steps(third, actions[22:]), expected)
 
 
 @both_executors
@@ -73,7 +73,7 @@ def test_a_state_is_not_what_environments_or_callers_go_on_to_change(executor):
 def test_a_state_is_small_and_holds_its_actions_as_one_array():
     with closing(iterative(partial(gymnasium.make, "Pendulum-v1"))) as envs:
         envs.reset(seed=0)
-        play(envs, np.zeros((100, 4, 1), np.float32))
+        run_steps(envs, np.zeros((100, 4, 1), np.float32))
         state = envs.get_state()
     reset, steps = state["logs"][2]["entries"]
     assert reset == ["reset", 2, None]
