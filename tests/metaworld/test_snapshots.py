@@ -153,6 +153,7 @@ def test_every_edited_number_of_a_model_is_noticed(edit):
     assert reset(fast)[:2] == plain
 
 
+@pytest.mark.slow_but("push-v3", "dial-turn-v3", "box-close-v3")
 @pytest.mark.parametrize("name", all_classes())
 def test_every_class_comes_back_with_the_bits_and_the_model_of_stock(name, settlings):
     first, second = tasks_of(name, 2)
