@@ -354,7 +354,7 @@ def test_an_executor_that_is_not_closed_says_nothing_when_the_program_ends(way, 
 def test_no_cluster_is_an_error():
     code = (
         "from mtwrappers import PointGoalEnv\n"
-        "from mtwrappers.vector.ray import MetaRayEnvExecutor\n"
+        "from mtwrappers.vector.executors import MetaRayEnvExecutor\n"
         "MetaRayEnvExecutor(PointGoalEnv, 1)"
     )
     with pytest.raises(AssertionError, match=r"ConnectionError: .*'127.0.0.1:9'.* refused"):
