@@ -16,7 +16,8 @@ from __future__ import annotations
 
 import copy
 import functools
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import operator
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -94,6 +95,8 @@ class Snapshots:
 
     def __init__(self, model: Any, data: Any) -> None:
         self.model, self.data = model, data
+        self._arrays = arrays_of(data)
+        self._get_arrays = operator.attrgetter(*self._arrays)
         self._kept: dict[tuple[bytes, bool], Snapshot] = {}
         self._names: list[str] = []  # of the attributes that resets read
         self._left: list[Any] = []  # and their values after the last reset
@@ -134,8 +137,9 @@ class Snapshots:
         mujoco.mj_getState(self.model, self.data, state, _STATE)
         computed = mujoco.MjData(self.model)
         _compute(self.model, computed, state)
-        simulation = [array for _, array in arrays_of(self.data)]
-        data = changes(arrays_of(computed), simulation)
+        simulation = self._get_arrays(self.data)
+        expected = zip(self._arrays, self._get_arrays(computed), strict=True)
+        data = changes(expected, simulation)
         attributes = Left(env, assigned, simulation)
         left = values(env, self._names)
         return Snapshot(state, self._moved, data, attributes, left, obs.copy())
@@ -161,21 +165,21 @@ def _compute(model: Any, data: Any, state: NDArray[np.float64]) -> None:
     mujoco.mj_setState(model, data, state, _STATE)  # its warm start, which the forward pass moves
 
 
-def arrays_of(data: Any) -> Iterator[tuple[str, NDArray[Any]]]:
-    """The arrays of a simulation by name; of constraints only the forces, which rewards read."""
-    for name in names(data):
-        of_constraints = name.startswith("efc_") or "island" in name
-        if name == "efc_force" or not of_constraints:
-            value = getattr(data, name)
-            if isinstance(value, np.ndarray):
-                yield name, value
+def arrays_of(data: Any) -> list[str]:
+    """The names of a simulation's arrays; of constraints only the forces, which rewards read."""
+    return [
+        name
+        for name in names(data)
+        if name == "efc_force" or not (name.startswith("efc_") or "island" in name)
+        if isinstance(getattr(data, name), np.ndarray)
+    ]
 
 
 def changes(old: Iterable[tuple[Any, NDArray[Any]]], new: Iterable[NDArray[Any]]) -> Changes:
     """Where arrays of the same shape differ by a bit."""
     found = []
     for (key, before), after in zip(old, new, strict=True):
-        if before.shape == after.shape and before.tobytes() != after.tobytes():
+        if before.shape == after.shape and bytearray(before) != after:
             bits = f"u{after.itemsize}"
             before, after = before.reshape(-1), after.reshape(-1)
             where = np.flatnonzero(before.view(bits) != after.view(bits)).astype(np.int32)
