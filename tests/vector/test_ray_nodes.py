@@ -93,7 +93,7 @@ def test_a_node_lost_in_a_rollout_changes_nothing(cluster, how, where):
         expected = [local.obtain_samples() for _ in range(2)]
         assert [len(own) for own in expected[1].values()] == [3, 3]
     spread = {"scheduling_strategy": "SPREAD"}
-    way = {"parallel": "ray", "workers": 2, "ray_options": spread, "policy_in": where}
+    way = {"execution": "ray", "workers": 2, "ray_options": spread, "policy_in": where}
     with closing(sampler(**way, timeout=None, on_worker_failure="recover")) as remote:
         first = remote.obtain_samples()
         remote.envs.set_attr("pause", 0.01)
