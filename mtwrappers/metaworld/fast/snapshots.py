@@ -27,8 +27,8 @@ from numpy.typing import NDArray
 
 from mtwrappers.metaworld.fast.watch import names, watch_reset
 
-# For each array that differs: which one it is, the places in it, and the values there.
-Changes: TypeAlias = list[tuple[Any, NDArray[np.int32], NDArray[Any]]]
+# Each array that differs: which one it is, and a copy.
+Changes: TypeAlias = list[tuple[Any, NDArray[Any]]]
 
 MAX_SNAPSHOTS = 1024  # per environment: 10 MB, or 30 MB
 _STATE = mujoco.mjtState.mjSTATE_INTEGRATION
@@ -146,14 +146,14 @@ class Snapshots:
 
     def _restore(self, env: Any, snapshot: Snapshot) -> None:
         if snapshot.model is not self._moved:
-            for k, where, _ in self._moved:
-                self._watch.write(k, where, self._before[k][where])
+            for k, _ in self._moved:
+                self._watch.write(k, self._before[k])
             for change in snapshot.model:
                 self._watch.write(*change)
             self._moved = snapshot.model
         _compute(self.model, self.data, snapshot.state)
-        for name, where, new in snapshot.data:
-            getattr(self.data, name).reshape(-1)[where] = new
+        for name, new in snapshot.data:
+            getattr(self.data, name)[...] = new
         snapshot.attributes.assign(env)
 
 
@@ -176,15 +176,12 @@ def arrays_of(data: Any) -> list[str]:
 
 
 def changes(old: Iterable[tuple[Any, NDArray[Any]]], new: Iterable[NDArray[Any]]) -> Changes:
-    """Where arrays of the same shape differ by a bit."""
-    found = []
-    for (key, before), after in zip(old, new, strict=True):
-        if before.shape == after.shape and bytearray(before) != after:
-            bits = f"u{after.itemsize}"
-            before, after = before.reshape(-1), after.reshape(-1)
-            where = np.flatnonzero(before.view(bits) != after.view(bits)).astype(np.int32)
-            found.append((key, where, after[where]))
-    return found
+    """The new ones of the arrays of the same shape that differ by a bit."""
+    return [
+        (key, after.copy())
+        for (key, before), after in zip(old, new, strict=True)
+        if before.shape == after.shape and bytearray(before) != after
+    ]
 
 
 def traced(env: Any, run: Callable[[], Any]) -> tuple[Any, set[str], set[str]]:

@@ -60,9 +60,9 @@ class Watch:
         self._bits = list(map(bytearray, self.arrays))
         self._numbers = self._read()
 
-    def write(self, k: int, where: NDArray[np.int32], values: NDArray[Any]) -> None:
-        """Writes into array ``k``, and remembers it so."""
-        self.arrays[k][where] = values
+    def write(self, k: int, values: NDArray[Any]) -> None:
+        """Writes array ``k``, and remembers it so."""
+        self.arrays[k][...] = values
         self._bits[k] = bytearray(self.arrays[k])
 
     def unchanged(self) -> bool:
