@@ -589,7 +589,7 @@ def blocks_of(makers: Sequence[Maker], count: int, settings: Settings) -> list[t
 
 
 def pickled_function(function: Any) -> bytes:
-    """A function for `EnvBlock.run`, pickled."""
+    """A function for `EnvBlock.apply`, pickled."""
     try:
         return bytes(cloudpickle.dumps(function))
     except Exception as exc:

@@ -1,5 +1,6 @@
 """Ctrl-C from the first line of `main` on, and output that nobody reads: one line or none."""
 
+import contextlib
 import os
 import re
 import signal
@@ -8,6 +9,7 @@ import sys
 
 import pytest
 
+from mtwrappers.cli import main
 from mtwrappers.cli.ctrl_c import INTERRUPTED
 
 COMMANDS = {
@@ -63,3 +65,12 @@ def test_output_that_nobody_reads_is_no_error(command):
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) in (0, 128 + signal.SIGPIPE)
+
+
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN])
+@pytest.mark.parametrize("arguments", [["--version"], ["rollout", "MT10", "--epsodes", "3"]])
+def test_a_command_leaves_the_handler_of_ctrl_c_as_it_was(handler, arguments):
+    signal.signal(signal.SIGINT, handler)
+    with contextlib.suppress(SystemExit):
+        main(arguments)
+    assert signal.getsignal(signal.SIGINT) is handler
