@@ -9,6 +9,7 @@ from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.evaluation.runs import IncomparableError
+from mtwrappers.evaluation.scores import Score, Scores, scores
 from mtwrappers.evaluation.verify import Verification, VerificationError, verify
 
 __all__ = [
@@ -22,12 +23,15 @@ __all__ = [
     "PlannedEpisode",
     "Protocol",
     "Provenance",
+    "Score",
     "ScoreDifference",
+    "Scores",
     "Verification",
     "VerificationError",
     "compare",
     "evaluate",
     "few_shot_evaluate",
     "protocols",
+    "scores",
     "verify",
 ]

@@ -268,3 +268,20 @@ def _unlike(what: str, values: Sequence[Any], results: Sequence[Run]) -> Iterato
         if value != values[0]:
             yield f"{what} {values[0]} and {value} ({one.label})"
             return
+
+
+def common_tasks(policies: Sequence[Sequence[Run]], networks: Networks) -> list[str]:
+    """The tasks that all results have; with a network per task, that each policy has.
+
+    Raises:
+        IncomparableError: If there is none.
+    """
+    if networks == "all_tasks":
+        owners = [set(one.result.tasks) for of in policies for one in of]
+    else:
+        owners = [{task for one in of for task in one.result.tasks} for of in policies]
+    tasks = dict.fromkeys(task for one in policies[0] for task in one.result.tasks)
+    found = [task for task in tasks if all(task in own for own in owners)]
+    if not found:
+        raise IncomparableError("the results have no task in common")
+    return found
