@@ -68,7 +68,7 @@ class Comparison:
     Args:
         names: Of the first and the second.
         runs: How many results (training runs) there are of each.
-        training_steps: After how many environment steps these were taken, if it is known.
+        training_steps: After how many agent steps of training these are, if it is known.
         tasks: The difference at each task.
         overall: Over all tasks: the ``"mean over tasks"`` (or what their protocol takes means over)
             and the ``"interquartile mean"``.

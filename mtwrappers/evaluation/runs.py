@@ -42,12 +42,12 @@ class Run(NamedTuple):
     @property
     def seed(self) -> int | None:
         """The seed of the training, if it is known."""
-        return getattr(self.result.provenance, "training_seed", None)
+        return self.result.provenance and self.result.provenance.training_seed
 
     @property
     def steps(self) -> int | None:
-        """How many environment steps the policy was trained for, if it is known."""
-        return getattr(self.result.provenance, "training_steps", None)
+        """After how many agent steps of the training this was, if it is known."""
+        return self.result.provenance and self.result.provenance.training_steps
 
 
 def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult]]:
@@ -142,7 +142,7 @@ def last_of(runs: Sequence[Run], networks: Networks) -> tuple[list[Run], str]:
                 ends[network] = one
     last = list(ends.values())
     kept = [one for one in runs if any(one is end for end in last)]
-    ended = [f"{one.steps} steps" if one.steps is not None else "steps unknown" for one in kept]
+    ended = [f"{'unknown' if one.steps is None else one.steps} steps" for one in kept]
     return kept, next(_unlike("the ends of training,", ended, kept), "")
 
 

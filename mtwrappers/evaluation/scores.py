@@ -16,6 +16,7 @@ from mtwrappers.evaluation.protocol import Protocol, succeeded, weights
 from mtwrappers.evaluation.result import by_unit, check_confidence, conditions
 from mtwrappers.evaluation.runs import Networks, Policies, Run, common_tasks, comparable, runs_of
 from mtwrappers.evaluation.statistics import (
+    LEAST_COVERED,
     Estimate,
     Values,
     mean_rate,
@@ -58,7 +59,7 @@ class Score:
         runs: How many training runs there are; with ``runs="per_task"`` how many results.
         episodes: How many episodes count in all.
         training_seeds: Of the runs, those that are known.
-        training_steps: After how many environment steps of training, if it is known.
+        training_steps: After how many agent steps of training, if it is known.
         unit: Of what intervals are over: ``"episodes"`` or ``"trials"`` of a single run, ``"runs"``
             (each a network for all tasks) or ``"runs of each task"``.
         tasks: The rate at each task.
@@ -285,6 +286,14 @@ def _caption(found: Scores) -> Iterator[str]:
             yield f"Several runs: {level} intervals over {unit}: {INTERVALS[unit]}."
         else:
             yield f"1 run: {level} interval over its {unit}, not over training: {INTERVALS[unit]}."
+    for unit in dict.fromkeys(one.unit for one in of_methods if "runs" in one.unit):
+        share = {name: f"{least:.0%}" for name, least in LEAST_COVERED[unit].items()}
+        yield (
+            f"For 95%, simulated ones cover a task in {share['task']} of cases or more, the mean "
+            f"over all in {share['mean']}, the interquartile mean in "
+            f"{share['interquartile mean']}; a task that one run in ten fails altogether in "
+            f"{share['failing']}."
+        )
     over_runs = [one for one in of_methods if "runs" in one.unit]
     if any(each.low is None for one in over_runs for each in _estimates(one)):
         yield "There is no interval where runs do not differ."
