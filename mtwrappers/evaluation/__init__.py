@@ -1,6 +1,7 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
+from mtwrappers.evaluation.curve import Curves, curves
 from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
@@ -14,6 +15,7 @@ from mtwrappers.evaluation.verify import Verification, VerificationError, verify
 
 __all__ = [
     "Comparison",
+    "Curves",
     "Episode",
     "EvaluationResult",
     "EvidenceError",
@@ -29,6 +31,7 @@ __all__ = [
     "Verification",
     "VerificationError",
     "compare",
+    "curves",
     "evaluate",
     "few_shot_evaluate",
     "protocols",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -122,7 +122,9 @@ class Scores:
         """
         check_choice(format, get_args(Format), "format")
         tasks = check_flag(tasks, "tasks")
-        return _csv(self, tasks) if format == "csv" else _TYPESET[format](_grid(self, tasks))
+        if format == "csv":
+            return as_csv(records(self, tasks))
+        return _TYPESET[format](_grid(self, tasks))
 
 
 def scores(
@@ -178,12 +180,12 @@ def scores(
     met = dict.fromkeys(one.result.protocol for one in every)
     protocols = tuple(one for one in met if one is not None)
     ruled = protocols[0] if protocols and not forced else None
-    methods = {name: _score(of, tasks, ruled, runs, confidence) for name, of in last.items()}
+    methods = {name: score_of(of, tasks, ruled, runs, confidence) for name, of in last.items()}
     budgets = [one.budget for one in every if one.budget is not None]
     return Scores(methods, protocols, budgets[0] if budgets else None, forced, confidence)
 
 
-def _score(
+def score_of(
     of: Sequence[Run],
     tasks: Sequence[str],
     protocol: Protocol | None,
@@ -277,7 +279,7 @@ def _warning(found: Scores) -> list[str]:
 
 
 def _caption(found: Scores) -> Iterator[str]:
-    yield f"Success rates {_measured(found)}."
+    yield f"Success rates {measured(found.protocols, found.adaptation)}."
     for name, one in found.methods.items():
         yield f"{name}: {_described(one)}."
     level, of_methods = f"{100 * found.confidence:g}%", found.methods.values()
@@ -305,15 +307,15 @@ def _estimates(one: Score) -> list[Estimate]:
     return [*one.tasks.values(), *one.groups.values(), *one.overall.values()]
 
 
-def _measured(found: Scores) -> str:
-    """How the results were measured."""
-    known = [conditions(one) for one in found.protocols]
+def measured(protocols: Sequence[Protocol], adaptation: tuple[int, int] | None) -> str:
+    """How results of these protocols, and of this many episodes in each trial, were measured."""
+    known = [conditions(one) for one in protocols]
     text = " or ".join(dict.fromkeys(when for _, when in known) or ["at any step"])
-    if found.adaptation is not None:
-        text = f"{text}, after {found.adaptation[0]} episodes of adaptation in each trial"
+    if adaptation is not None:
+        text = f"{text}, after {adaptation[0]} episodes of adaptation in each trial"
     if not known:
         return f"{text}, without a protocol"
-    of_each = zip(found.protocols, known, strict=True)
+    of_each = zip(protocols, known, strict=True)
     labels = [f"{one.label} on {where}" for one, (where, _) in of_each]
     if len(labels) > 3:
         labels[2:] = [f"{len(labels) - 2} more"]
@@ -322,6 +324,14 @@ def _measured(found: Scores) -> str:
 
 def _described(one: Score) -> str:
     """The runs and episodes of a method."""
+    text = runs_text(one)
+    if one.training_steps is not None:
+        text += f" after {one.training_steps:,} training steps"
+    return f"{text}, {one.episodes} episodes"
+
+
+def runs_text(one: Score) -> str:
+    """The number of a method's runs, and their training seeds."""
     of_what = "result" if one.unit == "runs of each task" else "run"
     text = f"{one.runs} {of_what}{'s' * (one.runs > 1)}"
     if one.training_seeds:
@@ -329,15 +339,14 @@ def _described(one: Score) -> str:
         text += f" (training seed{'s' * (len(one.training_seeds) > 1)} {seeds})"
     elif one.runs > 1:
         text += " (training seeds not recorded)"
-    if one.training_steps is not None:
-        text += f" after {one.training_steps:,} training steps"
-    return f"{text}, {one.episodes} episodes"
+    return text
 
 
-def _csv(found: Scores, with_tasks: bool) -> str:
+def as_csv(rows: Iterable[Mapping[str, str | float | None]]) -> str:
+    """Rows with the same columns each, from which no spreadsheet takes a formula."""
     text = io.StringIO()
     writer: csv.DictWriter[str] | None = None
-    for row in _records(found, with_tasks):
+    for row in rows:
         if writer is None:
             writer = csv.DictWriter(text, [*row], lineterminator="\n")
             writer.writeheader()
@@ -345,7 +354,7 @@ def _csv(found: Scores, with_tasks: bool) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float | None]]:
+def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float | None]]:
     """A row for each number of each method."""
     for method, one in found.methods.items():
         parts = {"task": one.tasks if with_tasks else {}, "group": one.groups, "all": one.overall}
