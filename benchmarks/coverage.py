@@ -461,7 +461,7 @@ def shown(data: Mapping[str, Sequence[Row]]) -> dict[str, str]:
             {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
             for row in data[name]
         ]
-        tables[name] = table(shares)
+        tables[name] = table([*shares])
     if "method" in data:
         tables["method"] = over_runs(data["method"])
     return tables
