@@ -611,7 +611,10 @@ class EvaluationResult(StoredResult):
         )
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
-        """Draws the success of every task with its interval, or the return where there is none.
+        """Draws the success of every task with its interval.
+
+        Where there is none it draws the normalised return, or the return.
+
 
         Args:
             path: Where to write the image; its suffix says which kind.
@@ -787,18 +790,27 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
         raise TypeError(f"the {name} reference must be an EvaluationResult, got {one!r}")
     if missing := [task for task in result.tasks if task not in one.tasks]:
         raise ValueError(f"the {name} reference has no episodes of {missing[0]!r}")
-    first, second = result.provenance, one.provenance
-    if first is None or second is None:
+    if result.provenance is None or one.provenance is None:
         return
-    for what, ours, theirs in (
-        ("protocol", *(of.protocol and of.protocol.label for of in (first, second))),
-        ("max_episode_steps", first.max_episode_steps, second.max_episode_steps),
-        ("environments", *(of.spec and determining(of.spec) for of in (first, second))),
-    ):
-        if ours != theirs:
+    ours, theirs = _terms(result.provenance), _terms(one.provenance)
+    for what in (*ours, *theirs):
+        if ours.get(what) != theirs.get(what):
             raise ValueError(
-                f"the {name} reference was measured on other terms: {what} {theirs}, not {ours}"
+                f"the {name} reference was measured in another way: its {what} is "
+                f"{reprlib.repr(theirs.get(what))}, not {reprlib.repr(ours.get(what))}"
             )
+
+
+def _terms(of: Provenance) -> dict[str, Any]:
+    """The ways in which results whose returns are compared must not differ."""
+    env_id, kwargs = determining(of.spec) if of.spec else (None, {})
+    counts = ("num_envs", "envs_per_task")  # how many environments there are changes no return
+    return {
+        "protocol": of.protocol and of.protocol.label,
+        "max_episode_steps of the evaluation": of.max_episode_steps,
+        "id": env_id,
+        **{name: value for name, value in kwargs.items() if name not in counts},
+    }
 
 
 def _mean_return(result: EvaluationResult, task: str) -> float:
