@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import json
 import platform
 import reprlib
@@ -40,7 +41,7 @@ from mtwrappers.evaluation.statistics import (
     mean_rate,
     trimmed_rate,
 )
-from mtwrappers.metaworld.spec import determining
+from mtwrappers.metaworld.spec import determining, draws_goals
 from mtwrappers.state.files import load_json, write_atomically
 from mtwrappers.vector.calls import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
@@ -469,7 +470,37 @@ class EvaluationResult(StoredResult):
     @cached_property
     def per_task(self) -> dict[str, Estimates]:
         """The mean of each metric of each task, by the task's name and the metric's."""
-        return {task: self._estimates([task], 0.0, i) for i, task in enumerate(self.tasks)}
+        return {
+            task: self._estimates([self.of_task(task)], 0.0, i) for i, task in enumerate(self.tasks)
+        }
+
+    @cached_property
+    def per_goal(self) -> dict[str, dict[int, Estimates]]:
+        """Like `per_task`, of each goal: by the task's name, the goal and the metric's name.
+
+        A goal is its task state (on Meta-World its place in the benchmark's list). Where goals are
+        continuous or there are no task states, each episode has a goal of its own, and each trial
+        of few-shot evaluation: it is then the number of the episode within its task, or of the
+        trial.
+        """
+        place = itertools.count(len(self.tasks) + len(AGGREGATES))
+        return {
+            task: {
+                goal: self._estimates([own], 0.0, next(place))
+                for goal, own in sorted(self._by_goal(task).items())
+            }
+            for task in self.tasks
+        }
+
+    def _by_goal(self, task: str) -> dict[int, list[Episode]]:
+        """The episodes of each goal of a task; see `per_goal`."""
+        drawn = self.provenance is not None and draws_goals(self.provenance.spec)
+        found: dict[int, list[Episode]] = {}
+        for one in self.of_task(task):
+            alone = one.number if one.trial is None else one.trial
+            goal = alone if drawn or one.task_state is None else one.task_state
+            found.setdefault(goal, []).append(one)
+        return found
 
     @cached_property
     def overall(self) -> dict[str, Estimates]:
@@ -478,17 +509,20 @@ class EvaluationResult(StoredResult):
         The interquartile mean leaves out a quarter of the tasks at either end.
         """
         return {
-            name: self._estimates(self.tasks, trim, len(self.tasks) + i)
+            name: self._estimates([*self._by_task.values()], trim, len(self.tasks) + i)
             for i, (name, trim) in enumerate(AGGREGATES.items())
         }
 
-    def _estimates(self, tasks: Sequence[str], trim: float, place: int) -> Estimates:
-        """An estimate of each metric over some tasks; ``place`` numbers the stream of resamples."""
+    def _estimates(self, groups: Sequence[Sequence[Episode]], trim: float, place: int) -> Estimates:
+        """An estimate of each metric over the episodes of some tasks or of a goal.
+
+        ``place`` numbers the stream of resamples.
+        """
         estimates: dict[str, Estimate | None] = {}
         for metric, column in _STREAMS.items():
             if metric == "normalized" and self.normalization is None:
                 continue
-            found = (self._samples(task, metric) for task in tasks)
+            found = (self._samples(own, metric) for own in groups)
             samples = [values for values in found if values is not None]
             if not samples:
                 estimates[metric] = None
@@ -502,13 +536,13 @@ class EvaluationResult(StoredResult):
             estimates[metric] = estimate(samples, trim, rng, self.confidence, self.resamples)
         return estimates
 
-    def _samples(self, task: str, metric: str) -> Values | None:
-        """The independent values ``(n,)`` of a metric of a task, or ``None`` if there are none."""
+    def _samples(self, episodes: Sequence[Episode], metric: str) -> Values | None:
+        """The independent values ``(n,)`` of a metric of a task's episodes; `None` without any."""
         name = "return" if metric == "normalized" else metric
-        found = _samples(self.of_task(task), name)
+        found = _samples(episodes, name)
         if found is None or name == metric or self.normalization is None:
             return found
-        return self.normalization(task, found)
+        return self.normalization(episodes[0].task, found)
 
     @property
     def protocol(self) -> Protocol | None:
