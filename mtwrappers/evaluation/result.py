@@ -33,6 +33,7 @@ from mtwrappers.evaluation.protocol import (
     succeeded,
     weights,
 )
+from mtwrappers.evaluation.remake import goals_of
 from mtwrappers.evaluation.statistics import (
     Estimate,
     Estimates,
@@ -43,7 +44,6 @@ from mtwrappers.evaluation.statistics import (
 )
 from mtwrappers.metaworld.spec import determining, draws_goals
 from mtwrappers.state.files import load_json, write_atomically
-from mtwrappers.vector.calls import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import VectorRL2Observation
@@ -205,12 +205,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def goals_of(envs: Any) -> str | None:
-    """A digest of the goals that environments can be given, if there is a list."""
-    digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
-    return digest
-
-
 def _spec(envs: Any) -> dict[str, Any] | None:
     layer = envs
     while isinstance(layer, VectorWrapper):
@@ -222,13 +216,6 @@ def _spec(envs: Any) -> dict[str, Any] | None:
     except Exception:  # there is none, or arguments that no JSON holds
         return None
     return {name: described[name] for name in ("id", "kwargs")}
-
-
-@read_only
-def _goals(env: Any) -> str | None:
-    """A digest of the goals of an environment; runs where the environment is."""
-    digest: str | None = getattr(env.unwrapped, "goals_digest", None)
-    return digest
 
 
 # How much of the tasks each leaves out at either end.
