@@ -42,12 +42,14 @@ class Run(NamedTuple):
     @property
     def seed(self) -> int | None:
         """The seed of the training, if it is known."""
-        return self.result.provenance and self.result.provenance.training_seed
+        provenance = self.result.provenance
+        return None if provenance is None else provenance.training_seed
 
     @property
     def steps(self) -> int | None:
         """After how many agent steps of the training this was, if it is known."""
-        return self.result.provenance and self.result.provenance.training_steps
+        provenance = self.result.provenance
+        return None if provenance is None else provenance.training_steps
 
 
 def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult]]:
