@@ -1,8 +1,7 @@
 """Training runs of methods: whose each result is, which are the last, and whether they compare.
 
-A result is of one training run. Results of one run, told apart by ``training_steps``, are points of
-its training; runs of a method are told apart by ``training_seed``. A result that names no seed is a
-run by itself.
+A result is of one training run. Runs of a method differ in ``training_seed``, results of one run in
+``training_steps``. A result that names no seed is a run by itself.
 """
 
 from __future__ import annotations

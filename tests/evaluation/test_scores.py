@@ -185,21 +185,22 @@ def test_the_last_steps_of_each_training_count_and_are_named():
 
 
 def test_the_caption_says_of_what_intervals_are():
-    found = scores({"x": [result(a=1, b=4), result(a=2, b=4)], "y": [result(a=3, b=4)]})
+    found = scores({"x": [result(a=1), result(a=1)], "y": [result(a=3)]})
     caption = found.caption
     assert caption[:3] == (
         "Success rates at any step, without a protocol.",
-        "x: 2 runs (training seeds not recorded), 16 episodes.",
-        "y: 1 run, 8 episodes.",
+        "x: 2 runs (training seeds not recorded), 8 episodes.",
+        "y: 1 run, 4 episodes.",
     )
-    [several] = [one for one in caption if one.startswith("Several runs: 95% intervals over runs:")]
-    [single] = [
-        one for one in caption if one.startswith("1 run: 95% interval over its episodes, no")
-    ]
-    assert "not over training" in single
-    assert "Tukey & McLaughlin 1963" in several
-    assert "There is no interval where runs do not differ." in caption  # as at b
-    assert any("interquartile mean in 91%" in one for one in caption)
+    for start in (
+        "Several runs: 95% intervals over runs: Wilson's",
+        "1 run: 95% interval over its episodes, not over training: Wilson's",
+    ):
+        assert any(one.startswith(start) for one in caption)
+    assert "Tukey & McLaughlin 1963" not in " ".join(caption)  # of one task
+    assert "Tukey & McLaughlin 1963" in str(scores({"x": [result(a=1, b=4), result(a=2, b=4)]}))
+    assert "There is no interval where runs do not differ." in caption
+    assert any("interquartile mean in 91%;" in one for one in caption)
     alone = scores({"y": [result(a=3, b=4)]}, confidence=0.9).caption
     assert len(alone) == 3
     assert alone[2].startswith("1 run: 90% interval over its episodes")
@@ -214,7 +215,7 @@ def test_networks_of_a_task_each_count_by_themselves():
     expected = rate_of_runs(rates, np.array([0.5, 0.5]), 0.95, False)
     assert ends(of.overall["mean over tasks"]) == pytest.approx(ends(expected))
     assert "mine: 5 results (training seeds 0, 1, 2), 20 episodes." in found.caption
-    assert any("mean over all in 87%" in one for one in found.caption)
+    assert any("mean over all in 87% and" in one for one in found.caption)
     single = scores({"mine": results[::2]}, runs="per_task").methods["mine"]  # a, b, b
     assert (single.tasks["a"].low, single.overall["mean over tasks"].low) == (None, None)
     once = scores({"mine": [results[0], results[2]]}, runs="per_task").methods["mine"]
