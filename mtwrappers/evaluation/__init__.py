@@ -8,10 +8,11 @@ from mtwrappers.evaluation.evidence import EvidenceError
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
+from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.evaluation.runs import IncomparableError
 from mtwrappers.evaluation.scores import Score, Scores, scores
-from mtwrappers.evaluation.verify import Verification, VerificationError, verify
+from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
     "Comparison",

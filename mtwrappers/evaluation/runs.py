@@ -1,8 +1,7 @@
 """Training runs of methods: whose each result is, which are the last, and whether they compare.
 
-A result is of one training run. Results of one run, told apart by ``training_steps``, are points of
-its training; runs of a method are told apart by ``training_seed``. A result that names no seed is a
-run by itself.
+A result is of one training run. Runs of a method differ in ``training_seed``, results of one run in
+``training_steps``. A result that names no seed is a run by itself.
 """
 
 from __future__ import annotations
@@ -44,12 +43,14 @@ class Run(NamedTuple):
     @property
     def seed(self) -> int | None:
         """The seed of the training, if it is known."""
-        return self.result.provenance and self.result.provenance.training_seed
+        provenance = self.result.provenance
+        return None if provenance is None else provenance.training_seed
 
     @property
     def steps(self) -> int | None:
         """After how many agent steps of the training this was, if it is known."""
-        return self.result.provenance and self.result.provenance.training_steps
+        provenance = self.result.provenance
+        return None if provenance is None else provenance.training_steps
 
 
 def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult]]:

@@ -35,20 +35,16 @@ _TYPESET: Mapping[str, Callable[[Grid], str]] = {
 }
 # How intervals over each unit are made, and who says so.
 _EFFECTIVE = "Korn & Graubard 1998; Franco et al. 2019"
-_OVER_EPISODES = (
-    f"Wilson's (1927) at the effective number ({_EFFECTIVE}); interquartile mean of the tasks"
-)
-_OVER_RUNS = (
-    f"Wilson's (1927) at the effective number with Student's quantile ({_EFFECTIVE}); "
-    "interquartile mean of all runs of all tasks, with their rates clipped at the quartiles "
-    "(Tukey & McLaughlin 1963)"
-)
-INTERVALS: Mapping[Unit, str] = {
+_OVER_EPISODES = f"Wilson's (1927) at the effective number ({_EFFECTIVE})"
+_OVER_RUNS = f"Wilson's (1927) at the effective number with Student's quantile ({_EFFECTIVE})"
+_INTERVALS: Mapping[Unit, str] = {
     "episodes": _OVER_EPISODES,
     "trials": _OVER_EPISODES,
     "runs": _OVER_RUNS,
     "runs of each task": f"{_OVER_RUNS}; means of independent runs: Satterthwaite (1946)",
 }
+_TRIMMED = "interquartile mean"
+_CLIPPED = "with rates clipped at the quartiles (Tukey & McLaughlin 1963)"
 
 
 @dataclass(frozen=True)
@@ -220,7 +216,7 @@ def score_of(
         for name in (("tasks",) if protocol is None else protocol.means)
     }
     if len(tasks) > 1:
-        overall["interquartile mean"] = (
+        overall[_TRIMMED] = (
             trimmed_rate(samples, 0.25, confidence)
             if single
             else trimmed_rate_of_runs(samples, confidence, whole)
@@ -282,21 +278,24 @@ def _caption(found: Scores) -> Iterator[str]:
     yield f"Success rates {measured(found.protocols, found.adaptation)}."
     for name, one in found.methods.items():
         yield f"{name}: {_described(one)}."
-    level, of_methods = f"{100 * found.confidence:g}%", found.methods.values()
-    for unit in dict.fromkeys(one.unit for one in of_methods):
-        if "runs" in unit:
-            yield f"Several runs: {level} intervals over {unit}: {INTERVALS[unit]}."
-        else:
-            yield f"1 run: {level} interval over its {unit}, not over training: {INTERVALS[unit]}."
-    for unit in dict.fromkeys(one.unit for one in of_methods if "runs" in one.unit):
-        share = {name: f"{least:.0%}" for name, least in LEAST_COVERED[unit].items()}
-        yield (
-            f"For 95%, simulated ones cover a task in {share['task']} of cases or more, the mean "
-            f"over all in {share['mean']}, the interquartile mean in "
-            f"{share['interquartile mean']}; a task that one run in ten fails altogether in "
-            f"{share['failing']}."
-        )
+    level, of_methods = f"{100 * found.confidence:g}%", [*found.methods.values()]
     over_runs = [one for one in of_methods if "runs" in one.unit]
+    trims = any(_TRIMMED in one.overall for one in of_methods)
+    for unit in dict.fromkeys(one.unit for one in of_methods):
+        way = f"{_INTERVALS[unit]}."
+        if "runs" not in unit:
+            yield f"1 run: {level} interval over its {unit}, not over training: {way}"
+            continue
+        yield f"Several runs: {level} intervals over {unit}: {way}"
+        if trims:
+            yield f"Their {_TRIMMED} is that of all runs of all tasks, {_CLIPPED}."
+        least = {name: f"{share:.0%}" for name, share in LEAST_COVERED[unit].items()}
+        yield (
+            f"In simulations, 95% intervals over {unit} cover the rate of a task in "
+            f"{least['task']} of cases or more, the mean over all in {least['mean']} and the "
+            f"{_TRIMMED} in {least[_TRIMMED]}; the rate of a task that one run in ten fails "
+            f"altogether in {least['failing']}."
+        )
     if any(each.low is None for one in over_runs for each in _estimates(one)):
         yield "There is no interval where runs do not differ."
     if any(1 in one.counts.values() for one in over_runs):
@@ -376,9 +375,15 @@ def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float |
                     "training_steps": one.training_steps,
                     "protocol": "; ".join(of.name for of in found.protocols),
                     "digest": "; ".join(of.digest for of in found.protocols),
-                    "interval": INTERVALS[one.unit],
+                    "interval": _way(one.unit, name),
                     "forced": found.forced,
                 }
+
+
+def _way(unit: Unit, name: str) -> str:
+    """How the interval of a row is made."""
+    clips = name == _TRIMMED and "runs" in unit
+    return f"{_INTERVALS[unit]}, {_CLIPPED}" if clips else _INTERVALS[unit]
 
 
 def _cell(value: str | float | None) -> str | float | None:
