@@ -259,7 +259,7 @@ def _verify(
     "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
 )
 def _compare(
-    results: list[Path],
+    results: list[str],
     /,
     *,
     plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,

@@ -1,11 +1,6 @@
 """Success rates and returns per task, with confidence intervals."""
 
-from mtwrappers.evaluation.compare import (
-    Comparison,
-    IncomparableError,
-    ScoreDifference,
-    compare,
-)
+from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
 from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
@@ -13,6 +8,7 @@ from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
+from mtwrappers.evaluation.runs import IncomparableError
 from mtwrappers.evaluation.verify import Verification, VerificationError, verify
 
 __all__ = [
