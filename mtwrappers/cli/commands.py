@@ -256,6 +256,7 @@ def _verify(
 @_command(
     "compare",
     "mtwrappers compare mine/results.json theirs/results.json",
+    "mtwrappers compare mine/results.json reference:experts",
     "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
 )
 def _compare(
@@ -269,7 +270,9 @@ def _compare(
     """Compare the success of policies, task by task and over all.
 
     Args:
-        results: Files of rollouts or of EvaluationResult.save, two or more.
+        results: Files of rollouts or of EvaluationResult.save, two or more. reference:NAME stands
+            for results that come with mtwrappers: reference:experts for that of Meta-World's
+            scripted experts by the same protocol, reference:random for random actions.
         plot: Also draw the comparison.
         runs: Whether a training run is one network for all-tasks (default), or one per-task.
         force: Compare results of different protocols, settings or goals all the same.

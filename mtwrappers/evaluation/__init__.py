@@ -7,6 +7,7 @@ from mtwrappers.evaluation.evidence import EvidenceError
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
+from mtwrappers.evaluation.reference import reference
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.evaluation.runs import IncomparableError
 from mtwrappers.evaluation.verify import Verification, VerificationError, verify
@@ -29,5 +30,6 @@ __all__ = [
     "evaluate",
     "few_shot_evaluate",
     "protocols",
+    "reference",
     "verify",
 ]
