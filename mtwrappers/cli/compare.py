@@ -1,15 +1,21 @@
-"""``mtwrappers compare``: the success of several policies, side by side."""
+"""``mtwrappers compare``: the scores of methods, and the differences between them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from mtwrappers.cli.console import UsageError, say
-from mtwrappers.evaluation import IncomparableError, VerificationError, compare, reference
+from mtwrappers.evaluation import (
+    IncomparableError,
+    VerificationError,
+    compare,
+    reference,
+    scores,
+)
 from mtwrappers.evaluation.result import AnyResult
-from mtwrappers.evaluation.runs import by_policy
+from mtwrappers.evaluation.runs import Networks, by_policy
+from mtwrappers.evaluation.scores import Format
 from mtwrappers.evaluation.verify import read_claim
 
 # Begins the name of results that come with the package.
@@ -18,20 +24,28 @@ _REFERENCE = "reference:"
 
 def run(
     results: Sequence[str],
+    format: Format,
+    tasks: bool,
     plot: Path | None,
-    runs: Literal["all_tasks", "per_task"],
+    runs: Networks,
     force: bool,
 ) -> int:
     """Runs the command; returns its exit code."""
     policies = by_policy(read_all(results))
+    differences = len(policies) > 1 and (format == "table" or plot is not None)
+    if plot is not None and not differences:
+        raise UsageError(f"--plot draws differences, and all results are of {min(policies)}")
     try:
-        compared = compare(policies, runs=runs, force=force)
+        scored = scores(policies, runs=runs, force=force)
+        compared = compare(policies, runs=runs, force=force) if differences else []
     except IncomparableError as exc:
         raise UsageError(f"{exc}; --force compares them all the same") from None
     except ValueError as exc:
         raise UsageError(str(exc)) from None
+    say(scored.format(format, tasks=tasks))
     for i, each in enumerate(compared):
-        say(f"{chr(10) * (i > 0)}{each}")
+        if format == "table":
+            say(f"\n{each}")
         if plot is not None:
             numbered = f"{plot.stem}-{i + 1}{plot.suffix}"
             path = plot if len(compared) == 1 else plot.with_name(numbered)
@@ -39,7 +53,8 @@ def run(
                 each.plot(path)
             except (OSError, ValueError) as exc:  # a suffix that is no image
                 raise UsageError(f"cannot write {path}: {exc}") from None
-            say(f"wrote {path}")
+            if format == "table":  # else the output is the table alone
+                say(f"wrote {path}")
     return 0
 
 

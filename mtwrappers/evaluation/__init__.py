@@ -8,9 +8,11 @@ from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
 from mtwrappers.evaluation.reference import reference
+from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.evaluation.runs import IncomparableError
-from mtwrappers.evaluation.verify import Verification, VerificationError, verify
+from mtwrappers.evaluation.scores import Score, Scores, scores
+from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
     "Comparison",
@@ -23,7 +25,9 @@ __all__ = [
     "PlannedEpisode",
     "Protocol",
     "Provenance",
+    "Score",
     "ScoreDifference",
+    "Scores",
     "Verification",
     "VerificationError",
     "compare",
@@ -31,5 +35,6 @@ __all__ = [
     "few_shot_evaluate",
     "protocols",
     "reference",
+    "scores",
     "verify",
 ]

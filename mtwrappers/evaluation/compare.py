@@ -15,10 +15,10 @@ from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.protocol import succeeded, weights
 from mtwrappers.evaluation.result import EvaluationResult, check_confidence
 from mtwrappers.evaluation.runs import (
-    IncomparableError,
     Networks,
     Policies,
     Run,
+    common_tasks,
     comparable,
     runs_of,
 )
@@ -68,7 +68,7 @@ class Comparison:
     Args:
         names: Of the first and the second.
         runs: How many results (training runs) there are of each.
-        training_steps: After how many environment steps these were taken, if it is known.
+        training_steps: After how many agent steps of training these are, if it is known.
         tasks: The difference at each task.
         overall: Over all tasks: the ``"mean over tasks"`` (or what their protocol takes means over)
             and the ``"interquartile mean"``.
@@ -217,14 +217,11 @@ class _Pair:
         self._several = len(first) > 1 or len(second) > 1
         self._whole = runs == "all_tasks"
         self._tasks: dict[str, _Task] = {}
-        every = [*self._of[0], *self._of[1]]
-        same_goals = _same_goals(every)
-        for task in dict.fromkeys(task for one in self._of[0] for task in one.tasks):
+        same_goals = _same_goals([*self._of[0], *self._of[1]])
+        for task in common_tasks([first, second], runs):
             ones, others = (
                 [_successes(run, task) for run in of if task in run.tasks] for of in self._of
             )
-            if not others or (self._whole and len(ones) + len(others) < len(every)):
-                continue
             if self._several:
                 self._tasks[task] = _Task(_of_runs(ones), _of_runs(others))
                 continue
@@ -233,8 +230,6 @@ class _Pair:
             keys = one if paired else other
             values = np.array([*one.values()]), np.array([other[key] for key in keys])
             self._tasks[task] = _Task(*values, paired)
-        if not self._tasks:
-            raise IncomparableError("the results have no task in common")
 
     def mean(self, tasks: Sequence[_Task], shares: Values) -> ScoreDifference:
         """The weighted mean over tasks, of both and of the difference."""

@@ -42,12 +42,14 @@ class Run(NamedTuple):
     @property
     def seed(self) -> int | None:
         """The seed of the training, if it is known."""
-        return getattr(self.result.provenance, "training_seed", None)
+        provenance = self.result.provenance
+        return None if provenance is None else provenance.training_seed
 
     @property
     def steps(self) -> int | None:
-        """How many environment steps the policy was trained for, if it is known."""
-        return getattr(self.result.provenance, "training_steps", None)
+        """After how many agent steps of the training this was, if it is known."""
+        provenance = self.result.provenance
+        return None if provenance is None else provenance.training_steps
 
 
 def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult]]:
@@ -142,7 +144,7 @@ def last_of(runs: Sequence[Run], networks: Networks) -> tuple[list[Run], str]:
                 ends[network] = one
     last = list(ends.values())
     kept = [one for one in runs if any(one is end for end in last)]
-    ended = [f"{one.steps} steps" if one.steps is not None else "steps unknown" for one in kept]
+    ended = [f"{'unknown' if one.steps is None else one.steps} steps" for one in kept]
     return kept, next(_unlike("the ends of training,", ended, kept), "")
 
 
@@ -268,3 +270,20 @@ def _unlike(what: str, values: Sequence[Any], results: Sequence[Run]) -> Iterato
         if value != values[0]:
             yield f"{what} {values[0]} and {value} ({one.label})"
             return
+
+
+def common_tasks(policies: Sequence[Sequence[Run]], networks: Networks) -> list[str]:
+    """The tasks that all results have; with a network per task, that each policy has.
+
+    Raises:
+        IncomparableError: If there is none.
+    """
+    if networks == "all_tasks":
+        owners = [set(one.result.tasks) for of in policies for one in of]
+    else:
+        owners = [{task for one in of for task in one.result.tasks} for of in policies]
+    tasks = dict.fromkeys(task for one in policies[0] for task in one.result.tasks)
+    found = [task for task in tasks if all(task in own for own in owners)]
+    if not found:
+        raise IncomparableError("the results have no task in common")
+    return found
