@@ -13,7 +13,6 @@ not been. At the end it evaluates the policy of several points of the run under 
 import argparse
 import json
 import time
-from collections import deque
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -155,6 +154,10 @@ class Learner(nn.Module):
         critic_loss = sum(((each - wanted) ** 2).mean() for each in estimates)
         self.step(1, critic_loss, self.critics)
 
+        # Each task's temperature rises if the policy's entropy is below the target, -4, and falls
+        # if it is above.
+        excess = next_log_probs.view(self.num_tasks, each).mean(1) - ACTIONS
+        self.step(2, -(self.log_alpha * excess).mean())
         losses = {"critic_loss": critic_loss, "value": wanted.mean()}
 
         self.updates += 1
@@ -165,8 +168,6 @@ class Learner(nn.Module):
             losses["actor_loss"] = (alpha * log_probs - values).mean()
             self.step(0, losses["actor_loss"], self.actor)
             self.critics.requires_grad_(True)
-            excess = log_probs.detach().view(self.num_tasks, each).mean(1) - ACTIONS
-            self.step(2, -(self.log_alpha * excess).mean())
 
         with torch.no_grad():
             torch._foreach_lerp_(
