@@ -4,7 +4,7 @@
     python examples/sac_mt10.py
 
 Soft actor-critic (Haarnoja et al. 2018, arXiv:1812.05905) with one temperature per task (Yu et al.
-2020, arXiv:1910.10897). One policy and two critics of 3 x 400 units see the one-hot of the task.
+2020, arXiv:1910.10897). One policy and two critics of 3 x 256 units see the one-hot of the task.
 The same command continues a run that was stopped or killed, with the same numbers as if it had
 not been. At the end it evaluates the policy of several points of the run under the protocol
 ``metaworld-3.1``. The guide "Multi-task SAC on MT10" has the results.
@@ -341,7 +341,7 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--warm-up", type=int, default=40_000, help="steps of random actions")
     parser.add_argument("--batch-per-task", type=int, default=32)
     parser.add_argument("--policy-delay", type=int, default=2, help="updates of the critics each")
-    parser.add_argument("--width", type=int, default=400)
+    parser.add_argument("--width", type=int, default=256)
     parser.add_argument("--learning-rate", type=float, default=3e-4)
     parser.add_argument("--gamma", type=float, default=0.99)
     parser.add_argument("--tau", type=float, default=0.005)
