@@ -13,8 +13,17 @@ from cyclopts.validators import Number
 from rich.console import Console
 
 from mtwrappers import __version__
-from mtwrappers.cli.settings import BENCHMARKS, MAX_COUNT, MAX_SEED, POLICIES
-from mtwrappers.common.errors import is_printable
+from mtwrappers.cli.settings import (
+    BENCHMARKS,
+    MAX_AUTHORS,
+    MAX_COUNT,
+    MAX_NOTE,
+    MAX_SEED,
+    POLICIES,
+    are_authors,
+    is_name,
+    is_note,
+)
 
 F = TypeVar("F", bound=Callable[..., int])
 
@@ -88,8 +97,18 @@ def _check_policy(type_: Any, text: str | None) -> None:
 
 
 def _check_name(type_: Any, text: str | None) -> None:
-    if text is not None and not (1 <= len(text.strip()) <= 100 and is_printable(text)):
+    if text is not None and not is_name(text):
         raise ValueError("Must be 1 to 100 printable characters.")
+
+
+def _check_note(type_: Any, text: str | None) -> None:
+    if text is not None and not is_note(text):
+        raise ValueError(f"Must be at most {MAX_NOTE} printable characters, without line breaks.")
+
+
+def _check_authors(type_: Any, names: list[str] | None) -> None:
+    if not are_authors(names or []):
+        raise ValueError(f"Must be at most {MAX_AUTHORS} names of 1 to 100 printable characters.")
 
 
 _Count = Annotated[
@@ -97,6 +116,9 @@ _Count = Annotated[
 ]
 _Seed = Annotated[
     int, Parameter(converter=_whole, validator=Number(gte=0, lte=MAX_SEED), metavar="SEED")
+]
+_Steps = Annotated[
+    int, Parameter(converter=_whole, validator=Number(gte=0, lt=2**63), metavar="NUMBER")
 ]
 
 
@@ -131,6 +153,10 @@ def _rollout(
     policy: Annotated[str | None, Parameter(validator=_check_policy, metavar="POLICY")] = None,
     name: Annotated[str | None, Parameter(validator=_check_name, metavar="NAME")] = None,
     protocol: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    training_seed: Annotated[_Steps | None, Parameter(metavar="SEED")] = None,
+    training_steps: _Steps | None = None,
+    note: Annotated[str | None, Parameter(validator=_check_note, metavar="TEXT")] = None,
+    author: Annotated[list[str] | None, Parameter(validator=_check_authors, metavar="NAME")] = None,
     episodes: _Count | None = None,
     seed: _Seed | None = None,
     workers: _Count | None = None,
@@ -150,6 +176,10 @@ def _rollout(
             actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to
             actions (N, 4) in [-1, 1], or a function without arguments that makes it.
         name: The label of the policy in tables (default: --policy).
+        training_seed: The seed of the training run that made the policy, for the result to name.
+        training_steps: Likewise, after how many agent steps over all environments.
+        note: A line of text to keep in the result.
+        author: Who made the result; can be repeated.
         protocol: Follow the rules of a published score; see mtwrappers protocols.
         episodes: Episodes per class (default: 5, or as many as the protocol has).
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
@@ -176,6 +206,10 @@ def _rollout(
         "protocol": protocol,
         "name": name,
         "evidence": False if no_evidence else None,
+        "training_seed": training_seed,
+        "training_steps": training_steps,
+        "note": note,
+        "authors": author,
     }
     return rollout.run(
         {name: value for name, value in given.items() if value is not None},

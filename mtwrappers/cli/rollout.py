@@ -337,6 +337,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
     """Runs the episodes that are not finished; ``None`` if none was before an interruption."""
     settings, protocol, tasks = rollout.settings, rollout.protocol, rollout.settings.task or None
     result = videos = provenance = None
+    training = {name: getattr(settings, name) for name in ("training_seed", "training_steps")}
     try:
         with (
             # Workers are forked only where there are no threads, such as the progress bar's.
@@ -361,6 +362,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 tasks=tasks,
                 policy=rollout.name,
                 protocol=protocol,
+                **training,
             )
             measure: Any = evaluate if protocol is None else protocol.evaluate
             result = measure(
@@ -372,6 +374,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 observers=observers,
                 finished=tuple(kept.episodes),
                 policy_name=rollout.name,
+                **training,
             )
     except KeyboardInterrupt:
         result = None
@@ -420,7 +423,8 @@ class Interruption(Observer):
 
 def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
     """Prints the results and writes them."""
-    settings, result = rollout.settings, outcome.result
+    settings = rollout.settings
+    result = outcome.result.described(note=settings.note, authors=settings.authors)
     seconds, steps = kept.seconds, sum(episode.length for episode in result.episodes)
     rate = steps / seconds
     say(str(result))

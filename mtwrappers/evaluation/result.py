@@ -7,6 +7,7 @@ import functools
 import json
 import platform
 import reprlib
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -18,11 +19,12 @@ import numpy as np
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.common.checks import check_name, positive
-from mtwrappers.common.errors import printable
+from mtwrappers.common.checks import check_name, check_string, not_negative, positive
+from mtwrappers.common.errors import is_printable, printable
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, Episode, Trials
+from mtwrappers.evaluation.normalization import Normalization, Reference
 from mtwrappers.evaluation.protocol import (
     Protocol,
     check_given,
@@ -38,6 +40,7 @@ from mtwrappers.evaluation.statistics import (
     mean_rate,
     trimmed_rate,
 )
+from mtwrappers.metaworld.spec import determining
 from mtwrappers.state.files import load_json, write_atomically
 from mtwrappers.vector.calls import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
@@ -63,6 +66,10 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
+def _is_count(value: Any) -> bool:
+    return value is None or (type(value) is int and 0 <= value < 2**63)
+
+
 def _is_spec(value: Any) -> bool:
     is_of_two = isinstance(value, dict) and value.keys() == {"id", "kwargs"}
     return is_of_two and isinstance(value["id"], str) and isinstance(value["kwargs"], dict)
@@ -79,6 +86,8 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "protocol": lambda value: value is None or isinstance(value, dict),
     "policy": lambda value: value is None or isinstance(value, str),
     "evidence": lambda value: value is None or isinstance(value, str),
+    "training_seed": _is_count,
+    "training_steps": _is_count,
 }
 
 
@@ -99,6 +108,9 @@ class Provenance:
         protocol: The protocol that was followed, if there was one.
         policy: The policy's name.
         evidence: The SHA-256 of all actions, if they were kept.
+        training_seed: The seed of the training run that made the policy.
+        training_steps: After how many agent steps of it, over all environments, the policy was
+            taken.
     """
 
     episodes_per_task: int
@@ -110,6 +122,8 @@ class Provenance:
     protocol: Protocol | None = None
     policy: str | None = None
     evidence: str | None = None
+    training_seed: int | None = None
+    training_steps: int | None = None
 
     @classmethod
     def of(
@@ -153,6 +167,16 @@ class Provenance:
             if not _IS[name](value):
                 raise ValueError(f"{name} of the provenance cannot be {reprlib.repr(value)}")
         return cls(**{**data, "protocol": _protocol_of(data["protocol"])})
+
+
+def check_training(seed: Any, steps: Any) -> dict[str, int | None]:
+    """The fields of a `Provenance` that say which training run made a policy.
+
+    Raises:
+        ValueError: If one is neither ``None`` nor an integer of 0 or more.
+    """
+    given = {"training_seed": seed, "training_steps": steps}
+    return {name: None if n is None else not_negative(n, name) for name, n in given.items()}
 
 
 def _protocol_of(data: Mapping[str, Any] | None) -> Protocol | None:
@@ -212,8 +236,20 @@ AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
 MAX_SIZE = 2**28
 # Keeps the bootstrap's streams apart from those of episodes with the same seed.
 _BOOTSTRAP = 1_000_003
+# What is estimated of each task and over all, and which stream of resamples it has: a normalised
+# return has the interval of the return.
+_STREAMS = {metric: column for column, metric in enumerate(METRICS)}
+_STREAMS["normalized"] = _STREAMS["return"]
 # The columns of a table.
-_HEADS = {"success_once": "once", "success_final": "final", "return": "return", "length": "steps"}
+_HEADS = {
+    "success_once": "once",
+    "success_final": "final",
+    "return": "return",
+    "normalized": "normalized",
+    "length": "steps",
+}
+# How long a note, an author's name and the list of them may be.
+_MAX_NOTE, _MAX_AUTHOR, _MAX_AUTHORS = 1000, 100, 30
 Result = TypeVar("Result", bound="StoredResult")
 
 
@@ -284,7 +320,7 @@ class EvaluationResult(StoredResult):
     and returns and lengths percentile bootstrap intervals; how often each covers the truth is
     in the docs (Scores). Metrics that no episode has, such as success where infos do not
     carry it, are ``None``. Returns are not normalised, so across tasks their aggregates say little
-    where reward scales differ.
+    where reward scales differ; `normalized` has a score for that.
 
     Args:
         episodes: Every episode that counts.
@@ -293,10 +329,15 @@ class EvaluationResult(StoredResult):
         resamples: How many bootstrap resamples.
         provenance: Where the episodes come from, as `evaluate` notes it. Results are equal whatever
             it is.
+        note: Anything that is to be known of the result, see `described`; likewise.
+        authors: Who made it; likewise.
+        normalization: What returns are normalised by, if they are; see `normalized`.
 
     Raises:
-        TypeError: If the episodes are no sequence of `Episode`, or the seed is no integer.
-        ValueError: If there is no episode, or a number is out of range.
+        TypeError: If the episodes are no sequence of `Episode`, the seed is no integer, or the note
+            or an author is no string.
+        ValueError: If there is no episode, a number is out of range, the note or an author is too
+            long or cannot be printed, or a task has no range to normalise returns by.
 
     >>> from mtwrappers.evaluation import Episode
     >>> result = EvaluationResult([Episode("reach", i, 2.0 * i, 5, i > 0, False) for i in range(4)])
@@ -307,13 +348,16 @@ class EvaluationResult(StoredResult):
     95%: intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
     """
 
-    FORMAT = "mtwrappers.EvaluationResult/4"
+    FORMAT = "mtwrappers.EvaluationResult/5"
 
     episodes: Sequence[Episode]
     seed: int = 0
     confidence: float = 0.95
     resamples: int = 2000
     provenance: Provenance | None = field(default=None, compare=False, repr=False)
+    note: str = field(default="", compare=False)
+    authors: Sequence[str] = field(default=(), compare=False)
+    normalization: Normalization | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         episodes = tuple(self.episodes)
@@ -326,6 +370,78 @@ class EvaluationResult(StoredResult):
         object.__setattr__(self, "episodes", episodes)
         object.__setattr__(self, "seed", check_seed(self.seed))
         object.__setattr__(self, "resamples", positive(self.resamples, "resamples"))
+        object.__setattr__(self, "note", _text(self.note, "the note", 0, _MAX_NOTE))
+        object.__setattr__(self, "authors", _authors(self.authors))
+        if self.normalization is not None:
+            normalization = self.normalization.of_tasks(self.tasks)
+            object.__setattr__(self, "normalization", normalization)
+            for task in self.tasks:
+                normalization(task, np.array([one.episode_return for one in self.of_task(task)]))
+
+    def described(
+        self, *, note: str | None = None, authors: Sequence[str] | None = None
+    ) -> EvaluationResult:
+        """The same result with another note or other authors.
+
+        They are saved and printed with it. Nothing else depends on them: it is equal to the result
+        without them, and is verified in the same way.
+
+        Args:
+            note: Anything that is to be known of it, at most 1000 printable characters in one line.
+                ``None`` leaves it as it is.
+            authors: Who made it, at most 30 names. Likewise.
+
+        Raises:
+            TypeError, ValueError: If they are anything else.
+        """
+        return replace(
+            self,
+            note=self.note if note is None else note,
+            authors=self.authors if authors is None else authors,
+        )
+
+    def normalized(
+        self,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+        *,
+        low: EvaluationResult | None = None,
+        high: EvaluationResult | None = None,
+    ) -> EvaluationResult:
+        """The same result with the metric ``"normalized"``: ``(return - low) / (high - low)``.
+
+        For sets of environments that do not say what a success is, and whose returns have different
+        scales. It is not clipped to [0, 1]. Intervals are those of returns, on that scale: the low
+        and the high return count as exact.
+
+        Args:
+            ranges: ``(low, high)`` of each task, by its name. Those of other tasks are left out.
+            low: Or a result of the same tasks, such as that of a random policy, whose mean returns
+                are taken; together with ``high``.
+            high: Likewise, such as that of an expert.
+
+        Raises:
+            TypeError: If there are both ranges and results or only one result, or they are of
+                another type.
+            ValueError: If a task has no range, a number is not finite, ``low`` is not less than
+                ``high``, or the results were measured in other environments.
+
+        >>> from mtwrappers.evaluation import Episode
+        >>> result = EvaluationResult([Episode("hop", i, 10.0 * i, 5) for i in range(4)])
+        >>> result.normalized({"hop": (5, 25)}).per_task["hop"]["normalized"].value
+        0.5
+        """
+        if ranges is not None and low is None and high is None:
+            return replace(self, normalization=Normalization(ranges))
+        if ranges is not None or low is None or high is None:
+            raise TypeError(
+                "normalized takes either ranges {task: (low, high)}, or two results as low and "
+                f"high; got {reprlib.repr(ranges)}, low={low!r} and high={high!r}"
+            )
+        for name, one in (("low", low), ("high", high)):
+            _check_reference(self, one, name)
+        found = {task: (_mean_return(low, task), _mean_return(high, task)) for task in self.tasks}
+        by = Normalization(found, _reference(low), _reference(high))
+        return replace(self, normalization=by)
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -369,8 +485,10 @@ class EvaluationResult(StoredResult):
     def _estimates(self, tasks: Sequence[str], trim: float, place: int) -> Estimates:
         """An estimate of each metric over some tasks; ``place`` numbers the stream of resamples."""
         estimates: dict[str, Estimate | None] = {}
-        for column, metric in enumerate(METRICS):
-            found = (_samples(self.of_task(task), metric) for task in tasks)
+        for metric, column in _STREAMS.items():
+            if metric == "normalized" and self.normalization is None:
+                continue
+            found = (self._samples(task, metric) for task in tasks)
             samples = [values for values in found if values is not None]
             if not samples:
                 estimates[metric] = None
@@ -379,9 +497,18 @@ class EvaluationResult(StoredResult):
                 estimates[metric] = trimmed_rate(samples, trim, self.confidence)
                 continue
             # A stream each, so that no number depends on which was asked for first.
-            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, place, column))))
+            key = (_BOOTSTRAP, place, column)
+            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=key)))
             estimates[metric] = estimate(samples, trim, rng, self.confidence, self.resamples)
         return estimates
+
+    def _samples(self, task: str, metric: str) -> Values | None:
+        """The independent values ``(n,)`` of a metric of a task, or ``None`` if there are none."""
+        name = "return" if metric == "normalized" else metric
+        found = _samples(self.of_task(task), name)
+        if found is None or name == metric or self.normalization is None:
+            return found
+        return self.normalization(task, found)
 
     @property
     def protocol(self) -> Protocol | None:
@@ -433,7 +560,12 @@ class EvaluationResult(StoredResult):
         if self.has_success:
             lines.append("once, final: success rates at any and at the last step")
             kinds = f"Wilson for rates, {kinds}"
+        if self.normalization is not None:
+            lines.append("normalized: (return - low) / (high - low), not clipped")
+            lines += textwrap.wrap(self.normalization.source, 78, initial_indent="  ")
         lines.append(f"{self.confidence:.0%}: intervals over {self.unit} ({kinds})")
+        if self.note or self.authors:
+            lines.append(_described_line(self.note, self.authors))
         if self.protocol is not None:
             lines += ["", *_protocol_lines(self.protocol, self.headline, n, self.confidence)]
         return "\n".join(lines)
@@ -445,7 +577,10 @@ class EvaluationResult(StoredResult):
             "seed": self.seed,
             "confidence": self.confidence,
             "resamples": self.resamples,
+            "note": self.note,
+            "authors": list(self.authors),
             "provenance": self.provenance and self.provenance.to_dict(),
+            "normalization": self.normalization and self.normalization.to_dict(),
             "tasks": [
                 {"task": task, "episodes": len(self.of_task(task)), **_plain(estimates)}
                 for task, estimates in self.per_task.items()
@@ -463,7 +598,17 @@ class EvaluationResult(StoredResult):
         episodes = [Episode.from_dict(episode) for episode in found]
         given = data["provenance"]
         provenance = None if given is None else Provenance.from_dict(given)
-        return cls(episodes, data["seed"], data["confidence"], data["resamples"], provenance)
+        by = data["normalization"]
+        return cls(
+            episodes,
+            data["seed"],
+            data["confidence"],
+            data["resamples"],
+            provenance,
+            data["note"],
+            data["authors"],
+            None if by is None else Normalization.from_dict(by),
+        )
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
         """Draws the success of every task with its interval, or the return where there is none.
@@ -494,7 +639,7 @@ class FewShotResult(StoredResult):
         ValueError: If there is a protocol, and these are not its trials.
     """
 
-    FORMAT = "mtwrappers.FewShotResult/5"
+    FORMAT = "mtwrappers.FewShotResult/6"
 
     adaptation: EvaluationResult
     evaluation: EvaluationResult
@@ -507,6 +652,16 @@ class FewShotResult(StoredResult):
         if self.trials is None:
             raise ValueError(f"a result of {protocol.name} says how its trials were run")
         check_given(protocol, "few_shot_evaluate", self.trials.arguments)
+
+    def described(
+        self, *, note: str | None = None, authors: Sequence[str] | None = None
+    ) -> FewShotResult:
+        """The same result with another note or other authors; see `EvaluationResult.described`.
+
+        Raises:
+            TypeError, ValueError: As there.
+        """
+        return replace(self, evaluation=self.evaluation.described(note=note, authors=authors))
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
@@ -596,6 +751,68 @@ def check_confidence(confidence: Any) -> None:
         raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
 
 
+def _text(value: Any, what: str, least: int, most: int) -> str:
+    """A text that can be printed in one line, of so many characters."""
+    if not is_printable(check_string(value, what)) or not least <= len(value) <= most:
+        raise ValueError(
+            f"{what} must be {least} to {most} printable characters, got "
+            f"'{printable(value, 100)}' ({len(value)} characters)"
+        )
+    return str(value)
+
+
+def _authors(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"authors must be a list of names, got {reprlib.repr(value)}")
+    if len(value) > _MAX_AUTHORS:
+        raise ValueError(f"there may be at most {_MAX_AUTHORS} authors, got {len(value)}")
+    return tuple(_text(name, "the name of an author", 1, _MAX_AUTHOR) for name in value)
+
+
+def _described_line(note: str, authors: Sequence[str]) -> str:
+    """The authors and the note in 80 columns; what is longer is in the file."""
+    parts = {"by": ", ".join(authors), "note": note}
+    line = "; ".join(f"{head}: {text}" for head, text in parts.items() if text)
+    return line if len(line) <= 80 else f"{line[:77]}..."
+
+
+def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str) -> None:
+    """Checks that a result may be a reference for the returns of another.
+
+    Raises:
+        TypeError: If it is no result.
+        ValueError: If it has other tasks, or was measured in other environments.
+    """
+    if not isinstance(one, EvaluationResult):
+        raise TypeError(f"the {name} reference must be an EvaluationResult, got {one!r}")
+    if missing := [task for task in result.tasks if task not in one.tasks]:
+        raise ValueError(f"the {name} reference has no episodes of {missing[0]!r}")
+    first, second = result.provenance, one.provenance
+    if first is None or second is None:
+        return
+    for what, ours, theirs in (
+        ("protocol", *(of.protocol and of.protocol.label for of in (first, second))),
+        ("max_episode_steps", first.max_episode_steps, second.max_episode_steps),
+        ("environments", *(of.spec and determining(of.spec) for of in (first, second))),
+    ):
+        if ours != theirs:
+            raise ValueError(
+                f"the {name} reference was measured on other terms: {what} {theirs}, not {ours}"
+            )
+
+
+def _mean_return(result: EvaluationResult, task: str) -> float:
+    found = result.per_task[task]["return"]
+    assert found is not None  # every episode has one
+    return found.value
+
+
+def _reference(result: EvaluationResult) -> Reference:
+    if (of := result.provenance) is None:
+        return Reference(None, None)
+    return Reference(of.policy, of.evidence)
+
+
 def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
     """The independent values ``(n,)`` of a metric, or ``None`` where no episode has it.
 
@@ -629,10 +846,12 @@ def table(head: str, rows: Sequence[tuple[str, int, Estimates]], confidence: flo
 
     A row is a label, how many episodes, and the estimates; ``head`` stands above the labels.
     """
-    known = [m for m in _HEADS if any(found[m] is not None for _, _, found in rows)]
+    known = [m for m in _HEADS if any(found.get(m) is not None for _, _, found in rows)]
+    no_success = known[0] == "return"
     columns = [["n", *(str(n) for _, n, _ in rows)]]
     for metric in known:
-        with_interval = metric.startswith("success") or (metric == "return" and metric == known[0])
+        scored = metric in ("return", "normalized") and no_success
+        with_interval = scored or metric.startswith("success")
         title = f"{_HEADS[metric]} ({confidence:.0%})" if with_interval else _HEADS[metric]
         columns.append(
             [title, *(_cell(metric, found[metric], with_interval) for _, _, found in rows)]
@@ -647,9 +866,10 @@ def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
     if found is None:
         return "-"
     rate = metric.startswith("success")
+    decimals = 2 if rate or metric == "normalized" else None
 
     def number(value: float) -> str:
-        return f"{value:.{2 if rate else int(abs(value) < 1000)}f}"
+        return f"{value:.{int(abs(value) < 1000) if decimals is None else decimals}f}"
 
     if not with_interval or found.low is None or found.high is None:
         return number(found.value)

@@ -109,6 +109,48 @@ def test_a_file_brings_everything_back(tmp_path):
     assert described["episodes"][5]["episode_return"] == 20.0
 
 
+def test_a_note_and_authors_are_kept_and_change_nothing_else(tmp_path):
+    before = result()
+    after = before.described(note="With the fixed seed.", authors=["A. Author", "Bo Ó Riain"])
+    assert after == before
+    assert hash(after) == hash(before)
+    assert (before.note, before.authors) == ("", ())
+    assert after.described(note="").authors == ("A. Author", "Bo Ó Riain")
+    after.save(tmp_path / "result.json")
+    loaded = EvaluationResult.load(tmp_path / "result.json")
+    assert (loaded.note, loaded.authors) == ("With the fixed seed.", ("A. Author", "Bo Ó Riain"))
+    one, other = loaded.to_dict(), before.to_dict()
+    assert {key for key in one if one[key] != other[key]} == {"note", "authors"}
+    [line] = [line for line in str(loaded).splitlines() if line not in str(before).splitlines()]
+    assert line == "by: A. Author, Bo Ó Riain; note: With the fixed seed."
+    many = before.described(authors=["A. Author"] * 30, note="x" * 1000)
+    assert max(map(len, str(many).splitlines())) == 80
+    few = FewShotResult(before, before).described(note="of trials")
+    assert (few.evaluation.note, few.adaptation.note) == ("of trials", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"note": "x" * 1001},
+            r"the note must be 0 to 1000 printable.*xxx\.\.\.' \(1001 characters\)",
+        ),
+        ({"note": "two\nlines"}, r"the note must be 0 to 1000 printable .*'two\\nlines'"),
+        ({"note": 3}, "the note must be a string, got 3"),
+        ({"authors": "A. Author"}, "authors must be a list of names, got 'A. Author'"),
+        ({"authors": ["A"] * 31}, "there may be at most 30 authors, got 31"),
+        ({"authors": [""]}, "the name of an author must be 1 to 100 printable characters, got ''"),
+        ({"authors": ["\u202eA"]}, r"the name of an author must be .*'\\u202eA'"),
+    ],
+)
+def test_notes_and_authors_are_checked(given, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        result().described(**given)
+    with pytest.raises(ValueError, match=message):
+        EvaluationResult.from_dict({**result().to_dict(), **given})
+
+
 def test_another_file_is_refused(tmp_path):
     path = tmp_path / "other.json"
     for text, got in (
