@@ -12,20 +12,20 @@ not been. At the end it evaluates the policy of several points of the run under 
 
 import argparse
 import json
+import os
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import numpy as np
 import torch
-from numpy.lib.format import open_memmap
 from torch import nn
 from torch.distributions import Normal
 
 import mtwrappers
 
+OURS = Path(__file__).parents[1] / "benchmarks/reference/mtsac/weights-seed1.npz"
 OBS, ACTIONS = 39, 4  # the sizes of Meta-World's observation, without the one-hot, and action
 
 
@@ -253,7 +253,7 @@ class Memory:
     hold them.
 
     Args:
-        path: the file; what is there is kept.
+        path: the file; what is there is kept, and space is added for more steps.
         steps: how many steps of ``num_tasks`` environments.
         num_tasks: ``M``.
         rng: draws the rows.
@@ -261,67 +261,79 @@ class Memory:
 
     def __init__(self, path: Path, steps: int, num_tasks: int, rng: np.random.Generator) -> None:
         shape = (steps, num_tasks, 2 * OBS + ACTIONS + 2)
-        if path.exists():
-            self.rows = open_memmap(path, mode="r+")
-            if self.rows.shape != shape:
-                raise ValueError(f"{path}: expected rows of {shape}, got {self.rows.shape}")
-        else:
-            self.rows = open_memmap(path, mode="w+", dtype=np.float32, shape=shape)
+        mode: Any = "r+" if path.exists() else "w+"  # which both make it as large as is needed
+        self.rows = np.memmap(path, np.float32, mode, shape=shape)
         self.rng, self.tasks = rng, np.arange(num_tasks)[:, None]
         self.one_hot = torch.eye(num_tasks)
 
-    def sample(self, size: int, each: int, statistics: Statistics) -> Iterator[torch.Tensor]:
+    def sample(self, size: int, each: int, statistics: Statistics) -> list[torch.Tensor]:
         """The arguments of `Learner.update`: ``each`` of the first ``size`` rows of every task."""
         drawn = self.rng.integers(size, size=(len(self.tasks), each))
         rows = self.rows[drawn, self.tasks]  # (M, each, ...)
         mean, deviation = statistics.mean[:, None], statistics.deviation[:, None]
         one_hot = self.one_hot.repeat_interleave(each, 0)
-        for start in (0, OBS):
-            obs = (rows[..., start : start + OBS] - mean) / deviation
-            yield torch.cat([tensor(obs).flatten(0, 1), one_hot], -1)
+        observations = [
+            torch.cat([tensor((obs - mean) / deviation).flatten(0, 1), one_hot], -1)
+            for obs in (rows[..., :OBS], rows[..., OBS : 2 * OBS])
+        ]
         rest = tensor(rows[..., 2 * OBS :]).flatten(0, 1)
-        yield from (rest[:, :ACTIONS], rest[:, ACTIONS], rest[:, ACTIONS + 1])
+        return [*observations, rest[:, :ACTIONS], rest[:, ACTIONS], rest[:, ACTIONS + 1]]
 
 
 class Policy:
-    """The mean action of a trained policy, for observations as the environments return them.
+    """The mean action of a trained policy, in NumPy, for observations as environments return them.
+
+    It computes row by row, so that an action does not depend on the other rows of the batch.
 
     Args:
-        arrays: as `save_policy` wrote them.
+        arrays: as `save_policy` writes them.
     """
 
     def __init__(self, arrays: dict[str, np.ndarray]) -> None:
         self.mean, self.deviation = arrays["mean"], arrays["deviation"]
-        weights = {k[6:]: tensor(v) for k, v in arrays.items() if k.startswith("actor.")}
-        width = len(weights["hidden.0.bias"])
-        self.actor = Actor(len(self.mean), argparse.Namespace(width=width, precision="float32"))
-        self.actor.load_state_dict(weights)
+        names = [name.removesuffix(".weight") for name in arrays if name.endswith(".weight")]
+        self.layers = [(arrays[f"{name}.weight"], arrays[f"{name}.bias"]) for name in names]
 
     def __call__(self, obs: np.ndarray) -> np.ndarray:
         """Actions, ``(N, 4)`` float32, for observations ``(N, 49)``."""
-        return self.act(obs, sample=False)
+        return np.stack([self.action(row) for row in obs])
 
-    def act(self, obs: np.ndarray, sample: bool) -> np.ndarray:
-        """The mean actions, or actions that are drawn."""
-        tasks = obs[:, OBS:].argmax(-1)
-        scaled = (obs[:, :OBS] - self.mean[tasks]) / self.deviation[tasks]
-        with torch.no_grad():
-            policy = self.actor.policy(tensor(np.concatenate([scaled, obs[:, OBS:]], -1)))
-            actions = policy.sample() if sample else policy.mean
-        return actions.tanh().numpy()
+    def action(self, obs: np.ndarray) -> np.ndarray:
+        """The action ``(4,)`` for an observation ``(49,)``."""
+        task = obs[OBS:].argmax()
+        scaled = (obs[:OBS] - self.mean[task]) / self.deviation[task]
+        x = np.concatenate([scaled, obs[OBS:]]).astype(np.float32)
+        *hidden, (weight, bias) = self.layers
+        for w, b in hidden:
+            x = np.maximum(w @ x + b, 0)
+        return np.tanh((weight @ x + bias)[:ACTIONS])  # the others are deviations
 
 
-def load(path: str = "benchmarks/reference/mtsac/policy.npz") -> Policy:
-    """The policy in a file of arrays."""
-    with np.load(path) as arrays:
-        return Policy({name: array.astype(np.float64) for name, array in arrays.items()})
+def load() -> Policy:
+    """The policy in the file that the environment variable WEIGHTS names, by default ours."""
+    with np.load(os.environ.get("WEIGHTS", OURS)) as file:
+        return Policy({name: file[name] for name in file.files})
 
 
 def save_policy(path: Path, actor: Actor, statistics: Statistics) -> None:
-    """Writes the policy as arrays: its weights, and the statistics that it needs."""
-    weights = {f"actor.{name}": value.numpy() for name, value in actor.state_dict().items()}
+    """Writes what a `Policy` needs: the weights, and the statistics of observations."""
     path.parent.mkdir(parents=True, exist_ok=True)
+    weights = {name: value.numpy() for name, value in actor.state_dict().items()}
     np.savez_compressed(path, mean=statistics.mean, deviation=statistics.deviation, **weights)
+
+
+class Laps:
+    """CPU seconds of this process, by what they were spent on."""
+
+    def __init__(self) -> None:
+        self.seconds = dict.fromkeys(("networks", "environments", "memory", "checkpoints"), 0.0)
+        self.last = time.process_time()
+
+    def end(self, name: str) -> None:
+        """Counts the time since the last call."""
+        now = time.process_time()
+        self.seconds[name] += now - self.last
+        self.last = now
 
 
 def tensor(array: np.ndarray) -> torch.Tensor:
@@ -336,7 +348,6 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("sac_mt10"))
     parser.add_argument("--steps", type=int, default=2_000_000, help="of all environments")
-    parser.add_argument("--capacity", type=int, help="steps in memory, at least --steps")
     parser.add_argument("--episode-steps", type=int, default=500)
     parser.add_argument("--warm-up", type=int, default=40_000, help="steps of random actions")
     parser.add_argument("--batch-per-task", type=int, default=32)
@@ -347,6 +358,8 @@ def parser() -> argparse.ArgumentParser:
     parser.add_argument("--tau", type=float, default=0.005)
     parser.add_argument("--checkpoint-every", type=int, default=50_000)
     parser.add_argument("--point-every", type=int, default=100_000, help="a policy is saved")
+    parser.add_argument("--evaluate-every", type=int, default=200_000, help="0 for never")
+    parser.add_argument("--workers", type=int, default=2, help="of evaluations")
     parser.add_argument("--print-every", type=int, default=10_000)
     parser.add_argument(
         "--precision",
@@ -366,7 +379,7 @@ def train(args: argparse.Namespace) -> Learner:
     n = envs.num_envs
     args.out.mkdir(parents=True, exist_ok=True)
     learner, statistics = Learner(n, args), Statistics(n)
-    memory = Memory(args.out / "memory.npy", (args.capacity or args.steps) // n, n, rng)
+    memory = Memory(args.out / "memory.float32", args.steps // n, n, rng)
     progress: dict[str, Any] = {}
     run = {
         "envs": envs,
@@ -390,29 +403,29 @@ def train(args: argparse.Namespace) -> Learner:
             "recent": [[] for _ in range(n)],  # successes of each task's last episodes
         }
 
-    acting = Policy.__new__(Policy)
-    acting.actor = learner.actor
+    laps = Laps()
     losses: dict[str, Any] = {}
-    seconds = {"environments": 0.0, "memory": 0.0, "update": 0.0, "checkpoints": 0.0}
-    start, first = time.perf_counter(), progress["iteration"]
-    clock = time.process_time
-    for t in range(first, args.steps // n):
-        begin = clock()
+    printed = time.perf_counter(), progress["iteration"]
+    for t in range(progress["iteration"], args.steps // n):
         obs = progress["obs"]
         if t * n < args.warm_up:
             actions = rng.uniform(-1, 1, (n, ACTIONS)).astype(np.float32)
         else:
-            acting.mean, acting.deviation = statistics.mean, statistics.deviation
-            actions = acting.act(obs, sample=True)
-        after_acting = clock()
+            scaled = (obs[:, :OBS] - statistics.mean) / statistics.deviation
+            with torch.no_grad():
+                policy = learner.actor.policy(tensor(np.concatenate([scaled, obs[:, OBS:]], -1)))
+                actions = policy.sample().tanh().numpy()
+        laps.end("networks")
+
         next_obs, rewards, terminated, truncated, infos = envs.step(actions)
-        after_step = clock()
         done = terminated | truncated
         last, success = next_obs, infos["success"]
         if done.any():  # an environment that begins a new episode returns its first observation
             last, success = next_obs.copy(), np.where(done, infos["final_info"]["success"], success)
             last[done] = np.stack(infos["final_obs"][done])
             statistics.update(last[:, :OBS])
+        laps.end("environments")
+
         statistics.update(next_obs[:, :OBS])
         columns = (obs[:, :OBS], last[:, :OBS], actions, rewards[:, None], terminated[:, None])
         memory.rows[t] = np.concatenate(columns, -1)
@@ -421,51 +434,75 @@ def train(args: argparse.Namespace) -> Learner:
         for i in np.flatnonzero(done):
             progress["recent"][i] = [*progress["recent"][i], bool(progress["solved"][i])][-10:]
             progress["solved"][i] = 0
-        before_update = clock()
         if t * n >= args.warm_up:
-            batch = list(memory.sample(t + 1, args.batch_per_task, statistics))
-            drawn = clock()
+            batch = memory.sample(t + 1, args.batch_per_task, statistics)
+            laps.end("memory")
             losses = learner.update(*batch)
-            seconds["update"] += clock() - drawn + after_acting - begin
-            seconds["memory"] += drawn - before_update + before_update - after_step
-        seconds["environments"] += after_step - after_acting
+            laps.end("networks")
 
-        steps, begin = (t + 1) * n, clock()
+        steps = (t + 1) * n
         if steps % args.point_every < n:
-            save_policy(args.out / "points" / f"{steps:08}.npz", learner.actor, statistics)
+            save_policy(args.out / "points" / f"{steps}.npz", learner.actor, statistics)
         if steps % args.checkpoint_every < n or t + 1 == args.steps // n:
             memory.rows.flush()
             mtwrappers.save_checkpoint(checkpoint, **run)
-            seconds["checkpoints"] += clock() - begin
+            laps.end("checkpoints")
         if steps % args.print_every < n:
+            now = time.perf_counter()
+            speed = (t + 1 - printed[1]) / (now - printed[0])
+            printed = now, t + 1
+            rates = [sum(each) / max(len(each), 1) for each in progress["recent"]]
             report = {
                 "steps": steps,
-                "iterations_per_second": (t + 1 - first) / (time.perf_counter() - start),
+                "iterations_per_second": speed,
                 **{name: float(value) for name, value in losses.items()},
                 "temperatures": learner.log_alpha.exp().tolist(),
-                "cpu_seconds": seconds,
-                "success": {
-                    name: sum(recent) / max(len(recent), 1)
-                    for name, recent in zip(progress["task_names"], progress["recent"], strict=True)
-                },
+                "cpu_seconds": laps.seconds,
+                "success": dict(zip(progress["task_names"], rates, strict=True)),
             }
             with open(args.out / "log.jsonl", "a") as file:
                 file.write(json.dumps(report) + "\n")
-            mean = np.mean(list(report["success"].values()))
-            left = (args.steps - steps) / n / report["iterations_per_second"] / 60
             print(
                 f"{time.strftime('%H:%M:%S')} {steps} steps,"
-                f" {report['iterations_per_second']:.1f} iterations/s, {left:.0f} min left,"
-                f" success of the last 10 training episodes per task {mean:.2f}",
+                f" {speed:.1f} iterations/s,"
+                f" {(args.steps - steps) / n / speed / 60:.0f} min left;"
+                f" success {np.mean(rates):.2f} in the last 10 training"
+                " episodes per task",
                 flush=True,
             )
     envs.close()
     return learner
 
 
+def evaluate(args: argparse.Namespace) -> None:
+    """Evaluates the policies of points that were not yet, under the protocol ``metaworld-3.1``."""
+    protocol = mtwrappers.protocols["metaworld-3.1"].on("MT10")
+    for weights in sorted(args.out.glob("points/*.npz"), key=lambda path: int(path.stem)):
+        folder = args.out / "results" / f"steps{int(weights.stem):08}"
+        if int(weights.stem) % args.evaluate_every or (folder / "results.json").exists():
+            continue
+        folder.mkdir(parents=True, exist_ok=True)
+        with np.load(weights) as file:
+            policy = Policy({name: file[name] for name in file.files})
+        result = protocol.evaluate(
+            policy,
+            workers=args.workers,
+            policy_name="mtsac",
+            training_seed=args.seed,
+            training_steps=int(weights.stem),
+            evidence=folder / "results.npz",
+        )
+        result.save(folder / "results.json")
+        print(result, flush=True)
+
+
 def main(argv: list[str] | None = None) -> Learner:
-    """Trains."""
-    return train(parser().parse_args(argv))
+    """Trains and evaluates."""
+    args = parser().parse_args(argv)
+    learner = train(args)
+    if args.evaluate_every:
+        evaluate(args)
+    return learner
 
 
 if __name__ == "__main__":
