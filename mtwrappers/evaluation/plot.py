@@ -27,7 +27,9 @@ def draw_bars(
 ) -> None:
     """Draws a bar per task and metric with its interval, and the aggregates below a line."""
     has_success = overall["mean"]["success_once"] is not None
-    series = _SUCCESS if has_success else (("return", DARK, "return"),)
+    normalized = "normalized" in overall["mean"]
+    paid = ("normalized", DARK, "normalised return") if normalized else ("return", DARK, "return")
+    series = _SUCCESS if has_success else (paid,)
     rows = list(per_task.items())
     n = len(rows)
     if n > 1:
@@ -49,7 +51,7 @@ def draw_bars(
     axes.invert_yaxis()
     if has_success:
         axes.set_xlim(0, 1.02)
-    axes.set_xlabel("success rate" if has_success else "return")
+    axes.set_xlabel("success rate" if has_success else paid[2])
     axes.set_title(title, fontsize=10, loc="left")
     legend = figure.legend(
         loc="outside lower center", ncols=len(series), frameon=False, fontsize=9, title=footer

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import json
 import platform
 import reprlib
@@ -32,6 +33,7 @@ from mtwrappers.evaluation.protocol import (
     succeeded,
     weights,
 )
+from mtwrappers.evaluation.remake import goals_of
 from mtwrappers.evaluation.statistics import (
     Estimate,
     Estimates,
@@ -40,9 +42,8 @@ from mtwrappers.evaluation.statistics import (
     mean_rate,
     trimmed_rate,
 )
-from mtwrappers.metaworld.spec import determining
+from mtwrappers.metaworld.spec import determining, draws_goals
 from mtwrappers.state.files import load_json, write_atomically
-from mtwrappers.vector.calls import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import VectorRL2Observation
@@ -204,12 +205,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def goals_of(envs: Any) -> str | None:
-    """A digest of the goals that environments can be given, if there is a list."""
-    digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
-    return digest
-
-
 def _spec(envs: Any) -> dict[str, Any] | None:
     layer = envs
     while isinstance(layer, VectorWrapper):
@@ -221,13 +216,6 @@ def _spec(envs: Any) -> dict[str, Any] | None:
     except Exception:  # there is none, or arguments that no JSON holds
         return None
     return {name: described[name] for name in ("id", "kwargs")}
-
-
-@read_only
-def _goals(env: Any) -> str | None:
-    """A digest of the goals of an environment; runs where the environment is."""
-    digest: str | None = getattr(env.unwrapped, "goals_digest", None)
-    return digest
 
 
 # How much of the tasks each leaves out at either end.
@@ -469,7 +457,37 @@ class EvaluationResult(StoredResult):
     @cached_property
     def per_task(self) -> dict[str, Estimates]:
         """The mean of each metric of each task, by the task's name and the metric's."""
-        return {task: self._estimates([task], 0.0, i) for i, task in enumerate(self.tasks)}
+        return {
+            task: self._estimates([self.of_task(task)], 0.0, i) for i, task in enumerate(self.tasks)
+        }
+
+    @cached_property
+    def per_goal(self) -> dict[str, dict[int, Estimates]]:
+        """Like `per_task`, of each goal: by the task's name, the goal and the metric's name.
+
+        A goal is its task state (on Meta-World its place in the benchmark's list). Where goals are
+        continuous or there are no task states, each episode has a goal of its own, and each trial
+        of few-shot evaluation: it is then the number of the episode within its task, or of the
+        trial.
+        """
+        place = itertools.count(len(self.tasks) + len(AGGREGATES))
+        return {
+            task: {
+                goal: self._estimates([own], 0.0, next(place))
+                for goal, own in sorted(self._by_goal(task).items())
+            }
+            for task in self.tasks
+        }
+
+    def _by_goal(self, task: str) -> dict[int, list[Episode]]:
+        """The episodes of each goal of a task; see `per_goal`."""
+        drawn = self.provenance is not None and draws_goals(self.provenance.spec)
+        found: dict[int, list[Episode]] = {}
+        for one in self.of_task(task):
+            alone = one.number if one.trial is None else one.trial
+            goal = alone if drawn or one.task_state is None else one.task_state
+            found.setdefault(goal, []).append(one)
+        return found
 
     @cached_property
     def overall(self) -> dict[str, Estimates]:
@@ -478,17 +496,20 @@ class EvaluationResult(StoredResult):
         The interquartile mean leaves out a quarter of the tasks at either end.
         """
         return {
-            name: self._estimates(self.tasks, trim, len(self.tasks) + i)
+            name: self._estimates([*self._by_task.values()], trim, len(self.tasks) + i)
             for i, (name, trim) in enumerate(AGGREGATES.items())
         }
 
-    def _estimates(self, tasks: Sequence[str], trim: float, place: int) -> Estimates:
-        """An estimate of each metric over some tasks; ``place`` numbers the stream of resamples."""
+    def _estimates(self, groups: Sequence[Sequence[Episode]], trim: float, place: int) -> Estimates:
+        """An estimate of each metric over the episodes of some tasks or of a goal.
+
+        ``place`` numbers the stream of resamples.
+        """
         estimates: dict[str, Estimate | None] = {}
         for metric, column in _STREAMS.items():
             if metric == "normalized" and self.normalization is None:
                 continue
-            found = (self._samples(task, metric) for task in tasks)
+            found = (self._samples(own, metric) for own in groups)
             samples = [values for values in found if values is not None]
             if not samples:
                 estimates[metric] = None
@@ -502,13 +523,13 @@ class EvaluationResult(StoredResult):
             estimates[metric] = estimate(samples, trim, rng, self.confidence, self.resamples)
         return estimates
 
-    def _samples(self, task: str, metric: str) -> Values | None:
-        """The independent values ``(n,)`` of a metric of a task, or ``None`` if there are none."""
+    def _samples(self, episodes: Sequence[Episode], metric: str) -> Values | None:
+        """The independent values ``(n,)`` of a metric of a task's episodes; `None` without any."""
         name = "return" if metric == "normalized" else metric
-        found = _samples(self.of_task(task), name)
+        found = _samples(episodes, name)
         if found is None or name == metric or self.normalization is None:
             return found
-        return self.normalization(task, found)
+        return self.normalization(episodes[0].task, found)
 
     @property
     def protocol(self) -> Protocol | None:
@@ -528,7 +549,7 @@ class EvaluationResult(StoredResult):
         if min(episode.number for episode in self.episodes) < protocol.adaptation_episodes:
             return None  # some are of adaptation
         samples = [
-            _by_unit(episodes, [float(succeeded(e, protocol)) for e in episodes])
+            by_unit(episodes, [float(succeeded(e, protocol)) for e in episodes])
             for episodes in map(self.of_task, self.tasks)
         ]
         return {
@@ -611,7 +632,10 @@ class EvaluationResult(StoredResult):
         )
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
-        """Draws the success of every task with its interval, or the return where there is none.
+        """Draws the success of every task with its interval.
+
+        Where there is none it draws the normalised return, or the return.
+
 
         Args:
             path: Where to write the image; its suffix says which kind.
@@ -787,18 +811,27 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
         raise TypeError(f"the {name} reference must be an EvaluationResult, got {one!r}")
     if missing := [task for task in result.tasks if task not in one.tasks]:
         raise ValueError(f"the {name} reference has no episodes of {missing[0]!r}")
-    first, second = result.provenance, one.provenance
-    if first is None or second is None:
+    if result.provenance is None or one.provenance is None:
         return
-    for what, ours, theirs in (
-        ("protocol", *(of.protocol and of.protocol.label for of in (first, second))),
-        ("max_episode_steps", first.max_episode_steps, second.max_episode_steps),
-        ("environments", *(of.spec and determining(of.spec) for of in (first, second))),
-    ):
-        if ours != theirs:
+    ours, theirs = _terms(result.provenance), _terms(one.provenance)
+    for what in (*ours, *theirs):
+        if ours.get(what) != theirs.get(what):
             raise ValueError(
-                f"the {name} reference was measured on other terms: {what} {theirs}, not {ours}"
+                f"the {name} reference was measured in another way: its {what} is "
+                f"{reprlib.repr(theirs.get(what))}, not {reprlib.repr(ours.get(what))}"
             )
+
+
+def _terms(of: Provenance) -> dict[str, Any]:
+    """The ways in which results whose returns are compared must not differ."""
+    env_id, kwargs = determining(of.spec) if of.spec else (None, {})
+    counts = ("num_envs", "envs_per_task")  # how many environments there are changes no return
+    return {
+        "protocol": of.protocol and of.protocol.label,
+        "max_episode_steps of the evaluation": of.max_episode_steps,
+        "id": env_id,
+        **{name: value for name, value in kwargs.items() if name not in counts},
+    }
 
 
 def _mean_return(result: EvaluationResult, task: str) -> float:
@@ -822,10 +855,10 @@ def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
     values = [episode.metric(name) for episode in episodes]
     if all(value is None for value in values):
         return None
-    return _by_unit(episodes, [value or 0.0 for value in values])
+    return by_unit(episodes, [value or 0.0 for value in values])
 
 
-def _by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
+def by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
     """The mean of each trial, or the values as they are where episodes stand alone."""
     units: dict[Any, list[float]] = {}
     for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
@@ -881,14 +914,19 @@ def _protocol_lines(
     protocol: Protocol, found: Mapping[str, Estimate] | None, episodes: int, confidence: float
 ) -> list[str]:
     """The lines below a table: the protocol and its numbers, or how many episodes are missing."""
-    when = {"any": "at any step", "last": "at the last step"}
-    success = when.get(protocol.success, f"held for {protocol.held_for} steps")
-    where = protocol.benchmark + "-test" * (protocol.kind == "test")
-    of_class = f" {protocol.env_name}" if protocol.env_name else ""
-    head = [f"protocol {protocol.label}", f"on {where}{of_class}: success {success}"]
+    where, success = conditions(protocol)
+    head = [f"protocol {protocol.label}", f"on {where}: success {success}"]
     if found is None:
         return [*head, f"no score: {episodes} of {episodes_needed(protocol)} episodes"]
     return [*head, *headline_lines(found, confidence)]
+
+
+def conditions(protocol: Protocol) -> tuple[str, str]:
+    """The tasks that a protocol measures on, and when an episode is a success, for people."""
+    when = {"any": "at any step", "last": "at the last step"}
+    of_class = f" {protocol.env_name}" if protocol.env_name else ""
+    where = f"{protocol.benchmark}{'-test' * (protocol.kind == 'test')}{of_class}"
+    return where, when.get(protocol.success, f"held for {protocol.held_for} steps")
 
 
 def headline_lines(found: Mapping[str, Estimate], confidence: float) -> list[str]:

@@ -137,7 +137,7 @@ def test_policies_are_compared_by_name(finished, tmp_path, capsys):
     with pytest.raises(SystemExit):
         main(["compare", *files])
     said = capsys.readouterr().err
-    assert "are not comparable: max_episode_steps 500 and 40; --force compares them all " in said
+    assert f"are not comparable: max_episode_steps 500 and 40 ({files[1]}); --force co" in said
     assert main(["compare", *files, "--force"]) == 0
     assert capsys.readouterr().out.startswith("FORCED, these results are not comparable: max_epis")
 
