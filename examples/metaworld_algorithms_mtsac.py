@@ -7,7 +7,7 @@ metaworld-algorithms needs Python 3.12; see docs/guides/metaworld-algorithms.md.
     python examples/metaworld_algorithms_mtsac.py
 
 Their own script with `OursConfig` in place of `MetaworldConfig`.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
