@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -283,6 +284,8 @@ def _caption(found: Scores) -> Iterator[str]:
         way = f"{_INTERVALS[unit]}."
         if "runs" not in unit:
             yield f"1 run: {level} interval over its {unit}, not over training: {way}"
+            if trims:
+                yield f"Its {_TRIMMED} is that of the tasks."
             continue
         yield f"Several runs: {level} intervals over {unit}: {way}"
         if trims:
@@ -321,8 +324,11 @@ def _measured(found: Scores) -> str:
 
 def _described(one: Score) -> str:
     """The runs and episodes of a method."""
-    of_what = "result" if one.unit == "runs of each task" else "run"
-    text = f"{one.runs} {of_what}{'s' * (one.runs > 1)}"
+    text = f"{one.runs} run{'s' * (one.runs > 1)}"
+    if one.unit == "runs of each task":
+        text = f"{one.runs} results"
+    elif one.unit != "runs" and one.runs > 1:
+        text = f"1 run of each task in {one.runs} results"
     if one.training_seeds:
         seeds = ", ".join(map(str, one.training_seeds))
         text += f" (training seed{'s' * (len(one.training_seeds) > 1)} {seeds})"
@@ -382,4 +388,5 @@ def _cell(value: str | float | None) -> str | float | None:
     if not isinstance(value, str):
         return value
     value = printable(value)
-    return f"'{value}" if value.lstrip()[:1] in ("=", "+", "-", "@") else value
+    first = unicodedata.normalize("NFKC", value).lstrip()[:1]  # wide ones count as well
+    return f"'{value}" if first and first in "=+-@" else value
