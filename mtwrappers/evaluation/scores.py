@@ -365,7 +365,7 @@ def _records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float 
                     "high": each.high,
                     "confidence": found.confidence,
                     "unit": one.unit,
-                    "n": one.counts[name] if over == "task" else min(one.counts.values()),
+                    "n": _number_of(found, one, over, name),
                     "runs": one.runs,
                     "episodes": one.episodes,
                     "training_seeds": " ".join(map(str, one.training_seeds)),
@@ -375,6 +375,15 @@ def _records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float 
                     "interval": _way(one.unit, name),
                     "forced": found.forced,
                 }
+
+
+def _number_of(found: Scores, one: Score, over: str, name: str) -> int:
+    """How many units a row's interval is over: all episodes, or the runs (the fewest of a task)."""
+    tasks = {name} if over == "task" else set(one.counts)
+    if over == "group":
+        tasks &= set(dict(found.protocols[0].groups)[name])
+    counts = [one.counts[task] for task in tasks]
+    return min(counts) if "runs" in one.unit else sum(counts)
 
 
 def _way(unit: Unit, name: str) -> str:

@@ -148,6 +148,12 @@ def test_a_single_run_has_the_numbers_of_its_result():
     trimmed = one.overall["interquartile_mean"]["success_once"]
     assert found.overall["interquartile mean"] == trimmed
     assert found.tasks[tasks[0]] == one.per_task[tasks[0]]["success_once"]
+    rows = csv.DictReader(io.StringIO(scores({"mine": [one]}).format("csv", tasks=False)))
+    counts = {row["name"]: int(row["n"]) for row in rows}
+    assert counts == {
+        **{name: 4 * len(members) for name, members in protocol.groups},
+        **dict.fromkeys(("mean over tasks", "mean over groups", "interquartile mean"), 200),
+    }
     # Several of them: groups over runs.
     more = [
         result(provenance=kept, **{task: int(rng.integers(5)) for task in tasks}) for _ in range(3)
