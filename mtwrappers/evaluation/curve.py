@@ -205,8 +205,8 @@ def curves(
         confidence: How likely each interval covers the truth, in (0, 1).
 
     Raises:
-        IncomparableError: As in `compare`, of all results together; two may have the same episodes
-            where they are of different training steps.
+        IncomparableError: As in `compare`, of all results together; those of one run may have the
+            same episodes, and so may all that are of 0 training steps.
         TypeError: If the policies are no dict of such results.
         ValueError: If no result names its training steps, several of a method at the same steps
             name no training seed, a method has no steps that all its runs have, a result says
@@ -317,8 +317,8 @@ def _why_incomparable(
         repeated((one for of in steps.values() for one in of), networks)
         for steps in points.values()
     ]
-    # A policy may be the same at two points, and those of two methods at their begin.
-    reasons += [duplicate(of) for of in groups]
+    # A policy may be the same at two points of a run, and all of them before their training.
+    reasons += [duplicate(of) for of in groups if of[0].steps != 0]
     reasons += [duplicate(last), measured_unlike(groups, networks), incomplete(every, networks)]
     return next(filter(None, reasons), "")
 
