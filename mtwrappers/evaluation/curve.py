@@ -144,7 +144,7 @@ class Curves:
         return next(iter(next(iter(self.points.values())).values()))
 
     def _lines(self, name: str) -> list[Line]:
-        """What is drawn of a task or of a mean."""
+        """The lines of a task or of a mean over tasks."""
 
         def estimate(one: Score) -> Estimate:
             return one.tasks[name] if name in one.tasks else one.overall[name]
@@ -257,7 +257,7 @@ def curves(
             if steps
         },
         levels={name: score(of) for name, of in level.items()},
-        omitted={name: steps for name, steps in omitted.items() if steps},
+        omitted={name: tuple(steps) for name, steps in omitted.items() if steps},
         protocols=protocols,
         adaptation=budgets[0] if budgets else None,
         forced=forced,
