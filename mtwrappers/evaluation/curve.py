@@ -351,7 +351,7 @@ def _caption(found: Curves) -> Iterator[str]:
     level = f"{100 * found.confidence:g}% intervals"
     over = []
     if several:
-        fewest = min(one.runs for one in several)
+        fewest = min(min(one.counts.values()) for one in several)
         over.append("over runs" + f" ({fewest} are few)" * (fewest < FEW_RUNS))
     if units := dict.fromkeys(one.unit for one in every if "runs" not in one.unit):
         over.append(f"of 1 run over its {' or '.join(units)}, not over training")
