@@ -13,8 +13,17 @@ from cyclopts.validators import Number
 from rich.console import Console
 
 from mtwrappers import __version__
-from mtwrappers.cli.settings import BENCHMARKS, MAX_COUNT, MAX_SEED, POLICIES
-from mtwrappers.common.errors import is_printable
+from mtwrappers.cli.settings import (
+    BENCHMARKS,
+    MAX_AUTHORS,
+    MAX_COUNT,
+    MAX_NOTE,
+    MAX_SEED,
+    POLICIES,
+    are_authors,
+    is_name,
+    is_note,
+)
 
 F = TypeVar("F", bound=Callable[..., int])
 
@@ -88,8 +97,18 @@ def _check_policy(type_: Any, text: str | None) -> None:
 
 
 def _check_name(type_: Any, text: str | None) -> None:
-    if text is not None and not (1 <= len(text.strip()) <= 100 and is_printable(text)):
+    if text is not None and not is_name(text):
         raise ValueError("Must be 1 to 100 printable characters.")
+
+
+def _check_note(type_: Any, text: str | None) -> None:
+    if text is not None and not is_note(text):
+        raise ValueError(f"Must be at most {MAX_NOTE} printable characters, without line breaks.")
+
+
+def _check_authors(type_: Any, names: list[str] | None) -> None:
+    if not are_authors(names or []):
+        raise ValueError(f"Must be at most {MAX_AUTHORS} names of 1 to 100 printable characters.")
 
 
 _Count = Annotated[
@@ -97,6 +116,9 @@ _Count = Annotated[
 ]
 _Seed = Annotated[
     int, Parameter(converter=_whole, validator=Number(gte=0, lte=MAX_SEED), metavar="SEED")
+]
+_Steps = Annotated[
+    int, Parameter(converter=_whole, validator=Number(gte=0, lt=2**63), metavar="NUMBER")
 ]
 
 
@@ -131,6 +153,10 @@ def _rollout(
     policy: Annotated[str | None, Parameter(validator=_check_policy, metavar="POLICY")] = None,
     name: Annotated[str | None, Parameter(validator=_check_name, metavar="NAME")] = None,
     protocol: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    training_seed: Annotated[_Steps | None, Parameter(metavar="SEED")] = None,
+    training_steps: _Steps | None = None,
+    note: Annotated[str | None, Parameter(validator=_check_note, metavar="TEXT")] = None,
+    author: Annotated[list[str] | None, Parameter(validator=_check_authors, metavar="NAME")] = None,
     episodes: _Count | None = None,
     seed: _Seed | None = None,
     workers: _Count | None = None,
@@ -150,6 +176,10 @@ def _rollout(
             actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to
             actions (N, 4) in [-1, 1], or a function without arguments that makes it.
         name: The label of the policy in tables (default: --policy).
+        training_seed: The seed of the training run that made the policy, for the result to name.
+        training_steps: Likewise, after how many agent steps over all environments.
+        note: A line of text to keep in the result.
+        author: Who made the result; can be repeated.
         protocol: Follow the rules of a published score; see mtwrappers protocols.
         episodes: Episodes per class (default: 5, or as many as the protocol has).
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
@@ -176,6 +206,10 @@ def _rollout(
         "protocol": protocol,
         "name": name,
         "evidence": False if no_evidence else None,
+        "training_seed": training_seed,
+        "training_steps": training_steps,
+        "note": note,
+        "authors": author,
     }
     return rollout.run(
         {name: value for name, value in given.items() if value is not None},
@@ -221,28 +255,40 @@ def _verify(
 
 @_command(
     "compare",
-    "mtwrappers compare mine/results.json theirs/results.json",
+    "mtwrappers compare mine-*/results.json",
+    "mtwrappers compare mine/results.json reference:experts",
     "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
+    "mtwrappers compare mine-*/results.json --format latex > table.tex",
 )
 def _compare(
-    results: list[Path],
+    results: list[str],
     /,
     *,
+    format: Literal["table", "markdown", "latex", "csv"] = "table",
+    no_tasks: bool = False,
     plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     runs: Literal["all-tasks", "per-task"] = "all-tasks",
     force: bool = False,
 ) -> int:
-    """Compare the success of policies, task by task and over all.
+    """Print the scores of methods over their training runs, and compare their success.
 
     Args:
-        results: Files of rollouts or of EvaluationResult.save, two or more.
-        plot: Also draw the comparison.
+        results: Files of rollouts or of EvaluationResult.save. Those with the same --name are
+            training runs of one method. reference:NAME is a result that comes with mtwrappers, by
+            the same protocol: reference:experts of Meta-World's scripted experts, reference:random
+            of random actions.
+        format: table (default) also prints the differences from the first method; latex needs the
+            package booktabs; csv has full precision.
+        no_tasks: Print only the means, and groups of tasks, of the scores.
+        plot: Also draw the differences.
         runs: Whether a training run is one network for all-tasks (default), or one per-task.
         force: Compare results of different protocols, settings or goals all the same.
     """
     from mtwrappers.cli import compare
 
-    return compare.run(results, plot, "all_tasks" if runs == "all-tasks" else "per_task", force)
+    whole = runs == "all-tasks"
+    networks: Literal["all_tasks", "per_task"] = "all_tasks" if whole else "per_task"
+    return compare.run(results, format, not no_tasks, plot, networks, force)
 
 
 @_command(

@@ -22,7 +22,7 @@ from mtwrappers.cli.console import UsageError, progress_bar, say
 from mtwrappers.cli.directory import EVIDENCE, RESULTS, locked, write_files
 from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.cli.progress import MAX_SIZE, NAME, Progress, cannot_write
-from mtwrappers.cli.scripted import ScriptedPolicy, quiet_experts
+from mtwrappers.cli.scripted import ScriptedPolicy
 from mtwrappers.cli.settings import BENCHMARKS, POLICIES, Settings
 from mtwrappers.cli.video import Videos, can_film
 from mtwrappers.common.cores import cores
@@ -296,7 +296,6 @@ def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
     """Runs the episodes that are not finished, and writes the results; returns the exit code."""
     import_extra("matplotlib.figure", "cli")
     films = video and can_film()
-    quiet_experts()
     ctrl_c.raises()
     with kept:
         _announce(rollout, kept)
@@ -337,6 +336,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
     """Runs the episodes that are not finished; ``None`` if none was before an interruption."""
     settings, protocol, tasks = rollout.settings, rollout.protocol, rollout.settings.task or None
     result = videos = provenance = None
+    training = {name: getattr(settings, name) for name in ("training_seed", "training_steps")}
     try:
         with (
             # Workers are forked only where there are no threads, such as the progress bar's.
@@ -361,6 +361,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 tasks=tasks,
                 policy=rollout.name,
                 protocol=protocol,
+                **training,
             )
             measure: Any = evaluate if protocol is None else protocol.evaluate
             result = measure(
@@ -372,6 +373,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 observers=observers,
                 finished=tuple(kept.episodes),
                 policy_name=rollout.name,
+                **training,
             )
     except KeyboardInterrupt:
         result = None
@@ -420,7 +422,8 @@ class Interruption(Observer):
 
 def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
     """Prints the results and writes them."""
-    settings, result = rollout.settings, outcome.result
+    settings = rollout.settings
+    result = outcome.result.described(note=settings.note, authors=settings.authors)
     seconds, steps = kept.seconds, sum(episode.length for episode in result.episodes)
     rate = steps / seconds
     say(str(result))

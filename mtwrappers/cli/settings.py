@@ -7,6 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, fields
 from typing import Any
 
+from mtwrappers.common.errors import is_printable
 from mtwrappers.common.registration import TABLE
 
 BENCHMARKS = tuple(
@@ -16,7 +17,26 @@ BENCHMARKS = tuple(
 )
 POLICIES = ("expert", "random")  # which need no file of one's own
 MAX_SEED = 2**32 - 2
+MAX_NOTE, MAX_AUTHORS = 1000, 30  # characters, names
 MAX_COUNT = 1_000_000  # of episodes per class, and of workers
+
+
+def is_note(text: str) -> bool:
+    """Whether a result may have such a note."""
+    return len(text) <= MAX_NOTE and is_printable(text)
+
+
+def is_name(text: Any) -> bool:
+    """Whether a policy or an author may be called so."""
+    if not isinstance(text, str) or len(text) > 100:
+        return False
+    return bool(text.strip()) and is_printable(text)
+
+
+def are_authors(names: list[Any]) -> bool:
+    """Whether a result may have these authors."""
+    return len(names) <= MAX_AUTHORS and all(map(is_name, names))
+
 
 _IS_ALLOWED: dict[str, Callable[[Any], bool]] = {
     "benchmark": lambda value: type(value) is str and len(value) < 100,
@@ -28,6 +48,10 @@ _IS_ALLOWED: dict[str, Callable[[Any], bool]] = {
     "protocol": lambda value: value is None or type(value) is str,
     "name": lambda value: value is None or type(value) is str,
     "evidence": lambda value: type(value) is bool,
+    "training_seed": lambda value: value is None or (type(value) is int and 0 <= value < 2**63),
+    "training_steps": lambda value: value is None or (type(value) is int and 0 <= value < 2**63),
+    "note": lambda value: type(value) is str and is_note(value),
+    "authors": lambda value: type(value) is list and are_authors(value),
 }
 
 
@@ -44,6 +68,10 @@ class Settings:
     protocol: str | None = None
     name: str | None = None
     evidence: bool = True
+    training_seed: int | None = None
+    training_steps: int | None = None
+    note: str = ""
+    authors: list[str] = field(default_factory=list)
 
     @classmethod
     def from_dict(cls, data: Any) -> Settings:

@@ -28,8 +28,14 @@ from mtwrappers.evaluation.episodes import (
     task_choices,
 )
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
+from mtwrappers.evaluation.normalization import Normalization
 from mtwrappers.evaluation.protocol import Protocol, check_evaluation
-from mtwrappers.evaluation.result import EvaluationResult, Provenance, check_confidence
+from mtwrappers.evaluation.result import (
+    EvaluationResult,
+    Provenance,
+    check_confidence,
+    check_training,
+)
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
@@ -62,6 +68,9 @@ def evaluate(
     progress: bool = False,
     evidence: str | os.PathLike[str] | None = None,
     policy_name: str | None = None,
+    training_seed: int | None = None,
+    training_steps: int | None = None,
+    normalize: Mapping[str, tuple[float, float]] | None = None,
     protocol: Protocol | None = None,
 ) -> EvaluationResult:
     """Evaluates a policy on a fixed number of whole episodes of every task.
@@ -121,6 +130,11 @@ def evaluate(
             checks the result. It is written as episodes end: after an interruption or a kill it
             holds those that were finished. Those that are given as ``finished`` must be in it.
         policy_name: What the result calls the policy; `compare` groups results by it.
+        training_seed: The seed of the training run that made the policy, for the result to name,
+            like ``training_steps``: its agent steps, over all environments, until then.
+        training_steps: See there.
+        normalize: The returns of each task that count as 0 and as 1, ``{task: (low, high)}``; see
+            `EvaluationResult.normalized`.
         protocol: The protocol that this evaluation follows, for the result to name; what
             contradicts it is refused. See `Protocol.evaluate`.
 
@@ -148,6 +162,8 @@ def evaluate(
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
     check_name(policy_name, "policy_name")
+    training = check_training(training_seed, training_steps)
+    normalization = None if normalize is None else Normalization(normalize)
     episodes_per_task = positive(episodes_per_task, "episodes_per_task")
     if max_episode_steps is not None:
         max_episode_steps = positive(max_episode_steps, "max_episode_steps")
@@ -164,6 +180,8 @@ def evaluate(
         _, infos = envs.reset(seed=stream_seed(seed, _FIRST_RESET))
         plan = make_plan(task_choices(inner, infos), episodes_per_task, seed)
         agenda = _Agenda.of(plan, tasks, finished)
+        if normalization is not None:
+            normalization = normalization.of_tasks(list(agenda.order))
         for observer in observers:
             observer.plan(agenda.planned)
         if evidence is not None:
@@ -186,8 +204,16 @@ def evaluate(
         protocol=protocol,
         policy=policy_name,
         evidence=None if writer is None else writer.digest,
+        **training,
     )
-    return EvaluationResult(agenda.complete(ended), seed, confidence, resamples, provenance)
+    return EvaluationResult(
+        agenda.complete(ended),
+        seed,
+        confidence,
+        resamples,
+        provenance,
+        normalization=normalization,
+    )
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,12 @@ from mtwrappers.evaluation.episodes import (
 from mtwrappers.evaluation.evaluate import check_arguments, frozen
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
 from mtwrappers.evaluation.protocol import Protocol, check_evaluation
-from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
+from mtwrappers.evaluation.result import (
+    EvaluationResult,
+    FewShotResult,
+    Provenance,
+    check_training,
+)
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
@@ -55,6 +60,8 @@ def few_shot_evaluate(
     resamples: int = 2000,
     evidence: str | os.PathLike[str] | None = None,
     policy_name: str | None = None,
+    training_seed: int | None = None,
+    training_steps: int | None = None,
     protocol: Protocol | None = None,
 ) -> FewShotResult:
     """Lets a policy adapt to new tasks, then evaluates it on them, trial after trial.
@@ -99,6 +106,9 @@ def few_shot_evaluate(
         evidence: Where to write the actions of every episode, those of adaptation among them, as in
             `evaluate`. Tasks that are given must then be numbers, such as task states.
         policy_name: What the result calls the policy.
+        training_seed: The seed of the training run that made the policy, for the result to name,
+            like ``training_steps``: its agent steps, over all environments, until then.
+        training_steps: See there.
         protocol: The protocol that this evaluation follows, for the result to name; what
             contradicts it is refused. See `Protocol.evaluate`.
 
@@ -124,6 +134,7 @@ def few_shot_evaluate(
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
     check_name(policy_name, "policy_name")
+    training = check_training(training_seed, training_steps)
     ends = adaptation_terminate_on_success
     design = Trials(
         trials=positive(trials, "trials"),
@@ -158,7 +169,7 @@ def few_shot_evaluate(
             if trial not in known:
                 episodes += run.trial(trial, of_trial)
     whence = {"protocol": protocol, "policy": policy_name, "evidence": writer and writer.digest}
-    provenance = Provenance.of(envs, design.evaluation_episodes, **whence)
+    provenance = Provenance.of(envs, design.evaluation_episodes, **whence, **training)
     episodes.sort(key=lambda one: (one.trial or 0, one.number))
     settings, first = (seed, confidence, resamples), design.adaptation_length
     return FewShotResult(

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import json
 import platform
 import reprlib
+import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
 from functools import cached_property
@@ -18,11 +20,13 @@ import numpy as np
 from gymnasium.vector import VectorObservationWrapper, VectorWrapper
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.common.checks import check_name, positive
-from mtwrappers.common.errors import printable
+from mtwrappers.common.checks import check_name, check_string, not_negative, positive
+from mtwrappers.common.errors import is_printable, printable
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, Episode, Trials
+from mtwrappers.evaluation.goals import find_goals
+from mtwrappers.evaluation.normalization import Normalization, Reference
 from mtwrappers.evaluation.protocol import (
     Protocol,
     check_given,
@@ -30,6 +34,7 @@ from mtwrappers.evaluation.protocol import (
     succeeded,
     weights,
 )
+from mtwrappers.evaluation.remake import goals_of
 from mtwrappers.evaluation.statistics import (
     Estimate,
     Estimates,
@@ -38,8 +43,8 @@ from mtwrappers.evaluation.statistics import (
     mean_rate,
     trimmed_rate,
 )
+from mtwrappers.metaworld.spec import determining, draws_goals
 from mtwrappers.state.files import load_json, write_atomically
-from mtwrappers.vector.calls import read_only
 from mtwrappers.wrappers.normalize_observation import VectorNormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import VectorNormalizeRewardPerTask
 from mtwrappers.wrappers.rl2 import VectorRL2Observation
@@ -63,6 +68,10 @@ def _is_table(value: Any) -> bool:
     return isinstance(value, dict) and all(isinstance(text, str) for text in value.values())
 
 
+def _is_count(value: Any) -> bool:
+    return value is None or (type(value) is int and 0 <= value < 2**63)
+
+
 def _is_spec(value: Any) -> bool:
     is_of_two = isinstance(value, dict) and value.keys() == {"id", "kwargs"}
     return is_of_two and isinstance(value["id"], str) and isinstance(value["kwargs"], dict)
@@ -79,6 +88,8 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "protocol": lambda value: value is None or isinstance(value, dict),
     "policy": lambda value: value is None or isinstance(value, str),
     "evidence": lambda value: value is None or isinstance(value, str),
+    "training_seed": _is_count,
+    "training_steps": _is_count,
 }
 
 
@@ -99,6 +110,9 @@ class Provenance:
         protocol: The protocol that was followed, if there was one.
         policy: The policy's name.
         evidence: The SHA-256 of all actions, if they were kept.
+        training_seed: The seed of the training run that made the policy.
+        training_steps: After how many agent steps of it, over all environments, the policy was
+            taken.
     """
 
     episodes_per_task: int
@@ -110,6 +124,8 @@ class Provenance:
     protocol: Protocol | None = None
     policy: str | None = None
     evidence: str | None = None
+    training_seed: int | None = None
+    training_steps: int | None = None
 
     @classmethod
     def of(
@@ -155,6 +171,16 @@ class Provenance:
         return cls(**{**data, "protocol": _protocol_of(data["protocol"])})
 
 
+def check_training(seed: Any, steps: Any) -> dict[str, int | None]:
+    """The fields of a `Provenance` that say which training run made a policy.
+
+    Raises:
+        ValueError: If one is neither ``None`` nor an integer of 0 or more.
+    """
+    given = {"training_seed": seed, "training_steps": steps}
+    return {name: None if n is None else not_negative(n, name) for name, n in given.items()}
+
+
 def _protocol_of(data: Mapping[str, Any] | None) -> Protocol | None:
     """A protocol from a file, which must name all of its fields."""
     if data is None:
@@ -180,12 +206,6 @@ def _version(package: str) -> str | None:
         return None
 
 
-def goals_of(envs: Any) -> str | None:
-    """A digest of the goals that environments can be given, if there is a list."""
-    digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
-    return digest
-
-
 def _spec(envs: Any) -> dict[str, Any] | None:
     layer = envs
     while isinstance(layer, VectorWrapper):
@@ -199,21 +219,26 @@ def _spec(envs: Any) -> dict[str, Any] | None:
     return {name: described[name] for name in ("id", "kwargs")}
 
 
-@read_only
-def _goals(env: Any) -> str | None:
-    """A digest of the goals of an environment; runs where the environment is."""
-    digest: str | None = getattr(env.unwrapped, "goals_digest", None)
-    return digest
-
-
 # How much of the tasks each leaves out at either end.
 AGGREGATES = {"mean": 0.0, "interquartile_mean": 0.25}
 # What is read of a result's file, in bytes.
 MAX_SIZE = 2**28
 # Keeps the bootstrap's streams apart from those of episodes with the same seed.
 _BOOTSTRAP = 1_000_003
+# What is estimated of each task and over all, and which stream of resamples it has: a normalised
+# return has the interval of the return.
+_STREAMS = {metric: column for column, metric in enumerate(METRICS)}
+_STREAMS["normalized"] = _STREAMS["return"]
 # The columns of a table.
-_HEADS = {"success_once": "once", "success_final": "final", "return": "return", "length": "steps"}
+_HEADS = {
+    "success_once": "once",
+    "success_final": "final",
+    "return": "return",
+    "normalized": "normalized",
+    "length": "steps",
+}
+# How long a note, an author's name and the list of them may be.
+_MAX_NOTE, _MAX_AUTHOR, _MAX_AUTHORS = 1000, 100, 30
 Result = TypeVar("Result", bound="StoredResult")
 
 
@@ -284,7 +309,7 @@ class EvaluationResult(StoredResult):
     and returns and lengths percentile bootstrap intervals; how often each covers the truth is
     in the docs (Scores). Metrics that no episode has, such as success where infos do not
     carry it, are ``None``. Returns are not normalised, so across tasks their aggregates say little
-    where reward scales differ.
+    where reward scales differ; `normalized` has a score for that.
 
     Args:
         episodes: Every episode that counts.
@@ -293,10 +318,15 @@ class EvaluationResult(StoredResult):
         resamples: How many bootstrap resamples.
         provenance: Where the episodes come from, as `evaluate` notes it. Results are equal whatever
             it is.
+        note: Anything that is to be known of the result, see `described`; likewise.
+        authors: Who made it; likewise.
+        normalization: What returns are normalised by, if they are; see `normalized`.
 
     Raises:
-        TypeError: If the episodes are no sequence of `Episode`, or the seed is no integer.
-        ValueError: If there is no episode, or a number is out of range.
+        TypeError: If the episodes are no sequence of `Episode`, the seed is no integer, or the note
+            or an author is no string.
+        ValueError: If there is no episode, a number is out of range, the note or an author is too
+            long or cannot be printed, or a task has no range to normalise returns by.
 
     >>> from mtwrappers.evaluation import Episode
     >>> result = EvaluationResult([Episode("reach", i, 2.0 * i, 5, i > 0, False) for i in range(4)])
@@ -307,13 +337,16 @@ class EvaluationResult(StoredResult):
     95%: intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
     """
 
-    FORMAT = "mtwrappers.EvaluationResult/4"
+    FORMAT = "mtwrappers.EvaluationResult/5"
 
     episodes: Sequence[Episode]
     seed: int = 0
     confidence: float = 0.95
     resamples: int = 2000
     provenance: Provenance | None = field(default=None, compare=False, repr=False)
+    note: str = field(default="", compare=False)
+    authors: Sequence[str] = field(default=(), compare=False)
+    normalization: Normalization | None = field(default=None, hash=False)
 
     def __post_init__(self) -> None:
         episodes = tuple(self.episodes)
@@ -326,6 +359,78 @@ class EvaluationResult(StoredResult):
         object.__setattr__(self, "episodes", episodes)
         object.__setattr__(self, "seed", check_seed(self.seed))
         object.__setattr__(self, "resamples", positive(self.resamples, "resamples"))
+        object.__setattr__(self, "note", _text(self.note, "the note", 0, _MAX_NOTE))
+        object.__setattr__(self, "authors", _authors(self.authors))
+        if self.normalization is not None:
+            normalization = self.normalization.of_tasks(self.tasks)
+            object.__setattr__(self, "normalization", normalization)
+            for task in self.tasks:
+                normalization(task, np.array([one.episode_return for one in self.of_task(task)]))
+
+    def described(
+        self, *, note: str | None = None, authors: Sequence[str] | None = None
+    ) -> EvaluationResult:
+        """The same result with another note or other authors.
+
+        They are saved and printed with it. Nothing else depends on them: it is equal to the result
+        without them, and is verified in the same way.
+
+        Args:
+            note: Anything that is to be known of it, at most 1000 printable characters in one line.
+                ``None`` leaves it as it is.
+            authors: Who made it, at most 30 names. Likewise.
+
+        Raises:
+            TypeError, ValueError: If they are anything else.
+        """
+        return replace(
+            self,
+            note=self.note if note is None else note,
+            authors=self.authors if authors is None else authors,
+        )
+
+    def normalized(
+        self,
+        ranges: Mapping[str, tuple[float, float]] | None = None,
+        *,
+        low: EvaluationResult | None = None,
+        high: EvaluationResult | None = None,
+    ) -> EvaluationResult:
+        """The same result with the metric ``"normalized"``: ``(return - low) / (high - low)``.
+
+        For sets of environments that do not say what a success is, and whose returns have different
+        scales. It is not clipped to [0, 1]. Intervals are those of returns, on that scale: the low
+        and the high return count as exact.
+
+        Args:
+            ranges: ``(low, high)`` of each task, by its name. Those of other tasks are left out.
+            low: Or a result of the same tasks, such as that of a random policy, whose mean returns
+                are taken; together with ``high``.
+            high: Likewise, such as that of an expert.
+
+        Raises:
+            TypeError: If there are both ranges and results or only one result, or they are of
+                another type.
+            ValueError: If a task has no range, a number is not finite, ``low`` is not less than
+                ``high``, or the results were measured in other environments.
+
+        >>> from mtwrappers.evaluation import Episode
+        >>> result = EvaluationResult([Episode("hop", i, 10.0 * i, 5) for i in range(4)])
+        >>> result.normalized({"hop": (5, 25)}).per_task["hop"]["normalized"].value
+        0.5
+        """
+        if ranges is not None and low is None and high is None:
+            return replace(self, normalization=Normalization(ranges))
+        if ranges is not None or low is None or high is None:
+            raise TypeError(
+                "normalized takes either ranges {task: (low, high)}, or two results as low and "
+                f"high; got {reprlib.repr(ranges)}, low={low!r} and high={high!r}"
+            )
+        for name, one in (("low", low), ("high", high)):
+            _check_reference(self, one, name)
+        found = {task: (_mean_return(low, task), _mean_return(high, task)) for task in self.tasks}
+        by = Normalization(found, _reference(low), _reference(high))
+        return replace(self, normalization=by)
 
     @cached_property
     def tasks(self) -> tuple[str, ...]:
@@ -353,7 +458,37 @@ class EvaluationResult(StoredResult):
     @cached_property
     def per_task(self) -> dict[str, Estimates]:
         """The mean of each metric of each task, by the task's name and the metric's."""
-        return {task: self._estimates([task], 0.0, i) for i, task in enumerate(self.tasks)}
+        return {
+            task: self._estimates([self.of_task(task)], 0.0, i) for i, task in enumerate(self.tasks)
+        }
+
+    @cached_property
+    def per_goal(self) -> dict[str, dict[int, Estimates]]:
+        """Like `per_task`, of each goal: by the task's name, the goal and the metric's name.
+
+        A goal is its task state (on Meta-World its place in the benchmark's list). Where goals are
+        continuous or there are no task states, each episode has a goal of its own, and each trial
+        of few-shot evaluation: it is then the number of the episode within its task, or of the
+        trial.
+        """
+        place = itertools.count(len(self.tasks) + len(AGGREGATES))
+        return {
+            task: {
+                goal: self._estimates([own], 0.0, next(place))
+                for goal, own in sorted(self._by_goal(task).items())
+            }
+            for task in self.tasks
+        }
+
+    def _by_goal(self, task: str) -> dict[int, list[Episode]]:
+        """The episodes of each goal of a task; see `per_goal`."""
+        drawn = self.provenance is not None and draws_goals(self.provenance.spec)
+        found: dict[int, list[Episode]] = {}
+        for one in self.of_task(task):
+            alone = one.number if one.trial is None else one.trial
+            goal = alone if drawn or one.task_state is None else one.task_state
+            found.setdefault(goal, []).append(one)
+        return found
 
     @cached_property
     def overall(self) -> dict[str, Estimates]:
@@ -362,15 +497,20 @@ class EvaluationResult(StoredResult):
         The interquartile mean leaves out a quarter of the tasks at either end.
         """
         return {
-            name: self._estimates(self.tasks, trim, len(self.tasks) + i)
+            name: self._estimates([*self._by_task.values()], trim, len(self.tasks) + i)
             for i, (name, trim) in enumerate(AGGREGATES.items())
         }
 
-    def _estimates(self, tasks: Sequence[str], trim: float, place: int) -> Estimates:
-        """An estimate of each metric over some tasks; ``place`` numbers the stream of resamples."""
+    def _estimates(self, groups: Sequence[Sequence[Episode]], trim: float, place: int) -> Estimates:
+        """An estimate of each metric over the episodes of some tasks or of a goal.
+
+        ``place`` numbers the stream of resamples.
+        """
         estimates: dict[str, Estimate | None] = {}
-        for column, metric in enumerate(METRICS):
-            found = (_samples(self.of_task(task), metric) for task in tasks)
+        for metric, column in _STREAMS.items():
+            if metric == "normalized" and self.normalization is None:
+                continue
+            found = (self._samples(own, metric) for own in groups)
             samples = [values for values in found if values is not None]
             if not samples:
                 estimates[metric] = None
@@ -379,9 +519,18 @@ class EvaluationResult(StoredResult):
                 estimates[metric] = trimmed_rate(samples, trim, self.confidence)
                 continue
             # A stream each, so that no number depends on which was asked for first.
-            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=(_BOOTSTRAP, place, column))))
+            key = (_BOOTSTRAP, place, column)
+            rng = Generator(PCG64(SeedSequence(self.seed, spawn_key=key)))
             estimates[metric] = estimate(samples, trim, rng, self.confidence, self.resamples)
         return estimates
+
+    def _samples(self, episodes: Sequence[Episode], metric: str) -> Values | None:
+        """The independent values ``(n,)`` of a metric of a task's episodes; `None` without any."""
+        name = "return" if metric == "normalized" else metric
+        found = _samples(episodes, name)
+        if found is None or name == metric or self.normalization is None:
+            return found
+        return self.normalization(episodes[0].task, found)
 
     @property
     def protocol(self) -> Protocol | None:
@@ -401,7 +550,7 @@ class EvaluationResult(StoredResult):
         if min(episode.number for episode in self.episodes) < protocol.adaptation_episodes:
             return None  # some are of adaptation
         samples = [
-            _by_unit(episodes, [float(succeeded(e, protocol)) for e in episodes])
+            by_unit(episodes, [float(succeeded(e, protocol)) for e in episodes])
             for episodes in map(self.of_task, self.tasks)
         ]
         return {
@@ -433,7 +582,12 @@ class EvaluationResult(StoredResult):
         if self.has_success:
             lines.append("once, final: success rates at any and at the last step")
             kinds = f"Wilson for rates, {kinds}"
+        if self.normalization is not None:
+            lines.append("normalized: (return - low) / (high - low), not clipped")
+            lines += textwrap.wrap(self.normalization.source, 78, initial_indent="  ")
         lines.append(f"{self.confidence:.0%}: intervals over {self.unit} ({kinds})")
+        if self.note or self.authors:
+            lines.append(_described_line(self.note, self.authors))
         if self.protocol is not None:
             lines += ["", *_protocol_lines(self.protocol, self.headline, n, self.confidence)]
         return "\n".join(lines)
@@ -445,7 +599,10 @@ class EvaluationResult(StoredResult):
             "seed": self.seed,
             "confidence": self.confidence,
             "resamples": self.resamples,
+            "note": self.note,
+            "authors": list(self.authors),
             "provenance": self.provenance and self.provenance.to_dict(),
+            "normalization": self.normalization and self.normalization.to_dict(),
             "tasks": [
                 {"task": task, "episodes": len(self.of_task(task)), **_plain(estimates)}
                 for task, estimates in self.per_task.items()
@@ -463,10 +620,23 @@ class EvaluationResult(StoredResult):
         episodes = [Episode.from_dict(episode) for episode in found]
         given = data["provenance"]
         provenance = None if given is None else Provenance.from_dict(given)
-        return cls(episodes, data["seed"], data["confidence"], data["resamples"], provenance)
+        by = data["normalization"]
+        return cls(
+            episodes,
+            data["seed"],
+            data["confidence"],
+            data["resamples"],
+            provenance,
+            data["note"],
+            data["authors"],
+            None if by is None else Normalization.from_dict(by),
+        )
 
     def plot(self, path: str | Path, title: str = "", note: str = "") -> None:
-        """Draws the success of every task with its interval, or the return where there is none.
+        """Draws the success of every task with its interval.
+
+        Where there is none it draws the normalised return, or the return.
+
 
         Args:
             path: Where to write the image; its suffix says which kind.
@@ -476,6 +646,55 @@ class EvaluationResult(StoredResult):
         intervals = f"lines: {self.confidence:.0%} intervals over {self.unit}"
         footer = f"{note}\n{intervals}" if note else intervals
         plot.draw_bars(Path(path), self.per_task, self.overall, title, footer)
+
+    def plot_goals(self, path: str | Path, title: str = "") -> None:
+        """Draws which goals succeed and which fail, a panel per task, seen from above.
+
+        Each goal is where the object has to go, with a line from where it starts; see
+        `MetaWorldMTEnv.object_position` for what that is of each class. In reach the hand has to go
+        there, and there is no line. The success is the one that the protocol asks for, at any
+        step without one. Positions are read from environments that are made again as the
+        provenance says and reset to each goal, which takes some 10 ms each.
+
+        Args:
+            path: Where to write the image; its suffix says which kind.
+            title: Above the plot.
+
+        Raises:
+            DependencyNotInstalled: If Meta-World or matplotlib is not installed.
+            ValueError: If the episodes are not of Meta-World or do not say whether they succeeded;
+                or (a `VerificationError`) if the environments cannot be made again, have other
+                goals, or the goals of few-shot trials are continuous.
+        """
+        made = self.provenance
+        if made is None or not self.has_success:
+            what = "does not say where it comes from" if made is None else "says nothing of success"
+            raise ValueError(f"a picture of goals needs more than this result, which {what}")
+        where = find_goals(
+            self.episodes,
+            self.seed,
+            made.episodes_per_task,
+            spec=made.spec,
+            protocol=made.protocol,
+            digest=made.goals,
+        )
+        at = dict(zip(self.episodes, where, strict=True))
+        tasks = {}
+        for task in self.tasks:
+            marks = []
+            for own in self._by_goal(task).values():
+                start, end = at[own[0]].start, at[own[0]].end
+                first = None if start is None else (float(start[0]), float(start[1]))
+                share = sum(self._succeeded(one) for one in own) / len(own)
+                marks.append(plot.GoalMark(first, (float(end[0]), float(end[1])), share))
+            tasks[task] = marks
+        plot.draw_goals(Path(path), tasks, title)
+
+    def _succeeded(self, episode: Episode) -> bool:
+        """Whether an episode is a success: as its protocol says, or at any step."""
+        if self.protocol is None:
+            return bool(episode.success_once)
+        return succeeded(episode, self.protocol)
 
 
 @dataclass(frozen=True, repr=False)
@@ -494,7 +713,7 @@ class FewShotResult(StoredResult):
         ValueError: If there is a protocol, and these are not its trials.
     """
 
-    FORMAT = "mtwrappers.FewShotResult/5"
+    FORMAT = "mtwrappers.FewShotResult/6"
 
     adaptation: EvaluationResult
     evaluation: EvaluationResult
@@ -507,6 +726,16 @@ class FewShotResult(StoredResult):
         if self.trials is None:
             raise ValueError(f"a result of {protocol.name} says how its trials were run")
         check_given(protocol, "few_shot_evaluate", self.trials.arguments)
+
+    def described(
+        self, *, note: str | None = None, authors: Sequence[str] | None = None
+    ) -> FewShotResult:
+        """The same result with another note or other authors; see `EvaluationResult.described`.
+
+        Raises:
+            TypeError, ValueError: As there.
+        """
+        return replace(self, evaluation=self.evaluation.described(note=note, authors=authors))
 
     @property
     def episodes(self) -> tuple[Episode, ...]:
@@ -596,6 +825,77 @@ def check_confidence(confidence: Any) -> None:
         raise ValueError(f"confidence must be a number in (0, 1), got {confidence!r}")
 
 
+def _text(value: Any, what: str, least: int, most: int) -> str:
+    """A text that can be printed in one line, of so many characters."""
+    if not is_printable(check_string(value, what)) or not least <= len(value) <= most:
+        raise ValueError(
+            f"{what} must be {least} to {most} printable characters, got "
+            f"'{printable(value, 100)}' ({len(value)} characters)"
+        )
+    return str(value)
+
+
+def _authors(value: Any) -> tuple[str, ...]:
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"authors must be a list of names, got {reprlib.repr(value)}")
+    if len(value) > _MAX_AUTHORS:
+        raise ValueError(f"there may be at most {_MAX_AUTHORS} authors, got {len(value)}")
+    return tuple(_text(name, "the name of an author", 1, _MAX_AUTHOR) for name in value)
+
+
+def _described_line(note: str, authors: Sequence[str]) -> str:
+    """The authors and the note in 80 columns; what is longer is in the file."""
+    parts = {"by": ", ".join(authors), "note": note}
+    line = "; ".join(f"{head}: {text}" for head, text in parts.items() if text)
+    return line if len(line) <= 80 else f"{line[:77]}..."
+
+
+def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str) -> None:
+    """Checks that a result may be a reference for the returns of another.
+
+    Raises:
+        TypeError: If it is no result.
+        ValueError: If it has other tasks, or was measured in other environments.
+    """
+    if not isinstance(one, EvaluationResult):
+        raise TypeError(f"the {name} reference must be an EvaluationResult, got {one!r}")
+    if missing := [task for task in result.tasks if task not in one.tasks]:
+        raise ValueError(f"the {name} reference has no episodes of {missing[0]!r}")
+    if result.provenance is None or one.provenance is None:
+        return
+    ours, theirs = _terms(result.provenance), _terms(one.provenance)
+    for what in (*ours, *theirs):
+        if ours.get(what) != theirs.get(what):
+            raise ValueError(
+                f"the {name} reference was measured in another way: its {what} is "
+                f"{reprlib.repr(theirs.get(what))}, not {reprlib.repr(ours.get(what))}"
+            )
+
+
+def _terms(of: Provenance) -> dict[str, Any]:
+    """The ways in which results whose returns are compared must not differ."""
+    env_id, kwargs = determining(of.spec) if of.spec else (None, {})
+    counts = ("num_envs", "envs_per_task")  # how many environments there are changes no return
+    return {
+        "protocol": of.protocol and of.protocol.label,
+        "max_episode_steps of the evaluation": of.max_episode_steps,
+        "id": env_id,
+        **{name: value for name, value in kwargs.items() if name not in counts},
+    }
+
+
+def _mean_return(result: EvaluationResult, task: str) -> float:
+    found = result.per_task[task]["return"]
+    assert found is not None  # every episode has one
+    return found.value
+
+
+def _reference(result: EvaluationResult) -> Reference:
+    if (of := result.provenance) is None:
+        return Reference(None, None)
+    return Reference(of.policy, of.evidence)
+
+
 def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
     """The independent values ``(n,)`` of a metric, or ``None`` where no episode has it.
 
@@ -605,10 +905,10 @@ def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
     values = [episode.metric(name) for episode in episodes]
     if all(value is None for value in values):
         return None
-    return _by_unit(episodes, [value or 0.0 for value in values])
+    return by_unit(episodes, [value or 0.0 for value in values])
 
 
-def _by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
+def by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
     """The mean of each trial, or the values as they are where episodes stand alone."""
     units: dict[Any, list[float]] = {}
     for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
@@ -629,10 +929,12 @@ def table(head: str, rows: Sequence[tuple[str, int, Estimates]], confidence: flo
 
     A row is a label, how many episodes, and the estimates; ``head`` stands above the labels.
     """
-    known = [m for m in _HEADS if any(found[m] is not None for _, _, found in rows)]
+    known = [m for m in _HEADS if any(found.get(m) is not None for _, _, found in rows)]
+    no_success = known[0] == "return"
     columns = [["n", *(str(n) for _, n, _ in rows)]]
     for metric in known:
-        with_interval = metric.startswith("success") or (metric == "return" and metric == known[0])
+        scored = metric in ("return", "normalized") and no_success
+        with_interval = scored or metric.startswith("success")
         title = f"{_HEADS[metric]} ({confidence:.0%})" if with_interval else _HEADS[metric]
         columns.append(
             [title, *(_cell(metric, found[metric], with_interval) for _, _, found in rows)]
@@ -647,9 +949,10 @@ def _cell(metric: str, found: Estimate | None, with_interval: bool) -> str:
     if found is None:
         return "-"
     rate = metric.startswith("success")
+    decimals = 2 if rate or metric == "normalized" else None
 
     def number(value: float) -> str:
-        return f"{value:.{2 if rate else int(abs(value) < 1000)}f}"
+        return f"{value:.{int(abs(value) < 1000) if decimals is None else decimals}f}"
 
     if not with_interval or found.low is None or found.high is None:
         return number(found.value)
@@ -661,14 +964,19 @@ def _protocol_lines(
     protocol: Protocol, found: Mapping[str, Estimate] | None, episodes: int, confidence: float
 ) -> list[str]:
     """The lines below a table: the protocol and its numbers, or how many episodes are missing."""
-    when = {"any": "at any step", "last": "at the last step"}
-    success = when.get(protocol.success, f"held for {protocol.held_for} steps")
-    where = protocol.benchmark + "-test" * (protocol.kind == "test")
-    of_class = f" {protocol.env_name}" if protocol.env_name else ""
-    head = [f"protocol {protocol.label}", f"on {where}{of_class}: success {success}"]
+    where, success = conditions(protocol)
+    head = [f"protocol {protocol.label}", f"on {where}: success {success}"]
     if found is None:
         return [*head, f"no score: {episodes} of {episodes_needed(protocol)} episodes"]
     return [*head, *headline_lines(found, confidence)]
+
+
+def conditions(protocol: Protocol) -> tuple[str, str]:
+    """The tasks that a protocol measures on, and when an episode is a success, for people."""
+    when = {"any": "at any step", "last": "at the last step"}
+    of_class = f" {protocol.env_name}" if protocol.env_name else ""
+    where = f"{protocol.benchmark}{'-test' * (protocol.kind == 'test')}{of_class}"
+    return where, when.get(protocol.success, f"held for {protocol.held_for} steps")
 
 
 def headline_lines(found: Mapping[str, Estimate], confidence: float) -> list[str]:

@@ -128,6 +128,8 @@ def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
         (["--task", "reach-v3"], "was begun with task ['push-v3'], got ['reach-v3']"),
         (["--no-fast"], "was begun with no_fast False, got True"),
         (["--no-evidence"], "was begun with evidence True, got False"),
+        (["--training-seed", "1"], "was begun with training_seed None, got 1"),
+        (["--author", "A. Author"], "was begun with authors [], got ['A. Author']"),
         (["--out", "elsewhere"], "writes into that directory, got --out elsewhere"),
         (["--video"], "--video films a rollout from its start, --resume runs what is left"),
     ],
@@ -144,11 +146,11 @@ def test_arguments_that_contradict_those_of_the_rollout_are_one_line(
     ("change", "message"),
     [
         (lambda path: path.unlink(), "unfinished.jsonl: No such file or directory"),
-        (lambda path: path.write_text("[1]\n"), "'mtwrappers.rollout/3', got None"),
-        (lambda path: path.write_text("foreign\n"), "'mtwrappers.rollout/3', got None"),
+        (lambda path: path.write_text("[1]\n"), "'mtwrappers.rollout/4', got None"),
+        (lambda path: path.write_text("foreign\n"), "'mtwrappers.rollout/4', got None"),
         (
-            lambda path: path.write_text(path.read_text().replace("rollout/3", "rollout/2")),
-            "'mtwrappers.rollout/3', got 'mtwrappers.rollout/2'",
+            lambda path: path.write_text(path.read_text().replace("rollout/4", "rollout/2")),
+            "'mtwrappers.rollout/4', got 'mtwrappers.rollout/2'",
         ),
         (
             lambda path: path.write_text(path.read_text().replace(version("mujoco"), "2.0.0")),
@@ -220,6 +222,10 @@ SETTING = partial(change, 0, "settings")
         (SETTING("episodes", to=True), "episodes cannot be True"),
         (SETTING("seed", to=-1), "seed cannot be -1"),
         (SETTING("no_fast", to="no"), "no_fast cannot be 'no'"),
+        (SETTING("training_seed", to=-1), "training_seed cannot be -1"),
+        (SETTING("training_steps", to=2.5), "training_steps cannot be 2.5"),
+        (SETTING("note", to="two\nlines"), "note cannot be 'two\\nlines'"),
+        (SETTING("authors", to=["A. Author"] * 31), "authors cannot be ['A. Author', "),
         (whole_line(1, "[1]"), "line 2 of "),
         (whole_line(2, "[" * 50_000 + "]" * 50_000), "line 3 of "),
         (whole_line(1, '"' + "x" * 70_000), "line 2 of "),
@@ -293,6 +299,10 @@ FREE |= {
     "length",
     "number",
     "policy",
+    "training_seed",
+    "training_steps",
+    "note",
+    "authors",
     0,
 }
 

@@ -14,12 +14,12 @@ import numpy as np
 import pytest
 from metaworld.policies import ENV_POLICY_MAP
 
-from mtwrappers import evaluate
+from mtwrappers import EvaluationResult, evaluate, verify
 from mtwrappers.cli import main, rollout
 from mtwrappers.cli.own import Own, own_errors
 from mtwrappers.common.errors import with_place
 from mtwrappers.metaworld import make_benchmark, opengl
-from tests.cli.fakes import FILES, Interrupting, read, results_of, stable
+from tests.cli.fakes import FILES, Interrupting, read, results_of, resume, stable
 
 
 def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
@@ -49,6 +49,52 @@ def test_a_rollout_leaves_results_a_table_and_a_chart(tmp_path, capsys):
     assert said.startswith(f"Running MT1 on 1 worker: 2 episodes per class into {out}\n")
     assert "1,000 steps in" in said
     assert "privileged" not in said
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_rollout_names_its_training_run_and_authors_after_an_interruption_too(
+    tmp_path, monkeypatch, capsys
+):
+    run = ["--training-seed", "0", "--training-steps", "2000000"]
+    run += ["--note", "as shipped", "--author", "A. Author", "--author", "Bo Riain"]
+    monkeypatch.setattr(rollout, "Interruption", partial(Interrupting, 1))
+    arguments = ["rollout", "MT1", "--policy", "random", "--episodes", "2", *run]
+    assert main([*arguments, "--workers", "1", "--out", str(tmp_path)]) == 130
+
+    def require_named():
+        result = EvaluationResult.load(tmp_path / "results.json")
+        found = result.provenance
+        assert (found.training_seed, found.training_steps) == (0, 2_000_000)
+        assert (result.note, result.authors) == ("as shipped", ("A. Author", "Bo Riain"))
+        return len(result.episodes)
+
+    assert require_named() == 1
+    monkeypatch.undo()
+    monkeypatch.setattr(rollout, "EPISODE_STEPS", 40)
+    resume(tmp_path)
+    assert require_named() == 2
+    assert "by: A. Author, Bo Riain; note: as shipped\n" in capsys.readouterr().out
+    assert verify(tmp_path / "results.json").ok
+
+
+@pytest.mark.parametrize(
+    ("option", "value", "message"),
+    [
+        ("--training-seed", "-1", "expected a whole number"),
+        ("--training-steps", "2e6", "expected a whole number"),
+        ("--training-steps", str(2**63), "Must be < 9223372036854775808"),
+        ("--note", "x" * 1001, "at most 1000 printable characters"),
+        ("--author", "A\nB", "names of 1 to 100 printable characters"),
+    ],
+)
+def test_a_training_run_a_note_or_an_author_that_cannot_be_is_one_line(
+    option, value, message, capsys
+):
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["rollout", "MT1", option, value])
+    said = capsys.readouterr().err
+    assert message in said
+    assert said.count("\n") <= 2
 
 
 # Their experts fail on one of the two goals, and only at the end.

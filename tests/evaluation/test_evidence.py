@@ -2,6 +2,7 @@
 
 import dataclasses
 import io
+import json
 import os
 import signal
 import subprocess
@@ -13,10 +14,11 @@ import numpy as np
 import pytest
 from gymnasium.vector import VectorRewardWrapper
 
-from mtwrappers import VectorNormalizeObservationPerTask, evaluate, protocols
+from mtwrappers import VectorNormalizeObservationPerTask, evaluate, few_shot_evaluate, protocols
 from mtwrappers.evaluation import (
     EvaluationResult,
     EvidenceError,
+    FewShotResult,
     Observer,
     VerificationError,
     evidence,
@@ -105,6 +107,16 @@ def _only(path, task):
     kept = {name: array for name, array in np.load(path).items() if name.startswith(task)}
     np.savez(path.with_name("some.npz"), **kept)
     return path.with_name("some.npz")
+
+
+class Remembers:
+    """A policy for few-shot evaluation."""
+
+    def begin_trial(self):
+        pass
+
+    def __call__(self, observations):
+        return np.zeros((len(observations), 2))
 
 
 KILLED = """
@@ -223,7 +235,8 @@ def test_a_result_says_what_it_was_played_with(tmp_path):
     of_two = {"name": "short", "episodes_per_task": 2, "max_episode_steps": 5}
     protocol = protocols["metaworld-3.1"].on("MT1", "reach-v3")
     short = dataclasses.replace(protocol, **of_two)
-    result = evaluate(still, envs, 2, seed=3, policy_name="still", protocol=short)
+    training = {"training_seed": 4, "training_steps": 2_000_000}
+    result = evaluate(still, envs, 2, seed=3, policy_name="still", protocol=short, **training)
     result.save(tmp_path / "r.json")
     loaded = EvaluationResult.load(tmp_path / "r.json")
     assert loaded == result
@@ -232,25 +245,47 @@ def test_a_result_says_what_it_was_played_with(tmp_path):
     assert found.spec["id"] == "mtwrappers/MT1-v0"
     assert make.items() <= found.spec["kwargs"].items()
     assert (found.policy, found.evidence, found.episodes_per_task) == ("still", None, 2)
+    assert (found.training_seed, found.training_steps) == (4, 2_000_000)
     assert found.tasks is found.max_episode_steps is None
     assert loaded.protocol == short
     packages = {"gymnasium", "metaworld", "mtwrappers", "mujoco", "numpy", "scipy", "python"}
     assert set(found.versions) == packages
     others = gymnasium.make_vec("mtwrappers/MT1-v0", **{**make, "num_goals": 4})
     assert found.goals != evaluate(still, others, 1).provenance.goals
-    with pytest.raises(ValueError, match="EvaluationResult/4', got 'mtwrappers"):
+    with pytest.raises(ValueError, match="EvaluationResult/5', got 'mtwrappers"):
         EvaluationResult.from_dict({**loaded.to_dict(), "format": "mtwrappers.EvaluationResult/2"})
     for change in (
         {"spec": "MT1"},
         {"versions": None},
         {"tasks": [1]},
         {"episodes_per_task": True},
+        {"training_seed": -1},
+        {"training_steps": 1.5},
     ):
         [name] = change
         with pytest.raises(ValueError, match=f"{name} of the provenance cannot be"):
             Provenance.from_dict({**found.to_dict(), **change})
     with pytest.raises(ValueError, match="expected provenance with"):
         Provenance.from_dict({"spec": None})
+
+
+@pytest.mark.parametrize("name", ["training_seed", "training_steps"])
+@pytest.mark.parametrize("value", [-1, 0.5, "3", True])
+def test_a_training_run_is_named_by_integers_of_0_or_more(name, value):
+    with pytest.raises(ValueError, match=f"{name} must be zero or a positive integer, got "):
+        evaluate(drawn, scripted([{}]), 1, **{name: value})
+    with pytest.raises(ValueError, match=f"{name} must be zero or a positive integer, got "):
+        few_shot_evaluate(Remembers(), scripted([{}]), 1, 1, 1, **{name: value})
+
+
+def test_a_few_shot_result_names_its_training_run():
+    envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=1, max_episode_steps=2)
+    found = few_shot_evaluate(
+        Remembers(), envs, 1, 1, 1, training_seed=0, training_steps=np.int64(5)
+    )
+    envs.close()
+    loaded = FewShotResult.from_dict(json.loads(json.dumps(found.to_dict()))).evaluation
+    assert (loaded.provenance.training_seed, loaded.provenance.training_steps) == (0, 5)
 
 
 def test_a_wrapper_that_changes_rewards_leaves_no_spec_and_one_of_observations_does():

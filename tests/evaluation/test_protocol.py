@@ -11,9 +11,8 @@ import pytest
 
 import mtwrappers
 from mtwrappers import MetaIterativeEnvExecutor, evaluate, protocols
-from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+from mtwrappers.evaluation import Episode, EvaluationResult, Provenance, VerificationError, verify
 from mtwrappers.evaluation.protocol import Protocol, episodes_needed, succeeded, weights
-from mtwrappers.evaluation.verify import VerificationError, verify
 from mtwrappers.metaworld import opengl
 from mtwrappers.metaworld.camera import Camera
 from tests.evaluation.fakes import ScriptedEnv, ones, scripted

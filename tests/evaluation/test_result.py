@@ -4,7 +4,7 @@ import imageio.v3 as imageio
 import numpy as np
 import pytest
 
-from mtwrappers.evaluation import EvaluationResult, FewShotResult
+from mtwrappers.evaluation import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.evaluation.episodes import Episode
 
 
@@ -32,6 +32,35 @@ def test_every_task_and_all_have_their_means():
     assert [e.value for e in found.overall["mean"].values()] == [0.375, 0.0, 14.0, 11.5]
     assert found.overall["interquartile_mean"]["return"].value == 14.0  # too few to leave any out
     assert list(reach) == ["success_once", "success_final", "return", "length"]
+
+
+def test_every_goal_has_the_numbers_of_its_episodes():
+    of_a = [(4, 1.0, True), (2, 3.0, False), (4, 2.0, False)]
+    found = EvaluationResult(
+        [Episode("a", i, paid, 9, once, once, state) for i, (state, paid, once) in enumerate(of_a)]
+        + [Episode("b", 0, 5.0, 9), Episode("b", 1, 7.0, 9)]
+    )
+    once = {goal: own["success_once"].value for goal, own in found.per_goal["a"].items()}
+    assert list(once.items()) == [(2, 0.0), (4, 0.5)]
+    paid = {goal: own["return"].value for goal, own in found.per_goal["a"].items()}
+    assert paid == {2: 3.0, 4: 1.5}
+    assert found.per_goal["a"][4]["return"].low == 1.0  # the lower of the two
+    # Without task states each episode stands alone, and in trials each trial.
+    assert {goal: own["return"].value for goal, own in found.per_goal["b"].items()} == {
+        0: 5.0,
+        1: 7.0,
+    }
+    trials = EvaluationResult(episodes("a", [1, 2, 3, 6], trials=[0, 0, 3, 3]))
+    assert [own["return"].value for own in trials.per_goal["a"].values()] == [1.5, 4.5]
+    assert list(trials.per_goal["a"]) == [0, 3]
+
+
+def test_each_episode_has_a_goal_of_its_own_where_they_are_continuous():
+    spec = {"id": "mtwrappers/MT1-v0", "kwargs": {"benchmark": "MT1", "goals": "continuous"}}
+    two = [Episode("a", i, float(i), 9, task_state=0) for i in range(2)]
+    assert list(EvaluationResult(two).per_goal["a"]) == [0]
+    drawn = EvaluationResult(two, provenance=Provenance(2, {}, spec=spec))
+    assert {goal: own["return"].value for goal, own in drawn.per_goal["a"].items()} == {0: 0, 1: 1}
 
 
 def test_intervals_hold_the_value_and_grow_with_the_confidence():
@@ -107,6 +136,48 @@ def test_a_file_brings_everything_back(tmp_path):
     assert described["tasks"][0]["success_once"]["value"] == 0.75
     assert described["overall"]["mean"]["return"]["value"] == 14.0
     assert described["episodes"][5]["episode_return"] == 20.0
+
+
+def test_a_note_and_authors_are_kept_and_change_nothing_else(tmp_path):
+    before = result()
+    after = before.described(note="With the fixed seed.", authors=["A. Author", "Bo Ó Riain"])
+    assert after == before
+    assert hash(after) == hash(before)
+    assert (before.note, before.authors) == ("", ())
+    assert after.described(note="").authors == ("A. Author", "Bo Ó Riain")
+    after.save(tmp_path / "result.json")
+    loaded = EvaluationResult.load(tmp_path / "result.json")
+    assert (loaded.note, loaded.authors) == ("With the fixed seed.", ("A. Author", "Bo Ó Riain"))
+    one, other = loaded.to_dict(), before.to_dict()
+    assert {key for key in one if one[key] != other[key]} == {"note", "authors"}
+    [line] = [line for line in str(loaded).splitlines() if line not in str(before).splitlines()]
+    assert line == "by: A. Author, Bo Ó Riain; note: With the fixed seed."
+    many = before.described(authors=["A. Author"] * 30, note="x" * 1000)
+    assert max(map(len, str(many).splitlines())) == 80
+    few = FewShotResult(before, before).described(note="of trials")
+    assert (few.evaluation.note, few.adaptation.note) == ("of trials", "")
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (
+            {"note": "x" * 1001},
+            r"the note must be 0 to 1000 printable.*xxx\.\.\.' \(1001 characters\)",
+        ),
+        ({"note": "two\nlines"}, r"the note must be 0 to 1000 printable .*'two\\nlines'"),
+        ({"note": 3}, "the note must be a string, got 3"),
+        ({"authors": "A. Author"}, "authors must be a list of names, got 'A. Author'"),
+        ({"authors": ["A"] * 31}, "there may be at most 30 authors, got 31"),
+        ({"authors": [""]}, "the name of an author must be 1 to 100 printable characters, got ''"),
+        ({"authors": ["\u202eA"]}, r"the name of an author must be .*'\\u202eA'"),
+    ],
+)
+def test_notes_and_authors_are_checked(given, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        result().described(**given)
+    with pytest.raises(ValueError, match=message):
+        EvaluationResult.from_dict({**result().to_dict(), **given})
 
 
 def test_another_file_is_refused(tmp_path):

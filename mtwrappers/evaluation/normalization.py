@@ -1,0 +1,161 @@
+"""Normalised scores: a return as a share of the way between two references.
+
+For sets of environments whose returns have different scales, and that do not say what a success is.
+"""
+
+from __future__ import annotations
+
+import math
+import reprlib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from mtwrappers.common.checks import check_mapping
+from mtwrappers.evaluation.statistics import Values
+
+
+@dataclass(frozen=True)
+class Reference:
+    """The policy whose mean returns are one end of the ranges.
+
+    Args:
+        policy: Its name, if its result has one.
+        evidence: The SHA-256 of the actions of its episodes, if they were kept.
+    """
+
+    policy: str | None
+    evidence: str | None
+
+
+@dataclass(frozen=True)
+class Normalization:
+    """The return of each task that counts as 0, and the one that counts as 1.
+
+    A normalised score is ``(return - low) / (high - low)``. It is not clipped: a policy that is
+    worse than the low reference has a score below 0, one that is better than the high reference a
+    score above 1.
+
+    Args:
+        ranges: ``(low, high)`` of each task, by its name.
+        low: The policy whose mean returns ``low`` are; ``None`` if they were given as numbers.
+        high: Likewise of ``high``.
+
+    Raises:
+        TypeError: If the ranges are no dict of two numbers each.
+        ValueError: If a number is not finite, or ``low`` is not less than ``high``.
+    """
+
+    ranges: Mapping[str, tuple[float, float]]
+    low: Reference | None = None
+    high: Reference | None = None
+
+    def __post_init__(self) -> None:
+        given = check_mapping(self.ranges, "the ranges of returns")
+        ranges = {str(task): _range(task, ends) for task, ends in given.items()}
+        object.__setattr__(self, "ranges", ranges)
+
+    def of_tasks(self, tasks: Sequence[str]) -> Normalization:
+        """The same with the ranges of these tasks alone.
+
+        Raises:
+            ValueError: If one of them has none.
+        """
+        if missing := [task for task in tasks if task not in self.ranges]:
+            known = reprlib.repr(list(self.ranges))
+            raise ValueError(
+                f"each task needs a range (low, high) of returns, {missing[0]!r} has none; got "
+                f"those of {known}"
+            )
+        return Normalization({task: self.ranges[task] for task in tasks}, self.low, self.high)
+
+    def __call__(self, task: str, returns: Values) -> Values:
+        """The normalised returns of a task, of the same shape.
+
+        Raises:
+            ValueError: If one is too large for a number.
+        """
+        low, high = self.ranges[task]
+        with np.errstate(over="ignore"):
+            scores: Values = (returns - low) / (high - low)
+        if not np.isfinite(scores).all():
+            raise ValueError(
+                f"the returns of {task!r} are too far from its range ({low!r}, {high!r})"
+            )
+        return scores
+
+    @property
+    def source(self) -> str:
+        """Where the ranges come from, in a few words."""
+        if self.low is None and self.high is None:
+            return "low and high as given"
+        ends = {"low": self.low, "high": self.high}
+        return ", ".join(
+            f"{name}: {'as given' if one is None else one.policy or 'a result without a name'}"
+            for name, one in ends.items()
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything, ready for JSON."""
+        return {**asdict(self), "ranges": {task: list(ends) for task, ends in self.ranges.items()}}
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Normalization:
+        """The normalization that `to_dict` described, as it is read from a file.
+
+        Raises:
+            ValueError: If it is anything else.
+        """
+        if not isinstance(data, dict) or set(data) != set(_IS):
+            raise ValueError(f"expected a normalization with {[*_IS]}, got {reprlib.repr(data)}")
+        for name, value in data.items():
+            if not _IS[name](value):
+                raise ValueError(f"{name} of a normalization cannot be {reprlib.repr(value)}")
+        low, high = (data[name] and Reference(**data[name]) for name in ("low", "high"))
+        return cls(data["ranges"], low, high)
+
+
+def _range(task: Any, ends: Any) -> tuple[float, float]:
+    """Both ends of a task's range, checked."""
+    two = isinstance(ends, (list, tuple)) and len(ends) == 2
+    if not two or not all(map(_is_number, ends)):
+        raise TypeError(
+            f"the range of {task!r} must be two numbers (low, high), got {reprlib.repr(ends)}"
+        )
+    try:
+        low, high = map(float, ends)
+    except OverflowError:
+        low = high = math.inf
+    if not math.isfinite(high - low) or not low < high:
+        raise ValueError(
+            f"the range of {task!r} must be finite with low < high, got {reprlib.repr(ends)}"
+        )
+    return low, high
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float, np.integer, np.floating)) and not isinstance(value, bool)
+
+
+def _is_ranges(value: Any) -> bool:
+    return isinstance(value, dict) and all(isinstance(ends, list) for ends in value.values())
+
+
+def _is_reference(value: Any) -> bool:
+    if value is None:
+        return True
+    return (
+        isinstance(value, dict)
+        and value.keys() == {"policy", "evidence"}
+        and all(text is None or isinstance(text, str) for text in value.values())
+    )
+
+
+# Whether a value from a file may stand in a field of `Normalization`.
+_IS: dict[str, Callable[[Any], bool]] = {
+    "ranges": _is_ranges,
+    "low": _is_reference,
+    "high": _is_reference,
+}

@@ -1,0 +1,163 @@
+"""The environments of a result, made again from what the result says of them.
+
+A file is data: nothing in it is run, and only environments of this package are made from it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+import gymnasium
+
+from mtwrappers.common.errors import full_message, printable
+from mtwrappers.common.registration import TABLE
+from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.metaworld.pixels import without_frames
+from mtwrappers.metaworld.spec import GROUPS, determining, shares_goals
+from mtwrappers.vector.calls import read_only
+
+# Arguments of `gymnasium.make_vec` itself, which no spec of ours has.
+_OF_GYMNASIUM = ("id", "vector_kwargs", "wrappers")
+# What takes time and memory by its size: before an episode begins, and in each.
+_MAX = {"num_envs": 10_000, "meta_batch_size": 10_000, "envs_per_task": 10_000, "num_goals": 1000}
+_MAX |= {"action_repeat": 100, "idle_steps": 1000}
+_MAX_LENGTH = 1000
+# More environments than this must have an episode each.
+_FEW = 100
+
+
+class VerificationError(ValueError):
+    """A result cannot be what it says it is, or cannot be replayed here."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(printable(message, 1000))
+
+
+def goals_of(envs: Any) -> str | None:
+    """A digest of the goals that environments can be given, if there is a list."""
+    digest: str | None = envs.unwrapped.call_some([0], _goals)[0]
+    return digest
+
+
+@read_only
+def _goals(env: Any) -> str | None:
+    """A digest of the goals of an environment; runs where the environment is."""
+    digest: str | None = getattr(env.unwrapped, "goals_digest", None)
+    return digest
+
+
+def remake(
+    spec: Mapping[str, Any] | None,
+    protocol: Protocol | None,
+    episodes: int,
+    *,
+    in_trials: bool,
+    workers: int,
+    fast: Any,
+) -> Any:
+    """Makes the environments of a result: as many as ``workers`` can step at once, or more.
+
+    Few-shot trials run on as many as before. No frames are drawn: what is observed changes nothing
+    where actions are given.
+
+    A file is not to decide what code runs. So the id must be one of this package's, and what it
+    calls is what is registered here, not what the result says. Nor is it to take all memory: sizes
+    are checked before anything is made.
+
+    Args:
+        spec: Of the environments, as the result has it.
+        protocol: That was followed, or ``None``.
+        episodes: How many the result has.
+        in_trials: Whether they are those of few-shot trials.
+        workers: How many worker processes; 1 for none.
+        fast: What the environments are made with.
+
+    Raises:
+        VerificationError: If they cannot be made with these arguments.
+    """
+    if spec is None:
+        raise VerificationError(
+            "it does not say how to make its environments (they have no spec, or are in a wrapper "
+            "that changes actions or rewards): give them as envs=..."
+        )
+    env_id, chosen = determining(spec, in_trials)
+    of_id = _of_id(env_id, spec["kwargs"])
+    kwargs = {name: value for name, value in chosen.items() if name not in of_id}
+    kwargs.update({k: v for k, v in spec["kwargs"].items() if k.endswith("_classes")})
+    _check_sizes(kwargs, episodes)
+    _check_sizes(protocol.to_dict() if protocol else {}, episodes)
+    try:
+        if protocol is not None:  # which checks what is said of frames before it leaves them out
+            make: Any = functools.partial(protocol.make_vec, frames=False)
+        else:
+            make = functools.partial(gymnasium.make_vec, f"mtwrappers:{env_id}")
+            kwargs = without_frames(kwargs)
+        if "benchmark" not in of_id:
+            return make(workers=workers, **kwargs)
+        kwargs["fast"] = fast
+        as_many = in_trials or shares_goals(spec["kwargs"])
+        return _make_groups(make, kwargs, workers, episodes if as_many else None)
+    except VerificationError:
+        raise
+    except Exception as exc:  # whatever arguments from anywhere lead to
+        raise VerificationError(f"it cannot be replayed: {full_message(exc)}") from exc
+
+
+def _of_id(env_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The arguments that an id of this package has by itself, which those given must repeat."""
+    if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
+        raise VerificationError(
+            f"its environments are {env_id!r}, and no file decides which code runs: make them "
+            "and give them as envs=..."
+        )
+    of_id = TABLE[env_id][1]
+    for name in ("benchmark", "kind"):
+        if given.get(name) != of_id.get(name):
+            raise VerificationError(
+                f"{env_id} has {name} {of_id.get(name)!r}, got {given.get(name)!r}"
+            )
+    return of_id
+
+
+def _make_groups(make: Any, kwargs: dict[str, Any], workers: int, episodes: int | None) -> Any:
+    """Makes environments of Meta-World, enough of each group for all workers.
+
+    With ``episodes``, which the result has, there are as many of each group as it says.
+    """
+    probe = make(execution="iterative", **kwargs)
+    with contextlib.closing(probe):
+        groups, each = probe.meta_batch_size, probe.envs_per_task
+    if episodes is not None:
+        _check_number(groups * each, episodes)
+    else:
+        each = kwargs["envs_per_task"] = -(-workers // groups)
+    return make(workers=min(workers, groups * each), **kwargs)
+
+
+def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
+    for name in _OF_GYMNASIUM:
+        if name in kwargs:
+            raise VerificationError(f"environments of this package are not made with {name!r}")
+    sizes = {name: size for name, size in kwargs.items() if isinstance(size, int)}
+    for name, most in _MAX.items():
+        if sizes.get(name, 0) > most:
+            raise VerificationError(f"{name} must be at most {most:,}, got {sizes[name]:,}")
+    for name, value in kwargs.items():
+        if isinstance(value, (list, dict)) and len(value) > _MAX_LENGTH:
+            raise VerificationError(
+                f"{name} must have at most {_MAX_LENGTH:,} entries, got {len(value):,}"
+            )
+    groups = max(sizes.get(name, 1) for name in GROUPS)
+    each = sizes.get("envs_per_task", 1)
+    _check_number(max(groups, each, sizes.get("meta_batch_size", 1) * each), episodes)
+
+
+def _check_number(num_envs: int, episodes: int) -> None:
+    if num_envs > max(_FEW, episodes):
+        raise VerificationError(
+            f"it has {num_envs:,} environments for {episodes:,} episodes: make the "
+            "environments and give them as envs=..."
+        )
