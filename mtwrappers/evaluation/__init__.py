@@ -1,12 +1,14 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
+from mtwrappers.evaluation.curve import Curves, curves
 from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
+from mtwrappers.evaluation.reference import reference
 from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.evaluation.runs import IncomparableError
@@ -15,6 +17,7 @@ from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
     "Comparison",
+    "Curves",
     "Episode",
     "EvaluationResult",
     "EvidenceError",
@@ -30,9 +33,11 @@ __all__ = [
     "Verification",
     "VerificationError",
     "compare",
+    "curves",
     "evaluate",
     "few_shot_evaluate",
     "protocols",
+    "reference",
     "scores",
     "verify",
 ]
