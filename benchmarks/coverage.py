@@ -4,8 +4,8 @@
 
 Every case draws results of policies whose true rates are known, asks for their intervals, and
 counts. The figures go to ``coverage.json`` beside this file, and are the tables of
-``docs/scores.md``. Seeded, so that they are the same again; all of it takes two minutes on a core.
-``--quick`` draws a twentieth, and keeps nothing.
+``docs/scores.md``. Seeded, so that they are the same again; all of it takes three minutes on a
+core. ``--quick`` draws a twentieth, and keeps nothing.
 
 A mean over tasks should be covered in 94 to 97.5 % of all cases with ten tasks or more. Where a
 rate can hardly fail in so few episodes, intervals cover more: no failure at all is then seen most
@@ -21,7 +21,8 @@ from typing import Any
 
 import numpy as np
 from numpy.random import Generator
-from scipy.special import ndtr
+from scipy.special import expit, logit, ndtr
+from scipy.stats import binom
 
 from benchmarks.common import HERE, table
 from mtwrappers.evaluation.statistics import (
@@ -34,8 +35,11 @@ from mtwrappers.evaluation.statistics import (
     improvement,
     interquartile_mean,
     mean_interval,
+    mean_of_runs,
+    runs_interval,
     trimmed_interval,
     trimmed_mean,
+    trimmed_runs_interval,
     welch,
 )
 
@@ -47,6 +51,9 @@ DRAWS = {
     "differences": 4_000,
     "trials": 10_000,
     "runs": 1_000,
+    "group": 10_000,
+    "method": 4_000,
+    "usual": 4_000,
 }
 RESAMPLES = 1_000  # of runs
 GROUPS = (28, 11, 6, 5)  # the classes of MT50 in each of RLinf's and LeRobot's groups
@@ -249,6 +256,142 @@ def part_runs(draws: int, rng: Generator) -> list[Row]:
     return rows
 
 
+def part_group(draws: int, rng: Generator) -> list[Row]:
+    """The mean of one group of MT50, of a single run."""
+    return [
+        {
+            "tasks": m,
+            "episodes": n,
+            "rates": name,
+            **counted(mean_interval(episodes(of, n, draws, rng), even(m), 0.95), float(of.mean())),
+        }
+        for m in sorted(GROUPS)
+        for name, of in rates(m).items()
+        if name in ("0.5", "0.9", "0.98", "0.5 to 1", "half 0.1, half 0.9")
+        for n in (3, 10, 50)
+    ]
+
+
+def methods(m: int) -> dict[str, tuple[Values, float]]:
+    """The typical rates of a method at each task, and how often a run fails a task altogether."""
+    return {
+        "0.6": (np.full(m, 0.6), 0.0),
+        "0.97": (np.full(m, 0.97), 0.0),
+        "0.05 to 0.95": (np.linspace(0.05, 0.95, m), 0.0),
+        "0.5 to 0.99": (np.linspace(0.5, 0.99, m), 0.0),
+        "half 0.1, half 0.9": (np.where(np.arange(m) % 2, 0.9, 0.1), 0.0),
+        "0.98, a tenth fails": (np.full(m, 0.98), 0.1),
+    }
+
+
+def measured(of: Values, fails: float, spread: float, n: int) -> Values:
+    """How likely a run has ``0, ..., n`` successes of ``n`` at each task, ``(M, n + 1)``."""
+    nodes, shares = np.polynomial.hermite_e.hermegauss(80)
+    scattered = expit(logit(of)[:, None] + spread * nodes)
+    found = (shares / shares.sum()) @ binom.pmf(np.arange(n + 1), n, scattered[..., None])
+    found *= 1 - fails
+    found[:, 0] += fails
+    result: Values = found
+    return result
+
+
+def truths(of: Values, fails: float, shared: float, n: int) -> tuple[Values, float]:
+    """The mean of each task over infinitely many runs, and the interquartile mean of all."""
+    pmf = measured(of, fails, float(np.hypot(shared, 0.5)), n)
+    values = np.arange(n + 1) / n
+    below = np.cumsum(pmf.mean(axis=0))
+    return pmf @ values, 2 * float(np.diff(below.clip(0.25, 0.75), prepend=0.25) @ values)
+
+
+def runs_of(
+    of: Values, fails: float, shared: float, n: int, runs: int, draws: int, rng: Generator
+) -> list[Values]:
+    """The rates of a method's runs with ``n`` episodes, ``(draws, runs)`` of each task."""
+    at = logit(of)[:, None] + 0.5 * rng.standard_normal((draws, len(of), runs))
+    found = expit(at + shared * rng.standard_normal((draws, 1, runs)))
+    found[rng.random(found.shape) < fails] = 0.0
+    return list(rng.binomial(n, found).transpose(1, 0, 2) / n)
+
+
+def share(intervals: Sequence[tuple[Interval, float]]) -> float:
+    """How often intervals cover the truth, of those that there are."""
+    ends = np.array([found[1:] for found, _ in intervals])  # (.., 2, draws)
+    true = np.array([truth for _, truth in intervals])[:, None]
+    inside = (ends[:, 0] <= true + 1e-9) & (true - 1e-9 <= ends[:, 1])
+    return round(float(inside[~np.isnan(ends[:, 0])].mean()), 3)
+
+
+def part_method(draws: int, rng: Generator) -> list[Row]:
+    """A method with several training runs.
+
+    The logits of a run's rates scatter by 0.4 together, as one network has learnt all tasks, and by
+    0.5 at each task. With a network for each task there is the second scatter alone. The truth is
+    that of infinitely many such runs, each evaluated on as many episodes.
+    """
+    rows: list[Row] = []
+    for unit, shared in (("runs", 0.4), ("runs of each task", 0.0)):
+        whole, few = unit == "runs", 5
+        for m, n_episodes in ((10, 50), (50, 10)):
+            for name, (of, fails) in methods(m).items():
+                each, middle = truths(of, fails, shared, n_episodes)
+                for n in (2, 3, 5, 10):
+                    samples = runs_of(of, fails, shared, n_episodes, n, draws, rng)
+                    tasks = [runs_interval([own], np.ones(1), 0.95, whole) for own in samples]
+                    some = runs_interval(samples[:few], even(few), 0.95, whole)
+                    mean = runs_interval(samples, even(m), 0.95, whole)
+                    trimmed = trimmed_runs_interval(samples, 0.95, whole)
+                    rows.append(
+                        {
+                            "unit": unit,
+                            "tasks": m,
+                            "rates": name,
+                            "runs": n,
+                            "a task": share([*zip(tasks, each, strict=True)]),
+                            "five tasks": share([(some, float(each[:few].mean()))]),
+                            "mean": share([(mean, float(each.mean()))]),
+                            "interquartile mean": share([(trimmed, middle)]),
+                        }
+                    )
+    return rows
+
+
+def part_usual(draws: int, rng: Generator) -> list[Row]:
+    """The same by the usual intervals: Student's, and the bootstrap of whole runs, of ten tasks."""
+
+    def student(values: Values) -> Interval:
+        found = [mean_of_runs(own, 0.95) for own in values]
+        ends = ((one.value, one.low, one.high) for one in found)
+        value, low, high = np.array([*ends], np.float64).T
+        return value, low, high
+
+    def resampled(samples: Sequence[Values]) -> Interval:
+        found = []
+        for i in range(draws // 10):
+            own = [values[i] for values in samples]
+            settings = rng, 0.95, RESAMPLES, True, 2
+            found.append(bootstrap(lambda one, _: interquartile_mean(one), own, own, *settings))
+        value, low, high = np.array([(e.value, e.low, e.high) for e in found], np.float64).T
+        return value, low, high
+
+    rows: list[Row] = []
+    for name in ("0.6", "0.97"):
+        of, fails = methods(10)[name]
+        each, middle = truths(of, fails, 0.4, 50)
+        for n in (3, 5, 10):
+            samples = runs_of(of, fails, 0.4, 50, n, draws, rng)
+            tasks = [(student(own), truth) for own, truth in zip(samples, each, strict=True)]
+            rows.append(
+                {
+                    "rates": name,
+                    "runs": n,
+                    "a task": share(tasks),
+                    "mean": share([(student(np.mean(samples, axis=0)), float(each.mean()))]),
+                    "interquartile mean": share([(resampled(samples), middle)]),
+                }
+            )
+    return rows
+
+
 PARTS: dict[str, Callable[[int, Generator], list[Row]]] = {
     "means": part_means,
     "groups": part_groups,
@@ -256,6 +399,9 @@ PARTS: dict[str, Callable[[int, Generator], list[Row]]] = {
     "differences": part_differences,
     "trials": part_trials,
     "runs": part_runs,
+    "group": part_group,
+    "method": part_method,
+    "usual": part_usual,
 }
 
 
@@ -289,6 +435,17 @@ def wide(rows: Sequence[Row], over: str, cell: Callable[[Row], str]) -> str:
     return table([*lines.values()])
 
 
+def over_runs(rows: Sequence[Row]) -> str:
+    """A table with the shares of a task, of five, of the mean and of the interquartile mean."""
+    lines: dict[tuple[Any, ...], dict[str, str]] = {}
+    for row in rows:
+        labels = {name: str(row[name]) for name in ("unit", "tasks", "rates")}
+        cells = (row[name] for name in ("a task", "five tasks", "mean", "interquartile mean"))
+        line = lines.setdefault(tuple(labels.values()), labels)
+        line[f"{row['runs']} runs"] = " ".join(f"{100 * share:.0f}" for share in cells)
+    return table([*lines.values()])
+
+
 def shown(data: Mapping[str, Sequence[Row]]) -> dict[str, str]:
     """The tables of all parts, by their names."""
     cells = {"differences": both, "trials": stars}
@@ -296,13 +453,18 @@ def shown(data: Mapping[str, Sequence[Row]]) -> dict[str, str]:
         name: wide(
             data[name], "trials" if name == "trials" else "episodes", cells.get(name, misses)
         )
-        for name in PARTS
-        if name != "runs"
+        for name in data
+        if name not in ("runs", "method", "usual")
     }
-    rows = (
-        {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in r.items()} for r in data["runs"]
-    )
-    return {**tables, "runs": table([*rows])}
+    for name in (name for name in ("runs", "usual") if name in data):
+        shares = [
+            {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
+            for row in data[name]
+        ]
+        tables[name] = table([*shares])
+    if "method" in data:
+        tables["method"] = over_runs(data["method"])
+    return tables
 
 
 def main() -> None:

@@ -255,28 +255,40 @@ def _verify(
 
 @_command(
     "compare",
-    "mtwrappers compare mine/results.json theirs/results.json",
+    "mtwrappers compare mine-*/results.json",
+    "mtwrappers compare mine/results.json reference:experts",
     "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
+    "mtwrappers compare mine-*/results.json --format latex > table.tex",
 )
 def _compare(
-    results: list[Path],
+    results: list[str],
     /,
     *,
+    format: Literal["table", "markdown", "latex", "csv"] = "table",
+    no_tasks: bool = False,
     plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     runs: Literal["all-tasks", "per-task"] = "all-tasks",
     force: bool = False,
 ) -> int:
-    """Compare the success of policies, task by task and over all.
+    """Print the scores of methods over their training runs, and compare their success.
 
     Args:
-        results: Files of rollouts or of EvaluationResult.save, two or more.
-        plot: Also draw the comparison.
+        results: Files of rollouts or of EvaluationResult.save. Those with the same --name are
+            training runs of one method. reference:NAME is a result that comes with mtwrappers, by
+            the same protocol: reference:experts of Meta-World's scripted experts, reference:random
+            of random actions.
+        format: table (default) also prints the differences from the first method; latex needs the
+            package booktabs; csv has full precision.
+        no_tasks: Print only the means, and groups of tasks, of the scores.
+        plot: Also draw the differences.
         runs: Whether a training run is one network for all-tasks (default), or one per-task.
         force: Compare results of different protocols, settings or goals all the same.
     """
     from mtwrappers.cli import compare
 
-    return compare.run(results, plot, "all_tasks" if runs == "all-tasks" else "per_task", force)
+    whole = runs == "all-tasks"
+    networks: Literal["all_tasks", "per_task"] = "all_tasks" if whole else "per_task"
+    return compare.run(results, format, not no_tasks, plot, networks, force)
 
 
 @_command(

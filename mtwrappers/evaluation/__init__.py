@@ -1,23 +1,23 @@
 """Success rates and returns per task, with confidence intervals."""
 
-from mtwrappers.evaluation.compare import (
-    Comparison,
-    IncomparableError,
-    ScoreDifference,
-    compare,
-)
+from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
+from mtwrappers.evaluation.curve import Curves, curves
 from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
+from mtwrappers.evaluation.reference import reference
 from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
+from mtwrappers.evaluation.runs import IncomparableError
+from mtwrappers.evaluation.scores import Score, Scores, scores
 from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
     "Comparison",
+    "Curves",
     "Episode",
     "EvaluationResult",
     "EvidenceError",
@@ -27,12 +27,17 @@ __all__ = [
     "PlannedEpisode",
     "Protocol",
     "Provenance",
+    "Score",
     "ScoreDifference",
+    "Scores",
     "Verification",
     "VerificationError",
     "compare",
+    "curves",
     "evaluate",
     "few_shot_evaluate",
     "protocols",
+    "reference",
+    "scores",
     "verify",
 ]

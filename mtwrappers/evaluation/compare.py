@@ -2,23 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, get_args
+from typing import Any, NamedTuple, get_args
 
 import numpy as np
 from numpy.random import PCG64, Generator, SeedSequence
 
-from mtwrappers.common.checks import check_choice, check_list, check_mapping, positive
+from mtwrappers.common.checks import check_choice, positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.protocol import succeeded, weights
-from mtwrappers.evaluation.result import (
-    AnyResult,
-    EvaluationResult,
-    FewShotResult,
-    Provenance,
-    check_confidence,
+from mtwrappers.evaluation.result import EvaluationResult, check_confidence
+from mtwrappers.evaluation.runs import (
+    Networks,
+    Policies,
+    Run,
+    common_tasks,
+    comparable,
+    runs_of,
 )
 from mtwrappers.evaluation.statistics import (
     COVERED,
@@ -37,13 +39,11 @@ from mtwrappers.evaluation.statistics import (
     trimmed_rate,
     welch,
 )
-from mtwrappers.metaworld.spec import SIMULATION, determining, draws_goals
+from mtwrappers.metaworld.spec import draws_goals
 
 # Keeps the bootstrap's stream apart from those of results.
 _STREAM = 1_000_039
 _BETTER = "chance that B is better"
-# What one training run has made.
-Runs: TypeAlias = Literal["all_tasks", "per_task"]
 
 
 @dataclass(frozen=True)
@@ -68,6 +68,7 @@ class Comparison:
     Args:
         names: Of the first and the second.
         runs: How many results (training runs) there are of each.
+        training_steps: After how many agent steps of training these are, if it is known.
         tasks: The difference at each task.
         overall: Over all tasks: the ``"mean over tasks"`` (or what their protocol takes means over)
             and the ``"interquartile mean"``.
@@ -84,6 +85,7 @@ class Comparison:
 
     names: tuple[str, str]
     runs: tuple[int, int]
+    training_steps: tuple[int | None, int | None]
     tasks: Mapping[str, ScoreDifference]
     overall: Mapping[str, ScoreDifference]
     improvement: Estimate | None
@@ -112,22 +114,10 @@ class Comparison:
         plot.draw_differences(Path(path), rows, over, text, f"lines: {_unit(self)}")
 
 
-class IncomparableError(ValueError):
-    """Results were measured in different ways, so their difference says nothing of the policies."""
-
-
-class _Given(NamedTuple):
-    """A result, and what errors call it."""
-
-    label: str
-    result: EvaluationResult
-    budget: tuple[int, int] | None = None  # how many episodes each trial adapts on, and counts
-
-
 def compare(
-    policies: Mapping[str, Sequence[AnyResult] | Mapping[str, AnyResult]],
+    policies: Policies,
     *,
-    runs: Runs = "all_tasks",
+    runs: Networks = "all_tasks",
     force: bool = False,
     confidence: float = 0.95,
     resamples: int = 2000,
@@ -146,12 +136,13 @@ def compare(
     interval.
 
     **Several results of a policy** are taken for training runs with different seeds, and intervals
-    are over runs. A run is one network for all tasks, so a good run is good at all of them: means
-    have Welch's interval over the means of runs, and for the interquartile mean of all runs of all
-    tasks (Agarwal et al. 2021) whole runs are resampled. Methods that train a network for each task
-    by itself say so with ``runs="per_task"``; their runs of different tasks are independent, and
-    each task's are resampled by themselves. Their results may be of some tasks each. A single run
-    of either policy leaves no interval.
+    are over runs. Of a run that was evaluated at several ``training_steps``, the last counts. A run
+    is one network for all tasks, so a good run is good at all of them: means have Welch's interval
+    over the means of runs, and for the interquartile mean of all runs of all tasks (Agarwal et al.
+    2021) whole runs are resampled. Methods that train a network for each task by itself say so with
+    ``runs="per_task"``; their runs of different tasks are independent, and each task's are
+    resampled by themselves. Their results may be of some tasks each. A single run of either policy
+    leaves no interval.
 
     Args:
         policies: The results of each policy, by its name: a list of `EvaluationResult` or
@@ -168,7 +159,9 @@ def compare(
 
     Raises:
         IncomparableError: If the results are of different protocols, environments, versions or
-            tasks, only some of them say of which, or one is given twice.
+            tasks, only some of them say of which, one is given twice or without all episodes of its
+            protocol, two are of the same ``training_seed`` and ``training_steps``, or runs of a
+            policy end at different ``training_steps``.
         TypeError: If the policies are no dict of such results.
         ValueError: If there are fewer than two, no result says anything of success, an episode
             stands twice in one, or a number is out of range.
@@ -182,131 +175,20 @@ def compare(
     >>> found.tasks["reach"].difference.value
     0.5
     """
-    check_choice(runs, get_args(Runs), "runs")
+    check_choice(runs, get_args(Networks), "runs")
     check_confidence(confidence)
     resamples = positive(resamples, "resamples")
-    named = {
-        name: list(_given(name, results))
-        for name, results in check_mapping(policies, "policies").items()
-    }
+    named = runs_of(policies)
     if len(named) < 2:
         raise ValueError(f"there must be two policies or more to compare, got {list(named)}")
-    (first, of_first), *others = named.items()
+    first, *others = named
     rng = Generator(PCG64(SeedSequence(seed, spawn_key=(_STREAM,))))
     found = []
-    for name, results in others:
-        reason = _duplicate([*of_first, *results]) or _why_incomparable(of_first, results, runs)
-        if reason and not force:
-            raise IncomparableError(f"{first} and {name} are not comparable: {reason}")
-        both = [one.result for one in of_first], [one.result for one in results]
-        pair = _Pair(*both, runs, confidence, resamples, rng)
+    for name in others:
+        last, reason = comparable({first: named[first], name: named[name]}, runs, force)
+        pair = _Pair(last[first], last[name], runs, confidence, resamples, rng)
         found.append(pair.comparison((first, name), reason))
     return found
-
-
-def _given(name: str, results: Any) -> Iterator[_Given]:
-    """The results of a policy, checked."""
-    if isinstance(results, Mapping):
-        labels, results = [str(label) for label in results], list(results.values())
-    else:
-        results = check_list(results, f"the results of {name!r}", "result")
-        labels = [f"result {i + 1} of {name!r}" for i in range(len(results))]
-    for label, one in zip(labels, results, strict=True):
-        budget = None
-        if isinstance(one, FewShotResult):
-            if one.trials is not None:
-                budget = one.trials.adaptation_length, one.trials.evaluation_episodes
-            one = one.evaluation
-        if not isinstance(one, EvaluationResult):
-            raise TypeError(
-                f"expected an EvaluationResult or FewShotResult as {label}, got "
-                f"{type(one).__name__}"
-            )
-        if not one.has_success:
-            raise ValueError(f"{label} says nothing of success")
-        met = set()
-        for episode in one.episodes:
-            place = episode.task, episode.trial, episode.number
-            if place in met:
-                of_trial = "" if episode.trial is None else f"trial {episode.trial}, "
-                raise ValueError(
-                    f"{label} has {episode.task!r}, {of_trial}episode {episode.number} twice"
-                )
-            met.add(place)
-        yield _Given(label, one, budget)
-
-
-def _duplicate(results: Sequence[_Given]) -> str:
-    """Which two are one result, or nothing: runs of their own never come to equal episodes.
-
-    Actions that were kept distinguish policies that never get any reward.
-    """
-    met: dict[Any, _Given] = {}
-    for one in results:
-        kept = one.result.provenance and one.result.provenance.evidence
-        for key in (kept, frozenset(one.result.episodes)):
-            if key is None:
-                continue
-            other = met.setdefault(key, one)
-            if other is one:
-                continue
-            of_other = other.result.provenance and other.result.provenance.evidence
-            if key == kept or not (kept and of_other):
-                what = "actions" if key == kept else "episodes"
-                return f"{other.label} and {one.label} have the same {what}"
-    return ""
-
-
-def _why_incomparable(first: Sequence[_Given], second: Sequence[_Given], runs: Runs) -> str:
-    """Why results are not comparable, or nothing."""
-    every = [one for of in (first, second) for one in of]
-    of_each = [[one.result for one in of] for of in (first, second)]
-    if runs == "all_tasks":
-        return next(_differ(every, [one.result.tasks for one in every]), "")
-    tasks = [tuple(dict.fromkeys(task for one in of for task in one.tasks)) for of in of_each]
-    if alone := set(tasks[0]) ^ set(tasks[1]):
-        return f"{min(alone)} is a task of some of them alone"
-    for task in tasks[0]:
-        of_task = [one for one in every if task in one.result.tasks]
-        for reason in _differ(of_task, [(task,)] * len(of_task)):
-            return reason
-    return ""
-
-
-def _differ(results: Sequence[_Given], tasks: Sequence[Sequence[str]]) -> Iterator[str]:
-    """How results of these tasks each were measured in different ways."""
-    protocols = [one.result.protocol for one in results]
-    yield from _unlike("protocols", ["none" if one is None else one.label for one in protocols])
-    every = set[str]().union(*tasks)
-    for alone in (task for own in tasks for task in sorted(every - set(own))):
-        yield f"{alone} is a task of some of them alone"
-    budgets = [one.budget for one in results if one.budget is not None]
-    yield from _unlike("episodes to adapt on, and after,", budgets)
-    described = [one.result.provenance for one in results]
-    if None not in described:
-        yield from _origins_differ([one for one in described if one is not None])
-    elif any(described):  # else all were made by hand
-        silent = results[described.index(None)].label
-        yield f"{silent} does not say what it was measured on, as others do"
-
-
-def _origins_differ(described: Sequence[Provenance]) -> Iterator[str]:
-    """Where the environments or the simulations of results are different."""
-    specs = [determining(one.spec) if one.spec else ("none", {}) for one in described]
-    yield from _unlike("id", [env_id for env_id, _ in specs])
-    kwargs = [own for _, own in specs]
-    for name in dict.fromkeys(key for own in kwargs for key in own):
-        yield from _unlike(name, [own.get(name) for own in kwargs])
-    for name in SIMULATION:
-        yield from _unlike(name, [one.versions.get(name) for one in described])
-
-
-def _unlike(what: str, values: Sequence[Any]) -> Iterator[str]:
-    """The first value, and the first that is another one, if there is one."""
-    for value in values:
-        if value != values[0]:
-            yield f"{what} {values[0]} and {value}"
-            return
 
 
 class _Task(NamedTuple):
@@ -322,25 +204,24 @@ class _Pair:
 
     def __init__(
         self,
-        first: Sequence[EvaluationResult],
-        second: Sequence[EvaluationResult],
-        runs: Runs,
+        first: Sequence[Run],
+        second: Sequence[Run],
+        runs: Networks,
         confidence: float,
         resamples: int,
         rng: Generator,
     ) -> None:
         self._rng, self._confidence, self._resamples = rng, confidence, resamples
-        self._of = first, second
+        self._steps = first[0].steps, second[0].steps
+        self._of = [one.result for one in first], [one.result for one in second]
         self._several = len(first) > 1 or len(second) > 1
         self._whole = runs == "all_tasks"
         self._tasks: dict[str, _Task] = {}
-        same_goals = _same_goals([*first, *second])
-        for task in dict.fromkeys(task for one in first for task in one.tasks):
+        same_goals = _same_goals([*self._of[0], *self._of[1]])
+        for task in common_tasks([first, second], runs):
             ones, others = (
                 [_successes(run, task) for run in of if task in run.tasks] for of in self._of
             )
-            if not others or (self._whole and len(ones) + len(others) < len([*first, *second])):
-                continue
             if self._several:
                 self._tasks[task] = _Task(_of_runs(ones), _of_runs(others))
                 continue
@@ -349,8 +230,6 @@ class _Pair:
             keys = one if paired else other
             values = np.array([*one.values()]), np.array([other[key] for key in keys])
             self._tasks[task] = _Task(*values, paired)
-        if not self._tasks:
-            raise IncomparableError("the results have no task in common")
 
     def mean(self, tasks: Sequence[_Task], shares: Values) -> ScoreDifference:
         """The weighted mean over tasks, of both and of the difference."""
@@ -417,6 +296,7 @@ class _Pair:
         return Comparison(
             names=names,
             runs=(len(self._of[0]), len(self._of[1])),
+            training_steps=self._steps,
             tasks=rows,
             overall=overall,
             improvement=better,
@@ -474,8 +354,10 @@ def _lines(found: Comparison) -> list[str]:
     if found.forced:
         lines.append(f"FORCED, these results are not comparable: {found.forced}")
     of_what = "result" if found.unit == "runs of each task" else "run"
-    for label, name, runs in zip("AB", found.names, found.runs, strict=True):
-        lines.append(f"{label}: {name} ({runs} {of_what}{'s' * (runs > 1)})")
+    both = zip("AB", found.names, found.runs, found.training_steps, strict=True)
+    for label, name, runs, steps in both:
+        after = "" if steps is None else f" after {steps} training steps"
+        lines.append(f"{label}: {name} ({runs} {of_what}{'s' * (runs > 1)}{after})")
     rows = [(task, row) for task, row in found.tasks.items()]
     width = max(len(label) for label in (*found.tasks, *found.overall, _BETTER))
     head = f"{'task':<{width}}  {'A':>5}  {'B':>5}  {'B - A':>6}  ({found.confidence:.0%})"

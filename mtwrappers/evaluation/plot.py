@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -17,6 +18,26 @@ _SUCCESS = (
     ("success_once", DARK, "at any step (success_once)"),
     ("success_final", LIGHT, "at the last step (success_final)"),
 )
+# Those of Okabe & Ito (2008), which colour-blind readers distinguish; black comes last.
+_METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
+_MARKS = "osD^vP"  # of another number, so that 42 methods differ
+_ACROSS = 5  # panels of tasks beside one another
+Kind: TypeAlias = Literal["curve", "unadapted", "level", "beside"]
+
+
+class Line(NamedTuple):
+    """The scores of a method against its training steps, to be drawn.
+
+    Args:
+        label: The method's name.
+        points: By the training steps, ascending.
+        kind: A ``"curve"``, one of a policy before it is adapted, a ``"level"`` that is the same at
+            all steps, or points of somebody else, ``"beside"``.
+    """
+
+    label: str
+    points: Mapping[float, Estimate]
+    kind: Kind
 
 
 def draw_bars(
@@ -167,6 +188,77 @@ def draw_curves(
     axes.set_title(title, fontsize=10, loc="left")
     figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     figure.savefig(path)
+
+
+def draw_training(
+    path: Path, panels: Mapping[str, Sequence[Line]], title: str, caption: Sequence[str]
+) -> None:
+    """Draws success rates against training steps: a wide panel, and below it one for each other."""
+    module, ticker = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "ticker"))
+    (name, lines), *others = panels.items()
+    rows = -(-len(others) // _ACROSS)
+    notes = [line for one in caption for line in textwrap.wrap(one, 132)]
+    figure = module.Figure((8, 4 + 1.35 * rows + 0.16 * len(notes)), layout="constrained", dpi=120)
+    grid = figure.add_gridspec(1 + rows, _ACROSS, height_ratios=[2.6] + [1] * rows)
+    wide = figure.add_subplot(grid[0, :])
+    places = [grid[1 + i // _ACROSS, i % _ACROSS] for i in range(len(others))]
+    small = [figure.add_subplot(place) for place in places]
+    colors = {label: i for i, label in enumerate(dict.fromkeys(line.label for line in lines))}
+    end = max(max(line.points) for line in lines)
+    for i, axes in enumerate((wide, *small)):
+        axes.spines[["top", "right"]].set_visible(False)
+        for line in panels[name] if i == 0 else others[i - 1][1]:
+            _draw_line(axes, line, colors[line.label], end, 1.0 if i else 1.6)
+        axes.set_ylim(-0.02, 1.02)
+        if end > 0:
+            axes.set_xlim(-0.02 * end, 1.02 * end)
+        axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(3 if i else 8, steps=[1, 2, 5, 10]))
+        axes.tick_params(labelsize=7 if i else 9)
+        if i:
+            axes.set_title(others[i - 1][0], fontsize=7, pad=3)
+            axes.set_yticks([0, 0.5, 1])
+            labels = {"labelleft": i % _ACROSS == 1, "labelbottom": i + _ACROSS > len(small)}
+            axes.tick_params(**labels)
+    wide.set_xlabel("environment steps of training", fontsize=9)
+    wide.set_ylabel(f"success rate, {name}", fontsize=9)
+    wide.set_title(title, fontsize=10, loc="left")
+    figure.legend(
+        *wide.get_legend_handles_labels(),
+        loc="outside upper left",
+        ncols=3,
+        frameon=False,
+        fontsize=9,
+    )
+    figure.supxlabel("\n".join(notes), fontsize=7.5, ha="left", x=0.01)
+    figure.savefig(path)
+
+
+def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> None:
+    """Draws one of a panel; ``end`` is where a level ends."""
+    style: dict[str, Any] = {
+        "color": _METHODS[place % len(_METHODS)],
+        "marker": _MARKS[place % len(_MARKS)],
+        "markersize": 2.5 * width,
+        "linewidth": width,
+        "label": line.label,
+    }
+    steps, found = [*line.points], [*line.points.values()]
+    if line.kind == "level":
+        steps, found = [0.0, end], found * 2
+        style |= {"marker": None, "linestyle": "-."}
+    elif line.kind == "unadapted":
+        style |= {"linestyle": "--", "label": f"{line.label}, before adaptation"}
+    elif line.kind == "beside":
+        style |= {"linestyle": ":", "markersize": 6, "markerfacecolor": "white"}
+    axes.plot(steps, _values(found), **style)
+    low, high = _values(found, "low"), _values(found, "high")
+    color = style["color"]
+    axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
+    known = [False, *np.isfinite(low), False]
+    for i, (x, *ends) in enumerate(zip(steps, low, high, strict=True)):
+        if known[i + 1] and not known[i] and not known[i + 2]:  # a band of one point is no area
+            axes.plot([x, x], ends, color=color, linewidth=2 * width, alpha=0.35)
 
 
 def draw_stream(

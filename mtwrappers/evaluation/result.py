@@ -550,7 +550,7 @@ class EvaluationResult(StoredResult):
         if min(episode.number for episode in self.episodes) < protocol.adaptation_episodes:
             return None  # some are of adaptation
         samples = [
-            _by_unit(episodes, [float(succeeded(e, protocol)) for e in episodes])
+            by_unit(episodes, [float(succeeded(e, protocol)) for e in episodes])
             for episodes in map(self.of_task, self.tasks)
         ]
         return {
@@ -905,10 +905,10 @@ def _samples(episodes: Sequence[Episode], name: str) -> Values | None:
     values = [episode.metric(name) for episode in episodes]
     if all(value is None for value in values):
         return None
-    return _by_unit(episodes, [value or 0.0 for value in values])
+    return by_unit(episodes, [value or 0.0 for value in values])
 
 
-def _by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
+def by_unit(episodes: Sequence[Episode], values: Sequence[float]) -> Values:
     """The mean of each trial, or the values as they are where episodes stand alone."""
     units: dict[Any, list[float]] = {}
     for i, (episode, value) in enumerate(zip(episodes, values, strict=True)):
@@ -964,14 +964,19 @@ def _protocol_lines(
     protocol: Protocol, found: Mapping[str, Estimate] | None, episodes: int, confidence: float
 ) -> list[str]:
     """The lines below a table: the protocol and its numbers, or how many episodes are missing."""
-    when = {"any": "at any step", "last": "at the last step"}
-    success = when.get(protocol.success, f"held for {protocol.held_for} steps")
-    where = protocol.benchmark + "-test" * (protocol.kind == "test")
-    of_class = f" {protocol.env_name}" if protocol.env_name else ""
-    head = [f"protocol {protocol.label}", f"on {where}{of_class}: success {success}"]
+    where, success = conditions(protocol)
+    head = [f"protocol {protocol.label}", f"on {where}: success {success}"]
     if found is None:
         return [*head, f"no score: {episodes} of {episodes_needed(protocol)} episodes"]
     return [*head, *headline_lines(found, confidence)]
+
+
+def conditions(protocol: Protocol) -> tuple[str, str]:
+    """The tasks that a protocol measures on, and when an episode is a success, for people."""
+    when = {"any": "at any step", "last": "at the last step"}
+    of_class = f" {protocol.env_name}" if protocol.env_name else ""
+    where = f"{protocol.benchmark}{'-test' * (protocol.kind == 'test')}{of_class}"
+    return where, when.get(protocol.success, f"held for {protocol.held_for} steps")
 
 
 def headline_lines(found: Mapping[str, Estimate], confidence: float) -> list[str]:

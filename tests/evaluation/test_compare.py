@@ -416,7 +416,8 @@ def test_policies_that_adapt_as_well_get_no_more_stars_than_announced(tasks, n, 
 
 def test_the_rule_of_the_protocol_says_what_a_success_is():
     """Here the last step is asked for, at which nothing succeeds."""
-    last = dataclasses.replace(protocols["metaworld-3.1"], name="mine", success="last")
+    last = protocols["metaworld-3.1"].on("MT1", "reach-v3")
+    last = dataclasses.replace(last, name="mine", success="last", episodes_per_task=2)
     of_protocol = dataclasses.replace(LIST, protocol=last)
     found = only(*(result(a=[1, 1], provenance=of_protocol, paid=paid) for paid in (0.0, 1.0)))
     assert found.tasks["a"].first == 0.0

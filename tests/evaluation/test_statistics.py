@@ -11,6 +11,7 @@ from scipy import stats
 from benchmarks import coverage
 from mtwrappers.evaluation.statistics import (
     COVERED,
+    LEAST_COVERED,
     Estimate,
     estimate,
     mean_interval,
@@ -254,3 +255,20 @@ def test_tables_of_runs_say_what_was_simulated(kept):
             found[row["unit"]][row["runs"]] = round(row[column[row["unit"]]], 2)
     assert found == COVERED
     assert all(row["mean"] >= 0.95 for row in kept["runs"] if row["unit"] == "runs")
+
+
+def test_scores_say_how_often_intervals_over_runs_cover_at_least(kept):
+    names = {"task": "a task", "failing": "a task"}
+    for unit, said in LEAST_COVERED.items():
+        of_unit = [row for row in kept["method"] if row["unit"] == unit]
+        assert len(of_unit) == 48
+        for name, least in said.items():
+            fails = {"task": (False,), "failing": (True,)}.get(name, (False, True))
+            shares = [
+                row[names.get(name, name)] for row in of_unit if ("fails" in row["rates"]) in fails
+            ]
+            assert least == int(100 * min(shares)) / 100, (unit, name)
+    # Where no run fails at a task, groups are covered as well.
+    fine = [row for row in kept["method"] if "fails" not in row["rates"]]
+    assert min(row["five tasks"] for row in fine) >= 0.94
+    assert min(row["covers"] for row in kept["group"]) > 0.915

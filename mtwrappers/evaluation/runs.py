@@ -1,0 +1,291 @@
+"""Training runs of methods: whose each result is, which are the last, and whether they compare.
+
+A result is of one training run. Runs of a method differ in ``training_seed``, results of one run in
+``training_steps``. A result that names no seed is a run by itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal, NamedTuple, TypeAlias
+
+from mtwrappers.common.checks import check_list, check_mapping
+from mtwrappers.evaluation.protocol import episodes_needed
+from mtwrappers.evaluation.result import AnyResult, EvaluationResult, FewShotResult, Provenance
+from mtwrappers.metaworld.benchmarks import NUM_CLASSES
+from mtwrappers.metaworld.spec import SIMULATION, determining
+
+# What one training run has made: one network for all tasks, or one per task.
+Networks: TypeAlias = Literal["all_tasks", "per_task"]
+# The results of each policy, by its name: in a list, or by what errors call them.
+Policies: TypeAlias = Mapping[str, Sequence[AnyResult] | Mapping[str, AnyResult]]
+
+
+class IncomparableError(ValueError):
+    """Results were measured in different ways, so they say nothing of the policies together."""
+
+
+class Run(NamedTuple):
+    """A training run at some point, as a result has measured it.
+
+    Args:
+        label: The name of the result in errors, such as its file.
+        result: Its episodes; of a `FewShotResult` those after adaptation.
+        budget: How many episodes each trial adapts on and counts, of a `FewShotResult`.
+        few_shot: The `FewShotResult` that the episodes are of.
+    """
+
+    label: str
+    result: EvaluationResult
+    budget: tuple[int, int] | None = None
+    few_shot: FewShotResult | None = None
+
+    @property
+    def seed(self) -> int | None:
+        """The seed of the training, if it is known."""
+        provenance = self.result.provenance
+        return None if provenance is None else provenance.training_seed
+
+    @property
+    def steps(self) -> int | None:
+        """After how many agent steps of the training this was, if it is known."""
+        provenance = self.result.provenance
+        return None if provenance is None else provenance.training_steps
+
+
+def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult]]:
+    """Groups results by the names of their policies.
+
+    Args:
+        results: By what errors call them, such as their files. It is also the name of a policy that
+            has none.
+    """
+    found: dict[str, dict[str, AnyResult]] = {}
+    for label, result in results.items():
+        of = result.evaluation if isinstance(result, FewShotResult) else result
+        name = of.provenance and of.provenance.policy
+        found.setdefault(name or label, {})[label] = result
+    return found
+
+
+def runs_of(policies: Policies) -> dict[str, list[Run]]:
+    """All results of each policy, by its name.
+
+    Raises:
+        TypeError: If the policies are no dict of results.
+        ValueError: If a policy has no result, or one says nothing of success or has an episode
+            twice.
+    """
+    given = check_mapping(policies, "policies").items()
+    return {name: list(_checked(name, results)) for name, results in given}
+
+
+def _checked(name: str, results: Any) -> Iterator[Run]:
+    if isinstance(results, Mapping):
+        labels, results = [str(label) for label in results], list(results.values())
+    else:
+        results = check_list(results, f"the results of {name!r}", "result")
+        labels = [f"result {i + 1} of {name!r}" for i in range(len(results))]
+    for label, one in zip(labels, results, strict=True):
+        budget = few_shot = None
+        if isinstance(one, FewShotResult):
+            few_shot = one
+            if one.trials is not None:
+                budget = one.trials.adaptation_length, one.trials.evaluation_episodes
+            one = one.evaluation
+        if not isinstance(one, EvaluationResult):
+            raise TypeError(
+                f"expected an EvaluationResult or FewShotResult as {label}, got "
+                f"{type(one).__name__}"
+            )
+        if not one.has_success:
+            raise ValueError(f"{label} says nothing of success")
+        met = set()
+        for episode in one.episodes:
+            place = episode.task, episode.trial, episode.number
+            if place in met:
+                of_trial = "" if episode.trial is None else f"trial {episode.trial}, "
+                raise ValueError(
+                    f"{label} has {episode.task!r}, {of_trial}episode {episode.number} twice"
+                )
+            met.add(place)
+        yield Run(label, one, budget, few_shot)
+
+
+def repeated(runs: Iterable[Run], networks: Networks) -> str:
+    """Which two results are of one training seed at the same training steps, or nothing.
+
+    With a network per task, results of different tasks are of different networks.
+    """
+    met: dict[Any, Run] = {}
+    for one in runs:
+        for network in _networks(one, networks):
+            other = met.setdefault((network, one.steps), one)
+            if other is not one:
+                at = "" if one.steps is None else f" after {one.steps} steps"
+                return f"{other.label} and {one.label} are both of training seed {one.seed}{at}"
+    return ""
+
+
+def last_of(runs: Sequence[Run], networks: Networks) -> tuple[list[Run], str]:
+    """The results at the end of each training run, and why they are not of equal training.
+
+    A run ends where its training steps are the most. The reason is empty if all end alike.
+    """
+    ends: dict[Any, Run] = {}
+    for one in runs:
+        for network in _networks(one, networks):
+            end = ends.setdefault(network, one)
+            if None in (end.steps, one.steps) and end.steps != one.steps:
+                both = end.label, one.label
+                silent, says = both if end.steps is None else reversed(both)
+                return list(runs), (
+                    f"{silent} does not say after how many training steps, as {says} does"
+                )
+            if (one.steps or 0) > (end.steps or 0):
+                ends[network] = one
+    last = list(ends.values())
+    kept = [one for one in runs if any(one is end for end in last)]
+    ended = [f"{'unknown' if one.steps is None else one.steps} steps" for one in kept]
+    return kept, next(_unlike("the ends of training,", ended, kept), "")
+
+
+def _networks(one: Run, networks: Networks) -> list[Any]:
+    """A key for each network that a result has measured."""
+    run: Any = ("result", id(one)) if one.seed is None else ("seed", one.seed)
+    return [run] if networks == "all_tasks" else [(run, task) for task in one.result.tasks]
+
+
+def comparable(
+    policies: Mapping[str, Sequence[Run]], networks: Networks, force: bool
+) -> tuple[dict[str, list[Run]], str]:
+    """The runs of each policy at their ends, and with ``force`` why they are not comparable.
+
+    Raises:
+        IncomparableError: If they are not, without ``force``.
+    """
+    reason, last = "", {}
+    for name, runs in policies.items():
+        reason = reason or repeated(runs, networks)
+        last[name], unequal = last_of(runs, networks)
+        reason = reason or unequal
+    reason = reason or _why_incomparable([*last.values()], networks)
+    if reason and not force:
+        *names, name = policies
+        who = f"{', '.join(names)} and {name}" if names else f"the results of {name}"
+        raise IncomparableError(f"{who} are not comparable: {reason}")
+    return last, reason
+
+
+def _why_incomparable(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
+    """Why the results of some policies do not compare, or nothing."""
+    every = [one for of in policies for one in of]
+    measured = measured_unlike(policies, networks)
+    return duplicate(every) or measured or incomplete(every, networks)
+
+
+def measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
+    """How results were measured in different ways, or nothing."""
+    every = [one for of in policies for one in of]
+    if networks == "all_tasks":
+        return next(_differ(every, [one.result.tasks for one in every]), "")
+    tasks = [[task for one in of for task in one.result.tasks] for of in policies]
+    for names in tasks:
+        if alone := set(tasks[0]) ^ set(names):
+            return f"{min(alone)} is a task of some of them alone"
+    for task in dict.fromkeys(tasks[0]):
+        of_task = [one for one in every if task in one.result.tasks]
+        for reason in _differ(of_task, [(task,)] * len(of_task)):
+            return reason
+    return ""
+
+
+def duplicate(results: Sequence[Run]) -> str:
+    """Which two are one result, or nothing: runs of their own never come to equal episodes.
+
+    Actions that were kept distinguish policies that never get any reward.
+    """
+    met: dict[Any, Run] = {}
+    for one in results:
+        kept = one.result.provenance and one.result.provenance.evidence
+        for key in (kept, frozenset(one.result.episodes)):
+            if key is None:
+                continue
+            other = met.setdefault(key, one)
+            if other is one:
+                continue
+            of_other = other.result.provenance and other.result.provenance.evidence
+            if key == kept or not (kept and of_other):
+                what = "actions" if key == kept else "episodes"
+                return f"{other.label} and {one.label} have the same {what}"
+    return ""
+
+
+def incomplete(results: Sequence[Run], networks: Networks) -> str:
+    """Which result has not all the episodes that its protocol counts, or nothing."""
+    for label, result, *_ in results:
+        if result.protocol is None or result.headline is not None:
+            continue
+        needed, n = episodes_needed(result.protocol), len(result.episodes)
+        if networks == "per_task":  # of some of the tasks, perhaps
+            classes = NUM_CLASSES[result.protocol.benchmark][result.protocol.kind]
+            needed = needed * min(len(result.tasks), classes) // classes
+        if networks == "all_tasks" or n != needed:
+            return f"{label} has {n} of {needed} episodes of {result.protocol.name}"
+    return ""
+
+
+def _differ(results: Sequence[Run], tasks: Sequence[Sequence[str]]) -> Iterator[str]:
+    """How results of these tasks each were measured in different ways."""
+    protocols = [one.result.protocol for one in results]
+    labels = ["none" if one is None else one.label for one in protocols]
+    yield from _unlike("protocols", labels, results)
+    every = set[str]().union(*tasks)
+    for alone in (task for own in tasks for task in sorted(every - set(own))):
+        yield f"{alone} is a task of some of them alone"
+    yield from _unlike("scores over", [one.result.unit for one in results], results)
+    adapted = [one for one in results if one.budget is not None]
+    budgets = [one.budget for one in adapted]
+    yield from _unlike("episodes to adapt on, and after,", budgets, adapted)
+    described = [one.result.provenance for one in results]
+    if None not in described:
+        yield from _origins_differ([one for one in described if one is not None], results)
+    elif any(described):  # else all were made by hand
+        silent = results[described.index(None)].label
+        yield f"{silent} does not say what it was measured on, as others do"
+
+
+def _origins_differ(described: Sequence[Provenance], results: Sequence[Run]) -> Iterator[str]:
+    """Where the environments or the simulations of results are different."""
+    specs = [determining(one.spec) if one.spec else ("none", {}) for one in described]
+    yield from _unlike("id", [env_id for env_id, _ in specs], results)
+    kwargs = [own for _, own in specs]
+    for name in dict.fromkeys(key for own in kwargs for key in own):
+        yield from _unlike(name, [own.get(name) for own in kwargs], results)
+    for name in SIMULATION:
+        yield from _unlike(name, [one.versions.get(name) for one in described], results)
+
+
+def _unlike(what: str, values: Sequence[Any], results: Sequence[Run]) -> Iterator[str]:
+    """The first value, and the first that is another one, if there is one."""
+    for value, one in zip(values, results, strict=True):
+        if value != values[0]:
+            yield f"{what} {values[0]} and {value} ({one.label})"
+            return
+
+
+def common_tasks(policies: Sequence[Sequence[Run]], networks: Networks) -> list[str]:
+    """The tasks that all results have; with a network per task, that each policy has.
+
+    Raises:
+        IncomparableError: If there is none.
+    """
+    if networks == "all_tasks":
+        owners = [set(one.result.tasks) for of in policies for one in of]
+    else:
+        owners = [{task for one in of for task in one.result.tasks} for of in policies]
+    tasks = dict.fromkeys(task for one in policies[0] for task in one.result.tasks)
+    found = [task for task in tasks if all(task in own for own in owners)]
+    if not found:
+        raise IncomparableError("the results have no task in common")
+    return found
