@@ -256,6 +256,7 @@ def _verify(
 @_command(
     "compare",
     "mtwrappers compare mine-*/results.json",
+    "mtwrappers compare mine/results.json reference:experts",
     "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
     "mtwrappers compare mine-*/results.json --format latex > table.tex",
     "mtwrappers compare mine-*/results.json --curve curve.png",
@@ -275,7 +276,9 @@ def _compare(
 
     Args:
         results: Files of rollouts or of EvaluationResult.save. Those with the same --name are
-            training runs of one method.
+            training runs of one method. reference:NAME is a result that comes with mtwrappers, by
+            the same protocol: reference:experts of Meta-World's scripted experts, reference:random
+            of random actions.
         format: table (default) also prints the differences from the first method; latex needs the
             package booktabs; csv has full precision.
         no_tasks: Print and draw only the means, and groups of tasks, of the scores.

@@ -8,17 +8,20 @@ from pathlib import Path
 from mtwrappers.cli.console import UsageError, say
 from mtwrappers.evaluation import (
     Curves,
-    EvaluationResult,
-    FewShotResult,
     IncomparableError,
     VerificationError,
     compare,
     curves,
+    reference,
     scores,
 )
+from mtwrappers.evaluation.result import AnyResult
 from mtwrappers.evaluation.runs import Networks, by_policy
 from mtwrappers.evaluation.scores import Format
 from mtwrappers.evaluation.verify import read_claim
+
+# Begins the name of results that come with the package.
+_REFERENCE = "reference:"
 
 
 def run(
@@ -31,13 +34,7 @@ def run(
     force: bool,
 ) -> int:
     """Runs the command; returns its exit code."""
-    found: dict[str, EvaluationResult | FewShotResult] = {}
-    for argument in results:
-        for label, result in read(argument).items():
-            if label in found:
-                raise UsageError(f"{label} is given twice")
-            found[label] = result
-    policies = by_policy(found)
+    policies = by_policy(read_all(results))
     differences = len(policies) > 1 and (format == "table" or plot is not None)
     if plot is not None and not differences:
         raise UsageError(f"--plot draws differences, and all results are of {min(policies)}")
@@ -83,11 +80,42 @@ def _write(drawn: Curves, path: Path, tasks: bool) -> Iterator[Path]:
         yield each
 
 
-def read(argument: str) -> dict[str, EvaluationResult | FewShotResult]:
-    """The results that an argument names, by what errors call them."""
+def read_all(arguments: Sequence[str]) -> dict[str, AnyResult]:
+    """The results that arguments name, in their order, by what errors call them."""
+    of_argument: dict[str, dict[str, AnyResult]] = {}
+    # A method comes last: which of its results are meant depends on the others.
+    for argument in sorted(arguments, key=_is_method):
+        like = next((one for of in of_argument.values() for one in of.values()), None)
+        of_argument[argument] = read(argument, like)
+    found: dict[str, AnyResult] = {}
+    for argument in arguments:
+        for label, result in of_argument[argument].items():
+            if label in found:
+                raise UsageError(f"{label} is given twice")
+            found[label] = result
+    return found
+
+
+def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
+    """The results that an argument names; of a method, those of the protocol of another result."""
     try:
-        return {argument: read_claim(argument)}
+        if not argument.startswith(_REFERENCE):
+            return {argument: read_claim(argument)}
+        if _is_method(argument) and like is None:
+            raise UsageError(
+                f"{argument} has a result of each protocol: name one as {argument}/..., or give a "
+                "result of yours beside it"
+            )
+        found = reference(argument.removeprefix(_REFERENCE), like)
     except VerificationError as exc:
         raise UsageError(f"{argument}: {exc}") from None
+    except ValueError as exc:
+        raise UsageError(str(exc)) from None
     except OSError as exc:
         raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
+    return {f"{_REFERENCE}{label}": result for label, result in found.items()}
+
+
+def _is_method(argument: str) -> bool:
+    """Whether this names a method, and none of its results."""
+    return argument.startswith(_REFERENCE) and "/" not in argument

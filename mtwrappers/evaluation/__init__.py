@@ -8,6 +8,7 @@ from mtwrappers.evaluation.evidence import EvidenceError
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.published import protocols
+from mtwrappers.evaluation.reference import reference
 from mtwrappers.evaluation.remake import VerificationError
 from mtwrappers.evaluation.result import EvaluationResult, FewShotResult, Provenance
 from mtwrappers.evaluation.runs import IncomparableError
@@ -36,6 +37,7 @@ __all__ = [
     "evaluate",
     "few_shot_evaluate",
     "protocols",
+    "reference",
     "scores",
     "verify",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal, NamedTuple, TypeAlias
@@ -79,6 +80,84 @@ def draw_bars(
     )
     legend.get_title().set_fontsize(9)
     figure.savefig(path)
+
+
+class GoalMark(NamedTuple):
+    """A goal in a picture: where the object starts and has to go, seen from above, in metres.
+
+    ``success`` is the share of its episodes that succeeded.
+    """
+
+    start: tuple[float, float] | None
+    end: tuple[float, float]
+    success: float
+
+
+# How goals are drawn: the name, the color and the marker of those that succeeded, that did in some
+# of their episodes, and that failed. The colors differ for color-blind eyes, and in gray.
+_GOALS = (
+    ("succeeded", LIGHT, "o"),
+    ("succeeded in some episodes", "#e69f00", "s"),
+    ("failed", "#b3321c", "X"),
+)
+
+
+def draw_goals(path: Path, tasks: Mapping[str, Sequence[GoalMark]], title: str) -> None:
+    """Draws a panel per task: a mark at each goal, and a line to it from where its object starts.
+
+    Failures are on top. Panels have scales of their own, the same for x and y.
+    """
+    module, lines = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "lines"))
+    columns = min(len(tasks), 5)
+    rows, side = -(-len(tasks) // columns), max(1.5, 4.5 / columns)
+    figure = module.Figure(
+        figsize=(side * columns, 1.15 * side * rows + 0.9), layout="constrained", dpi=200
+    )
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in panels[len(tasks) :]:
+        axes.set_axis_off()
+    for axes, (task, marks) in zip(panels, tasks.items(), strict=False):
+        for i, (_, color, marker) in enumerate(_GOALS):
+            own = [one for one in marks if _kind(one) == i]
+            for one in own:
+                if one.start is not None:
+                    x, y = zip(one.start, one.end, strict=True)
+                    axes.plot(x, y, color=color, linewidth=0.6, alpha=0.7, zorder=2 + i)
+                    axes.plot(*one.start, ".", color=INK, markersize=2, zorder=5)
+            ends = [one.end[0] for one in own], [one.end[1] for one in own]
+            edge = {"markeredgecolor": "white" if i else DARK, "markeredgewidth": 0.4}
+            axes.plot(*ends, marker, color=color, markersize=3.5 + 0.4 * i, zorder=6 + i, **edge)
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.margins(0.12)
+        axes.locator_params(nbins=3)
+        axes.tick_params(labelsize=7, length=2, pad=1.5)
+        solved = sum(_kind(one) == 0 for one in marks)
+        name = task.removesuffix("-v3")
+        axes.set_title(f"{name}\n{solved} of {len(marks)}", fontsize=7.5)
+    counts = Counter(_kind(one) for marks in tasks.values() for one in marks)
+    handles = [
+        lines.Line2D([], [], linestyle="", marker=marker, color=color, label=f"{name}: {counts[i]}")
+        for i, (name, color, marker) in enumerate(_GOALS)
+        if counts[i]
+    ]
+    dot = {"marker": ".", "color": INK, "linewidth": 0.6}
+    handles.append(lines.Line2D([], [], **dot, label="where the object starts"))
+    figure.suptitle(title, fontsize=9.5, x=0.01, ha="left")
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=2 if columns < 3 else len(handles),
+        frameon=False,
+        fontsize=8.5,
+        title="goals from above, x and y in metres; the robot is at y = 0",
+        title_fontsize=8.5,
+    )
+    figure.savefig(path)
+
+
+def _kind(mark: GoalMark) -> int:
+    """Which of `_GOALS` a goal is."""
+    return 0 if mark.success == 1 else 2 if mark.success == 0 else 1
 
 
 def draw_curves(

@@ -1,0 +1,76 @@
+"""Results that come with the package, to compare one's own with."""
+
+from __future__ import annotations
+
+import reprlib
+from pathlib import Path
+
+from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.result import MAX_SIZE, AnyResult, EvaluationResult, FewShotResult
+from mtwrappers.evaluation.verify import read_claim
+from mtwrappers.state.files import load_json
+
+_HERE = Path(__file__).parent
+# A clone has them with the actions of their episodes and with how they were made; the wheel has
+# the results alone.
+_PLACES = (_HERE / "reference_results", _HERE.parents[1] / "benchmarks/reference")
+
+
+def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
+    """The results of a method that come with the package, by their names, ready for `compare`.
+
+    ``benchmarks/reference/README.md`` of the repository lists them, with the commands that made
+    them, and has the actions of their episodes.
+
+    Args:
+        name: A method, such as ``"experts"`` (Meta-World's scripted experts) or ``"random"``; or
+            one result of it, such as ``"experts/metaworld-3.1-MT10"``.
+        like: Return only those that were measured by the protocol of this result. If that observes
+            frames, this includes its form with states, whose scores `compare` refuses unless it is
+            forced.
+
+    Raises:
+        TypeError: If ``like`` is no result.
+        ValueError: If there are none; the message names those that there are.
+
+    >>> list(reference("experts/metaworld-3.1-MT10"))
+    ['experts/metaworld-3.1-MT10']
+    """
+    if like is not None and not isinstance(like, (EvaluationResult, FewShotResult)):
+        raise TypeError(f"like must be a result, got {reprlib.repr(like)}")
+    files = _files()
+    methods = sorted({label.partition("/")[0] for label in files})
+    of_name = [label for label in files if name in (label, label.partition("/")[0])]
+    if not of_name:
+        method = name.partition("/")[0]
+        known = [label for label in files if label.startswith(f"{method}/")] or methods
+        raise ValueError(f"there are no reference results of {name!r}, choose from {known}")
+    if like is not None:
+        protocol = (like.evaluation if isinstance(like, FewShotResult) else like).protocol
+        alike = [label for label in of_name if protocol and _is_of(files[label], protocol)]
+        if not alike:
+            by = "without a protocol"
+            if protocol is not None:
+                by = (
+                    f"by {protocol.label} on {protocol.benchmark} {protocol.env_name or ''}".strip()
+                )
+            raise ValueError(
+                f"no reference result of {name!r} was measured {by}; there are {of_name}"
+            )
+        of_name = alike
+    return {label: read_claim(files[label]) for label in of_name}
+
+
+def _files() -> dict[str, Path]:
+    """All files of results by ``METHOD/NAME``."""
+    found: list[Path] = []
+    for place in _PLACES:
+        found = found or sorted(place.glob("*/*/results.json"))
+    return {"/".join(path.parts[-3:-1]): path for path in found}
+
+
+def _is_of(path: Path, protocol: Protocol) -> bool:
+    """Whether a file is of a protocol, but for what is observed."""
+    data = load_json(path, MAX_SIZE)
+    given = data.get("evaluation", data)["provenance"]["protocol"]
+    return Protocol.from_dict(given).with_states() == protocol.with_states()
