@@ -35,6 +35,7 @@ from mtwrappers.evaluation.statistics import (
     improvement,
     interquartile_mean,
     mean_interval,
+    mean_of_runs,
     runs_interval,
     trimmed_interval,
     trimmed_mean,
@@ -52,6 +53,7 @@ DRAWS = {
     "runs": 1_000,
     "group": 10_000,
     "method": 4_000,
+    "usual": 4_000,
 }
 RESAMPLES = 1_000  # of runs
 GROUPS = (28, 11, 6, 5)  # the classes of MT50 in each of RLinf's and LeRobot's groups
@@ -293,56 +295,100 @@ def measured(of: Values, fails: float, spread: float, n: int) -> Values:
     return result
 
 
+def truths(of: Values, fails: float, shared: float, n: int) -> tuple[Values, float]:
+    """The mean of each task over infinitely many runs, and the interquartile mean of all."""
+    pmf = measured(of, fails, float(np.hypot(shared, 0.5)), n)
+    values = np.arange(n + 1) / n
+    below = np.cumsum(pmf.mean(axis=0))
+    return pmf @ values, 2 * float(np.diff(below.clip(0.25, 0.75), prepend=0.25) @ values)
+
+
+def runs_of(
+    of: Values, fails: float, shared: float, n: int, runs: int, draws: int, rng: Generator
+) -> list[Values]:
+    """The rates of a method's runs with ``n`` episodes, ``(draws, runs)`` of each task."""
+    at = logit(of)[:, None] + 0.5 * rng.standard_normal((draws, len(of), runs))
+    found = expit(at + shared * rng.standard_normal((draws, 1, runs)))
+    found[rng.random(found.shape) < fails] = 0.0
+    return list(rng.binomial(n, found).transpose(1, 0, 2) / n)
+
+
+def share(intervals: Sequence[tuple[Interval, float]]) -> float:
+    """How often intervals cover the truth, of those that there are."""
+    ends = np.array([found[1:] for found, _ in intervals])  # (.., 2, draws)
+    true = np.array([truth for _, truth in intervals])[:, None]
+    inside = (ends[:, 0] <= true + 1e-9) & (true - 1e-9 <= ends[:, 1])
+    return round(float(inside[~np.isnan(ends[:, 0])].mean()), 3)
+
+
 def part_method(draws: int, rng: Generator) -> list[Row]:
     """A method with several training runs.
 
     The logits of a run's rates scatter by 0.4 together, as one network has learnt all tasks, and by
     0.5 at each task. With a network for each task there is the second scatter alone. The truth is
-    the mean of infinitely many such runs, each evaluated on as many episodes.
+    that of infinitely many such runs, each evaluated on as many episodes.
     """
-    rows = []
+    rows: list[Row] = []
     for unit, shared in (("runs", 0.4), ("runs of each task", 0.0)):
-        whole = unit == "runs"
+        whole, few = unit == "runs", 5
         for m, n_episodes in ((10, 50), (50, 10)):
             for name, (of, fails) in methods(m).items():
-                pmf = measured(of, fails, float(np.hypot(shared, 0.5)), n_episodes)
-                values = np.arange(n_episodes + 1) / n_episodes
-                truths = pmf @ values
-                # Of all runs of all tasks, those between the quartiles.
-                below = np.cumsum(pmf.mean(axis=0))
-                middle = 2 * float(np.diff(below.clip(0.25, 0.75), prepend=0.25) @ values)
+                each, middle = truths(of, fails, shared, n_episodes)
                 for n in (2, 3, 5, 10):
-                    at = logit(of)[:, None] + 0.5 * rng.standard_normal((draws, m, n))
-                    found = expit(at + shared * rng.standard_normal((draws, 1, n)))
-                    found[rng.random(found.shape) < fails] = 0.0
-                    samples = list(rng.binomial(n_episodes, found).transpose(1, 0, 2) / n_episodes)
-                    few = 5
-                    intervals = {
-                        "a task": [
-                            (runs_interval([own], np.ones(1), 0.95, whole), truth)
-                            for own, truth in zip(samples, truths, strict=True)
-                        ],
-                        "five tasks": [
-                            (
-                                runs_interval(samples[:few], even(few), 0.95, whole),
-                                truths[:few].mean(),
-                            )
-                        ],
-                        "mean": [(runs_interval(samples, even(m), 0.95, whole), truths.mean())],
-                        "interquartile mean": [
-                            (trimmed_runs_interval(samples, 0.95, whole), middle)
-                        ],
-                    }
-                    row: Row = {"unit": unit, "tasks": m, "episodes": n_episodes, "rates": name}
-                    row["runs"] = n
-                    for label, of_label in intervals.items():
-                        ends = np.array([found[1:] for found, _ in of_label])  # (.., 2, draws)
-                        given = ~np.isnan(ends[:, 0])
-                        true = np.array([truth for _, truth in of_label])[:, None]
-                        inside = (ends[:, 0] <= true + 1e-9) & (true - 1e-9 <= ends[:, 1])
-                        row[label] = round(float(inside[given].mean()), 3)
-                        row[f"{label}, none"] = round(float(1 - given.mean()), 3)
-                    rows.append(row)
+                    samples = runs_of(of, fails, shared, n_episodes, n, draws, rng)
+                    tasks = [runs_interval([own], np.ones(1), 0.95, whole) for own in samples]
+                    some = runs_interval(samples[:few], even(few), 0.95, whole)
+                    mean = runs_interval(samples, even(m), 0.95, whole)
+                    trimmed = trimmed_runs_interval(samples, 0.95, whole)
+                    rows.append(
+                        {
+                            "unit": unit,
+                            "tasks": m,
+                            "rates": name,
+                            "runs": n,
+                            "a task": share([*zip(tasks, each, strict=True)]),
+                            "five tasks": share([(some, float(each[:few].mean()))]),
+                            "mean": share([(mean, float(each.mean()))]),
+                            "interquartile mean": share([(trimmed, middle)]),
+                        }
+                    )
+    return rows
+
+
+def part_usual(draws: int, rng: Generator) -> list[Row]:
+    """The same by the usual intervals: Student's, and the bootstrap of whole runs, of ten tasks."""
+
+    def student(values: Values) -> Interval:
+        found = [mean_of_runs(own, 0.95) for own in values]
+        ends = ((one.value, one.low, one.high) for one in found)
+        value, low, high = np.array([*ends], np.float64).T
+        return value, low, high
+
+    def resampled(samples: Sequence[Values]) -> Interval:
+        found = []
+        for i in range(draws // 10):
+            own = [values[i] for values in samples]
+            settings = rng, 0.95, RESAMPLES, True, 2
+            found.append(bootstrap(lambda one, _: interquartile_mean(one), own, own, *settings))
+        value, low, high = np.array([(e.value, e.low, e.high) for e in found], np.float64).T
+        return value, low, high
+
+    rows: list[Row] = []
+    for name in ("0.6", "0.97"):
+        of, fails = methods(10)[name]
+        each, middle = truths(of, fails, 0.4, 50)
+        for n in (3, 5, 10):
+            samples = runs_of(of, fails, 0.4, 50, n, draws, rng)
+            tasks = [(student(own), truth) for own, truth in zip(samples, each, strict=True)]
+            rows.append(
+                {
+                    "rates": name,
+                    "runs": n,
+                    "a task": share(tasks),
+                    "mean": share([(student(np.mean(samples, axis=0)), float(each.mean()))]),
+                    "interquartile mean": share([(resampled(samples), middle)]),
+                }
+            )
     return rows
 
 
@@ -355,6 +401,7 @@ PARTS: dict[str, Callable[[int, Generator], list[Row]]] = {
     "runs": part_runs,
     "group": part_group,
     "method": part_method,
+    "usual": part_usual,
 }
 
 
@@ -407,14 +454,14 @@ def shown(data: Mapping[str, Sequence[Row]]) -> dict[str, str]:
             data[name], "trials" if name == "trials" else "episodes", cells.get(name, misses)
         )
         for name in data
-        if name not in ("runs", "method")
+        if name not in ("runs", "method", "usual")
     }
-    if "runs" in data:
-        rows = [
+    for name in (name for name in ("runs", "usual") if name in data):
+        shares = [
             {k: f"{v:.3f}" if isinstance(v, float) else v for k, v in row.items()}
-            for row in data["runs"]
+            for row in data[name]
         ]
-        tables["runs"] = table(rows)
+        tables[name] = table([*shares])
     if "method" in data:
         tables["method"] = over_runs(data["method"])
     return tables

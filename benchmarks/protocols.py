@@ -20,7 +20,6 @@ import argparse
 import dataclasses
 import json
 import time
-import warnings
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from pathlib import Path
@@ -276,7 +275,6 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--part", choices=list(PARTS), help="only this one; all by default")
     args = parser.parse_args()
-    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
     data: dict[str, Any] = json.loads(DATA.read_text()) if DATA.exists() else {}
     for name in [args.part] if args.part else list(PARTS):
         data[name] = PARTS[name](args.workers)

@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import json
 import time
-import warnings
 from pathlib import Path
 from typing import Any
 
@@ -250,7 +249,6 @@ undo it.
 
 def main() -> None:
     """Writes what was asked for."""
-    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--pictures", action="store_true", help="draw the pictures alone")
     parser.add_argument("--page", action="store_true", help="write the page alone")

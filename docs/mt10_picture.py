@@ -8,7 +8,6 @@ Needs the extra ``cli``, and EGL or OSMesa (Debian: libegl1 or libosmesa6). Half
 from __future__ import annotations
 
 import sys
-import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -72,7 +71,6 @@ def tile(frame: Image.Image, name: str, solved: bool) -> Image.Image:
 
 def main(path: Path) -> None:
     """Films all classes and writes them side by side."""
-    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
     env = gymnasium.make(
         "mtwrappers/MT10-v0",
         render_mode="rgb_array",

@@ -39,7 +39,7 @@ from minari.namespace import create_namespace, list_local_namespaces
 from minari.storage import get_dataset_path
 
 import mtwrappers  # noqa: F401 (registers the ids)
-from mtwrappers.metaworld.experts import expert
+from mtwrappers.metaworld.experts import expert_actions
 
 PACKAGES = ("mtwrappers", "metaworld", "mujoco", "gymnasium", "numpy", "scipy", "minari")
 PARTS = ("observations", "actions", "rewards", "terminations", "truncations")
@@ -93,14 +93,12 @@ def run(env: gymnasium.Env, seed: int, task_state: int, act: Any) -> Episode:
 
 def expert_of(env: gymnasium.Env, task_state: int) -> Any:
     """The expert for a task, with its goal, as `run` takes it."""
-    low, high = env.action_space.low, env.action_space.high
     env.reset(options={"task_state": task_state})
-    goal = env.get_wrapper_attr("goal")
-    policy = expert(env.get_wrapper_attr("task"))
+    names, goals = [env.get_wrapper_attr("task")], [env.get_wrapper_attr("goal")]
 
     def act(obs, step):
         state = obs["environment_state"] if isinstance(obs, dict) else obs
-        return np.clip(policy(state, goal), low, high).astype(np.float32)
+        return expert_actions(names, state[None], goals)[0]
 
     return act
 

@@ -22,7 +22,7 @@ from mtwrappers.cli.console import UsageError, progress_bar, say
 from mtwrappers.cli.directory import EVIDENCE, RESULTS, locked, write_files
 from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.cli.progress import MAX_SIZE, NAME, Progress, cannot_write
-from mtwrappers.cli.scripted import ScriptedPolicy, quiet_experts
+from mtwrappers.cli.scripted import ScriptedPolicy
 from mtwrappers.cli.settings import BENCHMARKS, POLICIES, Settings
 from mtwrappers.cli.video import Videos, can_film
 from mtwrappers.common.cores import cores
@@ -296,7 +296,6 @@ def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
     """Runs the episodes that are not finished, and writes the results; returns the exit code."""
     import_extra("matplotlib.figure", "cli")
     films = video and can_film()
-    quiet_experts()
     ctrl_c.raises()
     with kept:
         _announce(rollout, kept)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -42,10 +40,3 @@ class ScriptedPolicy(Observer):
     def __call__(self, observations: NDArray[Any]) -> NDArray[np.float32]:
         """Actions ``(N, 4)`` for observations ``(N, O)``."""
         return np.stack([act(obs) for act, obs in zip(self._act, observations, strict=True)])
-
-
-def quiet_experts() -> None:
-    """Scripted experts ask for more than the action bounds, and say so; environments clip."""
-    warnings.filterwarnings("ignore", message="Constant.s. may be too high")
-    # For worker processes.
-    os.environ["PYTHONWARNINGS"] = "ignore:Constant(s) may be too high:UserWarning"

@@ -7,7 +7,6 @@ from importlib.metadata import version
 
 from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.console import progress_bar, say
-from mtwrappers.cli.scripted import quiet_experts
 from mtwrappers.common.cores import cores
 from mtwrappers.metaworld.fast.equality import FULL, QUICK, compare_classes
 from mtwrappers.metaworld.upstream import all_classes
@@ -18,7 +17,6 @@ def run(full: bool, workers: int | None) -> int:
     names = list(all_classes())
     bar = progress_bar()
     ctrl_c.raises()
-    quiet_experts()
     start, differ = time.perf_counter(), {}
     with bar:
         task = bar.add_task("classes", total=len(names), rate="")

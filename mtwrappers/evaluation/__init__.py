@@ -1,6 +1,7 @@
 """Success rates and returns per task, with confidence intervals."""
 
 from mtwrappers.evaluation.compare import Comparison, ScoreDifference, compare
+from mtwrappers.evaluation.curve import Curves, curves
 from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import EvidenceError
@@ -16,6 +17,7 @@ from mtwrappers.evaluation.verify import Verification, verify
 
 __all__ = [
     "Comparison",
+    "Curves",
     "Episode",
     "EvaluationResult",
     "EvidenceError",
@@ -31,6 +33,7 @@ __all__ = [
     "Verification",
     "VerificationError",
     "compare",
+    "curves",
     "evaluate",
     "few_shot_evaluate",
     "protocols",

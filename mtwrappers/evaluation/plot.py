@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import textwrap
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 
@@ -16,6 +18,26 @@ _SUCCESS = (
     ("success_once", DARK, "at any step (success_once)"),
     ("success_final", LIGHT, "at the last step (success_final)"),
 )
+# Those of Okabe & Ito (2008), which colour-blind readers distinguish; black comes last.
+_METHODS = "#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000"
+_MARKS = "osD^vP"  # of another number, so that 42 methods differ
+_ACROSS = 5  # panels of tasks beside one another
+Kind: TypeAlias = Literal["curve", "unadapted", "level", "beside"]
+
+
+class Line(NamedTuple):
+    """The scores of a method against its training steps, to be drawn.
+
+    Args:
+        label: The method's name.
+        points: By the training steps, ascending.
+        kind: A ``"curve"``, one of a policy before it is adapted, a ``"level"`` that is the same at
+            all steps, or points of somebody else, ``"beside"``.
+    """
+
+    label: str
+    points: Mapping[float, Estimate]
+    kind: Kind
 
 
 def draw_bars(
@@ -60,6 +82,84 @@ def draw_bars(
     figure.savefig(path)
 
 
+class GoalMark(NamedTuple):
+    """A goal in a picture: where the object starts and has to go, seen from above, in metres.
+
+    ``success`` is the share of its episodes that succeeded.
+    """
+
+    start: tuple[float, float] | None
+    end: tuple[float, float]
+    success: float
+
+
+# How goals are drawn: the name, the color and the marker of those that succeeded, that did in some
+# of their episodes, and that failed. The colors differ for color-blind eyes, and in gray.
+_GOALS = (
+    ("succeeded", LIGHT, "o"),
+    ("succeeded in some episodes", "#e69f00", "s"),
+    ("failed", "#b3321c", "X"),
+)
+
+
+def draw_goals(path: Path, tasks: Mapping[str, Sequence[GoalMark]], title: str) -> None:
+    """Draws a panel per task: a mark at each goal, and a line to it from where its object starts.
+
+    Failures are on top. Panels have scales of their own, the same for x and y.
+    """
+    module, lines = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "lines"))
+    columns = min(len(tasks), 5)
+    rows, side = -(-len(tasks) // columns), max(1.5, 4.5 / columns)
+    figure = module.Figure(
+        figsize=(side * columns, 1.15 * side * rows + 0.9), layout="constrained", dpi=200
+    )
+    panels = figure.subplots(rows, columns, squeeze=False).ravel()
+    for axes in panels[len(tasks) :]:
+        axes.set_axis_off()
+    for axes, (task, marks) in zip(panels, tasks.items(), strict=False):
+        for i, (_, color, marker) in enumerate(_GOALS):
+            own = [one for one in marks if _kind(one) == i]
+            for one in own:
+                if one.start is not None:
+                    x, y = zip(one.start, one.end, strict=True)
+                    axes.plot(x, y, color=color, linewidth=0.6, alpha=0.7, zorder=2 + i)
+                    axes.plot(*one.start, ".", color=INK, markersize=2, zorder=5)
+            ends = [one.end[0] for one in own], [one.end[1] for one in own]
+            edge = {"markeredgecolor": "white" if i else DARK, "markeredgewidth": 0.4}
+            axes.plot(*ends, marker, color=color, markersize=3.5 + 0.4 * i, zorder=6 + i, **edge)
+        axes.set_aspect("equal", adjustable="datalim")
+        axes.margins(0.12)
+        axes.locator_params(nbins=3)
+        axes.tick_params(labelsize=7, length=2, pad=1.5)
+        solved = sum(_kind(one) == 0 for one in marks)
+        name = task.removesuffix("-v3")
+        axes.set_title(f"{name}\n{solved} of {len(marks)}", fontsize=7.5)
+    counts = Counter(_kind(one) for marks in tasks.values() for one in marks)
+    handles = [
+        lines.Line2D([], [], linestyle="", marker=marker, color=color, label=f"{name}: {counts[i]}")
+        for i, (name, color, marker) in enumerate(_GOALS)
+        if counts[i]
+    ]
+    dot = {"marker": ".", "color": INK, "linewidth": 0.6}
+    handles.append(lines.Line2D([], [], **dot, label="where the object starts"))
+    figure.suptitle(title, fontsize=9.5, x=0.01, ha="left")
+    figure.legend(
+        handles=handles,
+        loc="outside lower center",
+        ncols=2 if columns < 3 else len(handles),
+        frameon=False,
+        fontsize=8.5,
+        title="goals from above, x and y in metres; the robot is at y = 0",
+        title_fontsize=8.5,
+    )
+    figure.savefig(path)
+
+
+def _kind(mark: GoalMark) -> int:
+    """Which of `_GOALS` a goal is."""
+    return 0 if mark.success == 1 else 2 if mark.success == 0 else 1
+
+
 def draw_curves(
     path: Path,
     metric: str,
@@ -88,6 +188,78 @@ def draw_curves(
     axes.set_title(title, fontsize=10, loc="left")
     figure.legend(loc="outside right upper", frameon=False, fontsize=9)
     figure.savefig(path)
+
+
+def draw_training(
+    path: Path, panels: Mapping[str, Sequence[Line]], title: str, caption: Sequence[str]
+) -> None:
+    """Draws success rates against training steps: a wide panel, and below it one for each other."""
+    module, ticker = (import_extra(f"matplotlib.{name}", "cli") for name in ("figure", "ticker"))
+    (name, lines), *others = panels.items()
+    rows = -(-len(others) // _ACROSS)
+    notes = [line for one in caption for line in textwrap.wrap(one, 132)]
+    figure = module.Figure((8, 4 + 1.35 * rows + 0.16 * len(notes)), layout="constrained", dpi=120)
+    grid = figure.add_gridspec(1 + rows, _ACROSS, height_ratios=[2.6] + [1] * rows)
+    wide = figure.add_subplot(grid[0, :])
+    places = [grid[1 + i // _ACROSS, i % _ACROSS] for i in range(len(others))]
+    small = [figure.add_subplot(place) for place in places]
+    colors = {label: i for i, label in enumerate(dict.fromkeys(line.label for line in lines))}
+    end = max(max(line.points) for line in lines)
+    for i, axes in enumerate((wide, *small)):
+        axes.spines[["top", "right"]].set_visible(False)
+        for line in panels[name] if i == 0 else others[i - 1][1]:
+            _draw_line(axes, line, colors[line.label], end, 1.0 if i else 1.6)
+        axes.set_ylim(-0.02, 1.02)
+        if end > 0:
+            axes.set_xlim(-0.02 * end, 1.02 * end)
+        axes.xaxis.set_major_formatter(ticker.EngFormatter(sep=""))
+        axes.xaxis.set_major_locator(ticker.MaxNLocator(3 if i else 8, steps=[1, 2, 5, 10]))
+        axes.tick_params(labelsize=7 if i else 9)
+        if i:
+            axes.set_title(others[i - 1][0], fontsize=7, pad=3)
+            axes.set_yticks([0, 0.5, 1])
+            labels = {"labelleft": i % _ACROSS == 1, "labelbottom": i + _ACROSS > len(small)}
+            axes.tick_params(**labels)
+    wide.set_xlabel("environment steps of training", fontsize=9)
+    wide.set_ylabel(f"success rate, {name}", fontsize=9)
+    wide.set_title(title, fontsize=10, loc="left")
+    figure.legend(
+        *wide.get_legend_handles_labels(),
+        loc="outside upper left",
+        ncols=3,
+        frameon=False,
+        fontsize=9,
+    )
+    figure.supxlabel("\n".join(notes), fontsize=7.5, ha="left", x=0.01)
+    figure.savefig(path)
+
+
+def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> None:
+    """Draws one of a panel; ``end`` is where a level ends."""
+    style: dict[str, Any] = {
+        "color": _METHODS[place % len(_METHODS)],
+        "marker": _MARKS[place % len(_MARKS)],
+        "markersize": 2.5 * width,
+        "linewidth": width,
+        "label": line.label,
+    }
+    steps, found = [*line.points], [*line.points.values()]
+    if line.kind == "level":
+        steps, found = [0.0, end], found * 2
+        style |= {"marker": None, "linestyle": "-."}
+    elif line.kind == "unadapted":
+        style |= {"linestyle": "--", "label": f"{line.label}, before adaptation"}
+    elif line.kind == "beside":
+        style |= {"linestyle": ":", "markersize": 6, "markerfacecolor": "white"}
+    axes.plot(steps, _values(found), **style)
+    low, high = _values(found, "low"), _values(found, "high")
+    color = style["color"]
+    alpha = 0.09 if line.kind == "unadapted" else 0.18
+    axes.fill_between(steps, low, high, color=color, alpha=alpha, linewidth=0)
+    known = [False, *np.isfinite(low), False]
+    for i, (x, *ends) in enumerate(zip(steps, low, high, strict=True)):
+        if known[i + 1] and not known[i] and not known[i + 2]:  # a band of one point is no area
+            axes.plot([x, x], ends, color=color, linewidth=2 * width, alpha=0.35)
 
 
 def draw_stream(

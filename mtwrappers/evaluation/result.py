@@ -25,6 +25,7 @@ from mtwrappers.common.errors import is_printable, printable
 from mtwrappers.common.seeding import check_seed
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.episodes import METRICS, Episode, Trials
+from mtwrappers.evaluation.goals import find_goals
 from mtwrappers.evaluation.normalization import Normalization, Reference
 from mtwrappers.evaluation.protocol import (
     Protocol,
@@ -645,6 +646,55 @@ class EvaluationResult(StoredResult):
         intervals = f"lines: {self.confidence:.0%} intervals over {self.unit}"
         footer = f"{note}\n{intervals}" if note else intervals
         plot.draw_bars(Path(path), self.per_task, self.overall, title, footer)
+
+    def plot_goals(self, path: str | Path, title: str = "") -> None:
+        """Draws which goals succeed and which fail, a panel per task, seen from above.
+
+        Each goal is where the object has to go, with a line from where it starts; see
+        `MetaWorldMTEnv.object_position` for what that is of each class. In reach the hand has to go
+        there, and there is no line. The success is the one that the protocol asks for, at any
+        step without one. Positions are read from environments that are made again as the
+        provenance says and reset to each goal, which takes some 10 ms each.
+
+        Args:
+            path: Where to write the image; its suffix says which kind.
+            title: Above the plot.
+
+        Raises:
+            DependencyNotInstalled: If Meta-World or matplotlib is not installed.
+            ValueError: If the episodes are not of Meta-World or do not say whether they succeeded;
+                or (a `VerificationError`) if the environments cannot be made again, have other
+                goals, or the goals of few-shot trials are continuous.
+        """
+        made = self.provenance
+        if made is None or not self.has_success:
+            what = "does not say where it comes from" if made is None else "says nothing of success"
+            raise ValueError(f"a picture of goals needs more than this result, which {what}")
+        where = find_goals(
+            self.episodes,
+            self.seed,
+            made.episodes_per_task,
+            spec=made.spec,
+            protocol=made.protocol,
+            digest=made.goals,
+        )
+        at = dict(zip(self.episodes, where, strict=True))
+        tasks = {}
+        for task in self.tasks:
+            marks = []
+            for own in self._by_goal(task).values():
+                start, end = at[own[0]].start, at[own[0]].end
+                first = None if start is None else (float(start[0]), float(start[1]))
+                share = sum(self._succeeded(one) for one in own) / len(own)
+                marks.append(plot.GoalMark(first, (float(end[0]), float(end[1])), share))
+            tasks[task] = marks
+        plot.draw_goals(Path(path), tasks, title)
+
+    def _succeeded(self, episode: Episode) -> bool:
+        """Whether an episode is a success: as its protocol says, or at any step."""
+        if self.protocol is None:
+            return bool(episode.success_once)
+        return succeeded(episode, self.protocol)
 
 
 @dataclass(frozen=True, repr=False)

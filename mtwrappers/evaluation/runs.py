@@ -1,8 +1,7 @@
 """Training runs of methods: whose each result is, which are the last, and whether they compare.
 
-A result is of one training run. Results of one run, told apart by ``training_steps``, are points of
-its training; runs of a method are told apart by ``training_seed``. A result that names no seed is a
-run by itself.
+A result is of one training run. Runs of a method differ in ``training_seed``, results of one run in
+``training_steps``. A result that names no seed is a run by itself.
 """
 
 from __future__ import annotations
@@ -33,11 +32,13 @@ class Run(NamedTuple):
         label: The name of the result in errors, such as its file.
         result: Its episodes; of a `FewShotResult` those after adaptation.
         budget: How many episodes each trial adapts on and counts, of a `FewShotResult`.
+        few_shot: The `FewShotResult` that the episodes are of.
     """
 
     label: str
     result: EvaluationResult
     budget: tuple[int, int] | None = None
+    few_shot: FewShotResult | None = None
 
     @property
     def seed(self) -> int | None:
@@ -86,8 +87,9 @@ def _checked(name: str, results: Any) -> Iterator[Run]:
         results = check_list(results, f"the results of {name!r}", "result")
         labels = [f"result {i + 1} of {name!r}" for i in range(len(results))]
     for label, one in zip(labels, results, strict=True):
-        budget = None
+        budget = few_shot = None
         if isinstance(one, FewShotResult):
+            few_shot = one
             if one.trials is not None:
                 budget = one.trials.adaptation_length, one.trials.evaluation_episodes
             one = one.evaluation
@@ -107,7 +109,7 @@ def _checked(name: str, results: Any) -> Iterator[Run]:
                     f"{label} has {episode.task!r}, {of_trial}episode {episode.number} twice"
                 )
             met.add(place)
-        yield Run(label, one, budget)
+        yield Run(label, one, budget, few_shot)
 
 
 def repeated(runs: Iterable[Run], networks: Networks) -> str:
@@ -178,11 +180,11 @@ def comparable(
 def _why_incomparable(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
     """Why the results of some policies do not compare, or nothing."""
     every = [one for of in policies for one in of]
-    measured = _measured_unlike(policies, networks)
-    return _duplicate(every) or measured or _incomplete(every, networks)
+    measured = measured_unlike(policies, networks)
+    return duplicate(every) or measured or incomplete(every, networks)
 
 
-def _measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
+def measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
     """How results were measured in different ways, or nothing."""
     every = [one for of in policies for one in of]
     if networks == "all_tasks":
@@ -198,7 +200,7 @@ def _measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> s
     return ""
 
 
-def _duplicate(results: Sequence[Run]) -> str:
+def duplicate(results: Sequence[Run]) -> str:
     """Which two are one result, or nothing: runs of their own never come to equal episodes.
 
     Actions that were kept distinguish policies that never get any reward.
@@ -219,9 +221,9 @@ def _duplicate(results: Sequence[Run]) -> str:
     return ""
 
 
-def _incomplete(results: Sequence[Run], networks: Networks) -> str:
+def incomplete(results: Sequence[Run], networks: Networks) -> str:
     """Which result has not all the episodes that its protocol counts, or nothing."""
-    for label, result, _ in results:
+    for label, result, *_ in results:
         if result.protocol is None or result.headline is not None:
             continue
         needed, n = episodes_needed(result.protocol), len(result.episodes)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import unicodedata
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
@@ -35,20 +36,16 @@ _TYPESET: Mapping[str, Callable[[Grid], str]] = {
 }
 # How intervals over each unit are made, and who says so.
 _EFFECTIVE = "Korn & Graubard 1998; Franco et al. 2019"
-_OVER_EPISODES = (
-    f"Wilson's (1927) at the effective number ({_EFFECTIVE}); interquartile mean of the tasks"
-)
-_OVER_RUNS = (
-    f"Wilson's (1927) at the effective number with Student's quantile ({_EFFECTIVE}); "
-    "interquartile mean of all runs of all tasks, with their rates clipped at the quartiles "
-    "(Tukey & McLaughlin 1963)"
-)
-INTERVALS: Mapping[Unit, str] = {
+_OVER_EPISODES = f"Wilson's (1927) at the effective number ({_EFFECTIVE})"
+_OVER_RUNS = f"Wilson's (1927) at the effective number with Student's quantile ({_EFFECTIVE})"
+_INTERVALS: Mapping[Unit, str] = {
     "episodes": _OVER_EPISODES,
     "trials": _OVER_EPISODES,
     "runs": _OVER_RUNS,
     "runs of each task": f"{_OVER_RUNS}; means of independent runs: Satterthwaite (1946)",
 }
+_TRIMMED = "interquartile mean"
+_CLIPPED = "with rates clipped at the quartiles (Tukey & McLaughlin 1963)"
 
 
 @dataclass(frozen=True)
@@ -122,7 +119,9 @@ class Scores:
         """
         check_choice(format, get_args(Format), "format")
         tasks = check_flag(tasks, "tasks")
-        return _csv(self, tasks) if format == "csv" else _TYPESET[format](_grid(self, tasks))
+        if format == "csv":
+            return as_csv(records(self, tasks))
+        return _TYPESET[format](_grid(self, tasks))
 
 
 def scores(
@@ -178,12 +177,12 @@ def scores(
     met = dict.fromkeys(one.result.protocol for one in every)
     protocols = tuple(one for one in met if one is not None)
     ruled = protocols[0] if protocols and not forced else None
-    methods = {name: _score(of, tasks, ruled, runs, confidence) for name, of in last.items()}
+    methods = {name: score_of(of, tasks, ruled, runs, confidence) for name, of in last.items()}
     budgets = [one.budget for one in every if one.budget is not None]
     return Scores(methods, protocols, budgets[0] if budgets else None, forced, confidence)
 
 
-def _score(
+def score_of(
     of: Sequence[Run],
     tasks: Sequence[str],
     protocol: Protocol | None,
@@ -218,7 +217,7 @@ def _score(
         for name in (("tasks",) if protocol is None else protocol.means)
     }
     if len(tasks) > 1:
-        overall["interquartile mean"] = (
+        overall[_TRIMMED] = (
             trimmed_rate(samples, 0.25, confidence)
             if single
             else trimmed_rate_of_runs(samples, confidence, whole)
@@ -277,24 +276,29 @@ def _warning(found: Scores) -> list[str]:
 
 
 def _caption(found: Scores) -> Iterator[str]:
-    yield f"Success rates {_measured(found)}."
+    yield f"Success rates {measured(found.protocols, found.adaptation)}."
     for name, one in found.methods.items():
         yield f"{name}: {_described(one)}."
-    level, of_methods = f"{100 * found.confidence:g}%", found.methods.values()
-    for unit in dict.fromkeys(one.unit for one in of_methods):
-        if "runs" in unit:
-            yield f"Several runs: {level} intervals over {unit}: {INTERVALS[unit]}."
-        else:
-            yield f"1 run: {level} interval over its {unit}, not over training: {INTERVALS[unit]}."
-    for unit in dict.fromkeys(one.unit for one in of_methods if "runs" in one.unit):
-        share = {name: f"{least:.0%}" for name, least in LEAST_COVERED[unit].items()}
-        yield (
-            f"For 95%, simulated ones cover a task in {share['task']} of cases or more, the mean "
-            f"over all in {share['mean']}, the interquartile mean in "
-            f"{share['interquartile mean']}; a task that one run in ten fails altogether in "
-            f"{share['failing']}."
-        )
+    level, of_methods = f"{100 * found.confidence:g}%", [*found.methods.values()]
     over_runs = [one for one in of_methods if "runs" in one.unit]
+    trims = any(_TRIMMED in one.overall for one in of_methods)
+    for unit in dict.fromkeys(one.unit for one in of_methods):
+        way = f"{_INTERVALS[unit]}."
+        if "runs" not in unit:
+            yield f"1 run: {level} interval over its {unit}, not over training: {way}"
+            if trims:
+                yield f"Its {_TRIMMED} is that of the tasks."
+            continue
+        yield f"Several runs: {level} intervals over {unit}: {way}"
+        if trims:
+            yield f"Their {_TRIMMED} is that of all runs of all tasks, {_CLIPPED}."
+        least = {name: f"{share:.0%}" for name, share in LEAST_COVERED[unit].items()}
+        yield (
+            f"In simulations, 95% intervals over {unit} cover the rate of a task in "
+            f"{least['task']} of cases or more, the mean over all in {least['mean']} and the "
+            f"{_TRIMMED} in {least[_TRIMMED]}; the rate of a task that one run in ten fails "
+            f"altogether in {least['failing']}."
+        )
     if any(each.low is None for one in over_runs for each in _estimates(one)):
         yield "There is no interval where runs do not differ."
     if any(1 in one.counts.values() for one in over_runs):
@@ -305,15 +309,15 @@ def _estimates(one: Score) -> list[Estimate]:
     return [*one.tasks.values(), *one.groups.values(), *one.overall.values()]
 
 
-def _measured(found: Scores) -> str:
-    """How the results were measured."""
-    known = [conditions(one) for one in found.protocols]
+def measured(protocols: Sequence[Protocol], adaptation: tuple[int, int] | None) -> str:
+    """How results of these protocols, and of this many episodes in each trial, were measured."""
+    known = [conditions(one) for one in protocols]
     text = " or ".join(dict.fromkeys(when for _, when in known) or ["at any step"])
-    if found.adaptation is not None:
-        text = f"{text}, after {found.adaptation[0]} episodes of adaptation in each trial"
+    if adaptation is not None:
+        text = f"{text}, after {adaptation[0]} episodes of adaptation in each trial"
     if not known:
         return f"{text}, without a protocol"
-    of_each = zip(found.protocols, known, strict=True)
+    of_each = zip(protocols, known, strict=True)
     labels = [f"{one.label} on {where}" for one, (where, _) in of_each]
     if len(labels) > 3:
         labels[2:] = [f"{len(labels) - 2} more"]
@@ -322,22 +326,32 @@ def _measured(found: Scores) -> str:
 
 def _described(one: Score) -> str:
     """The runs and episodes of a method."""
-    of_what = "result" if one.unit == "runs of each task" else "run"
-    text = f"{one.runs} {of_what}{'s' * (one.runs > 1)}"
-    if one.training_seeds:
-        seeds = ", ".join(map(str, one.training_seeds))
-        text += f" (training seed{'s' * (len(one.training_seeds) > 1)} {seeds})"
-    elif one.runs > 1:
-        text += " (training seeds not recorded)"
+    text = runs_text(one)
     if one.training_steps is not None:
         text += f" after {one.training_steps:,} training steps"
     return f"{text}, {one.episodes} episodes"
 
 
-def _csv(found: Scores, with_tasks: bool) -> str:
+def runs_text(one: Score) -> str:
+    """The number of a method's runs, and their training seeds."""
+    text = f"{one.runs} run{'s' * (one.runs > 1)}"
+    if one.unit == "runs of each task":
+        text = f"{one.runs} results"
+    elif one.unit != "runs" and one.runs > 1:
+        text = f"1 run of each task in {one.runs} results"
+    if one.training_seeds:
+        seeds = ", ".join(map(str, one.training_seeds))
+        text += f" (training seed{'s' * (len(one.training_seeds) > 1)} {seeds})"
+    elif one.runs > 1:
+        text += " (training seeds not recorded)"
+    return text
+
+
+def as_csv(rows: Iterable[Mapping[str, str | float | None]]) -> str:
+    """Rows with the same columns each, from which no spreadsheet takes a formula."""
     text = io.StringIO()
     writer: csv.DictWriter[str] | None = None
-    for row in _records(found, with_tasks):
+    for row in rows:
         if writer is None:
             writer = csv.DictWriter(text, [*row], lineterminator="\n")
             writer.writeheader()
@@ -345,7 +359,7 @@ def _csv(found: Scores, with_tasks: bool) -> str:
     return text.getvalue().rstrip("\n")
 
 
-def _records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float | None]]:
+def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float | None]]:
     """A row for each number of each method."""
     for method, one in found.methods.items():
         parts = {"task": one.tasks if with_tasks else {}, "group": one.groups, "all": one.overall}
@@ -360,16 +374,31 @@ def _records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float 
                     "high": each.high,
                     "confidence": found.confidence,
                     "unit": one.unit,
-                    "n": one.counts[name] if over == "task" else min(one.counts.values()),
+                    "n": _number_of(found, one, over, name),
                     "runs": one.runs,
                     "episodes": one.episodes,
                     "training_seeds": " ".join(map(str, one.training_seeds)),
                     "training_steps": one.training_steps,
                     "protocol": "; ".join(of.name for of in found.protocols),
                     "digest": "; ".join(of.digest for of in found.protocols),
-                    "interval": INTERVALS[one.unit],
+                    "interval": _way(one.unit, name),
                     "forced": found.forced,
                 }
+
+
+def _number_of(found: Scores, one: Score, over: str, name: str) -> int:
+    """How many units a row's interval is over: all episodes, or the runs (the fewest of a task)."""
+    tasks = {name} if over == "task" else set(one.counts)
+    if over == "group":
+        tasks &= set(dict(found.protocols[0].groups)[name])
+    counts = [one.counts[task] for task in tasks]
+    return min(counts) if "runs" in one.unit else sum(counts)
+
+
+def _way(unit: Unit, name: str) -> str:
+    """How the interval of a row is made."""
+    clips = name == _TRIMMED and "runs" in unit
+    return f"{_INTERVALS[unit]}, {_CLIPPED}" if clips else _INTERVALS[unit]
 
 
 def _cell(value: str | float | None) -> str | float | None:
@@ -377,4 +406,5 @@ def _cell(value: str | float | None) -> str | float | None:
     if not isinstance(value, str):
         return value
     value = printable(value)
-    return f"'{value}" if value.lstrip()[:1] in ("=", "+", "-", "@") else value
+    first = unicodedata.normalize("NFKC", value).lstrip()[:1]  # wide ones count as well
+    return f"'{value}" if first and first in "=+-@" else value

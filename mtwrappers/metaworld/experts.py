@@ -2,31 +2,100 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.class_env import OBS_SIZE
+from mtwrappers.metaworld.upstream import with_globals
+
+_GOAL = slice(OBS_SIZE - 3, OBS_SIZE)
+
+
+def expert_actions(
+    task_names: Sequence[str], observations: NDArray[Any], goals: ArrayLike | None = None
+) -> NDArray[np.float32]:
+    """The actions that scripted experts would take: labels for DAgger, or a policy to record.
+
+    Each row has an expert of its own, and its action depends on that row alone. Nothing is stepped
+    or changed, so a learner can ask in any state that it visits.
+
+    Args:
+        task_names: The ``N`` class names, such as ``infos["task_name"]`` of ``make_vec``.
+        observations: ``(N, 39 + anything)``, such as states with a one-hot.
+        goals: ``(N, 3)`` in metres, which take the place of the observations' own. Where goals are
+            hidden (ML), they are needed: ``envs.get_attr("goal")``.
+
+    Returns:
+        Actions ``(N, 4)``, float32, clipped to [-1, 1].
+
+    Raises:
+        ValueError: If a class has no expert, the shapes do not fit, or a goal is hidden.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/MT10-v0")
+    >>> observations, infos = envs.reset(seed=0)
+    >>> expert_actions(infos["task_name"], observations).shape
+    (10, 4)
+    >>> envs.close()
+    """
+    rows, n = np.asarray(observations), len(task_names)
+    if rows.ndim != 2 or len(rows) != n or rows.shape[1] < OBS_SIZE:
+        raise ValueError(
+            f"observations of {n} tasks must be ({n}, {OBS_SIZE} or more), got {rows.shape}"
+        )
+    if goals is None:
+        goals = rows[:, _GOAL]
+        if hidden := [i for i in range(n) if not goals[i].any()]:
+            raise ValueError(
+                f"the goal is hidden in observation {hidden[0]} ({task_names[hidden[0]]}): pass "
+                'goals, such as envs.get_attr("goal")'
+            )
+    goals = np.asarray(goals)
+    if goals.shape != (n, 3):
+        raise ValueError(f"goals of {n} tasks must be ({n}, 3), got {goals.shape}")
+    actions = np.empty((n, 4), np.float32)
+    for i, name in enumerate(task_names):
+        actions[i] = expert(name)(rows[i], goals[i])
+    return actions.clip(-1.0, 1.0)
 
 
 def expert(class_name: str) -> Callable[[NDArray[Any], NDArray[Any]], NDArray[np.float32]]:
-    """The scripted expert of a class: ``act(obs, goal) -> action``.
+    """The scripted expert of a class as Meta-World has it: ``act(obs, goal) -> action``.
 
     ``obs`` is ``(39 + anything,)``, ``goal`` ``(3,)`` in metres, which takes the place of the
-    observation's own, and the action ``(4,)``.
+    observation's own, and the action ``(4,)``, which may lie outside the bounds. `expert_actions`
+    clips it, and takes a batch.
+
+    Raises:
+        ValueError: If there is no such expert.
     """
-    policies = import_extra("metaworld.policies", "metaworld").ENV_POLICY_MAP
-    if class_name not in policies:
-        raise ValueError(f"no expert for {class_name!r}; expected one of {sorted(policies)}")
-    policy = policies[class_name]()
+    policy = _policy(class_name)
 
     def act(obs: NDArray[Any], goal: NDArray[Any]) -> NDArray[np.float32]:
         frame = np.array(obs[:OBS_SIZE], dtype=np.float64)
-        frame[-3:] = goal
+        frame[_GOAL] = goal
         action: NDArray[np.float32] = policy.get_action(frame)
         return action
 
     return act
+
+
+@functools.cache
+def _policy(class_name: str) -> Any:
+    """Meta-World's policy, which has no state, without its warning that environments clip."""
+    policies = import_extra("metaworld.policies", "metaworld").ENV_POLICY_MAP
+    if class_name not in policies:
+        raise ValueError(f"no expert for {class_name!r}; expected one of {sorted(policies)}")
+    cls = policies[class_name]
+    names = {"get_action": with_globals(cls.get_action, {"move": _move})}
+    return type(cls.__name__, (cls,), names)()
+
+
+def _move(from_xyz: NDArray[Any], to_xyz: NDArray[Any], p: float) -> NDArray[Any]:
+    """Meta-World's own, silent."""
+    return p * (to_xyz - from_xyz)

@@ -21,6 +21,11 @@ from mtwrappers.metaworld.continuous import ContinuousTasks, Exact, Goals
 from mtwrappers.metaworld.descriptions import DESCRIPTIONS, Descriptions
 from mtwrappers.metaworld.plain_task import decode, digest, with_vector
 
+# The classes in which the hand itself has to get to the goal, and those in which the first object
+# is a tool for the second.
+_HAND_ALONE = ("reach-v3", "reach-wall-v3")
+_WITH_A_TOOL = ("hammer-v3", "stick-push-v3", "stick-pull-v3")
+
 
 class MetaWorldMTEnv(TaskSetMTEnv):
     """An `MTEnv` over the tasks (class and goal) of a Meta-World benchmark.
@@ -186,6 +191,24 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self._require_reset()
         goal: NDArray[np.float64] = np.array(self._env.sawyer._target_pos, dtype=np.float64)
         return goal
+
+    @property
+    def object_position(self) -> NDArray[np.float64] | None:
+        """The present position of what has to get to `goal`, ``(3,)``, in metres.
+
+        It is the first object of the observation, such as the puck or the handle, and the second
+        where the first is a tool (hammer, stick). There is none in reach and reach-wall: the hand
+        has to get there. It is the point that the class observes of the object, which need not be
+        the one that meets the goal: of assembly, disassemble and peg-insert-side it is the handle,
+        which stays 0.1 to 0.2 m beside the goal.
+        """
+        self._require_reset()
+        name = list(self.pool.layout.classes)[self.get_task_obs()]
+        if name in _HAND_ALONE:
+            return None
+        first = 3 * (name in _WITH_A_TOOL)
+        positions = np.ravel(self._env.sawyer._get_pos_objects())
+        return np.array(positions[first : first + 3], dtype=np.float64)
 
     @property
     def terminate_on_success(self) -> bool:

@@ -1,0 +1,22 @@
+"""metaworld 3.1.1: the id Meta-World/ML1-train makes the test tasks."""
+
+from importlib.metadata import version
+
+import gymnasium as gym
+import metaworld
+
+benchmark = metaworld.ML1("reach-v3", seed=0)
+
+
+def tasks(split):
+    """The tasks of the environments that the id makes."""
+    made = gym.make_vec(f"Meta-World/ML1-{split}", env_name="reach-v3", seed=0, meta_batch_size=2)
+    return {task.data for own in made.get_attr("tasks") for task in own}
+
+
+train, test = tasks("train"), tasks("test")
+expected = {task.data for task in benchmark.train_tasks}
+print("metaworld", version("metaworld"))
+print("ML1-train has the training tasks:", train == expected)
+print("ML1-train has the tasks of ML1-test:", train == test)
+print("fault:", "yes" if train == test != expected else "no")

@@ -1,0 +1,375 @@
+"""Curves: the success of methods against their training steps, as numbers and as a picture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeAlias, get_args
+
+from mtwrappers.common.checks import (
+    above_zero,
+    check_choice,
+    check_flag,
+    check_fraction,
+    check_list,
+    check_mapping,
+)
+from mtwrappers.evaluation.plot import Kind, Line, draw_training
+from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.evaluation.result import check_confidence
+from mtwrappers.evaluation.runs import (
+    IncomparableError,
+    Networks,
+    Policies,
+    Run,
+    common_tasks,
+    duplicate,
+    incomplete,
+    measured_unlike,
+    repeated,
+    runs_of,
+)
+from mtwrappers.evaluation.scores import (
+    Score,
+    Scores,
+    as_csv,
+    measured,
+    records,
+    runs_text,
+    score_of,
+)
+from mtwrappers.evaluation.statistics import Estimate
+from mtwrappers.state.files import write_atomically
+
+# The score of each method after so many training steps, ascending.
+Points: TypeAlias = Mapping[str, Mapping[int, Score]]
+# The runs of a method at each of its points.
+_Runs: TypeAlias = dict[int, list[Run]]
+FEW_RUNS = 5  # below, the caption says how few there are
+
+
+@dataclass(frozen=True)
+class Curves:
+    """The scores of methods along their training, all measured alike.
+
+    Args:
+        points: The `Score` of each method, by its training steps.
+        unadapted: In few-shot evaluation, likewise of the episodes before any adaptation.
+        levels: The scores of policies whose results name no training steps, such as scripted
+            experts.
+        omitted: By the method's name, the steps that not all of its runs have a result at.
+        protocols: The protocols that were followed; with ``runs="per_task"`` perhaps one per task.
+        adaptation: How many episodes each trial adapts on, and how many it counts, in few-shot
+            evaluation.
+        forced: Why the results are not comparable; empty if they are.
+        confidence: Of the intervals.
+    """
+
+    points: Points
+    unadapted: Points
+    levels: Mapping[str, Score]
+    omitted: Mapping[str, Sequence[int]]
+    protocols: tuple[Protocol, ...]
+    adaptation: tuple[int, int] | None
+    forced: str
+    confidence: float
+
+    @property
+    def caption(self) -> tuple[str, ...]:
+        """Sentences: the protocol, the runs of each method, and how intervals were made."""
+        return tuple(_caption(self))
+
+    def plot(
+        self,
+        path: str | Path,
+        title: str = "",
+        *,
+        tasks: bool = False,
+        beside: Mapping[str, Sequence[tuple[float, float]]] | None = None,
+    ) -> None:
+        """Draws the mean over tasks against training steps, with bands for intervals.
+
+        Curves before adaptation are dashed. The caption is below the picture.
+
+        Args:
+            path: Where to write the image; its suffix says which kind.
+            title: Above the picture.
+            tasks: Whether to draw each task too, in a panel of its own.
+            beside: Points from elsewhere, such as a publication, to draw with hollow marks and
+                without intervals: by their label, pairs of training steps and a success rate in
+                [0, 1].
+
+        Raises:
+            TypeError, ValueError: If an argument is none of these, or the suffix is of no image.
+        """
+        foreign = {
+            str(label): [
+                (_steps(steps), check_fraction(rate, f"a rate of {label!r}"))
+                for steps, rate in check_list(pairs, f"the points of {label!r}", "point")
+            ]
+            for label, pairs in check_mapping(beside or {}, "beside").items()
+        }
+        [mean, *_] = self._any.overall
+        panels = {mean: self._lines(mean)}
+        for label, pairs in foreign.items():
+            found = {steps: Estimate(rate, None, None) for steps, rate in sorted(pairs)}
+            panels[mean].append(Line(label, found, "beside"))
+        if check_flag(tasks, "tasks") and len(self._any.tasks) > 1:
+            panels.update({task: self._lines(task) for task in self._any.tasks})
+        draw_training(Path(path), panels, title, self.caption)
+
+    def to_csv(self, path: str | Path | None = None, *, tasks: bool = True) -> str:
+        """Every point in full precision: a row per method, training steps and task, group or mean.
+
+        Args:
+            path: Where to write it, if anywhere.
+            tasks: Whether to include the single tasks.
+
+        Returns:
+            The text, with the columns of `Scores.format`, and ``adaptation``: ``"before"`` or
+            ``"after"`` it, in few-shot evaluation.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        text = as_csv(self._records(check_flag(tasks, "tasks")))
+        if path is not None:
+            write_atomically(path, f"{text}\n".encode())
+        return text
+
+    @property
+    def _any(self) -> Score:
+        """The score of some method; all have the same tasks, groups and means."""
+        return next(iter(next(iter(self.points.values())).values()))
+
+    def _lines(self, name: str) -> list[Line]:
+        """The lines of a task or of a mean over tasks."""
+
+        def estimate(one: Score) -> Estimate:
+            return one.tasks[name] if name in one.tasks else one.overall[name]
+
+        curves: dict[Kind, Points] = {
+            "curve": self.points,
+            "unadapted": self.unadapted,
+            "level": {method: {0: one} for method, one in self.levels.items()},
+        }
+        return [
+            Line(method, {steps: estimate(one) for steps, one in of.items()}, kind)
+            for kind, methods in curves.items()
+            for method, of in methods.items()
+        ]
+
+    def _records(self, with_tasks: bool) -> Iterator[dict[str, str | float | None]]:
+        of_levels = {method: {0: one} for method, one in self.levels.items()}
+        after = "" if self.adaptation is None else "after"
+        for when, methods in (
+            ("before", self.unadapted),
+            (after, {**self.points, **of_levels}),
+        ):
+            for method, of in methods.items():
+                for one in of.values():
+                    found = Scores(
+                        {method: one}, self.protocols, self.adaptation, self.forced, self.confidence
+                    )
+                    for row in records(found, with_tasks):
+                        yield {**row, "adaptation": when}
+
+
+def curves(
+    policies: Policies,
+    *,
+    runs: Networks = "all_tasks",
+    force: bool = False,
+    confidence: float = 0.95,
+) -> Curves:
+    """Computes the success rates of methods at each of their training steps.
+
+    A result is a point of the training run that its ``training_seed`` and ``training_steps`` name.
+    A point of a method is the score of all its runs, as `scores` computes it: with several runs,
+    intervals are over runs, with a single one over its episodes. Each interval is for its point
+    alone: that all points of a curve are in theirs at once is less likely.
+
+    A mean over other runs at each point would be no curve, so a point needs a result of *every* run
+    of its method; steps that some run has no result at are left out, and `Curves.omitted` names
+    them.
+
+    A policy whose results name no ``training_steps`` is a level to compare with.
+
+    Args:
+        policies: The results of each method, by its name: a list of `EvaluationResult` or
+            `FewShotResult`, or a dict of them by what errors are to call them, such as their files.
+        runs: What a training run has made: one network for ``"all_tasks"``, or one ``"per_task"``.
+        force: Put side by side what is not comparable, on the tasks that all have; `Curves.forced`
+            says why.
+        confidence: How likely each interval covers the truth, in (0, 1).
+
+    Raises:
+        IncomparableError: As in `compare`, of all results together; those of one run may have the
+            same episodes, and so may all that are of 0 training steps.
+        TypeError: If the policies are no dict of such results.
+        ValueError: If no result names its training steps, several of a method at the same steps
+            name no training seed, a method has no steps that all its runs have, a result says
+            nothing of success or has an episode twice, or an argument is out of range.
+
+    >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+    >>> def result(seed, steps, *successes):
+    ...     all_of = enumerate(successes)
+    ...     episodes = [Episode("reach", i, 0.0, 5, once, once) for i, once in all_of]
+    ...     run = Provenance(2, {}, training_seed=seed, training_steps=steps)
+    ...     return EvaluationResult(episodes, provenance=run)
+    >>> first = [result(0, 0, False, False), result(0, 100, False, True)]
+    >>> second = [result(1, 0, False, False), result(1, 100, True, True)]
+    >>> found = curves({"mine": first + second})
+    >>> {steps: one.overall["mean over tasks"].value for steps, one in found.points["mine"].items()}
+    {0: 0.0, 100: 0.75}
+    """
+    check_choice(runs, get_args(Networks), "runs")
+    check_confidence(confidence)
+    named = runs_of(policies)
+    level = {name: of for name, of in named.items() if all(one.steps is None for one in of)}
+    if len(level) == len(named):
+        raise ValueError(f"no result of {list(named)} names its training_steps")
+    points, omitted = {}, {}
+    for name, of in named.items():
+        if name not in level:
+            points[name], omitted[name] = _points(name, of, runs)
+    groups = [*level.values(), *(of for steps in points.values() for of in steps.values())]
+    forced = _why_incomparable(points, level, groups, runs)
+    if forced and not check_flag(force, "force"):
+        raise IncomparableError(f"the results are not comparable: {forced}")
+    tasks = common_tasks(groups, runs)
+    every = [one for of in groups for one in of]
+    met = dict.fromkeys(one.result.protocol for one in every)
+    protocols = tuple(one for one in met if one is not None)
+    ruled = protocols[0] if protocols and not forced else None
+
+    def score(of: Sequence[Run]) -> Score:
+        return score_of(of, tasks, ruled, runs, confidence)
+
+    budgets = [one.budget for one in every if one.budget is not None]
+    before = {name: _unadapted(steps) for name, steps in points.items()}
+    return Curves(
+        points={name: {n: score(of) for n, of in steps.items()} for name, steps in points.items()},
+        unadapted={
+            name: {n: score(of) for n, of in steps.items()}
+            for name, steps in before.items()
+            if steps
+        },
+        levels={name: score(of) for name, of in level.items()},
+        omitted={name: tuple(steps) for name, steps in omitted.items() if steps},
+        protocols=protocols,
+        adaptation=budgets[0] if budgets else None,
+        forced=forced,
+        confidence=confidence,
+    )
+
+
+def _points(name: str, of: Sequence[Run], networks: Networks) -> tuple[_Runs, list[int]]:
+    """The runs of a method at the steps that all of them have, and the other steps."""
+    met: dict[int, dict[Any, Run]] = {}
+    every: set[Any] = set()
+    seeds = {one.seed for one in of}
+    for one in of:
+        if one.steps is None:
+            raise ValueError(
+                f"{one.label} does not name its training_steps, as others of {name} do"
+            )
+        if one.seed is None and len(seeds) > 1:
+            raise ValueError(f"{one.label} does not name its training_seed, as others of {name} do")
+        at = met.setdefault(one.steps, {})
+        # Results that name no seed are of one run, unless there are two of one network.
+        tasks = [None] if networks == "all_tasks" else one.result.tasks
+        for network in ((one.seed, task) for task in tasks):
+            if one.seed is None and network in at:
+                raise ValueError(
+                    f"{at[network].label} and {one.label} are both after {one.steps} training "
+                    "steps, and do not name their training_seed"
+                )
+            at[network] = one
+            every.add(network)
+    found, omitted = {}, []
+    for steps in sorted(met):
+        if met[steps].keys() == every:
+            found[steps] = [one for one in of if one.steps == steps]
+        else:
+            omitted.append(steps)
+    if not found:
+        raise ValueError(
+            f"there are no training steps that all {len(every)} runs of {name} have a result at: "
+            f"they have some at {', '.join(map(str, omitted[:5]))}"
+            f"{' and more' * (len(omitted) > 5)}"
+        )
+    return found, omitted
+
+
+def _why_incomparable(
+    points: Mapping[str, _Runs],
+    level: Mapping[str, list[Run]],
+    groups: Sequence[Sequence[Run]],
+    networks: Networks,
+) -> str:
+    """Why not all results can stand in one picture, or nothing."""
+    ends = [of[max(of)] for of in points.values()]
+    last = [one for of in (*level.values(), *ends) for one in of]
+    every = [one for of in groups for one in of]
+    reasons = [
+        repeated((one for of in steps.values() for one in of), networks)
+        for steps in points.values()
+    ]
+    # A policy may be the same at two points of a run, and all of them before their training.
+    reasons += [duplicate(of) for of in groups if of[0].steps != 0]
+    reasons += [duplicate(last), measured_unlike(groups, networks), incomplete(every, networks)]
+    return next(filter(None, reasons), "")
+
+
+def _unadapted(points: _Runs) -> _Runs:
+    """The episodes of few-shot evaluation before any adaptation, of the points that have them."""
+    found = {}
+    for steps, of in points.items():
+        before = [
+            one._replace(result=one.few_shot.unadapted) for one in of if one.few_shot is not None
+        ]
+        if len(before) == len(of):
+            found[steps] = before
+    return found
+
+
+def _caption(found: Curves) -> Iterator[str]:
+    if found.forced:
+        yield f"FORCED, these results are not comparable: {found.forced}."
+    yield f"Success {measured(found.protocols, found.adaptation)}."
+    if found.unadapted:
+        yield "Dashed: before adaptation."
+    for name, points in found.points.items():
+        yield f"{name}: {_described([*points.values()])} at each point."
+    for name, one in found.levels.items():
+        yield f"{name} (training steps not recorded): {_described([one])}."
+    every = [one for points in found.points.values() for one in points.values()]
+    every += found.levels.values()
+    several = [one for one in every if "runs" in one.unit]
+    level = f"{100 * found.confidence:g}% intervals"
+    over = []
+    if several:
+        fewest = min(min(one.counts.values()) for one in several)
+        over.append("over runs" + f" ({fewest} are few)" * (fewest < FEW_RUNS))
+    if units := dict.fromkeys(one.unit for one in every if "runs" not in one.unit):
+        over.append(f"of 1 run over its {' or '.join(units)}, not over training")
+    yield f"Bands: {level} {'; '.join(over)}. Each is for its point alone."
+    estimates = [own for one in several for own in one.overall.values()]
+    if any(one.low is None for one in estimates):
+        yield "There is no band where runs do not differ."
+    for name, steps in found.omitted.items():
+        which = ", ".join(f"{n:,}" for n in steps)
+        yield f"Left out, as not all runs of {name} have them: {which} steps."
+
+
+def _described(points: Sequence[Score]) -> str:
+    """The runs and episodes of a method's points."""
+    fewest, most = (pick(one.episodes for one in points) for pick in (min, max))
+    episodes = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+    return f"{runs_text(points[0])}, {episodes} episodes"
+
+
+def _steps(value: Any) -> float:
+    return 0.0 if value == 0 else above_zero(value, "training steps")

@@ -1,0 +1,146 @@
+"""``mtwrappers compare``: a method or several from files, in each format."""
+
+import csv
+import io
+
+import pytest
+
+from mtwrappers.cli.main import main
+from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+
+
+@pytest.fixture
+def files(tmp_path, monkeypatch):
+    """Two runs of ``mine`` and one of ``theirs``."""
+    monkeypatch.chdir(tmp_path)
+    for name, policy, seed, successes in (
+        ("mine-0", "mine", 0, 4),
+        ("mine-1", "mine", 1, 2),
+        ("theirs", "their_method", None, 3),
+    ):
+        save(name, policy, seed, successes)
+    return ["mine-0.json", "mine-1.json", "theirs.json"]
+
+
+def save(name, policy, seed=None, successes=1, steps=None):
+    episodes = [
+        Episode("reach-v3", i, float(len(name)), 5, i < successes, False, i) for i in range(5)
+    ]
+    provenance = Provenance(
+        5, {}, spec=None, policy=policy, training_seed=seed, training_steps=steps
+    )
+    EvaluationResult(episodes, successes, provenance=provenance).save(f"{name}.json")
+
+
+def test_the_runs_of_a_method_are_a_table(files, capsys):
+    assert main(["compare", *files[:2]]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0].split() == ["task", "mine"]
+    assert lines[1].split()[-2:] == ["2", "runs"]
+    assert lines[3].split() == ["reach-v3", "0.600", "0.013-0.994"]
+    assert "mine: 2 runs (training seeds 0, 1), 10 episodes." in lines
+    assert "B - A" not in "\n".join(lines)
+
+
+def test_several_methods_are_compared_beneath(files, capsys):
+    assert main(["compare", *files]) == 0
+    said = capsys.readouterr().out
+    table, differences = said.split("\n\nA: mine (2 runs)\nB: their_method (1 run)\n")
+    assert table.splitlines()[0].split() == ["task", "mine", "their_method"]
+    assert "1 run: 95% interval over its episodes, not over training:" in table
+    assert "a single run leaves no interval" in differences
+
+
+@pytest.mark.parametrize(
+    ("format", "start", "name"),
+    [
+        ("markdown", "| task | mine |", r"their\_method"),
+        ("latex", "\\begin{table}\n", r"their\_method"),
+        ("csv", "method,over,name,success,low,high,", "their_method"),
+    ],
+)
+def test_formats_are_the_table_alone(format, start, name, files, capsys):
+    assert main(["compare", *files, "--format", format]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(start)
+    assert name in said
+    assert "B - A" not in said
+    assert main(["compare", *files, "--format", format, "--no-tasks"]) == 0
+    less = capsys.readouterr().out
+    assert "reach-v3" in said
+    assert "reach-v3" not in less
+    assert "mean over tasks" in less
+    assert main(["compare", *files, "--format", format, "--plot", "plot.png"]) == 0
+    assert capsys.readouterr().out == said
+    if format == "csv":
+        rows = [*csv.DictReader(io.StringIO(said))]
+        assert [row["method"] for row in rows] == ["mine"] * 2 + ["their_method"] * 2
+
+
+def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
+    for seed, steps, successes in ((0, 10, 1), (1, 10, 2), (0, 20, 3), (1, 20, 5)):
+        save(f"run-{seed}-{steps:04}", "run", seed, successes, steps)
+    runs = sorted(path.name for path in tmp_path.glob("run-*"))
+    assert main(["compare", *runs, "theirs.json", "--curve", "curve.png"]) == 0
+    said = capsys.readouterr().out
+    assert said.endswith("\nwrote curve.png\nwrote curve.csv\n")
+    assert "run: 2 runs (training seeds 0, 1) after 20 training steps, 10 episodes." in said
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    table = [*csv.DictReader((tmp_path / "curve.csv").read_text().splitlines())]
+    assert [
+        (one["method"], one["training_steps"], one["name"], one["success"]) for one in table
+    ] == [
+        ("run", "10", "reach-v3", "0.30000000000000004"),
+        ("run", "10", "mean over tasks", "0.30000000000000004"),
+        ("run", "20", "reach-v3", "0.8"),
+        ("run", "20", "mean over tasks", "0.8"),
+        ("their_method", "", "reach-v3", "0.6"),
+        ("their_method", "", "mean over tasks", "0.6"),
+    ]
+    (tmp_path / "curve.png").unlink()
+    arguments = [*runs, "--no-tasks", "--curve", "curve.csv"]
+    assert main(["compare", *arguments, "--format", "markdown"]) == 0
+    assert "wrote" not in capsys.readouterr().out
+    assert "reach-v3" not in (tmp_path / "curve.csv").read_text()
+    assert not (tmp_path / "curve.png").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (
+            ["mine-0.json", "--plot", "x.png"],
+            "--plot draws differences, and all results are of mine",
+        ),
+        (["mine-0.json", "mine-0.json"], "mine-0.json is given twice"),
+        (["none.json"], "cannot read none.json: No such file or directory"),
+        (
+            ["mine-0.json", "again.json"],
+            "the results of mine are not comparable: mine-0.json and again.json are both of "
+            "training seed 0; --force compares them all the same",
+        ),
+        (
+            ["late.json", "early.json"],
+            "the results of late are not comparable: the ends of training, 9 steps and 5 steps "
+            "(early.json); --force compares them all the same",
+        ),
+        (
+            ["mine-0.json", "--curve", "curve.png"],
+            "no result of ['mine'] names its training_steps",
+        ),
+        (["mine-0.json", "--format", "html"], 'Invalid value "html" for --format. Choose from'),
+    ],
+)
+def test_what_is_refused_is_one_line(arguments, message, files, capsys):
+    save("again", "mine", 0, 1)
+    save("late", "late", 0, 2, 9)
+    save("early", "late", 1, 3, 5)
+    with pytest.raises(SystemExit, match=r"^2$"):
+        main(["compare", *arguments])
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.startswith(f"mtwrappers: error: {message}")
+    assert said.err.count("\n") == 1
+    if arguments[0] == "late.json":
+        assert main(["compare", *arguments, "--force"]) == 0
+        assert capsys.readouterr().out.startswith("FORCED, these results are not comparable: the e")
