@@ -38,7 +38,7 @@ def test_a_result_is_of_the_policy_and_protocol_of_its_folder_and_says_how_it_wa
 
 
 def test_experts_and_random_actions_have_a_result_of_each_protocol_of_states():
-    assert len(COMMANDS) == 10
+    assert len(COMMANDS) == 9
     assert COMMANDS.keys() <= SHIPPED.keys()
     for name in COMMANDS:
         assert SHIPPED[name].made["commands"] == [COMMANDS[name]]
