@@ -98,4 +98,5 @@ def _policy(class_name: str) -> Any:
 
 def _move(from_xyz: NDArray[Any], to_xyz: NDArray[Any], p: float) -> NDArray[Any]:
     """Meta-World's own, silent."""
-    return p * (to_xyz - from_xyz)
+    moved: NDArray[Any] = p * (to_xyz - from_xyz)
+    return moved
