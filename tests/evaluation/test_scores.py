@@ -148,6 +148,12 @@ def test_a_single_run_has_the_numbers_of_its_result():
     trimmed = one.overall["interquartile_mean"]["success_once"]
     assert found.overall["interquartile mean"] == trimmed
     assert found.tasks[tasks[0]] == one.per_task[tasks[0]]["success_once"]
+    rows = csv.DictReader(io.StringIO(scores({"mine": [one]}).format("csv", tasks=False)))
+    counts = {row["name"]: int(row["n"]) for row in rows}
+    assert counts == {
+        **{name: 4 * len(members) for name, members in protocol.groups},
+        **dict.fromkeys(("mean over tasks", "mean over groups", "interquartile mean"), 200),
+    }
     # Several of them: groups over runs.
     more = [
         result(provenance=kept, **{task: int(rng.integers(5)) for task in tasks}) for _ in range(3)
@@ -202,8 +208,9 @@ def test_the_caption_says_of_what_intervals_are():
     assert "There is no interval where runs do not differ." in caption
     assert any("interquartile mean in 91%;" in one for one in caption)
     alone = scores({"y": [result(a=3, b=4)]}, confidence=0.9).caption
-    assert len(alone) == 3
+    assert len(alone) == 4
     assert alone[2].startswith("1 run: 90% interval over its episodes")
+    assert alone[3] == "Its interquartile mean is that of the tasks."
 
 
 def test_networks_of_a_task_each_count_by_themselves():
@@ -220,6 +227,8 @@ def test_networks_of_a_task_each_count_by_themselves():
     assert (single.tasks["a"].low, single.overall["mean over tasks"].low) == (None, None)
     once = scores({"mine": [results[0], results[2]]}, runs="per_task").methods["mine"]
     assert (once.unit, once.runs) == ("episodes", 2)
+    caption = scores({"mine": [results[0], results[2]]}, runs="per_task").caption
+    assert caption[1] == "mine: 1 run of each task in 2 results (training seed 0), 8 episodes."
     assert once.overall["mean over tasks"].low is not None
 
 
@@ -341,7 +350,9 @@ def test_csv_has_full_precision_and_the_caption_as_columns():
     assert next(csv.DictReader(io.StringIO(equal)))["low"] == ""
 
 
-@pytest.mark.parametrize("name", ["=cmd()", "+1", "-1", "@SUM(A1)", " =1", '"=1', "a,b", "a\n=1"])
+@pytest.mark.parametrize(
+    "name", ["=cmd()", "+1", "-1", "@SUM(A1)", " =1", "\uff1d1", '"=1', "a,b", "a\n=1"]
+)
 def test_csv_has_no_name_that_a_spreadsheet_takes_for_a_formula(name):
     text = scores({name: [result(a=1, b=2)]}).format("csv")
     rows = [*csv.reader(io.StringIO(text))]
