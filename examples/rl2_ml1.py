@@ -1,12 +1,15 @@
-"""RL2 on ML1-reach in a single file: a policy whose memory finds a hidden goal.
+"""RL2 on ML1-reach in a single file: a policy with a memory, for hidden goals.
 
     pip install '.[metaworld,torch]'
     python examples/rl2_ml1.py --seed 1 --out rl2-seed1
 
 RL2 (Duan et al. 2016, arXiv:1611.02779): a recurrent policy observes its last action, its last
 reward and the ends of episodes, and keeps its memory during all episodes of a trial, which has one
-goal. It is trained with PPO on whole trials, so it learns to search in order to find. Afterwards it
-is evaluated on the goals of ML1-test, which were not trained on, under `metaworld-3.1-ml on ML1`.
+goal. It is trained with PPO on whole trials. Afterwards it is evaluated on the goals of ML1-test,
+which were not trained on, under `metaworld-3.1-ml on ML1`.
+
+With its defaults, a minute and a half, it learns where goals are on average, and not yet to find
+one by its rewards: for that, train longer.
 """
 
 import argparse
@@ -24,7 +27,6 @@ from mtwrappers import (
     LinearFeatureBaseline,
     MetaSampleProcessor,
     VectorRL2Observation,
-    compare,
     protocols,
 )
 from mtwrappers.evaluation import FewShotResult
@@ -32,16 +34,23 @@ from mtwrappers.evaluation import FewShotResult
 PROTOCOL = protocols["metaworld-3.1-ml"].on("ML1", "reach-v3")
 ACTION = 4
 OBS = 39 + ACTION + 2  # with the last action and reward, and whether an episode has ended
+REPEAT = 5  # steps per action: a longer move changes the reward by more
 
 
 class RL2(nn.Module):
-    """A Gaussian policy with a memory."""
+    """A Gaussian policy with a memory, which takes each action for `REPEAT` steps.
 
-    def __init__(self, hidden: int = 64, std: float = 0.7) -> None:
+    Args:
+        hidden: The size of the memory.
+        std: Of the actions in training.
+    """
+
+    def __init__(self, hidden: int = 128, std: float = 0.5) -> None:
         super().__init__()
-        self.encoder = nn.Sequential(nn.Linear(OBS, hidden), nn.Tanh())
+        self.encoder = nn.Sequential(nn.Linear(OBS, hidden), nn.ReLU())
         self.gru = nn.GRU(hidden, hidden)
         self.action = nn.Linear(hidden, ACTION)
+        nn.init.orthogonal_(self.encoder[0].weight, 2**0.5)
         nn.init.orthogonal_(self.action.weight, 0.01)
         nn.init.zeros_(self.action.bias)
         self.register_buffer("noise", torch.full((ACTION,), std))
@@ -57,21 +66,31 @@ class RL2(nn.Module):
         found, memory = self.gru(self.encoder(seen), memory)
         return Normal(self.action(found), self.noise, validate_args=False), memory
 
-    # What `few_shot_evaluate` calls, and training too.
+    # The rest is what `few_shot_evaluate` calls.
 
     def begin_trial(self) -> None:
         """Empties the memory."""
         self.memory: torch.Tensor | None = None
 
-    @torch.no_grad()
-    def act(self, observations: np.ndarray) -> Normal:
-        """The distributions of the next actions ``(N, A)``, and one step of memory."""
-        policy, self.memory = self.policy(tensor(observations)[None], self.memory)
-        return policy
+    def reset(self, mask: np.ndarray) -> None:
+        """Chooses an action at once where an episode begins, ``(N,)`` bool."""
+        if self.memory is not None:
+            self.age[mask] = 0
 
+    @torch.no_grad()
     def __call__(self, observations: np.ndarray) -> np.ndarray:
         """Actions ``(N, A)`` for observations ``(N, O)``: the means, within their bounds."""
-        return self.act(observations).mean[0].numpy().clip(-1, 1)
+        if self.memory is None:
+            n = len(observations)
+            self.memory = torch.zeros(1, n, self.gru.hidden_size)
+            self.age, self.chosen = np.zeros(n, int), np.zeros((n, ACTION), np.float32)
+        due = np.flatnonzero(self.age % REPEAT == 0)
+        if len(due):
+            policy, memory = self.policy(tensor(observations[due])[None], self.memory[:, due])
+            self.memory[:, due] = memory
+            self.chosen[due] = policy.mean[0].clamp(-1, 1)
+        self.age += 1
+        return self.chosen.copy()
 
 
 def tensor(values: object) -> torch.Tensor:
@@ -83,16 +102,16 @@ def parser() -> argparse.ArgumentParser:
     """The hyperparameters, and where files go."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--iterations", type=int, default=80)
+    parser.add_argument("--iterations", type=int, default=45)
     parser.add_argument("--tasks", type=int, default=10, help="per iteration")
-    parser.add_argument("--trials", type=int, default=5, help="per task")
+    parser.add_argument("--trials", type=int, default=3, help="per task")
     parser.add_argument("--episodes", type=int, default=2, help="per trial")
-    parser.add_argument("--horizon", type=int, default=60, help="steps of an episode")
-    parser.add_argument("--learning-rate", type=float, default=3e-3)
+    parser.add_argument("--horizon", type=int, default=100, help="steps of an episode")
+    parser.add_argument("--learning-rate", type=float, default=2e-3)
     parser.add_argument("--epochs", type=int, default=8)
-    parser.add_argument("--minibatches", type=int, default=2)
+    parser.add_argument("--minibatches", type=int, default=3)
     parser.add_argument("--clip", type=float, default=0.2)
-    parser.add_argument("--snapshots", type=int, default=4, help="how often weights are saved")
+    parser.add_argument("--snapshots", type=int, default=3, help="how often weights are saved")
     parser.add_argument("--out", type=Path, default=Path("rl2"))
     parser.add_argument("--evaluate", type=Path, help="only evaluate these weights")
     return parser
@@ -100,7 +119,6 @@ def parser() -> argparse.ArgumentParser:
 
 def train(args: argparse.Namespace) -> None:
     """Trains, and saves ``weights-STEPS.npz``, where ``STEPS`` counts those of all environments."""
-    torch.set_num_threads(1)
     torch.manual_seed(args.seed)
     rng = np.random.default_rng(args.seed)
     envs = VectorRL2Observation(
@@ -113,12 +131,12 @@ def train(args: argparse.Namespace) -> None:
         ),
         reward_divisor=10,  # the largest reward
     )
-    n, t_max = envs.num_envs, args.episodes * args.horizon
+    n, t_max = envs.num_envs, args.episodes * args.horizon // REPEAT
     goals = envs.unwrapped.get_attr("task_states")[:: args.trials]  # each group has its own
     agent = RL2()
     optimizer = torch.optim.Adam(agent.parameters(), args.learning_rate, eps=1e-5)
     processor = MetaSampleProcessor(
-        LinearFeatureBaseline(), discount=0.98, gae_lambda=0.95, normalize_adv=True
+        LinearFeatureBaseline(), discount=0.9, gae_lambda=0.9, normalize_adv=True
     )
     seen = RunningMeanStd(shape=(OBS,))
     saved = np.linspace(0, args.iterations, args.snapshots + 1).round()
@@ -129,18 +147,22 @@ def train(args: argparse.Namespace) -> None:
         log_probs, rewards = torch.zeros(n, t_max), np.zeros((n, t_max))
         envs.set_tasks([int(rng.choice(own)) for own in goals])
         now, _ = envs.reset(seed=args.seed if iteration == 0 else None)
-        agent.begin_trial()
+        memory = None
         for t in range(t_max):
-            policy = agent.act(now)
-            action = policy.sample()
+            with torch.no_grad():
+                policy, memory = agent.policy(tensor(now)[None], memory)
+                action = policy.sample()
             obs[:, t], actions[:, t] = now, action[0]
             log_probs[:, t] = policy.log_prob(action)[0].sum(-1)
-            now, rewards[:, t], *_ = envs.step(actions[:, t].clip(-1, 1))
+            for _ in range(REPEAT):
+                now, reward, *_ = envs.step(actions[:, t].clip(-1, 1))
+                rewards[:, t] += reward / REPEAT
 
         # A trial is one long path: what is found in an episode is worth something in the next.
-        # The baseline is fitted to the trials of each goal, so it knows what the policy does not.
+        # The baseline is fitted to the trials of each goal, to where the hand is and when: it knows
+        # of each goal what the policy has to find out.
         paths = [
-            {"observations": o, "actions": a, "rewards": r}
+            {"observations": o[:, :3], "actions": a, "rewards": r}
             for o, a, r in zip(obs, actions, rewards, strict=True)
         ]
         by_task = [paths[i : i + args.trials] for i in range(0, n, args.trials)]
@@ -169,7 +191,7 @@ def train(args: argparse.Namespace) -> None:
         seen.update(obs.reshape(-1, OBS).astype(np.float64))
         agent.mean[:], agent.std[:] = tensor(seen.mean), tensor(seen.var).sqrt() + 1e-3
         if iteration in saved:
-            steps = (iteration + 1) * n * t_max
+            steps = (iteration + 1) * n * t_max * REPEAT
             arrays = {name: value.numpy() for name, value in agent.state_dict().items()}
             np.savez(args.out / f"weights-{steps}.npz", **arrays)
     envs.close()
@@ -203,12 +225,11 @@ def evaluate(weights: Path, seed: int) -> FewShotResult:
 def main(argv: list[str] | None = None) -> None:
     """Trains, and evaluates the last weights; or evaluates those that were given."""
     args = parser().parse_args(argv)
+    torch.set_num_threads(1)  # more gain nothing on small networks
     if args.evaluate is None:
         train(args)
     weights = args.evaluate or max(args.out.glob("weights-*.npz"), key=os.path.getmtime)
-    result = evaluate(weights, args.seed)
-    print(result)
-    print(compare({"unadapted": [result.unadapted], "adapted": [result]})[0])
+    print(evaluate(weights, args.seed))
 
 
 if __name__ == "__main__":

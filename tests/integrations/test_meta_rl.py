@@ -13,20 +13,20 @@ from tests.integrations.examples import load_example
 TINY = dataclasses.replace(
     protocols["metaworld-3.1-ml"].on("ML1", "reach-v3"),
     name="tiny",
-    max_episode_steps=6,
+    max_episode_steps=7,
     episodes_per_task=1,
     meta_batch_size=2,
     trials=1,
     adaptation_episodes=2,
 )
-SIZES = ["--iterations", "2", "--tasks", "2", "--episodes", "2", "--horizon", "4"]
+SIZES = ["--iterations", "2", "--tasks", "2", "--episodes", "2", "--horizon", "5"]
 
 
 @pytest.mark.parametrize(
     ("name", "more", "per_iteration"),
     [
-        ("maml_ml1.py", ["--epochs", "2"], [16, 48, 80]),
-        ("rl2_ml1.py", ["--trials", "2", "--epochs", "2"], [32, 64, 96]),
+        ("maml_ml1.py", ["--epochs", "2"], [20, 60, 100]),
+        ("rl2_ml1.py", ["--trials", "2", "--epochs", "2"], [40, 80, 120]),
     ],
 )
 @pytest.mark.slow
