@@ -1,7 +1,11 @@
 """The README and the documentation: snippets run, links lead somewhere, nothing is left out."""
 
 import ast
+import os
 import re
+import subprocess
+import sys
+from pathlib import Path
 
 import gymnasium
 import metaworld
@@ -28,7 +32,19 @@ def run():
         yield run
 
 
-@pytest.mark.parametrize("page", sorted(name for name, code in SNIPPETS.items() if code))
+# Pages whose code is run here. The lines of the first guide below, commands among them, have a test of
+# their own; the code of a report is a script, see tests/test_upstream.py; that of metaworld-algorithms
+# needs Python 3.12 and a package that no index has.
+LINE_BY_LINE = "guides/from-demonstrations.md"
+ELSEWHERE = (LINE_BY_LINE, "guides/metaworld-algorithms.md")
+RUN = sorted(
+    name
+    for name, code in SNIPPETS.items()
+    if code and not name.startswith("upstream/") and name not in ELSEWHERE
+)
+
+
+@pytest.mark.parametrize("page", RUN)
 @pytest.mark.slow_but("index.md")
 def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monkeypatch):
     """That of the evaluation also prints the table on the page."""
@@ -50,6 +66,45 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monke
         assert after in printed
 
 
+@pytest.mark.slow
+def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
+    """With fewer demonstrations and less training, for which the weights that come along stand in.
+
+    All other lines run as they are on the page.
+    """
+    for package in ("torch", "minari", "h5py"):
+        pytest.importorskip(package)
+    for folder in ("examples", "benchmarks"):
+        (tmp_path / folder).symlink_to(ROOT / folder)
+    train = "python examples/imitate_mt10.py --seed 1 --out weights.npz\n"
+    shipped = "cp benchmarks/reference/imitation/weights-seed1.npz weights.npz\n"
+    smaller = {
+        "python3 -m venv .venv && . .venv/bin/activate\n": "",
+        "pip install '.[cli,minari,torch]'\n": "",
+        "--episodes 10 ": "--episodes 1 --goals 1 ",
+        train: f"{train.rstrip()} --rounds 1 --steps 9 --updates 9\n{shipped}",
+        "goals_seed=1)\n": "goals_seed=1, episodes_per_task=1)\n",
+    }
+    lines = ""
+    for kind, code in re.findall(r"^```(bash|python)\n(.*?)^```", PAGES[LINE_BY_LINE], re.M | re.S):
+        lines += code if kind == "bash" else f"python - <<'END'\n{code}END\n"
+    for line, instead in smaller.items():
+        assert lines.count(line) == 1
+        lines = lines.replace(line, instead)
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    environment = {**os.environ, "PATH": path, "MINARI_DATASETS_PATH": str(tmp_path / "minari")}
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", lines],
+        cwd=tmp_path,
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert "500 of 500 episodes" in done.stdout
+    assert r"\toprule" in (tmp_path / "table.tex").read_text()
+
+
 @pytest.mark.parametrize("snippet", FENCE.findall(README), ids=range(len(FENCE.findall(README))))
 @pytest.mark.slow_but("0", "2", "3", "5")
 def test_each_snippet_of_the_readme_runs(snippet, run, tmp_path):
@@ -69,12 +124,15 @@ def test_the_readme_names_every_example_and_a_test_runs_each():
 
 
 def test_every_page_is_in_the_navigation():
-    assert sorted(re.findall(r"[\w/-]+\.md", NAV)) == sorted(PAGES)
+    reports = {
+        f"upstream/{name}" for name in re.findall(r"\((\w+\.md)\)", PAGES["upstream/index.md"])
+    }
+    assert sorted({*re.findall(r"[\w/-]+\.md", NAV), *reports}) == sorted(PAGES)
 
 
 def test_every_guide_and_concept_has_snippets():
     without = {name for name, code in SNIPPETS.items() if not code}
-    outputs = {"guides/command-line.md", "meta-world-check.md"}
+    outputs = {"guides/command-line.md", "meta-world-check.md", "upstream/index.md"}
     assert {name for name in without if not name.startswith("api/")} == outputs
 
 

@@ -106,7 +106,7 @@ def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
                 f"{argument} has a result of each protocol: name one as {argument}/..., or give a "
                 "result of yours beside it"
             )
-        found = reference(argument.removeprefix(_REFERENCE), like)
+        found = reference(argument.removeprefix(_REFERENCE), like if _is_method(argument) else None)
     except VerificationError as exc:
         raise UsageError(f"{argument}: {exc}") from None
     except ValueError as exc:

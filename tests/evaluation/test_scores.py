@@ -110,6 +110,10 @@ def test_there_is_no_interval_of_a_single_run_or_where_runs_do_not_differ():
             found = rate_of_runs(samples, np.ones(1), 0.95, whole)
             assert (found.low, found.high) == (None, None)
             assert trimmed_rate_of_runs(samples, 0.95, whole).low is None
+    # Equal runs whose means differ in the last bit.
+    samples = [np.array(own) for own in ([0.1, 0.3], [0.2, 0.2], [0.3, 0.1])]
+    assert np.sum([1 / 3 * own for own in samples], axis=0).std() > 0
+    assert rate_of_runs(samples, np.full(3, 1 / 3), 0.95, True).low is None
     one_alone = [np.array([0.5, 0.6]), np.array([0.5])]
     assert rate_of_runs(one_alone, np.array([0.5, 0.5]), 0.95, False).low is None
 
@@ -287,6 +291,12 @@ def test_what_does_not_compare_is_refused_over_all_methods_or_said():
     assert r"\caption{FORCED" in forced.format("latex")
     rows = csv.DictReader(io.StringIO(forced.format("csv")))
     assert all(row["forced"] == "mujoco 3.3.0 and 3.2.0 (z.json)" for row in rows)
+    # Nor are there the groups or the means of one of several protocols.
+    grouped = dataclasses.replace(PLAIN, protocol=protocols["lerobot-0.6"])
+    [of, _] = scores(
+        {"x": [result(provenance=grouped, a=1, b=2)], "y": [result(a=2, b=1)]}, force=True
+    ).methods.values()
+    assert (of.groups, list(of.overall)) == ({}, ["mean over tasks", "interquartile mean"])
     twice = methods["y"][0]
     with pytest.raises(IncomparableError, match=r"x and z are not.* have the same episodes"):
         scores({"x": [twice], "z": [twice]})

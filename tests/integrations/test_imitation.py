@@ -1,0 +1,129 @@
+"""The example of imitation, and the weights that come with it."""
+
+import importlib.util
+
+import gymnasium
+import numpy as np
+import pytest
+
+from mtwrappers.metaworld.experts import expert_actions
+from tests.fakes import ROOT
+from tests.integrations.examples import load_example
+
+SHIPPED = sorted((ROOT / "benchmarks/reference/imitation").glob("weights-seed*.npz"))
+
+
+@pytest.fixture(scope="module")
+def script():
+    return load_example("imitate_mt10.py")
+
+
+def test_a_policy_is_a_network_whose_rows_do_not_depend_on_the_batch(script):
+    # The first layer leaves x0 - 1 and -x1, the second adds them up for a level and its neighbour.
+    hidden, out = np.zeros((2, 49)), np.zeros((84, 2))
+    hidden[0, 0], hidden[1, 1] = 1, -1
+    out[[3, 21 + 10], 0] = 1
+    out[[4, 21 + 20], 1] = 1
+    layers = [hidden, np.array([-1, 0]), out, np.zeros(84)]
+    policy = script.Policy([layer.astype(np.float32) for layer in layers])
+    obs = np.zeros((3, 49))
+    obs[:, :2] = [[3, 0], [0, -2], [2, -5]]
+    actions = policy(obs)
+    assert actions.dtype == np.float32
+    assert actions.round(6).tolist() == np.float32(
+        [[-0.7, 0, -1, -1], [-0.6, 1, -1, -1], [-0.6, 1, -1, -1]]
+    ).round(6).tolist()  # fmt: skip
+    assert actions.tolist() == np.concatenate([policy(row[None]) for row in obs]).tolist()
+
+
+def test_the_weights_that_come_with_it_are_small_arrays_and_act(script, monkeypatch):
+    assert [path.name for path in SHIPPED] == [f"weights-seed{seed}.npz" for seed in (1, 2, 3)]
+    assert max(path.stat().st_size for path in SHIPPED) < 400_000
+    monkeypatch.delenv("WEIGHTS", raising=False)
+    ours = script.load().layers
+    monkeypatch.setenv("WEIGHTS", str(SHIPPED[0]))
+    assert [layer.tolist() for layer in script.load().layers] == [x.tolist() for x in ours]
+    monkeypatch.setenv("WEIGHTS", str(SHIPPED[1]))
+    policy = script.load()
+    assert policy.layers[0].tolist() != ours[0].tolist()
+    env = gymnasium.make("mtwrappers/MT10-v0", terminate_on_success=True, max_episode_steps=150)
+    obs, _ = env.reset(seed=0, options={"task_state": 250})  # of drawer-close-v3
+    terminated = truncated = False
+    while not (terminated or truncated):
+        obs, _, terminated, truncated, _ = env.step(policy(obs[None])[0])
+    env.close()
+    assert terminated
+
+
+@pytest.fixture
+def dataset(tmp_path, monkeypatch):
+    """One episode of each class."""
+    for package in ("torch", "minari", "h5py"):
+        if importlib.util.find_spec(package) is None:
+            pytest.skip(f"without {package}")
+    monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
+    name = "tests/experts-v0"
+    load_example("record_experts.py").main(["--episodes", "1", "--goals", "1", "--name", name])
+    return name
+
+
+@pytest.mark.filterwarnings("ignore::UserWarning:minari")
+@pytest.mark.filterwarnings("ignore:Implicitly cleaning up:ResourceWarning")
+@pytest.mark.slow
+def test_training_writes_what_the_seed_determines(script, dataset, tmp_path, monkeypatch, capsys):
+    sizes = ["--updates", "30", "--steps", "12", "--episode-steps", "5", "--rounds", "2"]
+    sizes += ["--hidden", "16", "--workers", "1", "--demonstrations", dataset]
+
+    def train(seed, *more):
+        path = tmp_path / "own.npz"
+        policy = script.main([*sizes, "--seed", str(seed), "--out", str(path), *more])
+        monkeypatch.setenv("WEIGHTS", str(path))
+        assert [x.tolist() for x in script.load().layers] == [x.tolist() for x in policy.layers]
+        return policy
+
+    capsys.readouterr()
+    policies = [train(1), train(1), train(2), train(1, "--rounds", "0")]
+    same = [p.layers[0].tolist() == policies[0].layers[0].tolist() for p in policies]
+    assert same == [True, True, False, False]
+    observations, labels = script.demonstrations(dataset)
+    assert labels.shape == (len(observations), 4)
+    printed = capsys.readouterr().out.splitlines()
+    cloning, first, second, wrote = printed[:4]
+    assert cloning.startswith(f"cloning: {len(labels):,} labels, error ")
+    # Ten classes of two episodes of five steps that were cut, and two steps of a third.
+    assert first.startswith(f"round 1: 0 of 20 episodes were successes; {len(labels) + 120:,} ")
+    assert second.startswith(f"round 2: 0 of 20 episodes were successes; {len(labels) + 240:,} ")
+    assert wrote.endswith(f"own.npz, after {len(labels) + 240:,} environment steps")
+
+
+def test_labels_are_of_the_states_that_a_policy_visits(script):
+    envs = gymnasium.make_vec("mtwrappers/MT1-v0", num_envs=1, max_episode_steps=3)
+    seen = []
+
+    def policy(observations):
+        seen.append(observations.copy())
+        return np.full((1, 4), 0.5, np.float32)
+
+    observations, labels, successes = script.visit(policy, envs, 7, seed=0)
+    envs.close()
+    assert observations.tolist() == np.concatenate(seen).tolist()
+    assert labels.tolist() == expert_actions(["reach-v3"] * 7, observations).tolist()
+    assert successes == [False, False]
+
+
+def test_the_arrays_are_the_network_that_was_trained(script):
+    torch = pytest.importorskip("torch")
+    rng = np.random.default_rng(0)
+    observations = rng.uniform(-1, 1, (500, 49))
+    labels = np.column_stack([np.sign(observations[:, :3]), np.ones(500)]).astype(np.float32)
+    args = script.parser().parse_args(["--updates", "300", "--hidden", "32", "32"])
+    learner = script.Learner(observations, args)
+    error = learner.fit(observations, labels)
+    assert error < 0.5
+    inputs = (observations @ learner.features - learner.mean) / learner.std
+    with torch.no_grad():
+        scores = learner.network(torch.as_tensor(inputs, dtype=torch.float32))
+    expected = script.LEVELS[scores.reshape(-1, 4, 21).argmax(-1).numpy()]
+    actions = learner.policy()(observations)
+    assert (actions == expected).mean() > 0.999  # but for rounding
+    assert (actions == labels).mean() > 0.9
