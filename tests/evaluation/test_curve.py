@@ -105,6 +105,11 @@ def test_a_point_is_the_score_of_all_runs_at_its_steps():
     assert 0 < middle.low < 0.375
     assert 0.75 < middle.high < 1  # over two runs, and so wider than they are apart
     assert points[0].tasks["a"].low is None
+    assert found.caption[1:] == (
+        "mine: 2 runs (training seeds 0, 1), 16 episodes at each point.",
+        "Bands: 95% intervals over runs (2 are few). Each is for its point alone.",
+        "There is no band where runs do not differ.",
+    )
     assert (found.levels, found.unadapted, found.omitted, found.forced) == ({}, {}, {}, "")
 
 
@@ -228,17 +233,25 @@ def test_a_policy_may_be_the_same_before_training_and_at_points_of_one_run():
         curves({"mine": [same(0, 10)], "other": [same(0, 10)]})
 
 
-def test_the_rules_are_those_of_the_protocol_and_all_its_episodes_count():
-    """Under this one, success is at the last step, and the mean is over groups too."""
-    protocol = next(
-        one for one in protocols.values() if one.success == "last" and not one.adaptation_episodes
+def test_the_rules_are_those_of_the_protocol_and_all_its_episodes_count(drawn):
+    """The first of its means is drawn, and success is at the last step."""
+    protocol = protocols["lerobot-0.6"]
+    protocol = dataclasses.replace(
+        protocol, name="mine", episodes_per_task=1, means=("groups", "tasks"), success="last"
     )
+    tasks = [task for _, members in protocol.groups for task in members]
     named = dataclasses.replace(PLAIN, protocol=protocol)
-    with pytest.raises(IncomparableError, match=rf"has 4 of \d+ episodes of {protocol.name}"):
-        curves({"mine": [result(0, 10, provenance=named, a=4)]})
-    found = curves({"mine": [result(0, 10, provenance=named, a=4)]}, force=True)
-    assert found.points["mine"][10].tasks["a"].value == 0.0
-    assert protocol.label in found.caption[1]
+    with pytest.raises(IncomparableError, match="has 1 of 50 episodes of mine"):
+        curves({"mine": [result(0, 10, provenance=named, n=1, **{tasks[0]: 1})]})
+    found = curves({"mine": [result(0, 10, provenance=named, n=1, **dict.fromkeys(tasks, 1))]})
+    point = found.points["mine"][10]
+    assert [*point.overall] == ["mean over groups", MEAN, "interquartile mean"]
+    assert [*point.groups] == [name for name, _ in protocol.groups]
+    assert point.overall[MEAN].value == 0.0
+    assert found.caption[0].startswith(
+        f"Success at the last step, protocol {protocol.label} on MT50"
+    )
+    assert drawn(found).axes[0].get_ylabel() == "success rate, mean over groups"
 
 
 # The table.
