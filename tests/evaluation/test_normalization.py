@@ -52,6 +52,13 @@ def test_a_return_is_placed_between_low_and_high_and_not_clipped():
     assert found != before
 
 
+def test_intervals_are_those_of_returns_on_another_scale():
+    before = dataclasses.replace(of(hop=[0, 3, 10, 40, 41]), resamples=30)
+    found = before.normalized({"hop": (0.0, 8.0)}).per_task["hop"]
+    paid, score = found["return"], found["normalized"]
+    assert (score.low, score.high) == (paid.low / 8, paid.high / 8)
+
+
 def test_the_interquartile_mean_leaves_out_the_lowest_and_the_highest_score():
     found = of(a=[1], b=[2], c=[3], d=[100]).normalized(dict.fromkeys("abcd", (0, 10)))
     assert found.overall["interquartile_mean"]["normalized"].value == pytest.approx(0.25)
