@@ -224,7 +224,7 @@ def duplicate(results: Sequence[Run]) -> str:
 def incomplete(results: Sequence[Run], networks: Networks) -> str:
     """Which result has not all the episodes that its protocol counts, or nothing."""
     for label, result, *_ in results:
-        if result.protocol is None or result.headline is not None:
+        if result.protocol is None or result.headline is not None or _is_unadapted(result):
             continue
         needed, n = episodes_needed(result.protocol), len(result.episodes)
         if networks == "per_task":  # of some of the tasks, perhaps
@@ -233,6 +233,22 @@ def incomplete(results: Sequence[Run], networks: Networks) -> str:
         if networks == "all_tasks" or n != needed:
             return f"{label} has {n} of {needed} episodes of {result.protocol.name}"
     return ""
+
+
+def _is_unadapted(result: EvaluationResult) -> bool:
+    """Whether these are the episodes of all trials of a protocol before any adaptation."""
+    protocol = result.protocol
+    if protocol is None or not protocol.few_shot:
+        return False
+    numbers: dict[Any, set[int]] = {}
+    for one in result.episodes:
+        numbers.setdefault((one.task, one.trial), set()).add(one.number)
+    first = min(numbers.values(), key=len)
+    return (
+        len(numbers) == episodes_needed(protocol) // protocol.episodes_per_task
+        and all(own == first for own in numbers.values())
+        and first in (set(range(1)), set(range(protocol.adaptation_episodes)))
+    )
 
 
 def _differ(results: Sequence[Run], tasks: Sequence[Sequence[str]]) -> Iterator[str]:

@@ -108,6 +108,42 @@ def test_a_result_without_all_episodes_of_its_protocol_is_refused():
         comparable({"mine": short}, "per_task", False)
 
 
+@pytest.mark.parametrize(
+    ("numbers", "trials", "refused"),
+    [
+        (range(2), 4, False),  # of a learner that adapts: all until then
+        (range(1), 4, False),  # of one with a memory: the first
+        (range(3, 4), 4, True),  # one of the two that count
+        (range(2), 3, True),
+    ],
+)
+def test_episodes_before_adaptation_compare_under_a_protocol(numbers, trials, refused):
+    protocol = dataclasses.replace(
+        protocols["metaworld-3.1-ml"],
+        name="mine",
+        meta_batch_size=2,
+        trials=2,
+        adaptation_episodes=2,
+        episodes_per_task=2,
+    )
+
+    def of(numbers, trials):
+        paid = float(next(UNIQUE))
+        episodes = [
+            Episode("a", i, paid, 5, False, False, 0, trial=trial)
+            for trial in range(trials)
+            for i in numbers
+        ]
+        return EvaluationResult(episodes, provenance=dataclasses.replace(PLAIN, protocol=protocol))
+
+    both = runs_of({"before": [of(numbers, trials)], "after": [of(range(2, 4), 4)]})
+    if refused:
+        with pytest.raises(IncomparableError, match="episodes of mine"):
+            comparable(both, "all_tasks", False)
+    else:
+        assert comparable(both, "all_tasks", False)[1] == ""
+
+
 def test_episodes_and_trials_are_not_mixed():
     plain = result()
     trials = [dataclasses.replace(one, trial=one.number) for one in result().episodes]
