@@ -25,7 +25,7 @@ from mtwrappers.evaluation import EvaluationResult
 
 REFERENCE, PICTURE = HERE / "reference", HERE.parent / "docs/assets/imitation.png"
 SEEDS = (1, 2, 3)
-STEPS = 67_684  # of demonstrations, and of three rounds of DAgger
+STEPS = 52_684  # of demonstrations, and of three rounds of DAgger
 LISTED = protocols["metaworld-3.1"]
 UNSEEN = {
     "list": dataclasses.replace(LISTED, name="metaworld-3.1, other list", goals_seed=1),
@@ -42,7 +42,7 @@ def evaluate(goals: str, seed: int) -> EvaluationResult:
     os.environ["WEIGHTS"] = str(REFERENCE / f"imitation/weights-seed{seed}.npz")
     result = UNSEEN[goals].evaluate(
         load(),
-        workers=2,
+        workers=1,
         policy_name="imitation",
         training_seed=seed,
         training_steps=STEPS,
