@@ -13,11 +13,13 @@ from __future__ import annotations
 
 import argparse
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import gymnasium
 import jax
+import orbax.checkpoint as ocp
 from metaworld_algorithms.config.networks import ContinuousActionPolicyConfig, QValueFunctionConfig
 from metaworld_algorithms.config.nn import VanillaNetworkConfig
 from metaworld_algorithms.config.optim import OptimizerConfig
@@ -51,7 +53,7 @@ class OursConfig(MetaworldConfig):
 
 def main() -> None:
     """Trains, evaluates and writes checkpoints; with ``--resume`` from the last one."""
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--workers", type=int, default=2, help="0: on Meta-World's own ids")
     parser.add_argument("--steps", type=int, default=20_000_000, help="of all ten environments")
@@ -94,6 +96,9 @@ def main() -> None:
         checkpoint=True,
         resume=args.resume,
     )
+    # Without it, many saves fail: docs/upstream/metaworld_algorithms_checkpoint_race.md.
+    blocking = ocp.AsyncOptions(create_directories_asynchronously=False)
+    ocp.CheckpointManagerOptions = partial(ocp.CheckpointManagerOptions, async_options=blocking)
     if args.cpu:
         jax.device_count = lambda backend=None: 1  # `start` refuses to run on processors alone
     run.start()

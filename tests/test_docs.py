@@ -32,13 +32,19 @@ def run():
         yield run
 
 
-# Its lines run one after another, commands too, in a test of their own.
+# Pages whose code is run here. The lines of the first guide below, commands among them, have a test of
+# their own; the code of a report is a script, see tests/test_upstream.py; that of metaworld-algorithms
+# needs Python 3.12 and a package that no index has.
 LINE_BY_LINE = "guides/from-demonstrations.md"
-
-
-@pytest.mark.parametrize(
-    "page", sorted(name for name, code in SNIPPETS.items() if code and name != LINE_BY_LINE)
+ELSEWHERE = (LINE_BY_LINE, "guides/metaworld-algorithms.md")
+RUN = sorted(
+    name
+    for name, code in SNIPPETS.items()
+    if code and not name.startswith("upstream/") and name not in ELSEWHERE
 )
+
+
+@pytest.mark.parametrize("page", RUN)
 @pytest.mark.slow_but("index.md")
 def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monkeypatch):
     """That of the evaluation also prints the table on the page."""
@@ -118,12 +124,15 @@ def test_the_readme_names_every_example_and_a_test_runs_each():
 
 
 def test_every_page_is_in_the_navigation():
-    assert sorted(re.findall(r"[\w/-]+\.md", NAV)) == sorted(PAGES)
+    reports = {
+        f"upstream/{name}" for name in re.findall(r"\((\w+\.md)\)", PAGES["upstream/index.md"])
+    }
+    assert sorted({*re.findall(r"[\w/-]+\.md", NAV), *reports}) == sorted(PAGES)
 
 
 def test_every_guide_and_concept_has_snippets():
     without = {name for name, code in SNIPPETS.items() if not code}
-    outputs = {"guides/command-line.md", "meta-world-check.md"}
+    outputs = {"guides/command-line.md", "meta-world-check.md", "upstream/index.md"}
     assert {name for name in without if not name.startswith("api/")} == outputs
 
 

@@ -259,6 +259,7 @@ def _verify(
     "mtwrappers compare mine/results.json reference:experts",
     "mtwrappers compare mine-*/results.json theirs-*/results.json --plot plot.png",
     "mtwrappers compare mine-*/results.json --format latex > table.tex",
+    "mtwrappers compare mine-*/results.json --curve curve.png",
 )
 def _compare(
     results: list[str],
@@ -267,6 +268,7 @@ def _compare(
     format: Literal["table", "markdown", "latex", "csv"] = "table",
     no_tasks: bool = False,
     plot: Annotated[Path | None, Parameter(metavar="FILE")] = None,
+    curve: Annotated[Path | None, Parameter(metavar="FILE")] = None,
     runs: Literal["all-tasks", "per-task"] = "all-tasks",
     force: bool = False,
 ) -> int:
@@ -279,8 +281,9 @@ def _compare(
             of random actions.
         format: table (default) also prints the differences from the first method; latex needs the
             package booktabs; csv has full precision.
-        no_tasks: Print only the means, and groups of tasks, of the scores.
+        no_tasks: Print and draw only the means, and groups of tasks, of the scores.
         plot: Also draw the differences.
+        curve: Also draw success against --training-steps, and write it beside the picture as CSV.
         runs: Whether a training run is one network for all-tasks (default), or one per-task.
         force: Compare results of different protocols, settings or goals all the same.
     """
@@ -288,7 +291,7 @@ def _compare(
 
     whole = runs == "all-tasks"
     networks: Literal["all_tasks", "per_task"] = "all_tasks" if whole else "per_task"
-    return compare.run(results, format, not no_tasks, plot, networks, force)
+    return compare.run(results, format, not no_tasks, plot, curve, networks, force)
 
 
 @_command(

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from mtwrappers.cli.console import UsageError, say
 from mtwrappers.evaluation import (
+    Curves,
     IncomparableError,
     VerificationError,
     compare,
+    curves,
     reference,
     scores,
 )
@@ -27,6 +29,7 @@ def run(
     format: Format,
     tasks: bool,
     plot: Path | None,
+    curve: Path | None,
     runs: Networks,
     force: bool,
 ) -> int:
@@ -38,6 +41,7 @@ def run(
     try:
         scored = scores(policies, runs=runs, force=force)
         compared = compare(policies, runs=runs, force=force) if differences else []
+        drawn = None if curve is None else curves(policies, runs=runs, force=force)
     except IncomparableError as exc:
         raise UsageError(f"{exc}; --force compares them all the same") from None
     except ValueError as exc:
@@ -55,7 +59,25 @@ def run(
                 raise UsageError(f"cannot write {path}: {exc}") from None
             if format == "table":  # else the output is the table alone
                 say(f"wrote {path}")
+    if curve is not None and drawn is not None:
+        for path in _write(drawn, curve, tasks):
+            if format == "table":
+                say(f"wrote {path}")
     return 0
+
+
+def _write(drawn: Curves, path: Path, tasks: bool) -> Iterator[Path]:
+    """Writes curves as a picture, unless the path is that of a table, and beside it as a table."""
+    table = path.with_suffix(".csv")
+    for each in dict.fromkeys((path, table)):
+        try:
+            if each == table:
+                drawn.to_csv(each, tasks=tasks)
+            else:
+                drawn.plot(each, tasks=tasks)
+        except (OSError, ValueError) as exc:  # a suffix that is no image
+            raise UsageError(f"cannot write {each}: {exc}") from None
+        yield each
 
 
 def read_all(arguments: Sequence[str]) -> dict[str, AnyResult]:
@@ -84,7 +106,7 @@ def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
                 f"{argument} has a result of each protocol: name one as {argument}/..., or give a "
                 "result of yours beside it"
             )
-        found = reference(argument.removeprefix(_REFERENCE), like)
+        found = reference(argument.removeprefix(_REFERENCE), like if _is_method(argument) else None)
     except VerificationError as exc:
         raise UsageError(f"{argument}: {exc}") from None
     except ValueError as exc:

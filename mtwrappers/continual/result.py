@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.result import StoredResult, check_confidence
+from mtwrappers.evaluation.scores import as_csv
 from mtwrappers.evaluation.statistics import Estimate, mean_of_runs
+from mtwrappers.state.files import write_atomically
 
 Scores = NDArray[np.float64]
 _METRICS = {
@@ -360,8 +362,44 @@ class ContinualResult(StoredResult):
         footer = f"{note}\n{footer}" if note else footer
         plot.draw_stream(Path(path), self.points, self.ends, mean, each, title, footer)
 
-    def _curve(self, values: Scores) -> list[Estimate | None]:
-        return [self._estimate(values[:, k], 0.0) for k in range(len(self.points))]
+    def to_csv(self, path: str | Path | None = None) -> str:
+        """The points of all curves in full precision: a row per point and phase, or mean of phases.
+
+        Args:
+            path: Where to write it, if anywhere.
+
+        Returns:
+            The text, with columns for the ``agent_steps``, the ``phase`` by its number (empty for
+            the mean) and its ``name``, the score under the name of its metric, ``low`` and
+            ``high`` of its interval (empty where there is none), ``confidence`` and the number of
+            ``runs``.
+
+        Raises:
+            OSError: If it cannot be written.
+        """
+        text = as_csv(self._points())
+        if path is not None:
+            write_atomically(path, f"{text}\n".encode())
+        return text
+
+    def _points(self) -> Iterator[dict[str, str | float | None]]:
+        curves = [(i, name, self.scores[:, :, i]) for i, name in enumerate(self.phases)]
+        for phase, name, scores in (*curves, (None, "mean of all", self.performance)):
+            for steps, one in zip(self.points, self._curve(scores), strict=True):
+                yield {
+                    "agent_steps": steps,
+                    "phase": phase,
+                    "name": name,
+                    self.metric: one.value,
+                    "low": one.low,
+                    "high": one.high,
+                    "confidence": self.confidence,
+                    "runs": len(self.scores),
+                }
+
+    def _curve(self, values: Scores) -> list[Estimate]:
+        found = [self._estimate(values[:, k], 0.0) for k in range(len(self.points))]
+        return [one for one in found if one is not None]  # no score is missing at a point
 
 
 def _checked(baselines: Any, phases: Sequence[str], metric: str) -> dict[str, ContinualResult]:

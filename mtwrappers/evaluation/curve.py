@@ -144,7 +144,7 @@ class Curves:
         return next(iter(next(iter(self.points.values())).values()))
 
     def _lines(self, name: str) -> list[Line]:
-        """What is drawn of a task or of a mean."""
+        """The lines of a task or of a mean over tasks."""
 
         def estimate(one: Score) -> Estimate:
             return one.tasks[name] if name in one.tasks else one.overall[name]
@@ -205,8 +205,8 @@ def curves(
         confidence: How likely each interval covers the truth, in (0, 1).
 
     Raises:
-        IncomparableError: As in `compare`, of all results together; two may have the same episodes
-            where they are of different training steps.
+        IncomparableError: As in `compare`, of all results together; those of one run may have the
+            same episodes, and so may all that are of 0 training steps.
         TypeError: If the policies are no dict of such results.
         ValueError: If no result names its training steps, several of a method at the same steps
             name no training seed, a method has no steps that all its runs have, a result says
@@ -257,7 +257,7 @@ def curves(
             if steps
         },
         levels={name: score(of) for name, of in level.items()},
-        omitted={name: steps for name, steps in omitted.items() if steps},
+        omitted={name: tuple(steps) for name, steps in omitted.items() if steps},
         protocols=protocols,
         adaptation=budgets[0] if budgets else None,
         forced=forced,
@@ -317,8 +317,8 @@ def _why_incomparable(
         repeated((one for of in steps.values() for one in of), networks)
         for steps in points.values()
     ]
-    # A policy may be the same at two points, and those of two methods at their begin.
-    reasons += [duplicate(of) for of in groups]
+    # A policy may be the same at two points of a run, and all of them before their training.
+    reasons += [duplicate(of) for of in groups if of[0].steps != 0]
     reasons += [duplicate(last), measured_unlike(groups, networks), incomplete(every, networks)]
     return next(filter(None, reasons), "")
 
@@ -351,7 +351,7 @@ def _caption(found: Curves) -> Iterator[str]:
     level = f"{100 * found.confidence:g}% intervals"
     over = []
     if several:
-        fewest = min(one.runs for one in several)
+        fewest = min(min(one.counts.values()) for one in several)
         over.append("over runs" + f" ({fewest} are few)" * (fewest < FEW_RUNS))
     if units := dict.fromkeys(one.unit for one in every if "runs" not in one.unit):
         over.append(f"of 1 run over its {' or '.join(units)}, not over training")

@@ -254,7 +254,8 @@ def _draw_line(axes: Any, line: Line, place: int, end: float, width: float) -> N
     axes.plot(steps, _values(found), **style)
     low, high = _values(found, "low"), _values(found, "high")
     color = style["color"]
-    axes.fill_between(steps, low, high, color=color, alpha=0.18, linewidth=0)
+    alpha = 0.09 if line.kind == "unadapted" else 0.18
+    axes.fill_between(steps, low, high, color=color, alpha=alpha, linewidth=0)
     known = [False, *np.isfinite(low), False]
     for i, (x, *ends) in enumerate(zip(steps, low, high, strict=True)):
         if known[i + 1] and not known[i] and not known[i + 2]:  # a band of one point is no area

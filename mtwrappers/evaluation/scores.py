@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import io
+import unicodedata
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
@@ -285,6 +286,8 @@ def _caption(found: Scores) -> Iterator[str]:
         way = f"{_INTERVALS[unit]}."
         if "runs" not in unit:
             yield f"1 run: {level} interval over its {unit}, not over training: {way}"
+            if trims:
+                yield f"Its {_TRIMMED} is that of the tasks."
             continue
         yield f"Several runs: {level} intervals over {unit}: {way}"
         if trims:
@@ -331,8 +334,11 @@ def _described(one: Score) -> str:
 
 def runs_text(one: Score) -> str:
     """The number of a method's runs, and their training seeds."""
-    of_what = "result" if one.unit == "runs of each task" else "run"
-    text = f"{one.runs} {of_what}{'s' * (one.runs > 1)}"
+    text = f"{one.runs} run{'s' * (one.runs > 1)}"
+    if one.unit == "runs of each task":
+        text = f"{one.runs} results"
+    elif one.unit != "runs" and one.runs > 1:
+        text = f"1 run of each task in {one.runs} results"
     if one.training_seeds:
         seeds = ", ".join(map(str, one.training_seeds))
         text += f" (training seed{'s' * (len(one.training_seeds) > 1)} {seeds})"
@@ -368,7 +374,7 @@ def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float |
                     "high": each.high,
                     "confidence": found.confidence,
                     "unit": one.unit,
-                    "n": one.counts[name] if over == "task" else min(one.counts.values()),
+                    "n": _number_of(found, one, over, name),
                     "runs": one.runs,
                     "episodes": one.episodes,
                     "training_seeds": " ".join(map(str, one.training_seeds)),
@@ -378,6 +384,15 @@ def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float |
                     "interval": _way(one.unit, name),
                     "forced": found.forced,
                 }
+
+
+def _number_of(found: Scores, one: Score, over: str, name: str) -> int:
+    """How many units a row's interval is over: all episodes, or the runs (the fewest of a task)."""
+    tasks = {name} if over == "task" else set(one.counts)
+    if over == "group":
+        tasks &= set(dict(found.protocols[0].groups)[name])
+    counts = [one.counts[task] for task in tasks]
+    return min(counts) if "runs" in one.unit else sum(counts)
 
 
 def _way(unit: Unit, name: str) -> str:
@@ -391,4 +406,5 @@ def _cell(value: str | float | None) -> str | float | None:
     if not isinstance(value, str):
         return value
     value = printable(value)
-    return f"'{value}" if value.lstrip()[:1] in ("=", "+", "-", "@") else value
+    first = unicodedata.normalize("NFKC", value).lstrip()[:1]  # wide ones count as well
+    return f"'{value}" if first and first in "=+-@" else value

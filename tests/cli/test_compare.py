@@ -77,6 +77,34 @@ def test_formats_are_the_table_alone(format, start, name, files, capsys):
         assert [row["method"] for row in rows] == ["mine"] * 2 + ["their_method"] * 2
 
 
+def test_a_curve_is_a_picture_and_a_table_beside_it(files, tmp_path, capsys):
+    for seed, steps, successes in ((0, 10, 1), (1, 10, 2), (0, 20, 3), (1, 20, 5)):
+        save(f"run-{seed}-{steps:04}", "run", seed, successes, steps)
+    runs = sorted(path.name for path in tmp_path.glob("run-*"))
+    assert main(["compare", *runs, "theirs.json", "--curve", "curve.png"]) == 0
+    said = capsys.readouterr().out
+    assert said.endswith("\nwrote curve.png\nwrote curve.csv\n")
+    assert "run: 2 runs (training seeds 0, 1) after 20 training steps, 10 episodes." in said
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    table = [*csv.DictReader((tmp_path / "curve.csv").read_text().splitlines())]
+    assert [
+        (one["method"], one["training_steps"], one["name"], one["success"]) for one in table
+    ] == [
+        ("run", "10", "reach-v3", "0.30000000000000004"),
+        ("run", "10", "mean over tasks", "0.30000000000000004"),
+        ("run", "20", "reach-v3", "0.8"),
+        ("run", "20", "mean over tasks", "0.8"),
+        ("their_method", "", "reach-v3", "0.6"),
+        ("their_method", "", "mean over tasks", "0.6"),
+    ]
+    (tmp_path / "curve.png").unlink()
+    arguments = [*runs, "--no-tasks", "--curve", "curve.csv"]
+    assert main(["compare", *arguments, "--format", "markdown"]) == 0
+    assert "wrote" not in capsys.readouterr().out
+    assert "reach-v3" not in (tmp_path / "curve.csv").read_text()
+    assert not (tmp_path / "curve.png").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -95,6 +123,10 @@ def test_formats_are_the_table_alone(format, start, name, files, capsys):
             ["late.json", "early.json"],
             "the results of late are not comparable: the ends of training, 9 steps and 5 steps "
             "(early.json); --force compares them all the same",
+        ),
+        (
+            ["mine-0.json", "--curve", "curve.png"],
+            "no result of ['mine'] names its training_steps",
         ),
         (["mine-0.json", "--format", "html"], 'Invalid value "html" for --format. Choose from'),
     ],

@@ -85,7 +85,7 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
 
 def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    examples_of = {"": 3, "list": 2, "rollout": 6, "verify": 3, "compare": 4, "protocols": 1}
+    examples_of = {"": 3, "list": 2, "rollout": 6, "verify": 3, "compare": 5, "protocols": 1}
     examples_of |= {"check": 3, "verify-fast": 2}
     for command, number in examples_of.items():
         assert main([*command.split(), "--help"]) == 0

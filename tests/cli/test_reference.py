@@ -21,7 +21,7 @@ def test_a_method_stands_for_its_result_of_the_same_protocol_wherever_it_is_name
     assert main(["compare", mine, "reference:experts"]) == 0
     said = capsys.readouterr().out
     assert "\nA: random (1 run)\nB: experts (1 run)\n" in said
-    [row] = [line for line in said.splitlines() if line.startswith("mean over tasks")]
+    *_, row = [line for line in said.splitlines() if line.startswith("mean over tasks")]
     assert row.split()[3:6] == ["0.04", "0.98", "+0.94"]
     assert main(["compare", mine, EXPERTS]) == 0
     assert capsys.readouterr().out == said

@@ -1,5 +1,6 @@
 """Learning and forgetting along a stream: the metrics, and the episodes that they come from."""
 
+import csv
 import json
 import math
 from functools import partial
@@ -181,6 +182,29 @@ def test_the_table_says_what_it_is_of():
         "forward transfer     -0.11  -6.78 to 1.00",
         "success_once of 2 runs, 95% intervals over runs (Student's t)",
     ]
+
+
+def test_the_points_of_all_curves_are_a_table(tmp_path):
+    """Student's t with one degree of freedom is 6.3138 at 90%; 0.8 and 0.6 are 0.7 +- 0.1."""
+    text = result(confidence=0.9).to_csv(tmp_path / "stream.csv")
+    assert (tmp_path / "stream.csv").read_text() == f"{text}\n"
+    rows = [*csv.DictReader(text.splitlines())]
+    assert len(rows) == 7 * 4
+    assert rows[2] | {"low": 0} == {
+        "agent_steps": "10",
+        "phase": "0",
+        "name": "a",
+        "success_once": "0.7",
+        "low": 0,
+        "high": "1.0",  # cut off
+        "confidence": "0.9",
+        "runs": "2",
+    }
+    assert float(rows[2]["low"]) == pytest.approx(0.7 - 6.3138 * 0.1, abs=1e-4)
+    assert (rows[7]["phase"], rows[7]["low"], rows[7]["high"]) == ("1", "", "")  # runs are equal
+    mean = rows[21 + 6]
+    assert (mean["agent_steps"], mean["phase"], mean["name"]) == ("30", "", "mean of all")
+    assert float(mean["success_once"]) == pytest.approx((0.2 + 0.4 + 0.9 + 0.4 + 0.4 + 0.1) / 6)
 
 
 def test_the_picture_has_a_curve_for_each_phase(tmp_path):

@@ -58,7 +58,6 @@ def test_a_method_has_a_result_of_each_protocol_and_each_has_a_name_of_its_own()
 )
 def test_the_one_of_the_same_protocol_and_benchmark_is_found(protocol, name):
     assert labels("experts", protocol) == [f"experts/{name}"]
-    assert labels("random", protocol) == [f"random/{name}"]
 
 
 def test_all_training_runs_of_a_method_are_found(tmp_path, monkeypatch):

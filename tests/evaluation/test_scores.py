@@ -110,6 +110,10 @@ def test_there_is_no_interval_of_a_single_run_or_where_runs_do_not_differ():
             found = rate_of_runs(samples, np.ones(1), 0.95, whole)
             assert (found.low, found.high) == (None, None)
             assert trimmed_rate_of_runs(samples, 0.95, whole).low is None
+    # Equal runs whose means differ in the last bit.
+    samples = [np.array(own) for own in ([0.1, 0.3], [0.2, 0.2], [0.3, 0.1])]
+    assert np.sum([1 / 3 * own for own in samples], axis=0).std() > 0
+    assert rate_of_runs(samples, np.full(3, 1 / 3), 0.95, True).low is None
     one_alone = [np.array([0.5, 0.6]), np.array([0.5])]
     assert rate_of_runs(one_alone, np.array([0.5, 0.5]), 0.95, False).low is None
 
@@ -148,6 +152,12 @@ def test_a_single_run_has_the_numbers_of_its_result():
     trimmed = one.overall["interquartile_mean"]["success_once"]
     assert found.overall["interquartile mean"] == trimmed
     assert found.tasks[tasks[0]] == one.per_task[tasks[0]]["success_once"]
+    rows = csv.DictReader(io.StringIO(scores({"mine": [one]}).format("csv", tasks=False)))
+    counts = {row["name"]: int(row["n"]) for row in rows}
+    assert counts == {
+        **{name: 4 * len(members) for name, members in protocol.groups},
+        **dict.fromkeys(("mean over tasks", "mean over groups", "interquartile mean"), 200),
+    }
     # Several of them: groups over runs.
     more = [
         result(provenance=kept, **{task: int(rng.integers(5)) for task in tasks}) for _ in range(3)
@@ -202,8 +212,9 @@ def test_the_caption_says_of_what_intervals_are():
     assert "There is no interval where runs do not differ." in caption
     assert any("interquartile mean in 91%;" in one for one in caption)
     alone = scores({"y": [result(a=3, b=4)]}, confidence=0.9).caption
-    assert len(alone) == 3
+    assert len(alone) == 4
     assert alone[2].startswith("1 run: 90% interval over its episodes")
+    assert alone[3] == "Its interquartile mean is that of the tasks."
 
 
 def test_networks_of_a_task_each_count_by_themselves():
@@ -220,6 +231,8 @@ def test_networks_of_a_task_each_count_by_themselves():
     assert (single.tasks["a"].low, single.overall["mean over tasks"].low) == (None, None)
     once = scores({"mine": [results[0], results[2]]}, runs="per_task").methods["mine"]
     assert (once.unit, once.runs) == ("episodes", 2)
+    caption = scores({"mine": [results[0], results[2]]}, runs="per_task").caption
+    assert caption[1] == "mine: 1 run of each task in 2 results (training seed 0), 8 episodes."
     assert once.overall["mean over tasks"].low is not None
 
 
@@ -278,6 +291,12 @@ def test_what_does_not_compare_is_refused_over_all_methods_or_said():
     assert r"\caption{FORCED" in forced.format("latex")
     rows = csv.DictReader(io.StringIO(forced.format("csv")))
     assert all(row["forced"] == "mujoco 3.3.0 and 3.2.0 (z.json)" for row in rows)
+    # Nor are there the groups or the means of one of several protocols.
+    grouped = dataclasses.replace(PLAIN, protocol=protocols["lerobot-0.6"])
+    [of, _] = scores(
+        {"x": [result(provenance=grouped, a=1, b=2)], "y": [result(a=2, b=1)]}, force=True
+    ).methods.values()
+    assert (of.groups, list(of.overall)) == ({}, ["mean over tasks", "interquartile mean"])
     twice = methods["y"][0]
     with pytest.raises(IncomparableError, match=r"x and z are not.* have the same episodes"):
         scores({"x": [twice], "z": [twice]})
@@ -341,7 +360,9 @@ def test_csv_has_full_precision_and_the_caption_as_columns():
     assert next(csv.DictReader(io.StringIO(equal)))["low"] == ""
 
 
-@pytest.mark.parametrize("name", ["=cmd()", "+1", "-1", "@SUM(A1)", " =1", '"=1', "a,b", "a\n=1"])
+@pytest.mark.parametrize(
+    "name", ["=cmd()", "+1", "-1", "@SUM(A1)", " =1", "\uff1d1", '"=1', "a,b", "a\n=1"]
+)
 def test_csv_has_no_name_that_a_spreadsheet_takes_for_a_formula(name):
     text = scores({name: [result(a=1, b=2)]}).format("csv")
     rows = [*csv.reader(io.StringIO(text))]

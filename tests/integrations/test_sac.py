@@ -1,0 +1,194 @@
+"""Multi-task SAC in a single file: its parts, and a run that is killed."""
+
+import os
+import signal
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from tests.fakes import ROOT
+from tests.integrations.examples import load_example
+
+torch = pytest.importorskip("torch")
+
+OBS = 39
+TINY = (
+    *("--steps", "600", "--warm-up", "100", "--episode-steps", "20", "--width", "16"),
+    *("--batch-per-task", "4", "--checkpoint-every", "150", "--point-every", "300"),
+    *("--print-every", "50", "--evaluate-every", "0"),
+)
+
+
+@pytest.fixture(scope="module")
+def script():
+    return load_example("sac_mt10.py")
+
+
+@pytest.fixture
+def learner(script):
+    torch.manual_seed(0)
+    args = script.parser().parse_args(["--width", "16", "--precision", "float32", "--tau", "0.1"])
+    return script.Learner(2, args)
+
+
+def batch(num_tasks, each, seed=0):
+    rng = np.random.default_rng(seed)
+    size = num_tasks * each
+    one_hot = np.eye(num_tasks).repeat(each, 0)
+    obs, next_obs = (np.hstack([rng.normal(size=(size, OBS)), one_hot]) for _ in range(2))
+    arrays = (obs, next_obs, rng.uniform(-1, 1, (size, 4)), rng.uniform(0, 10, size))
+    return [torch.as_tensor(a, dtype=torch.float32) for a in (*arrays, np.zeros(size))]
+
+
+def test_the_statistics_are_those_of_all_observations_of_a_task(script):
+    seen = np.random.default_rng(0).normal(3, 2, (50, 2, OBS))
+    statistics = script.Statistics(2)
+    for obs in seen:
+        statistics.update(obs)
+    np.testing.assert_allclose(statistics.mean, seen.mean(0))
+    np.testing.assert_allclose(statistics.deviation, np.sqrt(seen.var(0) + 1e-4))
+
+
+def test_a_sampled_action_has_the_density_of_a_squashed_gaussian(script, learner):
+    obs = batch(2, 3)[0]
+    actions, log_probs = learner.actor.sample(obs)
+    policy = learner.actor.policy(obs)
+    squashed = torch.distributions.TransformedDistribution(
+        policy, torch.distributions.TanhTransform()
+    )
+    expected = squashed.log_prob(actions).sum(-1)
+    torch.testing.assert_close(log_probs, expected, rtol=1e-3, atol=1e-3)
+
+
+def test_rows_are_drawn_task_after_task_and_normalized(script, tmp_path):
+    memory = script.Memory(tmp_path / "rows", 5, 2, np.random.default_rng(0))
+    memory.rows[:] = np.arange(5)[:, None, None] + 100 * np.arange(2)[None, :, None]
+    statistics = script.Statistics(2)
+    statistics.update(np.full((2, OBS), [[1.0], [101.0]]))  # of deviation 0.01
+    obs, next_obs, actions, rewards, terminated = memory.sample(3, 4, statistics)
+    assert obs.shape == next_obs.shape == (8, OBS + 2)
+    assert obs[:, OBS:].tolist() == [[1, 0]] * 4 + [[0, 1]] * 4
+    drawn = rewards.reshape(2, 4) - torch.tensor([[0], [100]])
+    assert set(drawn.flatten().tolist()) <= {0, 1, 2}  # the first three rows
+    torch.testing.assert_close(obs[:, 0], 100 * (drawn.flatten() - 1))
+    torch.testing.assert_close(actions, rewards[:, None].expand(8, 4))
+    assert (terminated == rewards).all()
+
+
+def test_only_a_terminated_step_has_no_value_after_it(learner, monkeypatch):
+    wanted = []
+    step = learner.step
+
+    def watched(index, loss, clipped=None):
+        wanted.append(loss.item())
+        step(index, loss, clipped)
+
+    monkeypatch.setattr(learner, "step", watched)
+    state = learner.get_state()
+    rows = batch(2, 3)
+    for critic in learner.targets:  # all values are 50
+        torch.nn.init.zeros_(critic.last.weight)
+        torch.nn.init.constant_(critic.last.bias, 50)
+    for terminated in (0.0, 1.0):
+        rows[4][:] = terminated
+        learner.update(*rows)
+        learner.set_state(state)
+        for critic in learner.targets:
+            torch.nn.init.constant_(critic.last.bias, 50)
+    going_on, over = wanted[0], wanted[2]  # each update also makes a step of the temperatures
+    # The critics begin near zero. Entropy adds a little to the value of 50.
+    assert going_on == pytest.approx(2 * 55**2, rel=0.15)
+    assert over == pytest.approx(2 * (rows[3] ** 2).mean().item(), rel=0.01)
+
+
+def test_a_temperature_rises_where_its_task_has_too_little_entropy(script, learner, monkeypatch):
+    def sample(obs):
+        first = obs[:, OBS] == 1
+        return torch.zeros(len(obs), 4), torch.where(first, 5.0, 3.0)  # entropies of -5 and -3
+
+    monkeypatch.setattr(learner.actor, "sample", sample)
+    monkeypatch.setattr(learner, "updates", 0)  # so that the policy's turn is not now
+    learner.update(*batch(2, 3))
+    first, second = learner.log_alpha.tolist()
+    assert first == pytest.approx(3e-4, rel=0.01)
+    assert second == pytest.approx(-3e-4, rel=0.01)
+
+
+def test_the_policy_learns_every_second_update_and_the_targets_follow_slowly(learner):
+    before = learner.get_state()["weights"]
+    rows = batch(2, 3)
+    learner.update(*rows)
+    after = learner.get_state()["weights"]
+    assert (before["actor.last.weight"] == after["actor.last.weight"]).all()
+    expected = 0.9 * before["targets.0.last.bias"] + 0.1 * after["critics.0.last.bias"]
+    np.testing.assert_allclose(after["targets.0.last.bias"], expected, rtol=1e-5)
+    learner.update(*rows)
+    last = learner.get_state()["weights"]
+    assert (last["actor.last.weight"] != after["actor.last.weight"]).any()
+
+
+def test_the_policy_of_arrays_gives_the_mean_action(script, learner, tmp_path):
+    statistics = script.Statistics(2)
+    rng = np.random.default_rng(0)
+    for _ in range(10):
+        statistics.update(rng.normal(size=(2, OBS)))
+    torch.nn.init.normal_(learner.actor.last.weight)
+    script.save_policy(tmp_path / "weights.npz", learner.actor, statistics)
+    os.environ["WEIGHTS"] = str(tmp_path / "weights.npz")
+    try:
+        policy = script.load()
+    finally:
+        del os.environ["WEIGHTS"]
+    raw = rng.normal(size=(2, OBS))
+    scaled = (raw - statistics.mean) / statistics.deviation
+    with torch.no_grad():
+        mean = learner.actor.policy(script.tensor(np.hstack([scaled, np.eye(2)]))).mean
+    actions = policy(np.hstack([raw, np.eye(2)]))
+    assert actions.shape == (2, 4)
+    assert actions.dtype == np.float32
+    np.testing.assert_allclose(actions, mean.tanh(), rtol=1e-4, atol=1e-5)
+
+
+@pytest.fixture(scope="module")
+def whole(script, tmp_path_factory):
+    """A run without an interruption: its folder and its learner."""
+    out = tmp_path_factory.mktemp("whole")
+    return out, script.main([*TINY, "--out", str(out)])
+
+
+def rows_of(out):
+    return np.fromfile(out / "memory.float32", np.float32).reshape(60, 10, -1)
+
+
+@pytest.mark.slow
+def test_the_memory_keeps_the_last_observation_of_an_episode(whole):
+    rows = rows_of(whole[0])
+    obs, next_obs = rows[..., :OBS], rows[..., OBS : 2 * OBS]
+    # Entries 18 to 36 of Meta-World's observation are those before the step.
+    np.testing.assert_array_equal(next_obs[..., 18:36], obs[..., :18])
+    begins = np.array([(next_obs[t] != obs[t + 1]).any() for t in range(59)])
+    assert np.flatnonzero(begins).tolist() == [19, 39]  # episodes of 20 steps
+    assert (rows[..., -1] == 0).all()  # none of them terminated
+    assert (rows[..., -2] > 0).any()
+
+
+@pytest.mark.slow
+def test_a_run_that_is_killed_goes_on_to_the_same_weights(script, whole, tmp_path):
+    line = [sys.executable, ROOT / "examples/sac_mt10.py", *TINY, "--out", tmp_path]
+    with subprocess.Popen(line, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process:
+        for printed in process.stdout:
+            if " 400 steps" in printed:  # the last checkpoint is of 300
+                process.send_signal(signal.SIGKILL)
+                break
+    assert process.returncode == -signal.SIGKILL
+    assert len(list((tmp_path / "points").iterdir())) == 1
+    learner = script.main([*TINY, "--out", str(tmp_path)])
+    out, expected = whole
+    for name, value in expected.state_dict().items():
+        assert (value == learner.state_dict()[name]).all(), name
+    np.testing.assert_array_equal(rows_of(out), rows_of(tmp_path))
+    for point in ("300.npz", "600.npz"):
+        with np.load(out / "points" / point) as a, np.load(tmp_path / "points" / point) as b:
+            assert all((a[name] == b[name]).all() for name in a.files)
