@@ -141,7 +141,7 @@ def demonstrations(name: str) -> tuple[np.ndarray, np.ndarray]:
 def visit(
     policy: Policy, envs: gymnasium.vector.VectorEnv, steps: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, list[bool]]:
-    """What experts would do in the states that a policy visits.
+    """Labels of experts for the states that a policy visits.
 
     Args:
         policy: Acts.

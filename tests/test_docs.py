@@ -32,9 +32,9 @@ def run():
         yield run
 
 
-# Pages whose code is run here. The lines of the first guide below, commands among them, have a test of
-# their own; the code of a report is a script, see tests/test_upstream.py; that of metaworld-algorithms
-# needs Python 3.12 and a package that no index has.
+# Pages whose code is run here. The lines of the first guide below, commands among them, have a test
+# of their own; the code of a report is a script, see tests/test_upstream.py; that of
+# metaworld-algorithms needs Python 3.12 and a package that no index has.
 LINE_BY_LINE = "guides/from-demonstrations.md"
 ELSEWHERE = (LINE_BY_LINE, "guides/metaworld-algorithms.md")
 RUN = sorted(
