@@ -22,10 +22,11 @@ from benchmarks.common import HERE
 from examples.imitate_mt10 import load
 from mtwrappers import protocols
 from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.evaluation.scores import scores
 
 REFERENCE, PICTURE = HERE / "reference", HERE.parent / "docs/assets/imitation.png"
 SEEDS = (1, 2, 3)
-STEPS = 67_684  # of demonstrations, and of three rounds of DAgger
+STEPS = 52_684  # of demonstrations, and of three rounds of DAgger
 LISTED = protocols["metaworld-3.1"]
 UNSEEN = {
     "list": dataclasses.replace(LISTED, name="metaworld-3.1, other list", goals_seed=1),
@@ -42,7 +43,7 @@ def evaluate(goals: str, seed: int) -> EvaluationResult:
     os.environ["WEIGHTS"] = str(REFERENCE / f"imitation/weights-seed{seed}.npz")
     result = UNSEEN[goals].evaluate(
         load(),
-        workers=2,
+        workers=1,
         policy_name="imitation",
         training_seed=seed,
         training_steps=STEPS,
@@ -53,37 +54,33 @@ def evaluate(goals: str, seed: int) -> EvaluationResult:
     return result
 
 
-def rates(folder: Path) -> dict[str, float]:
-    """The success rate of each class in a result."""
-    result = EvaluationResult.load(folder / "results.json")
-    of_each = ((task, result.of_task(task)) for task in result.tasks)
-    return {task: float(np.mean([e.success_once for e in own])) for task, own in of_each}
-
-
 def draw(path: Path) -> None:
-    """Success in each class: cloning, DAgger and experts; a dot is a training run."""
-    methods = {
-        "cloning": [rates(REFERENCE / f"cloning/metaworld-3.1-MT10-seed{s}") for s in SEEDS],
-        "cloning, then DAgger": [
-            rates(REFERENCE / f"imitation/metaworld-3.1-MT10-seed{s}") for s in SEEDS
-        ],
-        "the experts": [rates(REFERENCE / "experts/metaworld-3.1-MT10")],
+    """Success in each class, with 95 % intervals over runs (of the experts: over episodes)."""
+    folders = {
+        "cloning": [f"cloning/metaworld-3.1-MT10-seed{seed}" for seed in SEEDS],
+        "cloning, then DAgger": [f"imitation/metaworld-3.1-MT10-seed{seed}" for seed in SEEDS],
+        "the experts": ["experts/metaworld-3.1-MT10"],
     }
-    colors = ["#b8c4d0", "#2a6fb0", "#333333"]
-    tasks = list(methods["the experts"][0])
+    results = {
+        name: {one: EvaluationResult.load(REFERENCE / one / "results.json") for one in own}
+        for name, own in folders.items()
+    }
     figure = Figure(figsize=(6.5, 8), layout="constrained", dpi=130)
     axes = figure.subplots()
-    for k, ((name, runs), color) in enumerate(zip(methods.items(), colors, strict=True)):
-        rows = [*tasks, "mean of the ten"]
-        values = np.array([[run[t] for t in tasks] + [np.mean(list(run.values()))] for run in runs])
-        places = np.arange(len(rows)) + 0.27 * (k - 1)
-        axes.barh(places, values.mean(0), 0.25, color=color, label=name)
-        if len(runs) > 1:
-            for run in values:
-                axes.plot(run, places, "o", color="white", markeredgecolor="#333333", markersize=4)
-    axes.set_yticks(range(len(rows)), [row.removesuffix("-v3") for row in rows], fontsize=13)
+    colors = ["#b8c4d0", "#2a6fb0", "#333333"]
+    for k, ((name, score), color) in enumerate(
+        zip(scores(results).methods.items(), colors, strict=True)
+    ):
+        found = {**score.tasks, "mean of the ten": score.overall["mean over tasks"]}
+        values = np.array([one.value for one in found.values()])
+        ends = [(one.value, one.value) if one.low is None else (one.low, one.high)
+                for one in found.values()]  # fmt: skip
+        reach = np.abs(np.array(ends).T - values)
+        places = np.arange(len(found)) + 0.27 * (k - 1)
+        axes.barh(places, values, 0.25, xerr=reach, color=color, label=name, ecolor="#e8890c")
+        axes.set_yticks(range(len(found)), [row.removesuffix("-v3") for row in found], fontsize=13)
     axes.invert_yaxis()
-    axes.set_xlim(0, 1.03)
+    axes.set_xlim(0, 1.01)
     axes.set_xlabel("success rate, 50 episodes of each class", fontsize=12)
     axes.tick_params(axis="x", labelsize=12)
     axes.spines[["top", "right"]].set_visible(False)

@@ -30,8 +30,9 @@ import mtwrappers  # noqa: F401 (registers the ids)
 from mtwrappers.metaworld.experts import expert_actions
 
 # Each number of an action is one of these. Experts switch at thresholds from one motion to another;
-# a mean of both would stop there for good, the more likely of the two does not.
-LEVELS = np.linspace(-1, 1, 21, dtype=np.float32)
+# a mean of both would stop there for good, the more likely of the two does not. Slow motions are
+# finer: -1, -0.81, ..., -0.04, -0.01, 0, 0.01, 0.04, ..., 1.
+LEVELS = np.float32([k * abs(k) / 100 for k in range(-10, 11)])
 OURS = Path(__file__).parents[1] / "benchmarks/reference/imitation/weights-seed1.npz"
 
 
@@ -140,7 +141,7 @@ def demonstrations(name: str) -> tuple[np.ndarray, np.ndarray]:
 def visit(
     policy: Policy, envs: gymnasium.vector.VectorEnv, steps: int, seed: int
 ) -> tuple[np.ndarray, np.ndarray, list[bool]]:
-    """What experts would do in the states that a policy visits.
+    """Labels of experts for the states that a policy visits.
 
     Args:
         policy: Acts.

@@ -34,7 +34,8 @@ def test_a_result_is_of_the_policy_and_protocol_of_its_folder_and_says_how_it_wa
     assert one.scored.headline is not None
     assert re.fullmatch(r"[0-9a-f]{64}", origin.evidence)
     assert one.made.keys() == {"commands", "cpu_seconds", "machine"}
-    assert all(re.match(r"(mtwrappers|python) ", line) for line in one.made["commands"])
+    command = re.compile(r"(WEIGHTS=\S+ )?(mtwrappers|python) ")
+    assert all(command.match(line) for line in one.made["commands"])
 
 
 def test_every_result_that_the_script_makes_is_here():
@@ -51,7 +52,8 @@ def test_all_files_together_are_small_and_none_is_of_anything_else():
     files = [path for path in files if path.is_file()]
     assert sum(path.stat().st_size for path in files) < MAX_BYTES
     others = {path.name for path in files} - {"results.json", "results.npz", "made.json"}
-    assert others == {"__init__.py", "__main__.py", "README.md"}
+    weights = {f"weights-seed{seed}.npz" for seed in (1, 2, 3)}  # of imitation
+    assert others == {"__init__.py", "__main__.py", "README.md"} | weights
 
 
 @pytest.mark.skipif(not WITH_EVIDENCE, reason="a source distribution, without the evidence")

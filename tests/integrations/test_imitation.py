@@ -31,7 +31,7 @@ def test_a_policy_is_a_network_whose_rows_do_not_depend_on_the_batch(script):
     actions = policy(obs)
     assert actions.dtype == np.float32
     assert actions.round(6).tolist() == np.float32(
-        [[-0.7, 0, -1, -1], [-0.6, 1, -1, -1], [-0.6, 1, -1, -1]]
+        [[-0.49, 0, -1, -1], [-0.36, 1, -1, -1], [-0.36, 1, -1, -1]]
     ).round(6).tolist()  # fmt: skip
     assert actions.tolist() == np.concatenate([policy(row[None]) for row in obs]).tolist()
 
