@@ -26,7 +26,7 @@ from mtwrappers.evaluation.scores import scores
 
 REFERENCE, PICTURE = HERE / "reference", HERE.parent / "docs/assets/imitation.png"
 SEEDS = (1, 2, 3)
-STEPS = 52_684  # of demonstrations, and of three rounds of DAgger
+STEPS = 97_684  # of demonstrations, and of six rounds of DAgger
 LISTED = protocols["metaworld-3.1"]
 UNSEEN = {
     "list": dataclasses.replace(LISTED, name="metaworld-3.1, other list", goals_seed=1),

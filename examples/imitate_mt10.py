@@ -169,7 +169,7 @@ def parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser()
     parser.add_argument("--demonstrations", default="metaworld/mt10-expert-v0", metavar="DATASET")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--rounds", type=int, default=3, help="of DAgger; 0 clones only")
+    parser.add_argument("--rounds", type=int, default=6, help="of DAgger; 0 clones only")
     parser.add_argument("--steps", type=int, default=1500, help="per class and round")
     parser.add_argument("--episode-steps", type=int, default=250, help="in these rounds")
     parser.add_argument("--updates", type=int, default=2500, help="after each collection of labels")

@@ -77,7 +77,13 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
     for folder in ("examples", "benchmarks"):
         (tmp_path / folder).symlink_to(ROOT / folder)
     train = "python examples/imitate_mt10.py --seed 1 --out weights.npz\n"
-    shipped = "cp benchmarks/reference/imitation/weights-seed1.npz weights.npz\n"
+    # Not quite these: actions that equal those of a reference would be refused in a comparison.
+    shipped = (
+        "python - <<'END'\nimport numpy as np\n"
+        "with np.load('benchmarks/reference/imitation/weights-seed1.npz') as file:\n"
+        "    np.savez('weights.npz', *[file[name] * np.float32(1.001) for name in file.files])\n"
+        "END\n"
+    )
     smaller = {
         "python3 -m venv .venv && . .venv/bin/activate\n": "",
         "pip install '.[cli,minari,torch]'\n": "",

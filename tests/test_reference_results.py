@@ -26,7 +26,7 @@ WITH_EVIDENCE = {name for name, one in SHIPPED.items() if one.evidence.exists()}
 def test_a_result_is_of_the_policy_and_protocol_of_its_folder_and_says_how_it_was_made(name):
     one, origin = SHIPPED[name], SHIPPED[name].scored.provenance
     method, _, folder = name.partition("/")
-    rules, seed = re.fullmatch(r"(.+?)(?:-unseen)?(?:-seed(\d+))?", folder).groups()
+    rules, seed = re.fullmatch(r"(.+?)(?:-unseen(?:-\w+)?)?(?:-seed(\d+))?", folder).groups()
     assert origin.policy == method
     assert rules.endswith(f"-{origin.protocol.benchmark}")
     assert rules.startswith(origin.protocol.name.partition(" on ")[0]) or "-unseen" in folder

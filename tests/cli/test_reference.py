@@ -32,7 +32,10 @@ def test_a_method_stands_for_its_result_of_the_same_protocol_wherever_it_is_name
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["reference:expert"], "no reference results of 'expert', choose from ['experts', "),
+        (
+            ["reference:expert"],
+            "no reference results of 'expert', choose from ['cloning', 'experts', ",
+        ),
         (["reference:experts/MT10"], "choose from ['experts/lerobot-0.6-states-MT50', "),
         ([EXPERTS, "reference:experts"], f"{EXPERTS} is given twice"),
         (["reference:experts/tdmpc2-MT50"], "are not comparable: protocols metaworld-3.1 ("),
