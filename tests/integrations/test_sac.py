@@ -8,6 +8,8 @@ import sys
 import numpy as np
 import pytest
 
+import mtwrappers
+from mtwrappers.evaluation import EvaluationResult
 from tests.fakes import ROOT
 from tests.integrations.examples import load_example
 
@@ -192,3 +194,15 @@ def test_a_run_that_is_killed_goes_on_to_the_same_weights(script, whole, tmp_pat
     for point in ("300.npz", "600.npz"):
         with np.load(out / "points" / point) as a, np.load(tmp_path / "points" / point) as b:
             assert all((a[name] == b[name]).all() for name in a.files)
+
+
+def test_the_points_in_the_repository_are_of_one_run_under_one_protocol():
+    folder = ROOT / "benchmarks/reference/mtsac/metaworld-3.1-MT10-seed1"
+    points = {int(path.stem): EvaluationResult.load(path) for path in folder.glob("points/*.json")}
+    assert len(points) >= 3
+    for steps, result in points.items():
+        assert (result.provenance.training_seed, result.provenance.training_steps) == (1, steps)
+        assert result.protocol == mtwrappers.protocols["metaworld-3.1"].on("MT10")
+        assert len(result.episodes) == 500
+    last = EvaluationResult.load(folder / "results.json")
+    assert last.to_dict() == points[max(points)].to_dict()
