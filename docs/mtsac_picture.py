@@ -10,9 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mtwrappers.evaluation import EvaluationResult, curves
+from mtwrappers.evaluation import curves, reference
 
-POINTS = Path(__file__).parents[1] / "benchmarks/reference/mtsac/metaworld-3.1-MT10-seed1/points"
 # Steps of all environments and the success rate of MTSAC, read from the line of the vector graphic
 # figures/fig6.svg in rainx0r/mtrl@f5c121f, drawn by its plots/fig6.py: the mean over those runs
 # that lie between the quartiles, of success in 50 episodes per task by Meta-World's evaluation.
@@ -26,8 +25,7 @@ PUBLISHED = (
 
 def main(path: Path) -> None:
     """Draws the points of our run and those of the figure."""
-    results = {file.stem: EvaluationResult.load(file) for file in sorted(POINTS.glob("*.json"))}
-    curves({"mtsac": results}).plot(
+    curves({"mtsac": reference("mtsac")}).plot(
         path,
         "Multi-task SAC on MT10",
         beside={"MTSAC of rainx0r/mtrl, its figure 6, its own evaluation": PUBLISHED},

@@ -76,7 +76,7 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
         pytest.importorskip(package)
     for folder in ("examples", "benchmarks"):
         (tmp_path / folder).symlink_to(ROOT / folder)
-    train = "python examples/imitate_mt10.py --seed 1 --out weights.npz\n"
+    train = "python examples/imitate_mt10.py --seed 4 --out weights.npz\n"
     # Not quite these: actions that equal those of a reference would be refused in a comparison.
     shipped = (
         "python - <<'END'\nimport numpy as np\n"

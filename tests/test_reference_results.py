@@ -26,11 +26,14 @@ WITH_EVIDENCE = {name for name, one in SHIPPED.items() if one.evidence.exists()}
 def test_a_result_is_of_the_policy_and_protocol_of_its_folder_and_says_how_it_was_made(name):
     one, origin = SHIPPED[name], SHIPPED[name].scored.provenance
     method, _, folder = name.partition("/")
-    rules, seed = re.fullmatch(r"(.+?)(?:-unseen(?:-\w+)?)?(?:-seed(\d+))?", folder).groups()
+    rules, seed, steps = re.fullmatch(
+        r"(.+?)(?:-unseen(?:-\w+)?)?(?:-seed(\d+)(?:-steps(\d+))?)?", folder
+    ).groups()
     assert origin.policy == method
     assert rules.endswith(f"-{origin.protocol.benchmark}")
     assert rules.startswith(origin.protocol.name.partition(" on ")[0]) or "-unseen" in folder
     assert seed is None or origin.training_seed == int(seed)
+    assert steps is None or origin.training_steps == int(steps)
     assert one.scored.headline is not None
     assert re.fullmatch(r"[0-9a-f]{64}", origin.evidence)
     assert one.made.keys() == {"commands", "cpu_seconds", "machine"}
@@ -52,7 +55,7 @@ def test_all_files_together_are_small_and_none_is_of_anything_else():
     files = [path for path in files if path.is_file()]
     assert sum(path.stat().st_size for path in files) < MAX_BYTES
     others = {path.name for path in files} - {"results.json", "results.npz", "made.json"}
-    weights = {f"weights-seed{seed}.npz" for seed in (1, 2, 3)}  # of imitation
+    weights = {f"weights-seed{seed}.npz" for seed in (1, 2, 3)}  # of learners
     assert others == {"__init__.py", "__main__.py", "README.md"} | weights
 
 

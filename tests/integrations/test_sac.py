@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import mtwrappers
-from mtwrappers.evaluation import EvaluationResult
+from mtwrappers.evaluation import reference
 from tests.fakes import ROOT
 from tests.integrations.examples import load_example
 
@@ -197,12 +197,10 @@ def test_a_run_that_is_killed_goes_on_to_the_same_weights(script, whole, tmp_pat
 
 
 def test_the_points_in_the_repository_are_of_one_run_under_one_protocol():
-    folder = ROOT / "benchmarks/reference/mtsac/metaworld-3.1-MT10-seed1"
-    points = {int(path.stem): EvaluationResult.load(path) for path in folder.glob("points/*.json")}
-    assert len(points) >= 5
-    for steps, result in points.items():
+    points = reference("mtsac")
+    assert len(points) == 8
+    for name, result in points.items():
+        steps = int(name.partition("-steps")[2] or 2_000_000)
         assert (result.provenance.training_seed, result.provenance.training_steps) == (1, steps)
         assert result.protocol == mtwrappers.protocols["metaworld-3.1"].on("MT10")
         assert len(result.episodes) == 500
-    last = EvaluationResult.load(folder / "results.json")
-    assert last.to_dict() == points[max(points)].to_dict()
