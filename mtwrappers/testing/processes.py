@@ -105,7 +105,8 @@ def guarded(function: Callable[[], Any], seconds: float) -> Any:
             os.killpg(pid, signal.SIGKILL)
         with contextlib.suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+        with contextlib.suppress(ChildProcessError):  # what collects all children took it first
+            os.waitpid(pid, 0)
     if raised:
         raise value
     return value
