@@ -377,7 +377,8 @@ def test_whatever_is_made_worse_is_refused_in_printable_words(name, played, tmp_
             said = str(found)
             # What nobody can know, and arguments that are chosen anew.
             unknown = {"versions", "policy", "workers", "vectorization_mode", "max_episode_steps"}
-            unknown |= {"train_classes", "camera_name", "width", "spec", "tasks"}
+            unknown |= {"train_classes", "camera_name", "width", "spec", "tasks", "note", "authors"}
+            unknown |= {"training_seed", "training_steps", "normalization"}
             assert not found.ok or all({*map(str, path)} & unknown for path in worse), worse
         assert all(map(is_printable, said.split("\n")))
         assert len(said) < 3000
