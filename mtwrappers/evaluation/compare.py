@@ -185,7 +185,8 @@ def compare(
     rng = Generator(PCG64(SeedSequence(seed, spawn_key=(_STREAM,))))
     found = []
     for name in others:
-        last, reason = comparable({first: named[first], name: named[name]}, runs, force)
+        both = {first: named[first], name: named[name]}
+        last, reason = comparable(both, runs, force, unadapted=True)
         pair = _Pair(last[first], last[name], runs, confidence, resamples, rng)
         found.append(pair.comparison((first, name), reason))
     return found

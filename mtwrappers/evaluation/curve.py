@@ -27,6 +27,7 @@ from mtwrappers.evaluation.runs import (
     duplicate,
     incomplete,
     measured_unlike,
+    protocols_of,
     repeated,
     runs_of,
 )
@@ -240,8 +241,7 @@ def curves(
         raise IncomparableError(f"the results are not comparable: {forced}")
     tasks = common_tasks(groups, runs)
     every = [one for of in groups for one in of]
-    met = dict.fromkeys(one.result.protocol for one in every)
-    protocols = tuple(one for one in met if one is not None)
+    protocols = protocols_of(every)
     ruled = protocols[0] if protocols and not forced else None
 
     def score(of: Sequence[Run]) -> Score:

@@ -637,7 +637,6 @@ class EvaluationResult(StoredResult):
 
         Where there is none it draws the normalised return, or the return.
 
-
         Args:
             path: Where to write the image; its suffix says which kind.
             title: Above the plot.

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal, NamedTuple, TypeAlias
 
 from mtwrappers.common.checks import check_list, check_mapping
-from mtwrappers.evaluation.protocol import episodes_needed
+from mtwrappers.evaluation.protocol import Protocol, episodes_needed
 from mtwrappers.evaluation.result import AnyResult, EvaluationResult, FewShotResult, Provenance
 from mtwrappers.metaworld.benchmarks import NUM_CLASSES
 from mtwrappers.metaworld.spec import SIMULATION, determining
@@ -157,9 +157,19 @@ def _networks(one: Run, networks: Networks) -> list[Any]:
 
 
 def comparable(
-    policies: Mapping[str, Sequence[Run]], networks: Networks, force: bool
+    policies: Mapping[str, Sequence[Run]],
+    networks: Networks,
+    force: bool,
+    *,
+    unadapted: bool = False,
 ) -> tuple[dict[str, list[Run]], str]:
     """The runs of each policy at their ends, and with ``force`` why they are not comparable.
+
+    Args:
+        policies: The runs of each, by its name.
+        networks: What a training run has made.
+        force: Return the reason instead of raising it.
+        unadapted: Take the episodes before any adaptation, which are no score of their protocol.
 
     Raises:
         IncomparableError: If they are not, without ``force``.
@@ -169,7 +179,7 @@ def comparable(
         reason = reason or repeated(runs, networks)
         last[name], unequal = last_of(runs, networks)
         reason = reason or unequal
-    reason = reason or _why_incomparable([*last.values()], networks)
+    reason = reason or _why_incomparable([*last.values()], networks, unadapted)
     if reason and not force:
         *names, name = policies
         who = f"{', '.join(names)} and {name}" if names else f"the results of {name}"
@@ -177,11 +187,14 @@ def comparable(
     return last, reason
 
 
-def _why_incomparable(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
+def _why_incomparable(
+    policies: Sequence[Sequence[Run]], networks: Networks, unadapted: bool
+) -> str:
     """Why the results of some policies do not compare, or nothing."""
     every = [one for of in policies for one in of]
     measured = measured_unlike(policies, networks)
-    return duplicate(every) or measured or incomplete(every, networks)
+    whole = [one for one in every if not (unadapted and _is_unadapted(one.result))]
+    return duplicate(every) or measured or incomplete(whole, networks)
 
 
 def measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> str:
@@ -224,7 +237,7 @@ def duplicate(results: Sequence[Run]) -> str:
 def incomplete(results: Sequence[Run], networks: Networks) -> str:
     """Which result has not all the episodes that its protocol counts, or nothing."""
     for label, result, *_ in results:
-        if result.protocol is None or result.headline is not None or _is_unadapted(result):
+        if result.protocol is None or result.headline is not None:
             continue
         needed, n = episodes_needed(result.protocol), len(result.episodes)
         if networks == "per_task":  # of some of the tasks, perhaps
@@ -233,6 +246,12 @@ def incomplete(results: Sequence[Run], networks: Networks) -> str:
         if networks == "all_tasks" or n != needed:
             return f"{label} has {n} of {needed} episodes of {result.protocol.name}"
     return ""
+
+
+def protocols_of(runs: Iterable[Run]) -> tuple[Protocol, ...]:
+    """The protocols that runs were measured by, each once."""
+    met = dict.fromkeys(one.result.protocol for one in runs)
+    return tuple(one for one in met if one is not None)
 
 
 def _is_unadapted(result: EvaluationResult) -> bool:

@@ -15,7 +15,15 @@ from mtwrappers.common.checks import check_choice, check_flag
 from mtwrappers.common.errors import printable
 from mtwrappers.evaluation.protocol import Protocol, succeeded, weights
 from mtwrappers.evaluation.result import by_unit, check_confidence, conditions
-from mtwrappers.evaluation.runs import Networks, Policies, Run, common_tasks, comparable, runs_of
+from mtwrappers.evaluation.runs import (
+    Networks,
+    Policies,
+    Run,
+    common_tasks,
+    comparable,
+    protocols_of,
+    runs_of,
+)
 from mtwrappers.evaluation.statistics import (
     LEAST_COVERED,
     Estimate,
@@ -174,8 +182,7 @@ def scores(
     last, forced = comparable(named, runs, check_flag(force, "force"))
     tasks = common_tasks([*last.values()], runs)
     every = [one for of in last.values() for one in of]
-    met = dict.fromkeys(one.result.protocol for one in every)
-    protocols = tuple(one for one in met if one is not None)
+    protocols = protocols_of(every)
     ruled = protocols[0] if protocols and not forced else None
     methods = {name: score_of(of, tasks, ruled, runs, confidence) for name, of in last.items()}
     budgets = [one.budget for one in every if one.budget is not None]

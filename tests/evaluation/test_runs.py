@@ -137,11 +137,13 @@ def test_episodes_before_adaptation_compare_under_a_protocol(numbers, trials, re
         return EvaluationResult(episodes, provenance=dataclasses.replace(PLAIN, protocol=protocol))
 
     both = runs_of({"before": [of(numbers, trials)], "after": [of(range(2, 4), 4)]})
+    with pytest.raises(IncomparableError, match="episodes of mine"):  # they are no score of it
+        comparable(both, "all_tasks", False)
     if refused:
         with pytest.raises(IncomparableError, match="episodes of mine"):
-            comparable(both, "all_tasks", False)
+            comparable(both, "all_tasks", False, unadapted=True)
     else:
-        assert comparable(both, "all_tasks", False)[1] == ""
+        assert comparable(both, "all_tasks", False, unadapted=True)[1] == ""
 
 
 def test_episodes_and_trials_are_not_mixed():
