@@ -133,9 +133,9 @@ class ClassPool:
         self.layout = Layout(classes, visible, onehot)
         if not isinstance(self.layout.short_classes, dict):
             # Of others than Meta-World's own, the cameras are known when they are built.
-            from mtwrappers.metaworld.camera import find_camera
+            from mtwrappers.metaworld.camera import find_cameras
 
-            find_camera(self.settings)
+            find_cameras(self.settings)
         self.observation_space: gymnasium.Space[Any] = self.layout.space
         if self.tasks and wrapper is not None:
             _, env = self._environment(self.tasks[0], self.layout)
