@@ -255,20 +255,23 @@ class Camera:
 
     def _look(self, view: _View) -> None:
         """Puts everything that is there into the scene, as this camera sees it."""
+        camera = view.camera
+        if view.model is not self._model:
+            view.model.stat.extent = self._model.stat.extent
+            for name in ("znear", "zfar"):
+                setattr(view.model.vis.map, name, getattr(self._model.vis.map, name))
+            # First: where the floor is drawn depends on the camera.
+            mujoco.mjv_updateCamera(view.model, view.data, camera, self._scene)
+            camera = _USER
         mujoco.mjv_updateScene(
             self._model,
             self._data,
             self._options,
             None,
-            view.camera if view.model is self._model else _USER,
+            camera,
             mujoco.mjtCatBit.mjCAT_ALL,
             self._scene,
         )
-        if view.model is not self._model:
-            view.model.stat.extent = self._model.stat.extent
-            for name in ("znear", "zfar"):
-                setattr(view.model.vis.map, name, getattr(self._model.vis.map, name))
-            mujoco.mjv_updateCamera(view.model, view.data, view.camera, self._scene)
 
     def _draw(self, thread: DrawingThread, kinds: Sequence[Kind]) -> dict[Kind, NDArray[Any]]:
         if self._drawing is None:
