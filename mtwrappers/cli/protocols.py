@@ -48,6 +48,8 @@ FIELDS: dict[str, Callable[[Protocol], str]] = {
     "  the goal": lambda p: _text(p.goal_visible),
     "  sentences of": lambda p: _text(p.descriptions),
     "  camera": lambda p: _text(p.camera_name),
+    "  depth": lambda p: _text(p.depth) if p.camera_name else "-",
+    "  segmentation": lambda p: _text(p.segmentation) if p.camera_name else "-",
     "  image size": lambda p: " x ".join(map(str, p.image_size or "-")),
     "digest": lambda p: p.digest[:10],
 }

@@ -87,13 +87,13 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
     "make_vec": _kinds(
         fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
-        "observation camera_name camera_id width height upright shadows "
+        "observation camera_name camera_id depth segmentation width height upright shadows "
         "task_encoding descriptions envs_per_task",
         free="id num_envs workers execution context timeout on_worker_failure max_recoveries "
         "journal journal_warn_bytes ray_options autoreset_mode observation_mode unify fast "
         "render_mode record_episode_statistics select sample_tasks_on_reset "
         "recurrent_info_in_obs normalize_reward_in_recurrent_info normalize_observations",
-        refused="train_classes test_classes reward_normalization_method reward_alpha "
+        refused="train_classes test_classes reward_normalization_method reward_alpha cameras "
         "vectorization_mode vector_kwargs wrappers",
     ),
 }
@@ -146,8 +146,10 @@ class Protocol:
             `mtwrappers.metaworld.pixels`.
         goal_visible: Whether the goal is among the numbers.
         descriptions: Whose sentences say what the task is, where frames are observed.
-        camera_name: The camera of the frames; ``None`` without frames.
+        camera_name: The camera of the frames, or several, in order; ``None`` without frames.
         image_size: Their height and width in pixels, likewise.
+        depth: Whether distances are observed beside frames.
+        segmentation: Whether what each pixel is of is observed beside frames.
 
     Raises:
         TypeError, ValueError: If a field is none of those, or they do not go together, or a
@@ -192,8 +194,10 @@ class Protocol:
     observation: ObservationName = "state"
     goal_visible: bool = True
     descriptions: Descriptions | None = None
-    camera_name: str | None = None
+    camera_name: str | tuple[str, ...] | None = None
     image_size: tuple[int, int] | None = None
+    depth: bool = False
+    segmentation: bool = False
 
     def __post_init__(self) -> None:
         self._check_types()
@@ -290,6 +294,13 @@ class Protocol:
             yield f"observation={self.observation!r} needs descriptions: whose sentences it is"
         if self.descriptions is not None and states:
             yield f"descriptions are for frames, got {self.descriptions!r} with states"
+        for name in ("depth", "segmentation"):
+            if states and getattr(self, name):
+                yield f"{name} is observed beside frames, got observation='state'"
+        if isinstance(self.camera_name, tuple) and (
+            not self.camera_name or len({*self.camera_name}) < len(self.camera_name)
+        ):
+            yield f"camera_name must hold cameras, and none twice, got {self.camera_name!r}"
         if self.image_size is not None and min(self.image_size) < 1:
             yield f"image_size must be at least (1, 1), got {self.image_size}"
 
@@ -539,7 +550,8 @@ def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields["observation"] == "state":
         return dict(fields)
     base, on, benchmark = fields["name"].partition(" on ")
-    unseen = dict.fromkeys(("camera_name", "image_size", "descriptions"))
+    unseen: dict[str, Any] = dict.fromkeys(("camera_name", "image_size", "descriptions"))
+    unseen |= {"depth": False, "segmentation": False}
     name = f"{base}-states{on}{benchmark}"
     return {**fields, **unseen, "name": name, "observation": "state"}
 
@@ -686,6 +698,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         height, width = protocol.image_size or (None, None)
         found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
         found |= {"height": height, "width": width, "shadows": True}
+        found |= {"depth": protocol.depth, "segmentation": protocol.segmentation}
     if frames or not protocol.goal_visible:
         found |= dict(zip(TASK_IN_OBSERVATION, ("none", protocol.descriptions), strict=True))
     return found
@@ -705,7 +718,7 @@ def check_given(protocol: Protocol, function: Function, given: Mapping[str, Any]
         if kinds.get(name) == "refused" and value is not None:
             got = reprlib.repr(value)
             raise ValueError(f"{protocol.name} takes no {name} in {function}, got {got}")
-        if name in fixed and value != fixed[name]:
+        if name in fixed and _tuples(value) != fixed[name]:
             got = reprlib.repr(value)
             raise ValueError(f"{protocol.name} fixes {name}={fixed[name]!r}, got {got}")
 

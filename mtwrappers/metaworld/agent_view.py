@@ -51,6 +51,8 @@ class AgentView:
         observation: ``"state"``, or an observation of `PixelObservation`: ``"pixels"``,
             ``"pixels_agent_pos"`` or ``"pixels_state"``. The render mode is then ``"rgb_array"``,
             and the camera by default ``"corner4"``.
+        depth: Whether to observe distances beside frames, see `PixelObservation`.
+        segmentation: Whether to observe what each pixel is of beside frames, likewise.
 
     Raises:
         TypeError: If a flag is no bool.
@@ -64,6 +66,8 @@ class AgentView:
     reward_alpha: float = 0.001
     normalize_observations: bool = False
     observation: ObservationName = "state"
+    depth: bool = False
+    segmentation: bool = False
 
     def __post_init__(self) -> None:
         check_choice(self.task_encoding, ("onehot", "none", "dict"), "task_encoding")
@@ -73,6 +77,8 @@ class AgentView:
             "recurrent_info_in_obs",
             "normalize_reward_in_recurrent_info",
             "normalize_observations",
+            "depth",
+            "segmentation",
         ):
             check_flag(getattr(self, name), name)
         check_fraction(self.reward_alpha, "reward_alpha")
@@ -83,6 +89,11 @@ class AgentView:
                 "task_encoding='dict'"
             )
         check_choice(self.observation, OBSERVATIONS, "observation")
+        if self.observation == "state" and (self.depth or self.segmentation):
+            raise ValueError(
+                "depth and segmentation are observed beside frames, got observation='state': "
+                f"expected one of {list(OBSERVATIONS[1:])}"
+            )
         if self.observation != "state" and (changes or self.task_encoding == "dict"):
             refused = (
                 f"{name}={value!r}"
@@ -109,7 +120,7 @@ class AgentView:
         if self.normalize_observations:
             env = NormalizeObservationPerTask(env)
         if self.observation != "state":
-            env = PixelObservation(env, self.observation)
+            env = PixelObservation(env, self.observation, self.depth, self.segmentation)
         return env
 
 

@@ -178,7 +178,7 @@ class Camera:
         return self._draw_views(data, kinds, self._views)
 
     def parameters(self, data: Any) -> dict[str, dict[str, NDArray[np.float64]]]:
-        """What `camera_parameters` returns, at the present state of a `mujoco.MjData`."""
+        """The matrices of `camera_parameters`, at the present state of a `mujoco.MjData`."""
         self._read(data)
         self._take()
         height, width = self._rect.height, self._rect.width

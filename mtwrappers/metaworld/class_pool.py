@@ -51,8 +51,12 @@ class Layout:
     @functools.cached_property
     def short_classes(self) -> Any:
         """The classes as a task holds them: names suffice for Meta-World's own, and are smaller."""
-        upstream = self.classes.items() <= all_classes().items()
-        return tuple(self.classes) if upstream else dict(self.classes)
+        return tuple(self.classes) if self.is_upstream else dict(self.classes)
+
+    @functools.cached_property
+    def is_upstream(self) -> bool:
+        """Whether all classes are Meta-World's own."""
+        return self.classes.items() <= all_classes().items()
 
     def takes(self, name: str, other: Layout) -> bool:
         """Whether a task of the class ``name``, which comes from ``other``, can be set here."""
@@ -131,7 +135,7 @@ class ClassPool:
                 f"{benchmark and self.name} with kind={kind!r}"
             )
         self.layout = Layout(classes, visible, onehot)
-        if not isinstance(self.layout.short_classes, dict):
+        if self.layout.is_upstream:
             # Of others than Meta-World's own, the cameras are known when they are built.
             from mtwrappers.metaworld.camera import find_cameras
 

@@ -39,7 +39,8 @@ def defaults() -> Mapping[str, Any]:
     found: dict[str, Any] = {field.name: field.default for field in settings}
     # What Gymnasium writes into the spec where it has called ours.
     found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
-    return {**found, "observation": "state", "action_repeat": 1}
+    view = {"observation": "state", "depth": False, "segmentation": False}
+    return {**found, **view, "action_repeat": 1}
 
 
 def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +64,10 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
         "task_encoding": default_task_encoding(benchmark),
         "descriptions": None if hidden else "metaworld",
     }
-    return {**made, **{k: v for k, v in stands_for.items() if made.get(k) is None}}
+    made |= {k: v for k, v in stands_for.items() if made.get(k) is None}
+    if isinstance(made["camera_name"], list):
+        made["camera_name"] = tuple(made["camera_name"])  # a list in JSON
+    return made
 
 
 def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:

@@ -73,7 +73,7 @@ def test_every_field_counts_in_the_digest():
     digests = {dataclasses.replace(SMALL, **{k: v}).digest for k, v in other.items()}
     assert len(digests | {SMALL.digest}) == len(other) + 1
     observed = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
-    observed["descriptions"] = "lerobot"
+    observed |= {"descriptions": "lerobot", "depth": True, "segmentation": True}
     digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in observed.items()}
     assert len(digests | {SEEN.digest}) == len(observed) + 1
     of_trials = {"adaptation_steps": 2, "adaptation_terminate_on_success": True, "trials": 9}
@@ -104,6 +104,8 @@ def test_every_field_counts_in_the_digest():
         ({"descriptions": "lerobot"}, "descriptions are for frames, got 'lerobot' with states"),
         ({"idle_steps": 5, "idle_steps_count": True}, "5 idle steps leave nothing of 5"),
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
+        ({"depth": True}, "depth is observed beside frames, got observation='state'"),
+        ({**SEEN_FIELDS, "camera_name": ["corner"] * 2}, "none twice, got .'corner', 'corner'"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
         (
             {**SEEN_FIELDS, "image_size": [0, 9]},
