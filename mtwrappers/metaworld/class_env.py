@@ -269,10 +269,9 @@ def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
     """
     inner: Any = env
     while not isinstance(inner, SawyerClassEnv):
-        known = vars(inner)
-        if "_env" in known and known["_env"] is None:
+        outer, inner = inner, getattr(inner, "_env", getattr(inner, "env", None))
+        if inner is None and hasattr(outer, "_env"):
             raise ResetNeeded(f"{env}: call reset() first, which builds the class of a task")
-        inner = known.get("_env", known.get("env"))
         if not isinstance(inner, gymnasium.Env):
             raise TypeError(f"expected an environment of mtwrappers on Meta-World, got {env}")
     return inner
