@@ -17,6 +17,13 @@ def _text(value: Any) -> str:
     return str(value or "-")
 
 
+def _sentences(described: Any) -> str:
+    """The name of a table of sentences; of another, how many it has."""
+    if not isinstance(described, tuple):
+        return _text(described)
+    return f"own-{sum(len(own) for _, own in described)}"
+
+
 # The label of each row, and its cell for a protocol: together they have all fields.
 FIELDS: dict[str, Callable[[Protocol], str]] = {
     "version": lambda p: p.version,
@@ -46,7 +53,8 @@ FIELDS: dict[str, Callable[[Protocol], str]] = {
     "agent sees": lambda p: p.observation.partition("_")[0],
     "  and": lambda p: p.observation.partition("_")[2] or "-",
     "  the goal": lambda p: _text(p.goal_visible),
-    "  sentences of": lambda p: _text(p.descriptions),
+    "  sentences of": lambda p: _sentences(p.descriptions).partition("-")[0] or "-",
+    "    version": lambda p: _sentences(p.descriptions).partition("-")[2] or "-",
     "  camera": lambda p: _text(p.camera_name),
     "  depth": lambda p: _text(p.depth) if p.camera_name else "-",
     "  segmentation": lambda p: _text(p.segmentation) if p.camera_name else "-",

@@ -57,7 +57,7 @@ _FRAMES: Any = {
     "observation": "pixels_agent_pos",
     "camera_name": "corner4",
     "image_size": (480, 480),
-    "descriptions": "lerobot",
+    "descriptions": "lerobot-0.6.1",
 }
 
 

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.samplers.nested import with_text_arrays
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -31,6 +32,7 @@ class Step(NamedTuple):
         finished: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
         observations: The policy's observations, ``(N, O)``, or a dict or tuple of such arrays.
+            Texts are an array ``(N,)`` of strings, dtype object.
         actions: Its actions, ``(N, A)``.
         agent_infos: Its other values, a nested dict of arrays ``(N, ...)``.
         next_observations: The observations that the step returned, ``(N, O)``.
@@ -117,6 +119,7 @@ def rollout(
     begun = np.zeros_like(left)  # at which step each environment's episode began
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
+    space = envs.single_observation_space
     if not counted.all():
         executor.pause(~counted)
     steps, ended, going = 0, True, bool(counted.any())
@@ -129,6 +132,7 @@ def rollout(
             begun[began] = steps
             if begin is not None:
                 obs = begin(began)
+        obs = with_text_arrays(space, obs)
         start = clock()
         if any_began:
             policy.reset(began)
@@ -163,11 +167,11 @@ def rollout(
 
 
 def check_array_spaces(envs: Any) -> None:
-    """Raises `TypeError` unless actions are arrays, and observations arrays, nested or not."""
+    """Raises `TypeError` unless actions are arrays, and observations arrays or texts, nested."""
     if not isinstance(envs.single_action_space, ARRAY_SPACES):
         raise TypeError(f"actions must be arrays, got {envs.single_action_space}")
     if not ObsLayout(envs.single_observation_space, 1).fixed:
         raise TypeError(
-            "observations must be arrays, or dicts or tuples of arrays, got "
+            "observations must be arrays or texts, or dicts or tuples of them, got "
             f"{envs.single_observation_space}"
         )
