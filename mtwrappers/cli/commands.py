@@ -159,6 +159,7 @@ def _rollout(
     author: Annotated[list[str] | None, Parameter(validator=_check_authors, metavar="NAME")] = None,
     episodes: _Count | None = None,
     seed: _Seed | None = None,
+    action_chunk: _Count | None = None,
     workers: _Count | None = None,
     execution: Literal["parallel", "ray"] = "parallel",
     out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
@@ -174,7 +175,8 @@ def _rollout(
         task: Evaluate only this class; can be repeated.
         policy: expert (default): Meta-World's scripted expert of each class; random: random
             actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to
-            actions (N, 4) in [-1, 1], or a function without arguments that makes it.
+            actions (N, 4) in [-1, 1], or a function without arguments that makes it. It is also
+            given task_names, descriptions and rng, if it takes arguments of these names.
         name: The label of the policy in tables (default: --policy).
         training_seed: The seed of the training run that made the policy, for the result to name.
         training_steps: Likewise, after how many agent steps over all environments.
@@ -184,6 +186,8 @@ def _rollout(
         episodes: Episodes per class (default: 5, or as many as the protocol has).
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
             goals.
+        action_chunk: For your own policy that returns chunks of actions (N, H, 4): how many of each
+            are executed before it is asked again.
         workers: Worker processes (default: all cores).
         execution: Where the workers are: processes here (default), or actors of a Ray cluster.
         out: Where to write (default: results); files of an earlier rollout are replaced.
@@ -208,6 +212,7 @@ def _rollout(
         "evidence": False if no_evidence else None,
         "training_seed": training_seed,
         "training_steps": training_steps,
+        "action_chunk": action_chunk,
         "note": note,
         "authors": author,
     }

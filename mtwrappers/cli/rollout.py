@@ -110,6 +110,11 @@ class Rollout:
                 together.
         """
         protocol = _protocol(settings.protocol) if settings.protocol is not None else None
+        if settings.action_chunk is not None and settings.policy in POLICIES:
+            raise UsageError(
+                f"--action-chunk {settings.action_chunk} is for a policy that returns chunks of "
+                f"actions, and {settings.policy} returns single ones; give --policy or leave it out"
+            )
         benchmark = settings.benchmark
         full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
         if full not in BENCHMARKS:
@@ -275,10 +280,12 @@ def _settings_of_results(directory: Path) -> dict[str, Any] | None:
     """The settings in the results of a complete rollout; ``None`` if there are no such results."""
     try:
         with opened(directory / RESULTS, MAX_SIZE) as file:
-            results = json.load(file)["rollout"]
+            whole = json.load(file)
+        results = whole["rollout"]
         if results["interrupted"]:
             return None
-        return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
+        found = {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
+        return {**found, "action_chunk": whole["provenance"]["action_chunk"]}
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -361,6 +368,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 tasks=tasks,
                 policy=rollout.name,
                 protocol=protocol,
+                action_chunk=settings.action_chunk,
                 **training,
             )
             measure: Any = evaluate if protocol is None else protocol.evaluate
@@ -369,6 +377,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 envs,
                 episodes_per_task=settings.episodes,
                 tasks=tasks,
+                action_chunk=settings.action_chunk,
                 seed=settings.seed,
                 observers=observers,
                 finished=tuple(kept.episodes),

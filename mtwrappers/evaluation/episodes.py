@@ -10,7 +10,7 @@ import math
 import reprlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_name
 from mtwrappers.samplers.rollout import Flags, Step
+from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
 # Whether a value from a file is of a field's type, in a size that arrays hold.
@@ -160,6 +161,10 @@ class Tally:
         """The episode that environment ``i`` is in."""
         return self._plan[i][self._ended[i]]
 
+    def names(self, rows: Sequence[int], infos: Mapping[str, Any]) -> list[str]:
+        """The names of the tasks that these environments are on."""
+        return [self.present(i).task for i in rows]
+
     def __call__(self, step: Step) -> None:
         """Adds a step."""
         for array in (self._returns, self._lengths, self._reports):
@@ -261,21 +266,6 @@ class PlannedEpisode:
 def stream_seed(seed: int, *key: int) -> int:
     """A seed (32 bits) for the place ``key`` of what ``seed`` determines."""
     return int(SeedSequence(seed, spawn_key=key).generate_state(1)[0])
-
-
-def has_everywhere(inner: MetaVectorEnv, name: str) -> bool:
-    """Whether every environment has this attribute."""
-    return all(inner.call("has_wrapper_attr", name))
-
-
-def task_names(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[str]:
-    """The name of each environment's present task, from infos of its reset, or of its group."""
-    for key, form in (("task_name", "{}"), ("task_id", "task {}")):
-        if key in infos and infos[f"_{key}"].all():
-            return [form.format(value) for value in infos[key]]
-    if has_everywhere(inner, "task_name"):
-        return [str(name) for name in inner.get_attr("task_name")]
-    return [f"task {i // inner.envs_per_task}" for i in range(inner.num_envs)]
 
 
 def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, list[Any]]]:

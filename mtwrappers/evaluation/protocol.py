@@ -77,14 +77,14 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
     # A choice of tasks has no score: not all episodes are there.
     "evaluate": _kinds(
         fixed="protocol envs episodes_per_task max_episode_steps",
-        free="policy policy_name training_seed training_steps policy_in tasks seed observers "
-        "finished confidence resamples progress evidence normalize",
+        free="policy policy_name training_seed training_steps policy_in action_chunk tasks "
+        "seed observers finished confidence resamples progress evidence normalize",
     ),
     "few_shot_evaluate": _kinds(
         fixed="protocol envs trials adaptation_episodes evaluation_episodes adaptation_steps "
         "adaptation_terminate_on_success",
-        free="policy policy_name training_seed training_steps seed finished confidence resamples "
-        "evidence",
+        free="policy policy_name training_seed training_steps action_chunk seed finished "
+        "confidence resamples evidence",
         refused="tasks",
     ),
     # Meta-World's own names count as ours, see `by_our_names`. Those of frames are fixed where

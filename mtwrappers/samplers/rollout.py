@@ -6,7 +6,7 @@ The loop knows nothing of processes: it runs on any vector environment, whole or
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.samplers.nested import with_text_arrays
 from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.contract import MetaVectorEnv
 
@@ -86,6 +87,8 @@ def rollout(
     quotas: NDArray[np.int64],
     obs: Any,
     *,
+    infos: Mapping[str, Any] | None = None,
+    names: NamesOf | None = None,
     begin: Callable[[Flags], Any] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
     max_episode_steps: int | None = None,
@@ -102,6 +105,10 @@ def rollout(
             episode.
         quotas: How many episodes each environment is to give, ``(N,)``.
         obs: The observations of the first reset, ``(N, O)``.
+        infos: Those of the first reset.
+        names: Returns the names of tasks for a policy that takes ``task_names``: of the
+            environments (their indices) that begin an episode, given the last infos. By default
+            they are taken from these.
         begin: Called with the environments that are to begin an episode, ``(N,)`` bool, the first
             included. It resets them and returns all observations. By default the environments
             reset themselves (SAME_STEP).
@@ -122,6 +129,7 @@ def rollout(
     space = envs.single_observation_space
     if not counted.all():
         executor.pause(~counted)
+    infos = infos or {}
     steps, ended, going = 0, True, bool(counted.any())
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
@@ -132,11 +140,13 @@ def rollout(
             begun[began] = steps
             if begin is not None:
                 obs = begin(began)
+            if policy.texts:
+                _describe(policy, executor, began, infos, names)
         obs = with_text_arrays(space, obs)
         start = clock()
         if any_began:
             policy.reset(began)
-        actions, agent_infos = policy(obs)
+        actions, agent_infos = policy(obs, counted)
         acted = clock()
         result = envs.step(actions)
         policy_seconds += acted - start
@@ -155,7 +165,7 @@ def rollout(
         step = Step(began, counted, finished, obs, actions, agent_infos, *result)
         for observer in observe:
             observer(step)
-        obs = step.next_observations
+        obs, infos = step.next_observations, step.infos
         ended = bool(finished.any())
         if ended:
             left -= finished & counted
@@ -164,6 +174,24 @@ def rollout(
                 going = bool(counted.any())
                 executor.pause(~counted & going)
     return policy_seconds, env_seconds
+
+
+def _describe(
+    policy: PolicyCaller,
+    executor: MetaVectorEnv,
+    began: Flags,
+    infos: Mapping[str, Any],
+    names: NamesOf | None,
+) -> None:
+    """Gives the policy the texts of the episodes that begin."""
+    rows, first, share = np.flatnonzero(began).tolist(), policy.first, policy.envs_per_task
+
+    def named() -> list[str]:
+        if names is not None:
+            return names(rows, infos)
+        return task_names(executor, infos, rows, lambda i: (first + i) // share)
+
+    policy.describe(rows, read_texts(executor, policy.texts, rows, named, first))
 
 
 def check_array_spaces(envs: Any) -> None:
