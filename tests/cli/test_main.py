@@ -126,7 +126,6 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", f"a command is required: {COMMANDS}; see mtwrappers --help"),
         (
             "rolout",
             f'Unknown command "rolout". Did you mean "rollout"? Available commands: {COMMANDS}',
