@@ -56,7 +56,8 @@ def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> di
 
 def without_frames(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of an id without those that only change what is seen."""
-    return {name: value for name, value in kwargs.items() if name not in _OF_FRAMES}
+    seen = (*_OF_FRAMES, "instruction")
+    return {name: value for name, value in kwargs.items() if name not in seen}
 
 
 class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
