@@ -49,6 +49,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         observation_width: Of a frame, in pixels.
         camera_name: The camera that draws the frames.
         shadows: Whether frames have shadows and reflections.
+        variation: How the scene varies between episodes, such as ``"light,camera"``.
         idle_steps: How many zero actions follow each reset; they do not count as steps.
         descriptions: Whose sentences policies read, ``"lerobot"`` or ``"metaworld"``.
 
@@ -65,6 +66,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
     observation_width: int = 480
     camera_name: str = CAMERA
     shadows: bool = True
+    variation: str | None = None
     idle_steps: int = 0
     descriptions: str = "lerobot"
 
@@ -95,6 +97,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
             "width": self.observation_width,
             "camera_name": self.camera_name,
             "shadows": self.shadows,
+            "variation": self.variation,
             "idle_steps": self.idle_steps,
             "descriptions": self.descriptions,
             "max_episode_steps": self.episode_length,

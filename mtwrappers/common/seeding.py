@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.random import PCG64, Generator, SeedSequence
 
-_ENV, _TASK, _CHILDREN, _PHASES = 0, 1, 2, 3
+_ENV, _TASK, _CHILDREN, _PHASES, _VARIATION = 0, 1, 2, 3, 4
 
 
 def check_seed(seed: Any) -> int:
@@ -53,6 +53,11 @@ def task_generator(seed: int) -> Generator:
 def phase_generator(seed: int) -> Generator:
     """The stream of ``seed`` that draws among the tasks of a stream's phase."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(_PHASES,))))
+
+
+def variation_generator(seed: int) -> Generator:
+    """The stream of ``seed`` that says how episodes look."""
+    return Generator(PCG64(SeedSequence(seed, spawn_key=(_VARIATION,))))
 
 
 def goal_generator(seed: int) -> Generator:

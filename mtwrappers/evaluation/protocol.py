@@ -40,6 +40,7 @@ from mtwrappers.metaworld.benchmarks import (
 from mtwrappers.metaworld.descriptions import Descriptions
 from mtwrappers.metaworld.pixels import ObservationName, without_frames
 from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION, defaults, with_defaults
+from mtwrappers.metaworld.variation import check_variation
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
@@ -87,7 +88,7 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
     "make_vec": _kinds(
         fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
-        "observation camera_name camera_id width height upright shadows "
+        "observation camera_name camera_id width height upright shadows variation "
         "task_encoding descriptions envs_per_task",
         free="id num_envs workers execution context timeout on_worker_failure max_recoveries "
         "journal journal_warn_bytes ray_options autoreset_mode observation_mode unify fast "
@@ -148,6 +149,8 @@ class Protocol:
         descriptions: Whose sentences say what the task is, where frames are observed.
         camera_name: The camera of the frames; ``None`` without frames.
         image_size: Their height and width in pixels, likewise.
+        variation: How the frames vary between episodes, as in `mtwrappers.metaworld.variation`;
+            ``None`` where they do not.
 
     Raises:
         TypeError, ValueError: If a field is none of those, or they do not go together, or a
@@ -194,9 +197,11 @@ class Protocol:
     descriptions: Descriptions | None = None
     camera_name: str | None = None
     image_size: tuple[int, int] | None = None
+    variation: str | None = None
 
     def __post_init__(self) -> None:
         self._check_types()
+        object.__setattr__(self, "variation", check_variation(self.variation))
         self._check_together()
         known = _kept_for(self.name)
         if known is None:
@@ -290,6 +295,8 @@ class Protocol:
             yield f"observation={self.observation!r} needs descriptions: whose sentences it is"
         if self.descriptions is not None and states:
             yield f"descriptions are for frames, got {self.descriptions!r} with states"
+        if self.variation is not None and states:
+            yield f"variation is for frames, got {self.variation!r} with states"
         if self.image_size is not None and min(self.image_size) < 1:
             yield f"image_size must be at least (1, 1), got {self.image_size}"
 
@@ -539,7 +546,7 @@ def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields["observation"] == "state":
         return dict(fields)
     base, on, benchmark = fields["name"].partition(" on ")
-    unseen = dict.fromkeys(("camera_name", "image_size", "descriptions"))
+    unseen = dict.fromkeys(("camera_name", "image_size", "variation", "descriptions"))
     name = f"{base}-states{on}{benchmark}"
     return {**fields, **unseen, "name": name, "observation": "state"}
 
@@ -686,6 +693,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         height, width = protocol.image_size or (None, None)
         found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
         found |= {"height": height, "width": width, "shadows": True}
+        found["variation"] = protocol.variation
     if frames or not protocol.goal_visible:
         found |= dict(zip(TASK_IN_OBSERVATION, ("none", protocol.descriptions), strict=True))
     return found

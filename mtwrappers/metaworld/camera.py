@@ -7,6 +7,7 @@ the simulation keeps its bits.
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from collections.abc import Sequence
@@ -17,7 +18,8 @@ import numpy as np
 
 from mtwrappers.common.checks import check_choice, check_index
 from mtwrappers.metaworld.fast.watch import watch_frame
-from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
+from mtwrappers.metaworld.opengl import FIRST_PATTERN, Drawing, DrawingThread, drawing_thread
+from mtwrappers.metaworld.varied_scene import VariedScene, patterns
 
 # The cameras of Meta-World's own models.
 CAMERAS = ("topview", "corner", "corner2", "corner3", "corner4", "behindGripper", "gripperPOV")
@@ -65,6 +67,21 @@ class Camera:
         self._images: list[Any] = []
         self._drawn: tuple[str, bytes, bytes] | None = None
         self._drawing: Drawing | None = None
+        self._name = "free" if self._is_free else model.camera(found).name
+        self._varied: VariedScene | None = None
+        if settings.variation is not None:
+            self._varied = VariedScene(model, settings.variation, [self._name])
+
+    @property
+    def variation_parameters(self) -> dict[str, Any] | None:
+        """What varies in the present episode, and how; ``None`` where nothing does."""
+        return None if self._varied is None else copy.deepcopy(self._varied.parameters)
+
+    def vary(self, episode: int) -> None:
+        """Makes everything look as the episode of this number does, from the next frame on."""
+        assert self._varied is not None
+        self._varied.begin(episode)
+        self._drawn = None
 
     def begin(self, data: Any) -> None:
         """Begins an episode: turns the free camera to the median of the geoms' positions.
@@ -121,6 +138,8 @@ class Camera:
             mujoco.mjtCatBit.mjCAT_ALL,
             self._scene,
         )
+        if self._varied is not None:
+            self._varied.apply(self._scene, self._name, FIRST_PATTERN)
         images = thread.run(functools.partial(self._draw, thread, mode))
         # OpenGL's first row is the lowest.
         return [image[:, ::-1] if self._turned else image[::-1] for image in images]
@@ -131,6 +150,8 @@ class Camera:
             # Where this camera is forgotten rather than closed.
             self._drop = weakref.finalize(self, thread.drop, self._drawing)
             self._drop.atexit = False
+            if self._varied is not None:
+                self._drawing.add_patterns(patterns())
         images: list[Any] = []
         if mode != "depth_array":
             images.append(self._drawing.colours(self._scene, self._rect))

@@ -18,7 +18,10 @@ OBSERVATIONS = ("state", "pixels", "pixels_agent_pos", "pixels_state")
 # Vision-language-action projects move corner2 to its place.
 CAMERA = "corner4"
 
-_OF_FRAMES = ("observation", "camera_name", "camera_id", "width", "height", "upright", "shadows")
+_OF_FRAMES = (
+    *("observation", "camera_name", "camera_id", "width", "height", "upright", "shadows"),
+    "variation",
+)
 
 # How many leading numbers of a state are observed beside the frame, under which key.
 _BESIDE: dict[str, dict[str, int]] = {

@@ -16,6 +16,7 @@ from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, META_LEARNING, ONE_CL
 from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.metaworld.registered import VectorSettings
+from mtwrappers.metaworld.variation import check_variation
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
 # The packages whose versions change what an episode comes to.
@@ -63,6 +64,7 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
         "task_encoding": default_task_encoding(benchmark),
         "descriptions": None if hidden else "metaworld",
     }
+    made["variation"] = check_variation(made["variation"])
     return {**made, **{k: v for k, v in stands_for.items() if made.get(k) is None}}
 
 
@@ -75,6 +77,8 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
     """
     kwargs = spec["kwargs"]
     found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
+    if "variation" in found:
+        found["variation"] = check_variation(found["variation"])
     frames = kwargs.get("observation", "state") != "state"
     if not frames and kwargs.get("benchmark") not in META_LEARNING:
         found = {k: v for k, v in found.items() if k not in (*TASK_IN_OBSERVATION, "use_one_hot")}
