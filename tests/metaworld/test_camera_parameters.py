@@ -38,11 +38,13 @@ def project(parameters, point):
     return v, u, depth
 
 
+@pytest.mark.parametrize("variation", [None, "camera"])
 @pytest.mark.parametrize("upright", [True, False])
 @pytest.mark.parametrize("camera", ["corner2", "topview", *OWN])
-@pytest.mark.slow_but("corner2-True", "hanging-True")
-def test_the_goal_is_where_its_pixels_are(camera, upright):
+@pytest.mark.slow_but("corner2-True-camera", "hanging-True-None")
+def test_the_goal_is_where_its_pixels_are(camera, upright, variation):
     look = {"camera_name": camera, "upright": upright, **ALL, "width": 200, "height": 150}
+    look |= {"variation": variation}
     if camera in OWN:
         look["cameras"] = {camera: OWN[camera]}
     env = make("MT1", env_name="reach-v3", num_goals=1, **look)

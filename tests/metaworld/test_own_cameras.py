@@ -205,7 +205,7 @@ def test_a_killed_worker_and_a_checkpoint_change_no_image(tmp_path):
         ({"camera_name": ["corner"], "camera_id": 1}, "camera_name or camera_id, not both"),
         ({"cameras": {"mine": MINE}}, "camera_name must have each .*, got None without 'mine'"),
         ({"cameras": [MINE]}, "cameras must be a dict"),
-        ({"cameras": {3: MINE}}, "the names in cameras must be strings, got 3"),
+        ({"cameras": {3: MINE}}, r"the names in cameras must be strings, .* got 3"),
         ({"cameras": {"mine": [1]}}, r"cameras\['mine'\] must be a dict, got \[1\]"),
         ({"cameras": {"mine": {"pos": [0, 0, 0]}}}, r"must have pos, quat, fovy, got \['pos'\]"),
         ({"cameras": {"mine": {**MINE, "pos": [0, 1]}}}, r"pos of .* 3 finite .*, got \[0, 1\]"),
