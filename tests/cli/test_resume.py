@@ -302,6 +302,7 @@ FREE |= {
     "policy",
     "training_seed",
     "training_steps",
+    "action_chunk",
     "note",
     "authors",
     0,
