@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, Group, Parameter, Token
 from cyclopts.validators import Number
-from rich.console import Console
 
 from mtwrappers import __version__
 from mtwrappers.cli.settings import (
@@ -24,6 +23,7 @@ from mtwrappers.cli.settings import (
     is_name,
     is_note,
 )
+from mtwrappers.common.did_you_mean import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., int])
 
@@ -68,14 +68,6 @@ def _command(name: str, *examples: str) -> Callable[[F], F]:
     return register
 
 
-class HelpConsole(Console):
-    """A console that leaves a pipe that nobody reads to `main`."""
-
-    def on_broken_pipe(self) -> None:
-        """Raises the error again that has called it."""
-        raise
-
-
 def help_of(argv: Sequence[str]) -> str:
     """The call that prints the help of the command that arguments name."""
     return " ".join(["mtwrappers", *app.parse_commands(argv)[0], "--help"])
@@ -92,8 +84,10 @@ def _whole(type_: Any, tokens: Sequence[Token]) -> int:
 def _check_policy(type_: Any, text: str | None) -> None:
     source, _, name = (text or "").rpartition(":")
     if text is not None and text not in POLICIES and not (source and name.isidentifier()):
-        known = ", ".join(POLICIES)
-        raise ValueError(f"Choose from {known}, FILE.py:NAME, package.module:NAME.")
+        if text.endswith(".py"):
+            raise ValueError(f"Name the policy in the file too, such as {text}:act.")
+        forms = ", ".join([*POLICIES, "FILE.py:NAME", "package.module:NAME"])
+        raise ValueError(did_you_mean(text, POLICIES).capitalize() or f"Choose from {forms}.")
 
 
 def _check_name(type_: Any, text: str | None) -> None:
@@ -277,7 +271,7 @@ def _compare(
     runs: Literal["all-tasks", "per-task"] = "all-tasks",
     force: bool = False,
 ) -> int:
-    """Print the scores of methods over their training runs, and compare their success.
+    """Print and compare the scores of methods over training runs.
 
     Args:
         results: Files of rollouts or of EvaluationResult.save. Those with the same --name are
@@ -326,6 +320,7 @@ def _check(
     steps: _Count = 600,
     num_envs: _Count | None = None,
     ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
+    verbose: Annotated[bool, Parameter(alias="-v")] = False,
     json: bool = False,
 ) -> int:
     """Check whether an environment can be trusted, step by step.
@@ -339,11 +334,14 @@ def _check(
         steps: Take at most this many steps (default: 600).
         num_envs: How many sub-environments (default: 3).
         ignore: An info that is not compared, such as info.action; can be repeated.
-        json: Print the report as JSON.
+        verbose: Also print the checks that passed.
+        json: Print the whole report as JSON.
     """
     from mtwrappers.cli import check
 
-    return check.run(environment, kwargs, vector, seed, steps, num_envs, ignore or (), json)
+    return check.run(
+        environment, kwargs, vector, seed, steps, num_envs, ignore or (), verbose, json
+    )
 
 
 @_command(
@@ -352,7 +350,7 @@ def _check(
     "mtwrappers verify-fast --full --workers 2",
 )
 def _verify_fast(*, full: bool = False, workers: _Count | None = None) -> int:
-    """Compare the fast classes with Meta-World's own on this machine, bit for bit.
+    """Compare the fast classes with Meta-World's own, bit for bit.
 
     Args:
         full: Run whole episodes of several tasks per class.

@@ -52,6 +52,8 @@ class Episode:
         steps_to_success: How many steps it took to the first success; ``None`` if there was none.
         longest_success: For how many steps in a row success lasted at most; ``None`` where infos
             do not say.
+        paraphrase: Which sentence described the task: its index among those that the table of
+            descriptions has of the class. ``None`` where no class has several.
     """
 
     task: str
@@ -64,10 +66,18 @@ class Episode:
     trial: int | None = None
     steps_to_success: int | None = None
     longest_success: int | None = None
+    paraphrase: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, ready for JSON, without a ``paraphrase`` that there is not."""
+        found = asdict(self)
+        if self.paraphrase is None:
+            del found["paraphrase"]
+        return found
 
     @classmethod
     def from_dict(cls, data: Any) -> Episode:
-        """The episode that `dataclasses.asdict` has described, as it is read from a file.
+        """The episode that `to_dict` has described, as it is read from a file.
 
         Raises:
             ValueError: If it is anything else.
@@ -176,7 +186,9 @@ class Tally:
         self._reports |= reported
         for observer in self._observers:
             observer.step(step)
-        for i in np.flatnonzero(step.finished & step.counted).tolist():
+        ends = np.flatnonzero(step.finished & step.counted).tolist()
+        paraphrases = _indices(*step.info("paraphrase")) if ends else {}
+        for i in ends:
             planned = self.present(i)
             if not np.isfinite(self._returns[i]):
                 raise ValueError(
@@ -196,6 +208,7 @@ class Tally:
                 trial=planned.trial,
                 steps_to_success=at or None,
                 longest_success=int(self._longest[i]) if reports else None,
+                paraphrase=paraphrases.get(i),
             )
             self.ended.append((self._first + i, episode))
             for observer in self._observers:
@@ -219,6 +232,13 @@ class Tally:
                     )
                 reported[i], success[i] = True, bool(value)
         return success, reported
+
+
+def _indices(values: Any, reported: Flags) -> dict[int, int]:
+    """The values of environments that report an integer, such as those of Meta-World do."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "i":
+        return {}
+    return {i: int(values[i]) for i in np.flatnonzero(reported & (values >= 0)).tolist()}
 
 
 @dataclass(frozen=True)

@@ -620,7 +620,7 @@ class EvaluationResult(StoredResult):
             ],
             "overall": {name: _plain(estimates) for name, estimates in self.overall.items()},
             "headline": self.headline and _plain(self.headline),
-            "episodes": [asdict(episode) for episode in self.episodes],
+            "episodes": [episode.to_dict() for episode in self.episodes],
         }
 
     @classmethod

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.samplers.nested import with_text_arrays
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
@@ -32,6 +33,7 @@ class Step(NamedTuple):
         finished: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
         observations: The policy's observations, ``(N, O)``, or a dict or tuple of such arrays.
+            Texts are an array ``(N,)`` of strings, dtype object.
         actions: Its actions, ``(N, A)``.
         agent_infos: Its other values, a nested dict of arrays ``(N, ...)``.
         next_observations: The observations that the step returned, ``(N, O)``.
@@ -124,6 +126,7 @@ def rollout(
     begun = np.zeros_like(left)  # at which step each environment's episode began
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
+    space = envs.single_observation_space
     if not counted.all():
         executor.pause(~counted)
     infos = infos or {}
@@ -139,6 +142,7 @@ def rollout(
                 obs = begin(began)
             if policy.texts:
                 _describe(policy, executor, began, infos, names)
+        obs = with_text_arrays(space, obs)
         start = clock()
         if any_began:
             policy.reset(began)
@@ -191,11 +195,11 @@ def _describe(
 
 
 def check_array_spaces(envs: Any) -> None:
-    """Raises `TypeError` unless actions are arrays, and observations arrays, nested or not."""
+    """Raises `TypeError` unless actions are arrays, and observations arrays or texts, nested."""
     if not isinstance(envs.single_action_space, ARRAY_SPACES):
         raise TypeError(f"actions must be arrays, got {envs.single_action_space}")
     if not ObsLayout(envs.single_observation_space, 1).fixed:
         raise TypeError(
-            "observations must be arrays, or dicts or tuples of arrays, got "
+            "observations must be arrays or texts, or dicts or tuples of them, got "
             f"{envs.single_observation_space}"
         )
