@@ -288,7 +288,10 @@ def _settings_of_results(directory: Path) -> dict[str, Any] | None:
         if results["interrupted"]:
             return None
         found = {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
-        return {**found, "action_chunk": whole["provenance"]["action_chunk"]}
+        made = whole.get("provenance") or {}
+        if "action_chunk" in made:
+            found["action_chunk"] = made["action_chunk"]
+        return found
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
