@@ -101,7 +101,10 @@ def test_every_field_counts_in_the_digest():
         ({"kind": "test"}, "MT1 has no test tasks"),
         ({"trials": 3}, r"few-shot evaluation needs all of .*, got \[0, 3, 0, 0\]"),
         ({"adaptation_terminate_on_success": True}, "is for few-shot evaluation, got True"),
-        ({"descriptions": "lerobot-0.6.1"}, "descriptions are for frames, got 'lerobot-0.6.1' with states"),
+        (
+            {"descriptions": "lerobot-0.6.1"},
+            "descriptions are for frames, got 'lerobot-0.6.1' with states",
+        ),
         ({"idle_steps": 5, "idle_steps_count": True}, "5 idle steps leave nothing of 5"),
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),

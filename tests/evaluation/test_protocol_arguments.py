@@ -190,7 +190,11 @@ def test_a_policy_that_was_trained_on_mt1_is_scored_on_its_39_numbers(tmp_path):
     ("protocol", "change", "message"),
     [
         (FEW, {"task_encoding": "onehot"}, "few fixes task_encoding='none', got 'onehot'"),
-        (FEW, {"descriptions": "lerobot-0.6.1"}, "few fixes descriptions=None, got 'lerobot-0.6.1'"),
+        (
+            FEW,
+            {"descriptions": "lerobot-0.6.1"},
+            "few fixes descriptions=None, got 'lerobot-0.6.1'",
+        ),
         (
             protocols["lerobot-0.6"],
             {"descriptions": "metaworld"},
