@@ -15,6 +15,7 @@ import gymnasium
 from mtwrappers.common.errors import full_message, printable
 from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation.protocol import Protocol
+from mtwrappers.metaworld.descriptions import DESCRIPTIONS
 from mtwrappers.metaworld.pixels import without_frames
 from mtwrappers.metaworld.spec import GROUPS, determining, shares_goals
 from mtwrappers.vector.calls import read_only
@@ -145,6 +146,12 @@ def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
     for name, most in _MAX.items():
         if sizes.get(name, 0) > most:
             raise VerificationError(f"{name} must be at most {most:,}, got {sizes[name]:,}")
+    described = kwargs.get("descriptions")
+    if isinstance(described, str) and described not in DESCRIPTIONS:
+        raise VerificationError(
+            f"no file is read that it names: descriptions must be of {list(DESCRIPTIONS)} or a "
+            f"table, got {described!r}"
+        )
     for name, value in kwargs.items():
         if isinstance(value, (list, dict)) and len(value) > _MAX_LENGTH:
             raise VerificationError(

@@ -257,9 +257,11 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("none.py:act", "none.py:act: ModuleNotFoundError: there is no file "),
+        ("none.py:act", "none.py:act: there is no file "),
         ("nothing.there:act", "nothing.there:act: ModuleNotFoundError: No module named 'nothing'"),
-        ("own.py:none", "'none' of own.py must be a function from observations (N, O) to actions"),
+        ("ovn.py:act", "there is no file 'ovn.py'; did you mean 'own.py'?"),
+        ("own.py:none", "own.py:none: own.py has no 'none'"),
+        ("own.py:expart", "own.py has no 'expart'; did you mean 'expert'?"),
         ("own.py:number", "or an object with get_actions, got 3"),
         ("own.py:Wants", "or an object with get_actions, got <class "),
         ("own.py:nothing", "the result of nothing() must be a function from observations (N, O) "),
