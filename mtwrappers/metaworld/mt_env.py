@@ -248,7 +248,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """What varies in the present episode, and how, as plain data: by word, name, parameter.
+        """How the present episode varies, as plain data: by word, name and parameter.
 
         The names are those of lights, cameras and materials. ``None`` where nothing varies.
         """
@@ -308,7 +308,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             stream.set_state(state[name])
 
     def _streams(self) -> dict[str, Any]:
-        """What is drawn from in every episode beside the streams of all `MTEnv`s, by name."""
+        """All that is drawn from in every episode beside the streams of all `MTEnv`s, by name."""
         goals = {} if self._continuous is None else {"goal_stream": self._continuous.goals}
         look = {} if self.pool.variation is None else {"variation_stream": self.pool.variation}
         return {**goals, **look}
