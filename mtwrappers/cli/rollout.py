@@ -10,7 +10,7 @@ import json
 import reprlib
 import shlex
 import signal
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -18,7 +18,7 @@ from typing import Any, Literal, cast
 import gymnasium
 
 from mtwrappers.cli import ctrl_c
-from mtwrappers.cli.console import UsageError, progress_bar, say
+from mtwrappers.cli.console import UsageError, progress_bar, say, say_table
 from mtwrappers.cli.directory import EVIDENCE, RESULTS, locked, write_files
 from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.cli.progress import MAX_SIZE, NAME, Progress, cannot_write
@@ -26,6 +26,7 @@ from mtwrappers.cli.scripted import ScriptedPolicy
 from mtwrappers.cli.settings import BENCHMARKS, POLICIES, Settings
 from mtwrappers.cli.video import Videos, can_film
 from mtwrappers.common.cores import cores
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.evaluation import (
@@ -110,12 +111,15 @@ class Rollout:
                 together.
         """
         protocol = _protocol(settings.protocol) if settings.protocol is not None else None
+        if settings.action_chunk is not None and settings.policy in POLICIES:
+            raise UsageError(
+                f"--action-chunk {settings.action_chunk} is for a policy that returns chunks of "
+                f"actions, and {settings.policy} returns single ones; give --policy or leave it out"
+            )
         benchmark = settings.benchmark
         full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
         if full not in BENCHMARKS:
-            raise UsageError(
-                f"unknown benchmark {benchmark!r} (choose from {', '.join(BENCHMARKS)})"
-            )
+            raise _unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
         num_classes = _check_classes(settings, full)
         kwargs: dict[str, Any] = {
             "seed": settings.seed,
@@ -187,9 +191,15 @@ class Rollout:
         return envs
 
 
+def _unknown(what: str, name: str, known: Collection[str]) -> UsageError:
+    """The error for a name that is not among those that are known."""
+    hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
+    return UsageError(f"unknown {what}; {hint}")
+
+
 def _protocol(name: str) -> Protocol:
     if name not in protocols:
-        raise UsageError(f"unknown protocol {name!r} (choose from {', '.join(protocols)})")
+        raise _unknown(f"protocol {name!r}", name, protocols)
     protocol = protocols[name]
     if protocol.few_shot:
         raise UsageError(
@@ -231,9 +241,7 @@ def _check_classes(settings: Settings, full: str) -> int:
         choices = list(made.test_classes if kind == "test" else made.train_classes)
     for task in settings.task:
         if task not in choices:
-            raise UsageError(
-                f"unknown class {task!r} of {settings.benchmark} (choose from {', '.join(choices)})"
-            )
+            raise _unknown(f"class {task!r} of {settings.benchmark}", task, choices)
     return 1 if _has_one_class(full) else len(set(settings.task) or choices)
 
 
@@ -275,10 +283,15 @@ def _settings_of_results(directory: Path) -> dict[str, Any] | None:
     """The settings in the results of a complete rollout; ``None`` if there are no such results."""
     try:
         with opened(directory / RESULTS, MAX_SIZE) as file:
-            results = json.load(file)["rollout"]
+            whole = json.load(file)
+        results = whole["rollout"]
         if results["interrupted"]:
             return None
-        return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
+        found = {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
+        made = whole.get("provenance") or {}
+        if "action_chunk" in made:
+            found["action_chunk"] = made["action_chunk"]
+        return found
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -310,13 +323,13 @@ def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
         return ctrl_c.EXIT_CODE
     _write(rollout, kept, outcome)
     if outcome.interrupted:
-        say("Interrupted: these are the episodes that were finished. Go on with:")
-        say(kept.how_to_resume())
+        say("Interrupted: these are the episodes that were finished. Go on with:", "yellow")
+        say(kept.how_to_resume(), "bold")
         return ctrl_c.EXIT_CODE
     kept.remove()
     if kept.settings.evidence:
         say(f"Anyone who has {RESULTS} and {EVIDENCE} can check the numbers:")
-        say(f"mtwrappers verify {shlex.quote(str(kept.directory / RESULTS))}")
+        say(f"mtwrappers verify {shlex.quote(str(kept.directory / RESULTS))}", "bold")
     return 0
 
 
@@ -361,6 +374,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 tasks=tasks,
                 policy=rollout.name,
                 protocol=protocol,
+                action_chunk=settings.action_chunk,
                 **training,
             )
             measure: Any = evaluate if protocol is None else protocol.evaluate
@@ -369,6 +383,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 envs,
                 episodes_per_task=settings.episodes,
                 tasks=tasks,
+                action_chunk=settings.action_chunk,
                 seed=settings.seed,
                 observers=observers,
                 finished=tuple(kept.episodes),
@@ -426,7 +441,7 @@ def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
     result = outcome.result.described(note=settings.note, authors=settings.authors)
     seconds, steps = kept.seconds, sum(episode.length for episode in result.episodes)
     rate = steps / seconds
-    say(str(result))
+    say_table(str(result))
     say(f"{steps:,} steps in {seconds:.1f} s: {rate:,.0f} steps/s")
     described = {
         "benchmark": settings.benchmark,
@@ -449,4 +464,4 @@ def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
     except OSError as exc:
         raise kept.cannot_go_on(exc) from None
     for path in paths:
-        say(f"wrote {path}")
+        say(f"wrote {path}", "dim")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_choice, not_negative, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.fast.known_good import Fast, class_to_build
+from mtwrappers.metaworld.own_cameras import CameraNames, camera_names, check_cameras
 from mtwrappers.metaworld.variation import VariationStream, check_variation
 
 OBS_SIZE = 39
@@ -54,8 +55,13 @@ class SawyerSettings:
         reward_function_version: Meta-World's ``"v1"`` or ``"v2"``.
         render_mode: What `render` returns: ``"rgb_array"``, ``"depth_array"`` (metres),
             ``"rgbd_tuple"`` (both), or ``None`` for nothing.
-        camera_name: A camera of the model, such as ``"corner2"``; the free camera by default.
-        camera_id: The same by its index, -1 for the free camera.
+        camera_name: A camera of the model, such as ``"corner2"``, or one of ``cameras``, or a list
+            of several, of which `render` draws the first; the free camera by default.
+        camera_id: A camera of the model by its index, -1 for the free camera.
+        cameras: Cameras of one's own by name, each a dict of ``pos`` (three numbers, metres, in the
+            frame of the world), ``quat`` (four numbers, w, x, y, z) and ``fovy`` (the vertical
+            field of view, degrees), as MuJoCo has them: a camera looks along its -z axis, with +x
+            to the right and +y up. The model is not changed.
         width: Width of a frame in pixels.
         height: Height of a frame in pixels.
         upright: Whether to turn the frames of Meta-World's corner cameras, which hang upside down.
@@ -71,14 +77,15 @@ class SawyerSettings:
             frames are drawn, it is refused.
 
     Raises:
-        TypeError: If ``variation`` is no string.
+        TypeError: If names, cameras or ``variation`` are of no such form.
         ValueError: If a value is not one of those.
     """
 
     reward_function_version: Literal["v1", "v2"] = "v2"
     render_mode: str | None = None
-    camera_name: str | None = None
+    camera_name: CameraNames = None
     camera_id: int | None = None
+    cameras: Mapping[str, Any] | None = None
     width: int = 480
     height: int = 480
     upright: bool = True
@@ -95,6 +102,9 @@ class SawyerSettings:
                 "give camera_name or camera_id, not both; got "
                 f"{self.camera_name!r} and {self.camera_id!r}"
             )
+        camera_names(self.camera_name)
+        if self.cameras is not None:
+            check_cameras(self.cameras, self.camera_name)
         positive(self.width, "width")
         positive(self.height, "height")
         not_negative(self.idle_steps, "idle_steps")
@@ -240,6 +250,25 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         return self._camera.frame(self.sawyer.data, self.render_mode)
 
     @property
+    def camera(self) -> Any:
+        """The `mtwrappers.metaworld.camera.Camera`; for environments with a render mode.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        if self._camera is None:
+            raise ValueError(
+                f"{self.name} has no camera: expected a render_mode or frames as observations, got "
+                "render_mode=None"
+            )
+        return self._camera
+
+    def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
+        """Draws the present state; see `mtwrappers.metaworld.camera.Camera.images`."""
+        drawn: dict[str, dict[str, NDArray[Any]]] = self.camera.images(self.sawyer.data, kinds)
+        return drawn
+
+    @property
     def variation_parameters(self) -> dict[str, Any] | None:
         """How the present episode varies, as plain data; ``None`` where nothing does."""
         found: dict[str, Any] | None = self._camera and self._camera.variation_parameters
@@ -250,3 +279,20 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         if self._camera is not None:
             self._camera.close()
         self.sawyer.close()
+
+
+def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
+    """The `SawyerClassEnv` that runs the present task of an environment, in whatever wrappers.
+
+    Raises:
+        TypeError: If there is none inside.
+        ResetNeeded: If no task was set yet.
+    """
+    inner: Any = env
+    while not isinstance(inner, SawyerClassEnv):
+        outer, inner = inner, getattr(inner, "_env", getattr(inner, "env", None))
+        if inner is None and hasattr(outer, "_env"):
+            raise ResetNeeded(f"{env}: call reset() first, which builds the class of a task")
+        if not isinstance(inner, gymnasium.Env):
+            raise TypeError(f"expected an environment of mtwrappers on Meta-World, got {env}")
+    return inner

@@ -52,8 +52,12 @@ class Layout:
     @functools.cached_property
     def short_classes(self) -> Any:
         """The classes as a task holds them: names suffice for Meta-World's own, and are smaller."""
-        upstream = self.classes.items() <= all_classes().items()
-        return tuple(self.classes) if upstream else dict(self.classes)
+        return tuple(self.classes) if self.is_upstream else dict(self.classes)
+
+    @functools.cached_property
+    def is_upstream(self) -> bool:
+        """Whether all classes are Meta-World's own."""
+        return self.classes.items() <= all_classes().items()
 
     def takes(self, name: str, other: Layout) -> bool:
         """Whether a task of the class ``name``, which comes from ``other``, can be set here."""
@@ -136,11 +140,11 @@ class ClassPool:
                 f"{benchmark and self.name} with kind={kind!r}"
             )
         self.layout = Layout(classes, visible, onehot)
-        if not isinstance(self.layout.short_classes, dict):
+        if self.layout.is_upstream:
             # Of others than Meta-World's own, the cameras are known when they are built.
-            from mtwrappers.metaworld.camera import find_camera
+            from mtwrappers.metaworld.camera import find_cameras
 
-            find_camera(self.settings)
+            find_cameras(self.settings)
         self.observation_space: gymnasium.Space[Any] = self.layout.space
         if self.tasks and wrapper is not None:
             _, env = self._environment(self.tasks[0], self.layout)

@@ -1,4 +1,4 @@
-"""Arrays in dicts and tuples, nested or not."""
+"""Arrays in dicts and tuples, nested or not; texts are arrays of strings."""
 
 from __future__ import annotations
 
@@ -8,19 +8,51 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Dict, Space, Text, Tuple
+from numpy.typing import NDArray
 
 
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
     """The same structure, with ``function(array)`` for each array.
 
+    A tuple of strings, as Gymnasium batches those of a `gymnasium.spaces.Text`, is taken for an
+    array of objects.
+
     >>> map_arrays(abs, {"a": -1, "b": (-2, 3)})
     {'a': 1, 'b': (2, 3)}
+    >>> map_arrays(len, {"instruction": ("reach", "push")})
+    {'instruction': 2}
     """
     if isinstance(tree, dict):
         return {key: map_arrays(function, value) for key, value in tree.items()}
     if isinstance(tree, tuple):
+        if tree and all(isinstance(value, str) for value in tree):
+            return function(np.array(tree, dtype=object))
         return tuple(map_arrays(function, value) for value in tree)
     return function(tree)
+
+
+def with_text_arrays(space: Space[Any], batch: Any) -> Any:
+    """A batch of observations in which texts are arrays ``(N,)`` of strings, dtype object.
+
+    Vector environments batch the strings of a Text as a tuple.
+
+    Args:
+        space: Of one observation.
+        batch: Of ``N`` observations, as a vector environment returns them, or this function.
+
+    >>> with_text_arrays(Text(9), ("reach", "push"))
+    array(['reach', 'push'], dtype=object)
+    """
+    if isinstance(space, Text):
+        texts: NDArray[Any] = np.empty(len(batch), dtype=object)
+        texts[:] = batch
+        return texts
+    if isinstance(space, Dict):
+        return {key: with_text_arrays(part, batch[key]) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        return tuple(map(with_text_arrays, space.spaces, batch))
+    return batch
 
 
 def join(

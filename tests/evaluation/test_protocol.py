@@ -53,7 +53,7 @@ def test_protocols_are_found_by_name_and_an_unknown_name_is_told_the_others():
     assert list(protocols) == NAMES
     assert all(protocols[name].name == name for name in NAMES)
     assert mtwrappers.protocols is protocols
-    with pytest.raises(KeyError, match=r"no protocol 'rlinv'.*'rlinf', 'tdmpc2'"):
+    with pytest.raises(KeyError, match=r"no protocol 'rlinv'; did you mean 'rlinf'\?"):
         protocols["rlinv"]
     with pytest.raises(TypeError):
         protocols["rlinf"] = SMALL
@@ -79,7 +79,8 @@ def test_every_field_counts_in_the_digest():
     digests = {dataclasses.replace(SMALL, **{k: v}).digest for k, v in other.items()}
     assert len(digests | {SMALL.digest}) == len(other) + 1
     observed = {"observation": "pixels_state", "camera_name": "corner2", "image_size": (84, 85)}
-    observed |= {"descriptions": "lerobot", "variation": "light"}
+    observed |= {"descriptions": "lerobot-0.6.1", "depth": True, "segmentation": True}
+    observed |= {"variation": "light"}
     digests = {dataclasses.replace(SEEN, **{k: v}).digest for k, v in observed.items()}
     assert len(digests | {SEEN.digest}) == len(observed) + 1
     of_trials = {"adaptation_steps": 2, "adaptation_terminate_on_success": True, "trials": 9}
@@ -107,9 +108,14 @@ def test_every_field_counts_in_the_digest():
         ({"kind": "test"}, "MT1 has no test tasks"),
         ({"trials": 3}, r"few-shot evaluation needs all of .*, got \[0, 3, 0, 0\]"),
         ({"adaptation_terminate_on_success": True}, "is for few-shot evaluation, got True"),
-        ({"descriptions": "lerobot"}, "descriptions are for frames, got 'lerobot' with states"),
+        (
+            {"descriptions": "lerobot-0.6.1"},
+            "descriptions are for frames, got 'lerobot-0.6.1' with states",
+        ),
         ({"idle_steps": 5, "idle_steps_count": True}, "5 idle steps leave nothing of 5"),
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
+        ({"depth": True}, "depth is observed beside frames, got observation='state'"),
+        ({**SEEN_FIELDS, "camera_name": ["corner"] * 2}, "none twice, got .'corner', 'corner'"),
         ({"observation": "pixels"}, "observation='pixels' and camera_name=None do not go together"),
         (
             {**SEEN_FIELDS, "image_size": [0, 9]},
