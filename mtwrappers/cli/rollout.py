@@ -341,7 +341,8 @@ def _announce(rollout: Rollout, kept: Progress) -> None:
             "the environment: privileged\ninformation that a learner does not have."
         )
     workers = f"{rollout.workers} worker{'s' * (rollout.workers > 1)}"
-    plan = f"{settings.episodes} episodes per class into {kept.directory}"
+    episodes = f"{settings.episodes} episode{'s' * (settings.episodes > 1)}"
+    plan = f"{episodes} per class into {kept.directory}"
     say(f"Running {settings.benchmark} on {workers}: {plan}")
 
 
