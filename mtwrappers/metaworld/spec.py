@@ -6,6 +6,7 @@ Specs of other ids are passed through.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -83,8 +84,8 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
     """
     kwargs = spec["kwargs"]
     found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
-    if "variation" in found:
-        found["variation"] = check_variation(found["variation"])
+    with contextlib.suppress(TypeError, ValueError):  # of a file, it may be anything
+        found |= {"variation": check_variation(found["variation"])} if "variation" in found else {}
     frames = kwargs.get("observation", "state") != "state"
     if not frames and kwargs.get("benchmark") not in META_LEARNING:
         drawn = ("descriptions",) if has_paraphrases(kwargs.get("descriptions")) else ()

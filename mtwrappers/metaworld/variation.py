@@ -81,7 +81,7 @@ RANGES: dict[str, dict[str, Range | Choice]] = {
         "field_of_view": Range(0.95, 1.05),
     },
     "table": {
-        "hue": Range(-20, 20, unit="degrees"),
+        "hue": Range(-15, 15, unit="degrees"),
         "saturation": Range(0.6, 1),
         "brightness": Range(0.7, 1.2),
         "tint": Range(0.75, 1, 3),

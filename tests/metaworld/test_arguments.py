@@ -13,7 +13,7 @@ from tests.odd_inputs import NAMES, check_arguments
 
 LIMIT = {"max_episode_steps": "None"}
 SETTINGS = {"reward_function_version": "", "render_mode": "None", "width": "", "height": ""}
-SETTINGS |= {"upright": "True", "shadows": "True", "fast": "True"}
+SETTINGS |= {"upright": "True", "shadows": "True", "fast": "True", "variation": "None"}
 CAMERAS = {"camera_name": "None", "camera_id": "None -1", "cameras": "None {}"}
 INPUTS = {"recurrent_info_in_obs": "True", "normalize_reward_in_recurrent_info": "True"}
 INPUTS |= {
