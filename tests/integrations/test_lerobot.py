@@ -24,7 +24,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.envs import close_envs, env_to_policy_features, make_env
 from lerobot.envs.factory import make_env_config
 from lerobot.envs.metaworld import MetaworldEnv
-from lerobot.envs.utils import NEW_ROLLOUT_OPTION, _LazyAsyncVectorEnv
+from lerobot.envs.utils import NEW_ROLLOUT_OPTION, _LazyAsyncVectorEnv, preprocess_observation
 from lerobot.policies import PreTrainedPolicy
 from lerobot.scripts.lerobot_eval import eval_policy_all
 
@@ -127,6 +127,24 @@ def test_policies_get_the_features_that_environments_observe(obs_type, beside):
     [env] = make(obs_type=obs_type)["reach-v3"].values()
     observed = {key: space.shape for key, space in env.single_observation_space.items()}
     assert observed == {key: one.shape for key, one in config.features.items() if key != "action"}
+    env.close()
+
+
+def test_several_cameras_have_the_names_that_lerobot_gives_them():
+    given = {"camera_name": "corner4, gripperPOV", "obs_type": "pixels_agent_pos"}
+    config = make_env_config("mtwrappers", **{**SMALL, **given})
+    features = env_to_policy_features(config)
+    names = ["observation.images.corner4", "observation.images.gripperPOV"]
+    assert {name: feature.shape for name, feature in features.items()} == {
+        **{"action": (4,), "observation.state": (4,)},
+        **dict.fromkeys(names, (3, 16, 24)),
+    }
+    [env] = make(**given)["reach-v3"].values()
+    obs, _ = env.reset(seed=[1000])
+    seen = preprocess_observation(obs)
+    assert {name: seen[name].shape[1:] for name in names} == dict.fromkeys(names, (3, 16, 24))
+    assert not torch.equal(*(seen[name] for name in names))
+    assert features.keys() - {"action"} == seen.keys()
     env.close()
 
 
