@@ -17,6 +17,7 @@ import pytest
 from mtwrappers import protocols
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld.benchmarks import class_names
 from mtwrappers.metaworld.experts import expert_actions
 from tests.fakes import ROOT
 
@@ -111,9 +112,7 @@ def expected(act, protocol, tasks, seed=0, **changes):
 
     result = protocol.evaluate(policy, envs, seed=seed, tasks=tasks)
     envs.close()
-    episodes = [
-        {"success": succeeded(one, protocol), **dataclasses.asdict(one)} for one in result.episodes
-    ]
+    episodes = [{"success": succeeded(one, protocol), **one.to_dict()} for one in result.episodes]
     return sorted(episodes, key=lambda one: (one["task"], one["number"]))
 
 
@@ -159,7 +158,7 @@ def test_tasks_are_classes_and_groups_and_none_is_left_out_silently():
     assert {task["protocol"] for task in tasks} == {protocols["lerobot-0.6"].digest}
     with pytest.raises(ValueError, match=r"lerobot-0.6 has no tasks \['push-v2'\], only"):
         MetaWorldBenchmark(tasks=["hard", "push-v2"])
-    with pytest.raises(KeyError, match="no protocol 'lerobot', choose from"):
+    with pytest.raises(KeyError, match="no protocol 'lerobot'; did you mean 'lerobot-0.6'"):
         MetaWorldBenchmark("lerobot")
     with pytest.raises(ValueError, match="lets policies adapt, which vla-eval's cannot"):
         MetaWorldBenchmark("metaworld-3.1-ml")
@@ -202,6 +201,24 @@ def test_observations_are_those_of_the_protocol(monkeypatch):
         assert (seen["environment_state"].shape, seen["state"].dtype) == ((39,), np.float32)
         obs, *_ = env.step(random("push-back-v3", seen["environment_state"]))
     env.close()
+
+
+@pytest.mark.usefixtures("frames")
+def test_several_cameras_and_paraphrases_of_a_variant():
+    words = {name: [f"{name} {i}" for i in range(9)] for name in class_names("MT50")}
+    changes = {**SMALL, "max_episode_steps": 1, "descriptions": words}
+    changes["camera_name"] = ["corner4", "gripperPOV"]
+    server = Server(random)
+    params = {"benchmark": "MT1", "env_name": "reach-v3", "changes": changes}
+    [result] = vla_eval.evaluate(server, config_of(params), no_save=True)
+    drawn = [one["paraphrase"] for one in found_in(result)]
+    assert len(set(drawn)) == 2
+    for i, seen in zip(drawn, server.observations, strict=True):
+        assert seen["task_description"] == words["reach-v3"][i]
+        assert [*seen["images"]] == ["corner4", "gripperPOV"]
+        assert {frame.shape for frame in seen["images"].values()} == {(16, 24, 3)}
+    specs = MetaWorldBenchmark(**params).get_observation_spec()
+    assert {key for key, one in specs.items() if one == IMAGE_RGB} == {"corner4", "gripperPOV"}
 
 
 def test_what_is_sent_is_what_the_specifications_say():
