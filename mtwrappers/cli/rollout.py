@@ -288,7 +288,10 @@ def _settings_of_results(directory: Path) -> dict[str, Any] | None:
         if results["interrupted"]:
             return None
         found = {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
-        return {**found, "action_chunk": whole["provenance"]["action_chunk"]}
+        made = whole.get("provenance") or {}
+        if "action_chunk" in made:
+            found["action_chunk"] = made["action_chunk"]
+        return found
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -338,7 +341,8 @@ def _announce(rollout: Rollout, kept: Progress) -> None:
             "the environment: privileged\ninformation that a learner does not have."
         )
     workers = f"{rollout.workers} worker{'s' * (rollout.workers > 1)}"
-    plan = f"{settings.episodes} episodes per class into {kept.directory}"
+    episodes = f"{settings.episodes} episode{'s' * (settings.episodes > 1)}"
+    plan = f"{episodes} per class into {kept.directory}"
     say(f"Running {settings.benchmark} on {workers}: {plan}")
 
 

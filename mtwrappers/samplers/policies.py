@@ -232,8 +232,8 @@ class PolicyCaller:
             raise ValueError(
                 f"expected actions of shape {self._said(expected)} from the policy, got "
                 f"{self._said(shape)}: if these are chunks of {shape[0]} actions, pass "
-                f"action_chunk=K (1 to {shape[0]}), how many of each are executed before the "
-                "policy is asked again"
+                f"action_chunk=K (at the command line --action-chunk K; 1 to {shape[0]}): how many "
+                "of each are executed before the policy is asked again"
             )
         return actions
 
