@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import reprlib
 import shlex
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -39,7 +38,7 @@ def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
         if resume is None:
             settings = _new_settings(given, store, unfinished)
         elif store.path.exists():
-            shutil.rmtree(unfinished.folder, ignore_errors=True)  # a kill has left it
+            unfinished.remove()  # a kill has left it
             say(f"The recording of {resume} is complete: see {store.path}.")
             return 0
         else:
@@ -117,6 +116,9 @@ def _record(store: Store, unfinished: Unfinished, settings: Settings, own: Own |
                 policy = None if own is None else own.policy
                 episodes, steps = record(store, unfinished, settings, policy, say)
         except KeyboardInterrupt:
+            if not unfinished.has_any():
+                say("Interrupted before an episode was recorded; nothing was written.")
+                return ctrl_c.EXIT_CODE
             more = "" if own is None else f" --policy {shlex.quote(own.given)}"
             say("Interrupted: the episodes that were recorded are kept. Go on with:")
             say(f"mtwrappers record --resume {shlex.quote(store.address)}{more}")
@@ -126,6 +128,9 @@ def _record(store: Store, unfinished: Unfinished, settings: Settings, own: Own |
                 f"cannot write to {unfinished.folder}: {exc.strerror or exc}; the episodes that "
                 f"were recorded are kept: continue with --resume {store.address}"
             ) from None
+        finally:
+            if not unfinished.has_any():
+                unfinished.remove()
     say(f"{store.address}: {episodes} episodes, {steps} steps")
     say("Replay all of it, on any machine:")
     say(f"mtwrappers verify {shlex.quote(store.address)}")

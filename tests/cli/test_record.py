@@ -141,7 +141,7 @@ def act(observations):
 
 def reach(observations, rng):
     assert observations.shape == (1, 39)
-    noise = rng.uniform(-0.01, 0.01, 3)
+    noise = rng[0].uniform(-0.01, 0.01, 3)
     way = 10 * (observations[:, 36:39] - observations[:, :3]) + noise
     return np.column_stack([way, [-1.0]])
 """
@@ -176,14 +176,12 @@ def test_failures_are_left_out_and_without_a_success_there_is_no_dataset(own, ca
     assert minari.list_local_datasets() == {}
 
 
-def test_an_episode_that_does_not_replay_is_in_no_dataset(monkeypatch, capsys):
+def test_an_episode_that_does_not_replay_is_in_no_dataset(monkeypatch, capsys, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(recording, "difference", lambda then, now: "rewards")
         assert refused(capsys, *ONE) == "reach-v3: rewards differs when replayed"
     assert minari.list_local_datasets() == {}
-    # What was written is no dataset, and is replayed before it counts.
-    assert main(["record", "--resume", DATASET]) == 0
-    assert [*minari.list_local_datasets()] == [NAME]
+    assert not Unfinished(tmp_path / NAME).folder.exists()
 
 
 @pytest.fixture
@@ -290,17 +288,30 @@ def test_a_recording_that_was_killed_is_no_dataset_and_goes_on_to_the_same_data(
 
 
 def test_ctrl_c_prints_how_to_go_on(own, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        patch.setattr(recording, "difference", lambda *args: signal.raise_signal(signal.SIGINT))
-        assert main([*ONE, "--policy", f"{own}:reach"]) == 130
-    assert capsys.readouterr().out.splitlines() == [
-        "Interrupted: the episodes that were recorded are kept. Go on with:",
-        f"mtwrappers record --resume {DATASET} --policy {own}:reach",
-    ]
+    two = [*ONE[:5], "2", *ONE[6:], "--policy", f"{own}:reach"]
+    for replays, printed in (
+        (0, ["Interrupted before an episode was recorded; nothing was written."]),
+        (
+            1,
+            [
+                "Interrupted: the episodes that were recorded are kept. Go on with:",
+                f"mtwrappers record --resume {DATASET} --policy {own}:reach",
+            ],
+        ),
+    ):
+        calm = [None] * replays
+
+        def difference(then, now, calm=calm):
+            return calm.pop() if calm else signal.raise_signal(signal.SIGINT)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(recording, "difference", difference)
+            assert main(two) == 130
+        assert capsys.readouterr().out.splitlines() == printed
     line = f"{DATASET} was begun with a policy of your own: give --policy again"
     assert refused(capsys, "record", "--resume", DATASET) == line
     assert main(["record", "--resume", DATASET, "--policy", f"{own}:reach"]) == 0
-    assert len(minari.load_dataset(NAME)) == 1
+    assert len(minari.load_dataset(NAME)) == 2
 
 
 def test_two_recordings_of_a_dataset_do_not_write_at_once(capsys, tmp_path, monkeypatch):
