@@ -18,6 +18,8 @@ from mtwrappers.state.files import load_json
 # Beside LeRobot's own files: what it takes to run the episodes again.
 _ABOUT = Path("meta", "mtwrappers.json")
 _MAX_ABOUT = 2**28
+# No frame of a video is read here, and LeRobot's default looks for FFmpeg's libraries.
+_BACKEND = "pyav"
 _FLAGS = ("next.success", "next.done")
 
 
@@ -70,7 +72,12 @@ class LeRobotStore:
         features["next.reward"] = _numbers("float32", (1,))
         features |= {flag: _numbers("bool", (1,)) for flag in _FLAGS}
         dataset = self._dataset.create(
-            self._name, config.fps, features, root=place, use_videos=settings.video
+            self._name,
+            config.fps,
+            features,
+            root=place,
+            use_videos=settings.video,
+            video_backend=_BACKEND,
         )
         about = []
         for episode in episodes:
@@ -98,7 +105,8 @@ class LeRobotStore:
 
     def read(self, path: Path) -> Iterator[Stored]:
         """The episodes of the dataset that is at a path."""
-        dataset, about = self._dataset(self._name, root=path), _described(path)
+        about = _described(path)
+        dataset = self._dataset(self._name, root=path, video_backend=_BACKEND)
         lossy = set(dataset.meta.video_keys)
         rows = dataset.hf_dataset.with_format("numpy")
         ends = np.cumsum([one["length"] for one in dataset.meta.episodes])
