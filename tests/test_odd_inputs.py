@@ -19,7 +19,7 @@ multi(task_names=["a"]) -> ValueError: task_names must hold one name for each of
 multi(task_names="ab") -> TypeError: task_names must be a list of at least one name, got 'ab'
 multi(task_names=[1, 2]) -> TypeError: task_names must be strings, got [1, 2]
 multi(unify="crop") -> ValueError: unify must be 'pad', a dict of ...or None, got 'crop'
-multi(unify={"size": 3}) -> TypeError: unify takes no 'size': ...'observation_size', 'rescale']
+multi(unify={"size": 3}) -> TypeError: unify takes no 'size': ...'render', 'rescale']
 multi(unify={"action_size": 0}) -> ValueError: unify['action_size'] must be a positive ...got 0
 multi(unify={"rescale": 1}) -> TypeError: unify['rescale'] must be True or False, got 1
 multi(max_episode_steps=[1]) -> ValueError: max_episode_steps must hold one ...2 tasks, got [1]
@@ -205,10 +205,10 @@ check_meta_vector_env(lambda m, **_: 3, counting(2)) -> AssertionError: make_vec
 mtwrappers.NotThere -> AttributeError: module 'mtwrappers' has no attribute 'NotThere'
 cli("nope") -> Exit: Unknown command "nope". Available commands: list, 
 cli("rollout") -> Exit: a benchmark is required, or --resume DIR
-cli("rollout", "MT10-test") -> Exit: unknown benchmark 'MT10-test' (choose from MT1, MT10, MT25, MT5
-cli("rollout", "ML10-test", "--task", "reach-v3") -> Exit: ...of ML10-test (choose from drawer-open-
-cli("rollout", *TWO, "--task", "hammer-v3") -> Exit: unknown class 'hammer-v3' of MT10 (choose from 
-cli("rollout", "MT1", "--task", "reach-v2") -> Exit: ...of MT1 (choose from assembly-v3, basketball-
+cli("rollout", "MT10-test") -> Exit: unknown benchmark 'MT10-test'; did you mean 'ML10-test', 'ML1-
+cli("rollout", "ML10-test", "--task", "reach-v3") -> Exit: ...of ML10-test; choose from drawer-open-
+cli("rollout", *TWO, "--task", "hammer-v3") -> Exit: unknown class 'hammer-v3' of MT10; choose from 
+cli("rollout", "MT1", "--task", "reach-v2") -> Exit: ...of MT1; did you mean 'reach-v3' or 'reach-wa
 cli("rollout", "MT1", *TWO[1:], "--task", "reach-v3") -> Exit: MT1 has one class, got 2; several are
 cli("rollout", "MT1", "--seed", "4294967295") -> Exit: ...for --seed. Must be <= 4294967294.
 cli("rollout", "MT10", "--episodes", "0") -> Exit: Invalid value "0" for --episodes. Must be >= 1.

@@ -6,6 +6,7 @@ import functools
 from typing import Any
 
 from gymnasium.error import ClosedEnvironmentError
+from gymnasium.spaces import Dict, Space, Text, Tuple
 from gymnasium.vector import AutoresetMode
 
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -13,7 +14,13 @@ from mtwrappers.wrappers.vector import MetaVectorWrapper
 
 
 def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
-    """Refuses a vector environment that ``library`` cannot use, which knows autoreset ``modes``."""
+    """Refuses a vector environment that ``library`` cannot use, which knows autoreset ``modes``.
+
+    Raises:
+        TypeError: If it is none of ours.
+        ClosedEnvironmentError: If it was closed.
+        ValueError: If it is in another mode, or observes a Text, of which no library makes tensors.
+    """
     if not isinstance(vec_env, (MetaVectorEnv, MetaVectorWrapper)):
         raise TypeError(
             "expected a MetaVectorEnv, such as gymnasium.make_vec returns for our ids, or one in "
@@ -24,6 +31,25 @@ def check_vec_env(vec_env: Any, library: str, *modes: AutoresetMode) -> None:
     if vec_env.autoreset_mode not in modes:
         expected = " or ".join(f"autoreset_mode={mode.value!r}" for mode in modes)
         raise ValueError(f"{library} needs {expected}, got {vec_env.autoreset_mode.value!r}")
+    refuse_text(vec_env.single_observation_space, library)
+
+
+def refuse_text(space: Space[Any], library: str) -> None:
+    """Raises `ValueError` if a space is a Text or has one in it, of which no tensor is made."""
+    if (found := _text_in(space)) is not None:
+        raise ValueError(
+            f"{library} takes no observations in a Text space, got {found}: make the environments "
+            "without instruction=True, and read the sentence of each from "
+            'vec_env.get_attr("task_description")'
+        )
+
+
+def _text_in(space: Space[Any]) -> Space[Any] | None:
+    """The first Text in a space."""
+    if isinstance(space, (Dict, Tuple)):
+        parts = space.values() if isinstance(space, Dict) else space.spaces
+        return next((one for one in map(_text_in, parts) if one is not None), None)
+    return space if isinstance(space, Text) else None
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from mtwrappers.adapters.lerobot_envs import classes_of, make_class_env
 from mtwrappers.common.checks import check_choice
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.class_env import METADATA, OBS_SIZE
+from mtwrappers.metaworld.descriptions import as_data
 from mtwrappers.metaworld.pixels import CAMERA
 
 _types: Any = import_extra("lerobot.configs", "lerobot")
@@ -49,8 +50,10 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         observation_width: Of a frame, in pixels.
         camera_name: The camera that draws the frames.
         shadows: Whether frames have shadows and reflections.
+        variation: How the scene varies between episodes, such as ``"light,camera"``.
         idle_steps: How many zero actions follow each reset; they do not count as steps.
-        descriptions: Whose sentences policies read, ``"lerobot"`` or ``"metaworld"``.
+        descriptions: The sentences that policies read: ``"lerobot-0.6.1"``, ``"metaworld"``, or the
+            path of a JSON file with a table; see `mtwrappers.metaworld.descriptions`.
 
     Raises:
         DependencyNotInstalled: On import, if LeRobot is not installed.
@@ -65,8 +68,9 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
     observation_width: int = 480
     camera_name: str = CAMERA
     shadows: bool = True
+    variation: str | None = None
     idle_steps: int = 0
-    descriptions: str = "lerobot"
+    descriptions: str = "lerobot-0.6.1"
 
     def __post_init__(self) -> None:
         check_choice(self.obs_type, tuple(_BESIDE), "obs_type")
@@ -88,15 +92,19 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
 
     @property
     def gym_kwargs(self) -> dict[str, Any]:
-        """The arguments of `gymnasium.make` for ``mtwrappers/MT1-v0`` that this stands for."""
+        """The arguments of `gymnasium.make` for ``mtwrappers/MT1-v0`` that this stands for.
+
+        A file of descriptions is read.
+        """
         return {
             "observation": self.obs_type,
             "height": self.observation_height,
             "width": self.observation_width,
             "camera_name": self.camera_name,
             "shadows": self.shadows,
+            "variation": self.variation,
             "idle_steps": self.idle_steps,
-            "descriptions": self.descriptions,
+            "descriptions": as_data(self.descriptions),
             "max_episode_steps": self.episode_length,
             "disable_env_checker": self.disable_env_checker,
         }
@@ -111,12 +119,12 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         Raises:
             ValueError: If a value is not one of those that it may have.
         """
-        classes = classes_of(self.task)
-        make_class_env(next(iter(classes.values()))[0], **self.gym_kwargs).close()  # or it raises
+        classes, kwargs = classes_of(self.task), self.gym_kwargs
+        make_class_env(next(iter(classes.values()))[0], **kwargs).close()  # or it raises
         use_async = use_async_envs and n_envs > 1
 
         def vector(name: str) -> Any:
-            make = functools.partial(make_class_env, name, **self.gym_kwargs)
+            make = functools.partial(make_class_env, name, **kwargs)
             return _vector([make] * n_envs, use_async)
 
         return {part: dict(enumerate(map(vector, names))) for part, names in classes.items()}

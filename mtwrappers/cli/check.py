@@ -11,9 +11,12 @@ from typing import Any
 import cloudpickle
 import gymnasium
 
-from mtwrappers.cli.console import UsageError
+from mtwrappers.cli.console import UsageError, say
 from mtwrappers.cli.own import OWN_FILE, own_object
+from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.common.registration import TABLE
 from mtwrappers.testing import check_vector_env
+from mtwrappers.testing.report import CheckReport
 
 # What Gymnasium takes for an id: with a version, or with a namespace.
 _ID = re.compile(r"(?:[\w.]+:)?(?:[\w-]+/[\w.-]+|[\w.-]+-v\d+)")
@@ -27,6 +30,7 @@ def run(
     steps: int,
     num_envs: int | None,
     ignore: Sequence[str],
+    verbose: bool,
     as_json: bool,
 ) -> int:
     """Runs the command; returns its exit code: 1 if a check failed."""
@@ -41,9 +45,41 @@ def run(
             ignore=ignore,
         )
     except (TypeError, ValueError, ImportError, gymnasium.error.Error) as exc:
-        raise UsageError(f"{environment}: {exc}") from None
-    print(json.dumps(report.to_dict(), indent=2) if as_json else report)
+        missing = _ID.fullmatch(environment) and environment not in gymnasium.registry
+        hint = _hint(environment) if missing else ""
+        raise UsageError(f"{environment}: {f'no such id; {hint}' if hint else exc}") from None
+    if as_json:
+        print(json.dumps(report.to_dict(), indent=2))
+    else:
+        _say(report, verbose)
     return 0 if report.ok else 1
+
+
+def _say(report: CheckReport, verbose: bool) -> None:
+    """Prints the rows of checks, each in the colour of its outcome, and the counts."""
+    *rows, counts = report.format(passed=verbose).split("\n")
+    style = ""
+    for row in rows:
+        if not row.startswith(" "):  # else it goes on with the row above
+            style = "red" if row.startswith("FAILED ") else ""
+        say(row, style)
+    hidden = "" if verbose else "; -v prints those that passed"
+    say(f"{counts}{hidden}", "bold green" if report.ok else "bold red")
+
+
+def _hint(given: str) -> str:
+    """The question which registered id was meant, if a name comes close to one."""
+    bare = _bare(given)
+    alike = [env_id for env_id in gymnasium.registry if _bare(env_id) == bare]
+    if alike:  # one of ours, or the newest without a namespace
+        best = min(reversed(alike), key=lambda env_id: (env_id not in TABLE, len(env_id)))
+        return f"did you mean {best!r}?"
+    return did_you_mean(given, gymnasium.registry)
+
+
+def _bare(env_id: str) -> str:
+    """The name in an id, without its namespace and its version."""
+    return re.sub(r"^.*/|-v\d+$", "", env_id).casefold()
 
 
 def _subject(given: str) -> Any:
@@ -51,12 +87,10 @@ def _subject(given: str) -> Any:
         return given
     source, _, name = given.rpartition(":")
     if not source or not name.isidentifier():
-        raise UsageError(
-            f"expected package.module:NAME, FILE.py:NAME or a registered id, got {given!r}"
-        )
+        forms = "package.module:NAME, FILE.py:NAME or a registered id"
+        hint = _hint(given) if not source else ""
+        raise UsageError(f"expected {forms}, got {given!r}{f'; {hint}' if hint else ''}")
     made, _ = own_object(given, given)
-    if made is None:
-        raise UsageError(f"{given}: {source} has no {name!r}")
     if source.endswith(".py"):
         # Workers that are not forks cannot import it by its name.
         cloudpickle.register_pickle_by_value(sys.modules[OWN_FILE])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from mtwrappers.cli.console import UsageError
+from mtwrappers.cli.console import UsageError, unknown
 from mtwrappers.cli.settings import BENCHMARKS
 from mtwrappers.metaworld.benchmarks import make_benchmark
 from mtwrappers.metaworld.upstream import all_classes
@@ -18,7 +18,7 @@ def full_name(benchmark: str) -> str:
     """
     full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
     if full not in BENCHMARKS:
-        raise UsageError(f"unknown benchmark {benchmark!r} (choose from {', '.join(BENCHMARKS)})")
+        raise unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
     return full
 
 
@@ -45,5 +45,5 @@ def count_classes(full: str, given: Sequence[str], seed: int) -> int:
         choices = list(made.test_classes if kind == "test" else made.train_classes)
     for task in given:
         if task not in choices:
-            raise UsageError(f"unknown class {task!r} of {full} (choose from {', '.join(choices)})")
+            raise unknown(f"class {task!r} of {full}", task, choices)
     return 1 if has_one_class(full) else len(set(given) or choices)

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, TypeVar
 
 from cyclopts import App, Group, Parameter, Token
 from cyclopts.validators import Number
-from rich.console import Console
 
 from mtwrappers import __version__
 from mtwrappers.cli.console import UsageError
@@ -26,6 +25,7 @@ from mtwrappers.cli.settings import (
     is_name,
     is_note,
 )
+from mtwrappers.common.did_you_mean import did_you_mean
 
 F = TypeVar("F", bound=Callable[..., int])
 
@@ -70,14 +70,6 @@ def _command(name: str, *examples: str) -> Callable[[F], F]:
     return register
 
 
-class HelpConsole(Console):
-    """A console that leaves a pipe that nobody reads to `main`."""
-
-    def on_broken_pipe(self) -> None:
-        """Raises the error again that has called it."""
-        raise
-
-
 def help_of(argv: Sequence[str]) -> str:
     """The call that prints the help of the command that arguments name."""
     return " ".join(["mtwrappers", *app.parse_commands(argv)[0], "--help"])
@@ -94,8 +86,10 @@ def _whole(type_: Any, tokens: Sequence[Token]) -> int:
 def _check_policy(type_: Any, text: str | None) -> None:
     source, _, name = (text or "").rpartition(":")
     if text is not None and text not in POLICIES and not (source and name.isidentifier()):
-        known = ", ".join(POLICIES)
-        raise ValueError(f"Choose from {known}, FILE.py:NAME, package.module:NAME.")
+        if text.endswith(".py"):
+            raise ValueError(f"Name the policy in the file too, such as {text}:act.")
+        forms = ", ".join([*POLICIES, "FILE.py:NAME", "package.module:NAME"])
+        raise ValueError(did_you_mean(text, POLICIES).capitalize() or f"Choose from {forms}.")
 
 
 def _check_name(type_: Any, text: str | None) -> None:
@@ -161,6 +155,7 @@ def _rollout(
     author: Annotated[list[str] | None, Parameter(validator=_check_authors, metavar="NAME")] = None,
     episodes: _Count | None = None,
     seed: _Seed | None = None,
+    action_chunk: _Count | None = None,
     workers: _Count | None = None,
     execution: Literal["parallel", "ray"] = "parallel",
     out: Annotated[Path | None, Parameter(metavar="DIR")] = None,
@@ -176,7 +171,8 @@ def _rollout(
         task: Evaluate only this class; can be repeated.
         policy: expert (default): Meta-World's scripted expert of each class; random: random
             actions; FILE.py:NAME or package.module:NAME: your own, from observations (N, O) to
-            actions (N, 4) in [-1, 1], or a function without arguments that makes it.
+            actions (N, 4) in [-1, 1], or a function without arguments that makes it. It is also
+            given task_names, descriptions and rng, if it takes arguments of these names.
         name: The label of the policy in tables (default: --policy).
         training_seed: The seed of the training run that made the policy, for the result to name.
         training_steps: Likewise, after how many agent steps over all environments.
@@ -186,6 +182,8 @@ def _rollout(
         episodes: Episodes per class (default: 5, or as many as the protocol has).
         seed: Determines goals, their order and random actions (default: 0); a protocol has its own
             goals.
+        action_chunk: For your own policy that returns chunks of actions (N, H, 4): how many of each
+            are executed before it is asked again.
         workers: Worker processes (default: all cores).
         execution: Where the workers are: processes here (default), or actors of a Ray cluster.
         out: Where to write (default: results); files of an earlier rollout are replaced.
@@ -210,6 +208,7 @@ def _rollout(
         "evidence": False if no_evidence else None,
         "training_seed": training_seed,
         "training_steps": training_steps,
+        "action_chunk": action_chunk,
         "note": note,
         "authors": author,
     }
@@ -348,7 +347,7 @@ def _compare(
     runs: Literal["all-tasks", "per-task"] = "all-tasks",
     force: bool = False,
 ) -> int:
-    """Print the scores of methods over their training runs, and compare their success.
+    """Print and compare the scores of methods over training runs.
 
     Args:
         results: Files of rollouts or of EvaluationResult.save. Those with the same --name are
@@ -397,6 +396,7 @@ def _check(
     steps: _Count = 600,
     num_envs: _Count | None = None,
     ignore: Annotated[list[str] | None, Parameter(metavar="INFO")] = None,
+    verbose: Annotated[bool, Parameter(alias="-v")] = False,
     json: bool = False,
 ) -> int:
     """Check whether an environment can be trusted, step by step.
@@ -410,11 +410,14 @@ def _check(
         steps: Take at most this many steps (default: 600).
         num_envs: How many sub-environments (default: 3).
         ignore: An info that is not compared, such as info.action; can be repeated.
-        json: Print the report as JSON.
+        verbose: Also print the checks that passed.
+        json: Print the whole report as JSON.
     """
     from mtwrappers.cli import check
 
-    return check.run(environment, kwargs, vector, seed, steps, num_envs, ignore or (), json)
+    return check.run(
+        environment, kwargs, vector, seed, steps, num_envs, ignore or (), verbose, json
+    )
 
 
 @_command(
@@ -423,7 +426,7 @@ def _check(
     "mtwrappers verify-fast --full --workers 2",
 )
 def _verify_fast(*, full: bool = False, workers: _Count | None = None) -> int:
-    """Compare the fast classes with Meta-World's own on this machine, bit for bit.
+    """Compare the fast classes with Meta-World's own, bit for bit.
 
     Args:
         full: Run whole episodes of several tasks per class.

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from mtwrappers.cli.console import UsageError, say
+import numpy as np
+
+from mtwrappers.cli.console import UsageError, say, say_table, warn
 from mtwrappers.evaluation import (
     Curves,
     IncomparableError,
+    Scores,
     VerificationError,
     compare,
     curves,
@@ -18,8 +22,11 @@ from mtwrappers.evaluation import (
 from mtwrappers.evaluation.result import AnyResult
 from mtwrappers.evaluation.runs import Networks, by_policy
 from mtwrappers.evaluation.scores import Format
+from mtwrappers.evaluation.statistics import quantile, wilson
 from mtwrappers.evaluation.verify import read_claim
 
+# From which half-width on an interval is too wide to tell methods apart that differ by 0.2.
+_WIDE = 0.1
 # Begins the name of results that come with the package.
 _REFERENCE = "reference:"
 
@@ -46,7 +53,8 @@ def run(
         raise UsageError(f"{exc}; --force compares them all the same") from None
     except ValueError as exc:
         raise UsageError(str(exc)) from None
-    say(scored.format(format, tasks=tasks))
+    print_scores = say_table if format == "table" else say
+    print_scores(scored.format(format, tasks=tasks))
     for i, each in enumerate(compared):
         if format == "table":
             say(f"\n{each}")
@@ -58,12 +66,34 @@ def run(
             except (OSError, ValueError) as exc:  # a suffix that is no image
                 raise UsageError(f"cannot write {path}: {exc}") from None
             if format == "table":  # else the output is the table alone
-                say(f"wrote {path}")
+                say(f"wrote {path}", "dim")
     if curve is not None and drawn is not None:
         for path in _write(drawn, curve, tasks):
             if format == "table":
-                say(f"wrote {path}")
+                say(f"wrote {path}", "dim")
+    if few := _few(scored):
+        warn(few)
     return 0
+
+
+def _few(scored: Scores) -> str:
+    """The warning about methods with few episodes, and which intervals to expect; or nothing."""
+    z2 = quantile(scored.confidence) ** 2
+    enough = math.ceil(z2 / 4 / _WIDE**2 - z2)  # from the half-width of Wilson's interval at 0.5
+    parts = []
+    for name, score in scored.methods.items():
+        trials = score.unit == "trials"
+        n = sum(score.counts.values()) if trials else score.episodes
+        if n < enough:
+            low, high = wilson(np.array(0.5), np.array(n), scored.confidence)
+            unit = "trials" if trials else "episodes"
+            parts.append(f"{name} has {n} {unit}, about \N{PLUS-MINUS SIGN}{(high - low) / 2:.2f}")
+    if not parts:
+        return ""
+    return (
+        f"few episodes for a {scored.confidence:.0%} interval at a success rate of 0.5: "
+        f"{'; '.join(parts)}; {enough} episodes give \N{PLUS-MINUS SIGN}{_WIDE:.2f}"
+    )
 
 
 def _write(drawn: Curves, path: Path, tasks: bool) -> Iterator[Path]:
@@ -101,12 +131,12 @@ def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
     try:
         if not argument.startswith(_REFERENCE):
             return {argument: read_claim(argument)}
+        found = reference(argument.removeprefix(_REFERENCE), like if _is_method(argument) else None)
         if _is_method(argument) and like is None:
             raise UsageError(
-                f"{argument} has a result of each protocol: name one as {argument}/..., or give a "
-                "result of yours beside it"
+                f"{argument} has a result of each protocol: name one, such as "
+                f"{_REFERENCE}{min(found)}, or give a result of yours beside it"
             )
-        found = reference(argument.removeprefix(_REFERENCE), like if _is_method(argument) else None)
     except VerificationError as exc:
         raise UsageError(f"{argument}: {exc}") from None
     except ValueError as exc:

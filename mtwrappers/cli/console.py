@@ -1,28 +1,87 @@
-"""The output of the commands: lines, progress bars, and the error of bad input."""
+"""The output of the commands: lines, progress bars, warnings, and the error of bad input."""
 
 from __future__ import annotations
 
+import os
+from collections.abc import Collection
 from typing import Any
 
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn
+from rich.text import Text
+
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import printable
-from mtwrappers.common.extras import import_extra
 
 
 class UsageError(Exception):
     """Bad input that parsing does not find: the command ends with this line."""
 
 
-def say(text: str) -> None:
-    """Prints lines as they are; a text from a file cannot draw anything else among them."""
+def unknown(what: str, name: str, known: Collection[str]) -> UsageError:
+    """The error for a name that is not among those that are known."""
+    hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
+    return UsageError(f"unknown {what}; {hint}")
+
+
+class Terminal(Console):
+    """Colours where a terminal has them; ``NO_COLOR`` and ``FORCE_COLOR`` decide otherwise.
+
+    It leaves a pipe that nobody reads to `main`.
+    """
+
+    def __init__(self, *, stderr: bool = False) -> None:
+        # The library would leave bold letters without colours.
+        colours = None if os.environ.get("NO_COLOR") else "auto"
+        super().__init__(stderr=stderr, color_system=colours)  # type: ignore[arg-type]
+
+    def on_broken_pipe(self) -> None:
+        """Raises the error again that has called it."""
+        raise
+
+
+def say(text: str, style: str = "", *, stderr: bool = False) -> None:
+    """Prints lines as they are; a text from a file cannot draw anything else among them.
+
+    Long lines are not broken: a command can be copied. ``style`` is one of rich.
+    """
+    terminal = Terminal(stderr=stderr)
     for line in text.split("\n"):
-        print(printable(line), flush=True)  # also into a pipe, while a command goes on
+        terminal.print(Text(printable(line), style), soft_wrap=True)
+    terminal.file.flush()  # also into a pipe, while a command goes on
+
+
+def say_table(text: str) -> None:
+    """Prints lines, of which the first has the names of columns."""
+    head, _, rows = text.partition("\n")
+    say(head, "bold")
+    say(rows)
+
+
+def warn(text: str) -> None:
+    """Prints a line on stderr."""
+    _marked("warning", "bold yellow", text)
+
+
+def refuse(text: str) -> None:
+    """Prints why a command ends, as a line on stderr."""
+    _marked("error", "bold red", text)
+
+
+def _marked(word: str, style: str, text: str) -> None:
+    line = printable(" ".join(text.split()))
+    marked = Text.assemble((f"mtwrappers: {word}: ", style), line)
+    Terminal(stderr=True).print(marked, soft_wrap=True)
 
 
 def progress_bar() -> Any:
-    """A progress bar with a count, and space for a rate."""
-    module = import_extra("rich.progress", "cli")
-    return module.Progress(
-        *module.Progress.get_default_columns(),
-        module.MofNCompleteColumn(),
-        module.TextColumn("{task.fields[rate]}"),
+    """A progress bar on a terminal, with a count, and space for a rate."""
+    terminal = Terminal(stderr=True)
+    return Progress(
+        *Progress.get_default_columns(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]}"),
+        console=terminal,
+        disable=not terminal.is_terminal,
+        redirect_stdout=os.isatty(1),  # else prints of a policy go where they would without a bar
     )

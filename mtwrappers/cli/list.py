@@ -8,6 +8,7 @@ from typing import Any
 
 import gymnasium
 
+from mtwrappers.cli.console import say
 from mtwrappers.common.registration import TABLE
 from mtwrappers.metaworld.agent_view import default_task_encoding
 
@@ -34,8 +35,9 @@ def run() -> int:
     width = shutil.get_terminal_size().columns
     for row in rows:
         cells = zip(COLUMNS.values(), row, strict=True)
-        print(*(form.format(cell) for (form, from_width), cell in cells if from_width <= width))
-    print(NOTES)
+        texts = [form.format(cell) for (form, from_width), cell in cells if from_width <= width]
+        say(" ".join(texts), "bold" if row is rows[0] else "")
+    say(NOTES)
     return 0
 
 

@@ -6,13 +6,11 @@ import os
 import signal
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
 
 from gymnasium.error import DependencyNotInstalled
 
 from mtwrappers.cli import ctrl_c
-from mtwrappers.cli.console import UsageError
-from mtwrappers.common.errors import full_message, printable
+from mtwrappers.common.errors import full_message
 from mtwrappers.common.extras import import_extra
 
 
@@ -52,28 +50,18 @@ def _run(argv: Sequence[str]) -> int:
     except DependencyNotInstalled as exc:
         print(f"mtwrappers: error: {exc}", file=sys.stderr)
         sys.exit(2)
-    from mtwrappers.cli.commands import COMMANDS, HelpConsole, app, help_of
+    from mtwrappers.cli.commands import app, help_of
+    from mtwrappers.cli.console import Terminal, UsageError, refuse
 
     try:
-        if not argv:
-            raise UsageError(f"a command is required: {', '.join(COMMANDS)}; see {help_of(argv)}")
-        code: int | None = app(argv, console=HelpConsole())
+        code: int | None = app(argv, console=Terminal())  # without arguments: the help
         return code or 0
     except CycloptsError as exc:
-        _refuse(f"{exc} See {help_of(argv)}.")
+        refuse(f"{exc} See {help_of(argv)}.")
     except (UsageError, DependencyNotInstalled) as exc:
-        _refuse(full_message(exc))
+        refuse(full_message(exc))
     except KeyboardInterrupt:
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         print(ctrl_c.INTERRUPTED, file=sys.stderr)
         return ctrl_c.EXIT_CODE
-
-
-def _refuse(message: str) -> NoReturn:
-    from rich.console import Console
-    from rich.text import Text
-
-    line = printable(" ".join(message.split()))
-    text = Text.assemble(("mtwrappers: error: ", "bold red"), line)
-    Console(stderr=True).print(text, soft_wrap=True)
     sys.exit(2)

@@ -15,6 +15,7 @@ from types import ModuleType
 from typing import Any, NamedTuple
 
 from mtwrappers.cli.console import UsageError
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import full_message
 
 # The name of the module that a file of one's own becomes.
@@ -48,22 +49,25 @@ def load_policy(given: str) -> Own:
                 f"--policy {given}: {name}() failed: {_described(exc, file)}"
             ) from None
     if isinstance(policy, type) or not (callable(policy) or hasattr(policy, "get_actions")):
-        got = "but there is none" if policy is None and not made else f"got {policy!r}"
         raise UsageError(
             f"--policy {given}: {made or f'{name!r} of {source}'} must be a function from "
-            f"observations (N, O) to actions (N, 4), or an object with get_actions, {got}"
+            f"observations (N, O) to actions (N, 4), or an object with get_actions, got {policy!r}"
         )
     return Own(given, file, policy)
 
 
 def own_object(given: str, what: str) -> tuple[Any, str]:
-    """The object ``FILE.py:NAME`` or ``package.module:NAME``, or None without one, and its file.
+    """The object ``FILE.py:NAME`` or ``package.module:NAME``, and its file.
 
     Raises:
-        UsageError: If the import fails; the message begins with ``what``.
+        UsageError: If the import fails, or there is none; the message begins with ``what``.
     """
     source, _, name = given.rpartition(":")
     file = source
+    if source.endswith(".py") and not Path(source).is_file():
+        beside = [str(path) for path in Path(source).parent.glob("*.py")]
+        hint = did_you_mean(source, beside)
+        raise UsageError(f"{what}: there is no file {source!r}{f'; {hint}' if hint else ''}")
     try:
         if source.endswith(".py"):
             module = _module_of_file(Path(source))
@@ -75,7 +79,10 @@ def own_object(given: str, what: str) -> tuple[Any, str]:
         raise UsageError(f"{what}: {_described(exc, file)}") from None
     except (Exception, SystemExit) as exc:  # the import runs whatever the user has written
         raise UsageError(f"{what}: the import failed: {_described(exc, file)}") from None
-    return getattr(module, name, None), file
+    if not hasattr(module, name):
+        hint = did_you_mean(name, [known for known in vars(module) if known[0] != "_"])
+        raise UsageError(f"{what}: {source} has no {name!r}{f'; {hint}' if hint else ''}")
+    return getattr(module, name), file
 
 
 def _needs_nothing(function: Callable[..., Any]) -> bool:
@@ -101,8 +108,6 @@ def own_errors(own: Own | None) -> Iterator[None]:
 
 
 def _module_of_file(path: Path) -> ModuleType:
-    if not path.is_file():
-        raise ModuleNotFoundError(f"there is no file {str(path)!r}")
     spec = importlib.util.spec_from_file_location(OWN_FILE, path)
     assert spec is not None
     assert spec.loader is not None  # as the name ends in .py

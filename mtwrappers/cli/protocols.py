@@ -6,6 +6,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any
 
+from mtwrappers.cli.console import say
 from mtwrappers.evaluation import Protocol, protocols
 
 _WIDTH = 80
@@ -15,6 +16,13 @@ def _text(value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     return str(value or "-")
+
+
+def _sentences(described: Any) -> str:
+    """The name of a table of sentences; of another, how many it has."""
+    if not isinstance(described, tuple):
+        return _text(described)
+    return f"own-{sum(len(own) for _, own in described)}"
 
 
 # The label of each row, and its cell for a protocol: together they have all fields.
@@ -46,8 +54,11 @@ FIELDS: dict[str, Callable[[Protocol], str]] = {
     "agent sees": lambda p: p.observation.partition("_")[0],
     "  and": lambda p: p.observation.partition("_")[2] or "-",
     "  the goal": lambda p: _text(p.goal_visible),
-    "  sentences of": lambda p: _text(p.descriptions),
+    "  sentences of": lambda p: _sentences(p.descriptions).partition("-")[0] or "-",
+    "    version": lambda p: _sentences(p.descriptions).partition("-")[2] or "-",
     "  camera": lambda p: _text(p.camera_name),
+    "  depth": lambda p: _text(p.depth) if p.camera_name else "-",
+    "  segmentation": lambda p: _text(p.segmentation) if p.camera_name else "-",
     "  image size": lambda p: " x ".join(map(str, p.image_size or "-")),
     "digest": lambda p: p.digest[:10],
 }
@@ -65,14 +76,15 @@ def run() -> int:
     """Runs the command: prints the table, and where each protocol is from."""
     rows = table()
     widths = [max(len(row[i]) for row in rows) for i in range(len(rows[0]))]
-    for row in rows:
+    for i, row in enumerate(rows):
         cells = zip(row, widths, strict=True)
-        print("  ".join(cell.ljust(width) for cell, width in cells).rstrip())
-    print("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
-    print("list: Meta-World's goals, each once; continuous: a new goal in every episode")
-    print("expert and random of mtwrappers rollout read states, in the place of frames too\n")
+        text = "  ".join(cell.ljust(width) for cell, width in cells).rstrip()
+        say(text, "bold" if i < 2 else "")  # the names
+    say("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
+    say("list: Meta-World's goals, each once; continuous: a new goal in every episode")
+    say("expert and random of mtwrappers rollout read states, in the place of frames too\n")
     for protocol in protocols.values():
-        print(f"{protocol.label}:")
+        say(f"{protocol.label}:", "bold")
         for source in protocol.source:
-            print(textwrap.fill(source, _WIDTH, initial_indent="  ", subsequent_indent="    "))
+            say(textwrap.fill(source, _WIDTH, initial_indent="  ", subsequent_indent="    "))
     return 0

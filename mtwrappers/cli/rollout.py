@@ -19,7 +19,7 @@ import gymnasium
 
 from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.classes import count_classes, full_name, has_one_class
-from mtwrappers.cli.console import UsageError, progress_bar, say
+from mtwrappers.cli.console import UsageError, progress_bar, say, say_table, unknown
 from mtwrappers.cli.directory import EVIDENCE, RESULTS, locked, write_files
 from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.cli.progress import MAX_SIZE, NAME, Progress, cannot_write
@@ -109,6 +109,11 @@ class Rollout:
                 together.
         """
         protocol = _protocol(settings.protocol) if settings.protocol is not None else None
+        if settings.action_chunk is not None and settings.policy in POLICIES:
+            raise UsageError(
+                f"--action-chunk {settings.action_chunk} is for a policy that returns chunks of "
+                f"actions, and {settings.policy} returns single ones; give --policy or leave it out"
+            )
         full = full_name(settings.benchmark)
         num_classes = count_classes(full, settings.task, settings.seed)
         kwargs: dict[str, Any] = {
@@ -183,7 +188,7 @@ class Rollout:
 
 def _protocol(name: str) -> Protocol:
     if name not in protocols:
-        raise UsageError(f"unknown protocol {name!r} (choose from {', '.join(protocols)})")
+        raise unknown(f"protocol {name!r}", name, protocols)
     protocol = protocols[name]
     if protocol.few_shot:
         raise UsageError(
@@ -245,10 +250,15 @@ def _settings_of_results(directory: Path) -> dict[str, Any] | None:
     """The settings in the results of a complete rollout; ``None`` if there are no such results."""
     try:
         with opened(directory / RESULTS, MAX_SIZE) as file:
-            results = json.load(file)["rollout"]
+            whole = json.load(file)
+        results = whole["rollout"]
         if results["interrupted"]:
             return None
-        return {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
+        found = {name: results[name] for name in ("benchmark", "policy", "episodes", "seed")}
+        made = whole.get("provenance") or {}
+        if "action_chunk" in made:
+            found["action_chunk"] = made["action_chunk"]
+        return found
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
         return None
 
@@ -280,13 +290,13 @@ def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
         return ctrl_c.EXIT_CODE
     _write(rollout, kept, outcome)
     if outcome.interrupted:
-        say("Interrupted: these are the episodes that were finished. Go on with:")
-        say(kept.how_to_resume())
+        say("Interrupted: these are the episodes that were finished. Go on with:", "yellow")
+        say(kept.how_to_resume(), "bold")
         return ctrl_c.EXIT_CODE
     kept.remove()
     if kept.settings.evidence:
         say(f"Anyone who has {RESULTS} and {EVIDENCE} can check the numbers:")
-        say(f"mtwrappers verify {shlex.quote(str(kept.directory / RESULTS))}")
+        say(f"mtwrappers verify {shlex.quote(str(kept.directory / RESULTS))}", "bold")
     return 0
 
 
@@ -298,7 +308,8 @@ def _announce(rollout: Rollout, kept: Progress) -> None:
             "the environment: privileged\ninformation that a learner does not have."
         )
     workers = f"{rollout.workers} worker{'s' * (rollout.workers > 1)}"
-    plan = f"{settings.episodes} episodes per class into {kept.directory}"
+    episodes = f"{settings.episodes} episode{'s' * (settings.episodes > 1)}"
+    plan = f"{episodes} per class into {kept.directory}"
     say(f"Running {settings.benchmark} on {workers}: {plan}")
 
 
@@ -331,6 +342,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 tasks=tasks,
                 policy=rollout.name,
                 protocol=protocol,
+                action_chunk=settings.action_chunk,
                 **training,
             )
             measure: Any = evaluate if protocol is None else protocol.evaluate
@@ -339,6 +351,7 @@ def _evaluate(rollout: Rollout, kept: Progress, films: bool) -> Outcome | None:
                 envs,
                 episodes_per_task=settings.episodes,
                 tasks=tasks,
+                action_chunk=settings.action_chunk,
                 seed=settings.seed,
                 observers=observers,
                 finished=tuple(kept.episodes),
@@ -396,7 +409,7 @@ def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
     result = outcome.result.described(note=settings.note, authors=settings.authors)
     seconds, steps = kept.seconds, sum(episode.length for episode in result.episodes)
     rate = steps / seconds
-    say(str(result))
+    say_table(str(result))
     say(f"{steps:,} steps in {seconds:.1f} s: {rate:,.0f} steps/s")
     described = {
         "benchmark": settings.benchmark,
@@ -419,4 +432,4 @@ def _write(rollout: Rollout, kept: Progress, outcome: Outcome) -> None:
     except OSError as exc:
         raise kept.cannot_go_on(exc) from None
     for path in paths:
-        say(f"wrote {path}")
+        say(f"wrote {path}", "dim")

@@ -44,6 +44,10 @@ def are_authors(names: list[Any]) -> bool:
     return len(names) <= MAX_AUTHORS and all(map(is_name, names))
 
 
+def _is_chunk(value: Any) -> bool:
+    return type(value) is int and 1 <= value <= MAX_COUNT
+
+
 _IS_ALLOWED: dict[str, Callable[[Any], bool]] = {
     "benchmark": lambda value: type(value) is str and len(value) < 100,
     "task": lambda value: type(value) is list and all(type(name) is str for name in value),
@@ -56,6 +60,7 @@ _IS_ALLOWED: dict[str, Callable[[Any], bool]] = {
     "evidence": lambda value: type(value) is bool,
     "training_seed": lambda value: value is None or (type(value) is int and 0 <= value < 2**63),
     "training_steps": lambda value: value is None or (type(value) is int and 0 <= value < 2**63),
+    "action_chunk": lambda value: value is None or _is_chunk(value),
     "note": lambda value: type(value) is str and is_note(value),
     "authors": lambda value: type(value) is list and are_authors(value),
 }
@@ -76,6 +81,7 @@ class Settings:
     evidence: bool = True
     training_seed: int | None = None
     training_steps: int | None = None
+    action_chunk: int | None = None
     note: str = ""
     authors: list[str] = field(default_factory=list)
 

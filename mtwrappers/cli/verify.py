@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from mtwrappers.cli import ctrl_c
-from mtwrappers.cli.console import UsageError, say
+from mtwrappers.cli.console import UsageError, say, say_table
 from mtwrappers.common.cores import cores
 from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError, verify
@@ -39,6 +39,10 @@ def run_dataset(address: str) -> int:
     return 0
 
 
+# How the lines begin that say whether a result is true.
+_OUTCOMES = ("verified", "false: ", "not verified: ")
+
+
 def run(
     result: Path,
     evidence: Path | None,
@@ -60,11 +64,16 @@ def run(
             progress=True,
         )
     except (VerificationError, EvidenceError) as exc:
-        say(f"refused: {exc}")
+        say(f"refused: {exc}", "bold red")
         return 1
     except OSError as exc:
         raise UsageError(f"cannot read {exc.filename}: {exc.strerror}") from None
     if table and found.ok:
-        say(f"{found.result}\n")
-    say(f"{found}\n({time.perf_counter() - start:.0f} s)")
+        say_table(f"{found.result}\n")
+    about, _, outcome = str(found).partition("\n\n")
+    say(f"{about}\n")
+    style = "bold green" if found.ok else "bold red"
+    for line in outcome.split("\n"):
+        say(line, style if line.startswith(_OUTCOMES) else "")
+    say(f"({time.perf_counter() - start:.0f} s)")
     return 0 if found.ok else 1

@@ -26,11 +26,12 @@ def run(full: bool, workers: int | None) -> int:
             bar.advance(task)
     say(", ".join(f"{n} {version(n)}" for n in ("metaworld", "mujoco", "numpy", "scipy")))
     for name, found in differ.items():
-        say(f"{name} differs. {found}")
+        say(f"{name} differs. {found}", "red")
     answer = "no" if differ else "yes"
     say(
         f"{answer}: {len(names) - len(differ)} of {len(names)} classes give Meta-World's own bits "
-        f"({time.perf_counter() - start:.0f} s)"
+        f"({time.perf_counter() - start:.0f} s)",
+        "bold red" if differ else "bold green",
     )
     if differ:
         say("Here, pass fast=False to make and make_vec: it takes Meta-World's own classes.")

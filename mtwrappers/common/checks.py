@@ -14,6 +14,7 @@ import gymnasium
 import numpy as np
 from gymnasium.spaces import Space
 
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import is_printable, printable, with_place
 
 LogSink: TypeAlias = Callable[[str, Any], object]
@@ -258,6 +259,5 @@ def check_keywords(
     """
     names = sorted(known)
     for name in (name for name in given if name not in names):
-        close = " or ".join(map(repr, difflib.get_close_matches(name, names)))
-        hint = f"did you mean {close}?" if close else f"it takes {names}"
+        hint = did_you_mean(name, names) or f"it takes {names}"
         raise TypeError(f"{what} takes no {name!r}: {(hints or {}).get(name, hint)}")

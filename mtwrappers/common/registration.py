@@ -83,6 +83,8 @@ class PlainSpec:
     """The attribute ``spec`` of an environment, which goes through JSON.
 
     Gymnasium puts the arguments of `make` into it as they are, NumPy's numbers and arrays included.
+    Those in the environment's ``settled``, a dict, take the place of what was given: the data that
+    was in a file.
     """
 
     def __get__(self, env: Any, owner: type[Any]) -> EnvSpec | None:
@@ -91,7 +93,8 @@ class PlainSpec:
     def __set__(self, env: Any, spec: EnvSpec | None) -> None:
         if spec is not None:
             spec = copy.copy(spec)
-            spec.kwargs = {name: _plain(value) for name, value in spec.kwargs.items()}
+            given = {**spec.kwargs, **vars(env).get("settled", {})}
+            spec.kwargs = {name: _plain(given[name]) for name in spec.kwargs}
         vars(env)["spec"] = spec
 
 

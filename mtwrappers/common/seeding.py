@@ -14,7 +14,7 @@ from typing import Any
 
 from numpy.random import PCG64, Generator, SeedSequence
 
-_ENV, _TASK, _CHILDREN, _PHASES = 0, 1, 2, 3
+_ENV, _TASK, _CHILDREN, _PHASES, _SENTENCES, _VARIATION = 0, 1, 2, 3, 4, 5
 
 
 def check_seed(seed: Any) -> int:
@@ -53,6 +53,16 @@ def task_generator(seed: int) -> Generator:
 def phase_generator(seed: int) -> Generator:
     """The stream of ``seed`` that draws among the tasks of a stream's phase."""
     return Generator(PCG64(SeedSequence(seed, spawn_key=(_PHASES,))))
+
+
+def sentence_generator(seed: int) -> Generator:
+    """The stream of ``seed`` that draws among the paraphrases of a task's description."""
+    return Generator(PCG64(SeedSequence(seed, spawn_key=(_SENTENCES,))))
+
+
+def variation_generator(seed: int) -> Generator:
+    """The stream of ``seed`` that says how episodes look."""
+    return Generator(PCG64(SeedSequence(seed, spawn_key=(_VARIATION,))))
 
 
 def goal_generator(seed: int) -> Generator:

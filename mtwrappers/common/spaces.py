@@ -98,6 +98,31 @@ def most_exact(dtype: np.dtype[Any]) -> int:
     return 1 << digits
 
 
+def require_exact(box: Box, name: str, dtype: np.dtype[Any]) -> None:
+    """Requires that a floating-point dtype holds all integers of a Box, which ``name`` observes."""
+    if box.dtype.kind not in "iu" or dtype.kind != "f" or 0 in box.shape:
+        return
+    most = most_exact(dtype)
+    if int(box.low.min()) < -most or int(box.high.max()) > most:
+        raise ValueError(
+            f"{name} has observation space {box}, and not all integers beyond {most} are numbers "
+            f"of {dtype}, to which observations are padded: give it narrower bounds, or convert "
+            "its observations with gymnasium.wrappers.DtypeObservation"
+        )
+
+
+def check_exact(row: NDArray[Any], dtype: np.dtype[Any]) -> None:
+    """Refuses integers that a floating-point dtype does not hold, with a `ValueError`."""
+    if row.dtype.kind not in "iu" or dtype.kind != "f":
+        return
+    most = most_exact(dtype)
+    if ((row > most) | (row < -most)).any():
+        raise ValueError(
+            f"expected an observation of integers in [-{most}, {most}], which {dtype} holds, got "
+            f"{row!r}"
+        )
+
+
 def difference(space: Space[Any], expected: Space[Any], *, within: bool = False) -> str:
     """Where two spaces differ, as the end of a message: ``"; they differ at [3, 4]"``.
 

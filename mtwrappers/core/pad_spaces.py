@@ -9,37 +9,48 @@ from typing import Any, Literal, NamedTuple, TypeAlias
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Discrete, MultiBinary, MultiDiscrete, Space
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space
 from gymnasium.utils import RecordConstructorArgs
 from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_env, check_flag, check_keywords, positive
+from mtwrappers.common.frames import check_image_size, frame_space
 from mtwrappers.common.spaces import (
     append_box,
     as_row,
+    check_exact,
     difference,
     fits,
-    most_exact,
     pad_boxes,
     padded,
+    require_exact,
+)
+from mtwrappers.core.state_pixels import (
+    StateAndPixels,
+    as_state_and_pixels,
+    parts_of,
+    require_renders,
 )
 
-# What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` in a dict.
+# What `unify=` takes: ``"pad"``, or the arguments of `PadSpaces` and `StateAndPixels` in a dict.
 Unify: TypeAlias = Literal["pad"] | Mapping[str, Any] | None
 
+_UNIFY = ("observation_size", "action_size", "rescale", "image_size", "render")
 
-class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordConstructorArgs):
+
+class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Appends zeros to observations, and cuts actions to those that the environment has.
 
     So environments of different lengths look the same to an agent. What is in the padded entries of
-    an action makes no difference. Actions of spaces other than Box are left as they are.
+    an action makes no difference. Actions of spaces other than Box are left as they are. Of the
+    observations of `StateAndPixels`, ``state`` is padded, and added where it is missing.
 
     ``observation_mask``, ``(O,)`` bool, and ``action_mask``, ``(A,)`` bool, are true where an entry
     is the environment's; both are attributes, and in every ``info``. Where actions are not of a
     Box, ``action_mask`` is ``None`` and not in ``info``.
 
     Args:
-        env: An environment with observations of a 1-D Box.
+        env: An environment with observations of a 1-D Box, or those of `StateAndPixels`.
         observation_size: ``O``, the length of observations; by default that of the environment's.
         action_size: ``A``, the length of actions; by default that of the environment's.
         rescale: Whether actions are in [-1, 1] and mapped to the environment's bounds, to the same
@@ -60,8 +71,8 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
     """
 
     action_mask: NDArray[np.bool_] | None = None
-    # The largest integer that padded observations may have, where a dtype does not hold all.
-    _most: int | None = None
+    # Whether padded observations are integers in a dtype that does not hold all.
+    _checks = False
 
     def __init__(
         self,
@@ -71,7 +82,8 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         rescale: bool = False,
     ) -> None:
         check_env(env, "env")
-        box = _box_of_observations(env.observation_space, "the observation space")
+        self._in_dict = _is_state_and_pixels(env.observation_space)
+        box = _numbers(env.observation_space, "the observation space")
         space = env.action_space
         size = _size(observation_size, box, "observation")
         rescale = check_flag(rescale, "rescale")
@@ -86,8 +98,9 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
         self._box, self._size = box, box.shape[0]
         self._shape, self._dtype = box.shape, box.dtype
         self.observation_mask = np.arange(size) < self._size
-        self.observation_space = pad_boxes([box], size)
-        self._zeros = np.zeros_like(self.observation_space.low)
+        padded_to = pad_boxes([box], size)
+        self._zeros = np.zeros_like(padded_to.low)
+        self.observation_space = _beside(env.observation_space, padded_to)
         self._changes_actions = isinstance(space, Box)
         if isinstance(space, Box):
             space = _box_of_actions(space, "the action space")
@@ -114,12 +127,12 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         """Resets the environment."""
         obs, info = self.env.reset(seed=seed, options=options)
         return self._pad(obs), self._with_masks(info)
 
-    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         """Steps the environment with the entries of an action that it has."""
         if self._changes_actions:
             action = self._cut(action)
@@ -132,16 +145,21 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
             info["action_mask"] = self.action_mask.copy()
         return info
 
-    def _pad(self, obs: Any) -> NDArray[Any]:
+    def _pad(self, obs: Any) -> Any:
+        if not self._in_dict:
+            return self._pad_row(obs)
+        if not len(self._zeros):  # no environment has numbers
+            return {"pixels": obs["pixels"]}
+        row = self._pad_row(obs["state"]) if self._size else self._zeros.copy()
+        return {"pixels": obs["pixels"], "state": row}
+
+    def _pad_row(self, obs: Any) -> NDArray[Any]:
         out: NDArray[Any] = self._zeros.copy()
         # Nearly all observations are arrays of the space, which this finds fastest.
         known = type(obs) is np.ndarray and obs.shape == self._shape and obs.dtype is self._dtype
         row = obs if known else as_row(obs, self._box)
-        if self._most is not None and ((row > self._most) | (row < -self._most)).any():
-            raise ValueError(
-                f"expected an observation of integers in [-{self._most}, {self._most}], which "
-                f"{out.dtype} holds, got {obs!r}"
-            )
+        if self._checks:
+            check_exact(row, out.dtype)
         out[: self._size] = row
         return out
 
@@ -162,10 +180,9 @@ class PadSpaces(gymnasium.Wrapper[NDArray[Any], Any, NDArray[Any], Any], RecordC
     def _take(self, padding: Padding) -> PadSpaces:
         """Takes the spaces of all, which hold those that this environment alone would have."""
         self.observation_space, self.action_space = padding[:2]
-        dtype: Any = padding.observation_space.dtype
+        dtype: Any = _numbers(padding.observation_space, "the observation space").dtype
         self._zeros = np.zeros(self.observation_mask.shape, dtype)
-        if self._dtype.kind in "iu" and dtype.kind == "f":
-            self._most = most_exact(dtype)
+        self._checks = self._dtype.kind in "iu" and dtype.kind == "f"
         self._casts = self._changes_actions and padding.action_space.dtype != self._action_dtype
         return self
 
@@ -177,11 +194,15 @@ class Padding(NamedTuple):
         observation_space: Holds the padded observations of all.
         action_space: The actions of all.
         rescale: Whether actions in [-1, 1] are mapped to the bounds of each.
+        image_size: The height and width of frames, or ``None`` where there are none.
+        render: Whether environments that observe no frame render one.
     """
 
     observation_space: Space[Any]
     action_space: Space[Any]
     rescale: bool
+    image_size: tuple[int, int] | None = None
+    render: bool = False
 
     @classmethod
     def of(
@@ -202,8 +223,11 @@ class Padding(NamedTuple):
         """
         given = unify if isinstance(unify, Mapping) else {}
         observations, actions = zip(*spaces, strict=True)
+        size, image_size = given.get("observation_size"), given.get("image_size")
         return cls(
-            _union_of_observations(observations, names, given.get("observation_size")),
+            _union_of_observations(observations, names, size)
+            if image_size is None
+            else _union_of_dicts(observations, names, size, image_size),
             _union_of_actions(
                 actions,
                 names,
@@ -212,21 +236,30 @@ class Padding(NamedTuple):
                 action_dtype,
             ),
             given.get("rescale", False),
+            image_size,
+            given.get("render", False),
         )
 
     def wrap(self, env: gymnasium.Env[Any, Any], name: str = "the environment") -> PadSpaces:
         """Pads an environment, or raises an error that names it."""
+        given = env.observation_space
+        if self.image_size is not None:
+            parts_of(given, name)  # so that the error names the environment
+            if self.render:
+                require_renders(env, name)
+            env = StateAndPixels(env, self.image_size, self.render)
         expected, box = self.observation_space, env.observation_space
-        _require_exact(
-            _box_of_observations(box, f"the observation space of {name}"), name, expected.dtype
-        )
-        if not fits(compared := padded(box, expected), expected):
+        numbers = _numbers(expected, "env_observation_space")
+        own = _numbers(box, f"the observation space of {name}")
+        require_exact(own, name, numbers.dtype)
+        compared: Space[Any] = padded(own, numbers)
+        if not fits(compared, numbers) or _pixels(box) != _pixels(expected):
             raise ValueError(
-                f"{name} has observation space {box}, expected one within {expected} when padded "
-                f"with zeros{difference(compared, expected, within=True)}"
+                f"{name} has observation space {given}, expected one within {expected} when padded "
+                f"with zeros{difference(compared, numbers, within=True)}"
             )
         actions, inner = self.action_space, env.action_space
-        size = len(_box_of_observations(expected, "env_observation_space").low)
+        size = len(numbers.low) or None  # none have numbers
         if not isinstance(actions, Box):
             if inner != actions:
                 raise _differ(inner, name, actions)
@@ -241,17 +274,54 @@ def check_unify(unify: Unify) -> Unify:
     if unify is None or (isinstance(unify, str) and unify == "pad"):
         return unify
     if not isinstance(unify, Mapping):
+        *names, last = _UNIFY
         raise ValueError(
-            "unify must be 'pad', a dict of observation_size, action_size and rescale, or None, "
-            f"got {unify!r}"
+            f"unify must be 'pad', a dict of {', '.join(names)} and {last}, or None, got {unify!r}"
         )
-    check_keywords(map(str, unify), ("observation_size", "action_size", "rescale"), "unify")
-    sizes = {
-        name: positive(unify[name], f"unify[{name!r}]")
-        for name in ("observation_size", "action_size")
+    check_keywords(map(str, unify), _UNIFY, "unify")
+    checked: dict[str, Any] = {
+        name: check(unify[name], f"unify[{name!r}]")
+        for name, check in (
+            ("observation_size", positive),
+            ("action_size", positive),
+            ("image_size", check_image_size),
+        )
         if unify.get(name) is not None
     }
-    return {**sizes, "rescale": check_flag(unify.get("rescale", False), "unify['rescale']")}
+    for name in ("rescale", "render"):
+        checked[name] = check_flag(unify.get(name, False), f"unify[{name!r}]")
+    if checked["render"] and "image_size" not in checked:
+        raise ValueError("unify={'render': True} needs an 'image_size' of what is rendered")
+    return checked
+
+
+def unbounded(observation_size: int, image_size: tuple[int, int] | None) -> Space[Any]:
+    """The space of padded observations of a length, without bounds, where no others are known."""
+    box = Box(-np.inf, np.inf, (observation_size,), np.float64)
+    return box if image_size is None else Dict(state=box, pixels=frame_space(*image_size))
+
+
+def _is_state_and_pixels(space: Space[Any]) -> bool:
+    return isinstance(space, Dict) and set(space.keys()) in ({"pixels"}, {"state", "pixels"})
+
+
+def _numbers(space: Space[Any], what: str) -> Box:
+    """The 1-D Box that is padded, which has no entries where ``state`` is missing."""
+    if _is_state_and_pixels(space):
+        entries: Any = space
+        space = entries.get("state", Box(0, 1, (0,)))
+    return _box_of_observations(space, what)
+
+
+def _pixels(space: Space[Any]) -> Space[Any] | None:
+    return space["pixels"] if isinstance(space, Dict) else None
+
+
+def _beside(space: Space[Any], box: Box) -> Space[Any]:
+    """A space with a Box of padded numbers in the place of its own."""
+    if not isinstance(space, Dict):
+        return box
+    return Dict({"pixels": space["pixels"], **({"state": box} if box.shape[0] else {})})
 
 
 def _box_of_observations(space: Space[Any], what: str) -> Box:
@@ -259,7 +329,8 @@ def _box_of_observations(space: Space[Any], what: str) -> Box:
         return space
     raise TypeError(
         f"{what} must be a 1-D Box to be padded, got {space}; wrap the environment in "
-        "gymnasium.wrappers.FlattenObservation first"
+        "gymnasium.wrappers.FlattenObservation first, or, if there are images, give all one Dict "
+        "of state and pixels with unify={'image_size': 64}"
     )
 
 
@@ -335,21 +406,34 @@ def _union_of_observations(
         raise _no_entries("observation", spaces[0])
     padded_to = pad_boxes(boxes, size)
     for box, name in zip(boxes, names, strict=True):
-        _require_exact(box, name, padded_to.dtype)
+        require_exact(box, name, padded_to.dtype)
     return padded_to
 
 
-def _require_exact(box: Box, name: str, dtype: Any) -> None:
-    """Requires that a floating-point dtype holds all integers of a Box."""
-    if box.dtype.kind not in "iu" or dtype.kind != "f" or not box.shape[0]:
-        return
-    most = most_exact(dtype)
-    if int(box.low.min()) < -most or int(box.high.max()) > most:
-        raise ValueError(
-            f"{name} has observation space {box}, and not all integers beyond {most} are numbers "
-            f"of {dtype}, to which observations are padded: give it narrower bounds, or convert "
-            "its observations with gymnasium.wrappers.DtypeObservation"
-        )
+def _union_of_dicts(
+    spaces: Sequence[Space[Any]],
+    names: Sequence[str],
+    size: int | None,
+    image_size: tuple[int, int],
+) -> Dict:
+    """Frames of one size, and the union of the numbers of those that have any."""
+    dicts = [
+        as_state_and_pixels(space, image_size, name)
+        for space, name in zip(spaces, names, strict=True)
+    ]
+    boxes, owners = [], []
+    for each, name in zip(dicts, names, strict=True):
+        if "state" in each.spaces:
+            boxes.append(each["state"])
+            owners.append(name)
+    pixels = frame_space(*image_size)
+    if not boxes and size is None:
+        return Dict(pixels=pixels)
+    if len(boxes) < len(dicts):  # the others have zeros alone
+        dtype: Any = np.result_type(*(box.dtype for box in boxes or [Box(0, 1)]))
+        boxes.append(Box(0, 1, (0,), dtype))
+        owners.append("an environment without numbers")
+    return Dict(state=_union_of_observations(boxes, owners, size), pixels=pixels)
 
 
 def _no_entries(kind: str, space: Space[Any]) -> ValueError:

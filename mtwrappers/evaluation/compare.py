@@ -13,7 +13,7 @@ from numpy.random import PCG64, Generator, SeedSequence
 from mtwrappers.common.checks import check_choice, positive
 from mtwrappers.evaluation import plot
 from mtwrappers.evaluation.protocol import succeeded, weights
-from mtwrappers.evaluation.result import EvaluationResult, check_confidence
+from mtwrappers.evaluation.result import EvaluationResult, check_confidence, chunk_text
 from mtwrappers.evaluation.runs import (
     Networks,
     Policies,
@@ -81,6 +81,8 @@ class Comparison:
         unit: Of what the intervals are over: ``"episodes"``, ``"trials"``, ``"runs"`` (each a
             network for all tasks) or ``"runs of each task"``.
         fewest: How many of these there are of a task at least, of either.
+        action_chunks: How many actions of each chunk of the first and of the second were executed;
+            ``None`` for a policy that returned single actions.
     """
 
     names: tuple[str, str]
@@ -94,6 +96,7 @@ class Comparison:
     confidence: float
     unit: str
     fewest: tuple[int, int]
+    action_chunks: tuple[int | None, int | None] = (None, None)
 
     def __str__(self) -> str:
         return "\n".join(_lines(self))
@@ -135,6 +138,10 @@ def compare(
     difficulty of goals out of the difference. A task with less than three values of either has no
     interval.
 
+    **Chunks of actions.** How many actions of each chunk were executed is a choice of the policy,
+    as success may depend on it. Policies with different ``action_chunk`` are compared, and the
+    table says it of both; the results of one policy must have the same.
+
     **Several results of a policy** are taken for training runs with different seeds, and intervals
     are over runs. Of a run that was evaluated at several ``training_steps``, the last counts. A run
     is one network for all tasks, so a good run is good at all of them: means have Welch's interval
@@ -160,8 +167,8 @@ def compare(
     Raises:
         IncomparableError: If the results are of different protocols, environments, versions or
             tasks, only some of them say of which, one is given twice or without all episodes of its
-            protocol, two are of the same ``training_seed`` and ``training_steps``, or runs of a
-            policy end at different ``training_steps``.
+            protocol, two are of the same ``training_seed`` and ``training_steps``, or results of a
+            policy end at different ``training_steps`` or have another ``action_chunk``.
         TypeError: If the policies are no dict of such results.
         ValueError: If there are fewer than two, no result says anything of success, an episode
             stands twice in one, or a number is out of range.
@@ -306,6 +313,7 @@ class _Pair:
             confidence=self._confidence,
             unit=unit,
             fewest=fewest,
+            action_chunks=(self._of[0][0].action_chunk, self._of[1][0].action_chunk),
         )
 
 
@@ -355,9 +363,11 @@ def _lines(found: Comparison) -> list[str]:
     if found.forced:
         lines.append(f"FORCED, these results are not comparable: {found.forced}")
     of_what = "result" if found.unit == "runs of each task" else "run"
-    both = zip("AB", found.names, found.runs, found.training_steps, strict=True)
-    for label, name, runs, steps in both:
+    chunks, chunked = found.action_chunks, any(found.action_chunks)
+    both = zip("AB", found.names, found.runs, found.training_steps, chunks, strict=True)
+    for label, name, runs, steps, chunk in both:
         after = "" if steps is None else f" after {steps} training steps"
+        after += f", {chunk_text(chunk)}" * chunked
         lines.append(f"{label}: {name} ({runs} {of_what}{'s' * (runs > 1)}{after})")
     rows = [(task, row) for task, row in found.tasks.items()]
     width = max(len(label) for label in (*found.tasks, *found.overall, _BETTER))

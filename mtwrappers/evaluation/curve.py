@@ -23,6 +23,7 @@ from mtwrappers.evaluation.runs import (
     Networks,
     Policies,
     Run,
+    chunks_differ,
     common_tasks,
     duplicate,
     incomplete,
@@ -35,6 +36,7 @@ from mtwrappers.evaluation.scores import (
     Score,
     Scores,
     as_csv,
+    chunks_said,
     measured,
     records,
     runs_text,
@@ -317,6 +319,10 @@ def _why_incomparable(
         repeated((one for of in steps.values() for one in of), networks)
         for steps in points.values()
     ]
+    reasons += [
+        chunks_differ([one for of in steps.values() for one in of]) for steps in points.values()
+    ]
+    reasons += [chunks_differ(of) for of in level.values()]
     # A policy may be the same at two points of a run, and all of them before their training.
     reasons += [duplicate(of) for of in groups if of[0].steps != 0]
     reasons += [duplicate(last), measured_unlike(groups, networks), incomplete(every, networks)]
@@ -368,7 +374,7 @@ def _described(points: Sequence[Score]) -> str:
     """The runs and episodes of a method's points."""
     fewest, most = (pick(one.episodes for one in points) for pick in (min, max))
     episodes = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-    return f"{runs_text(points[0])}, {episodes} episodes"
+    return f"{runs_text(points[0])}, {episodes} episodes{chunks_said(points[0])}"
 
 
 def _steps(value: Any) -> float:

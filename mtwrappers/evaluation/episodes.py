@@ -10,7 +10,7 @@ import math
 import reprlib
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import MISSING, asdict, dataclass, fields
 from typing import Any, TypeAlias
 
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_name
 from mtwrappers.samplers.rollout import Flags, Step
+from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
 # Whether a value from a file is of a field's type, in a size that arrays hold.
@@ -51,6 +52,8 @@ class Episode:
         steps_to_success: How many steps it took to the first success; ``None`` if there was none.
         longest_success: For how many steps in a row success lasted at most; ``None`` where infos
             do not say.
+        paraphrase: Which sentence described the task: its index among those that the table of
+            descriptions has of the class. ``None`` where no class has several.
     """
 
     task: str
@@ -63,10 +66,18 @@ class Episode:
     trial: int | None = None
     steps_to_success: int | None = None
     longest_success: int | None = None
+    paraphrase: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """All fields, ready for JSON, without a ``paraphrase`` that there is not."""
+        found = asdict(self)
+        if self.paraphrase is None:
+            del found["paraphrase"]
+        return found
 
     @classmethod
     def from_dict(cls, data: Any) -> Episode:
-        """The episode that `dataclasses.asdict` has described, as it is read from a file.
+        """The episode that `to_dict` has described, as it is read from a file.
 
         Raises:
             ValueError: If it is anything else.
@@ -150,6 +161,10 @@ class Tally:
         """The episode that environment ``i`` is in."""
         return self._plan[i][self._ended[i]]
 
+    def names(self, rows: Sequence[int], infos: Mapping[str, Any]) -> list[str]:
+        """The names of the tasks that these environments are on."""
+        return [self.present(i).task for i in rows]
+
     def __call__(self, step: Step) -> None:
         """Adds a step."""
         for array in (self._returns, self._lengths, self._reports):
@@ -171,7 +186,9 @@ class Tally:
         self._reports |= reported
         for observer in self._observers:
             observer.step(step)
-        for i in np.flatnonzero(step.finished & step.counted).tolist():
+        ends = np.flatnonzero(step.finished & step.counted).tolist()
+        paraphrases = _indices(*step.info("paraphrase")) if ends else {}
+        for i in ends:
             planned = self.present(i)
             if not np.isfinite(self._returns[i]):
                 raise ValueError(
@@ -191,6 +208,7 @@ class Tally:
                 trial=planned.trial,
                 steps_to_success=at or None,
                 longest_success=int(self._longest[i]) if reports else None,
+                paraphrase=paraphrases.get(i),
             )
             self.ended.append((self._first + i, episode))
             for observer in self._observers:
@@ -214,6 +232,13 @@ class Tally:
                     )
                 reported[i], success[i] = True, bool(value)
         return success, reported
+
+
+def _indices(values: Any, reported: Flags) -> dict[int, int]:
+    """The values of environments that report an integer, such as those of Meta-World do."""
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "i":
+        return {}
+    return {i: int(values[i]) for i in np.flatnonzero(reported & (values >= 0)).tolist()}
 
 
 @dataclass(frozen=True)
@@ -241,21 +266,6 @@ class PlannedEpisode:
 def stream_seed(seed: int, *key: int) -> int:
     """A seed (32 bits) for the place ``key`` of what ``seed`` determines."""
     return int(SeedSequence(seed, spawn_key=key).generate_state(1)[0])
-
-
-def has_everywhere(inner: MetaVectorEnv, name: str) -> bool:
-    """Whether every environment has this attribute."""
-    return all(inner.call("has_wrapper_attr", name))
-
-
-def task_names(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[str]:
-    """The name of each environment's present task, from infos of its reset, or of its group."""
-    for key, form in (("task_name", "{}"), ("task_id", "task {}")):
-        if key in infos and infos[f"_{key}"].all():
-            return [form.format(value) for value in infos[key]]
-    if has_everywhere(inner, "task_name"):
-        return [str(name) for name in inner.get_attr("task_name")]
-    return [f"task {i // inner.envs_per_task}" for i in range(inner.num_envs)]
 
 
 def task_choices(inner: MetaVectorEnv, infos: dict[str, Any]) -> list[dict[str, list[Any]]]:

@@ -22,7 +22,6 @@ from mtwrappers.evaluation.episodes import (
     Observer,
     PlannedEpisode,
     Tally,
-    has_everywhere,
     make_plan,
     stream_seed,
     task_choices,
@@ -39,6 +38,7 @@ from mtwrappers.evaluation.result import (
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.rollout import Flags, check_array_spaces, rollout
+from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.state.env_state import normalizers, set_statistics_updates
 from mtwrappers.vector.calls import read_only
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -59,6 +59,7 @@ def evaluate(
     *,
     tasks: Sequence[str] | None = None,
     policy_in: PolicyIn = "parent",
+    action_chunk: int | None = None,
     seed: int = 0,
     max_episode_steps: int | None = None,
     observers: Sequence[Observer] = (),
@@ -114,6 +115,8 @@ def evaluate(
             ``"workers"`` sends it to the workers once, and each asks it for the environments that
             it has; see `MetaSampler`. There may then be no wrapper around the vector environment,
             and observers hear of whole episodes only, when all have ended.
+        action_chunk: For a policy that returns chunks of actions ``(N, H, A)``: how many of each
+            are executed before the policy is asked again. The result names it.
         seed: Zero or greater.
         max_episode_steps: Cut episodes after this many steps, for environments that never end.
         observers: Follow the evaluation, see `Observer`. After an interruption
@@ -160,7 +163,7 @@ def evaluate(
     >>> result.per_task["task 0"]["length"].value
     100.0
     """
-    inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
+    inner, seed = check_arguments(policy, envs, seed, confidence, resamples, action_chunk)
     check_name(policy_name, "policy_name")
     training = check_training(training_seed, training_steps)
     normalization = None if normalize is None else Normalization(normalize)
@@ -187,7 +190,7 @@ def evaluate(
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, agenda.finished))
         sizes = inner.meta_batch_size, inner.envs_per_task
-        run = _Run(policy, sizes, seed, agenda.left, max_episode_steps, scale, raw)
+        run = _Run(policy, sizes, action_chunk, seed, agenda.left, max_episode_steps, scale, raw)
         with bar.of("episodes", len(agenda.planned), counts=not remote) as advance:
             if remote:
                 ended = _run_in_workers(run, inner, observers, writer)
@@ -203,6 +206,7 @@ def evaluate(
         max_episode_steps=max_episode_steps,
         protocol=protocol,
         policy=policy_name,
+        action_chunk=action_chunk,
         evidence=None if writer is None else writer.digest,
         **training,
     )
@@ -261,6 +265,7 @@ class _Run:
     Args:
         policy: The policy, pickled where it is sent.
         sizes: ``M`` and ``K`` of all environments.
+        action_chunk: How many actions of a chunk are executed, or ``None``.
         seed: Of the evaluation.
         plan: The episodes of each environment, ``N`` lists.
         max_episode_steps: When episodes are cut, or ``None``.
@@ -270,6 +275,7 @@ class _Run:
 
     policy: Any
     sizes: tuple[int, int]
+    action_chunk: int | None
     seed: int
     plan: Sequence[Sequence[PlannedEpisode]]
     max_episode_steps: int | None
@@ -284,7 +290,14 @@ class _Run:
         Returns:
             The episodes in the order in which they ended, each with its environment's index.
         """
-        act = PolicyCaller(self.policy, *self.sizes, rows, (self.seed,))
+        act = PolicyCaller(
+            self.policy,
+            *self.sizes,
+            rows,
+            (self.seed,),
+            action_chunk=self.action_chunk,
+            action_shape=envs.single_action_space.shape,
+        )
         plan = self.plan[rows]
         tally = Tally(plan, self.scale[rows], self.raw[rows], observers, rows.start)
 
@@ -300,7 +313,16 @@ class _Run:
         # Wrappers of vector environments count on the autoreset.
         alone = envs is envs.unwrapped
         with envs.without_autoreset() if alone else contextlib.nullcontext():
-            rollout(envs, act, quotas, None, begin=begin, observe=[tally], max_episode_steps=limit)
+            rollout(
+                envs,
+                act,
+                quotas,
+                None,
+                names=tally.names,
+                begin=begin,
+                observe=[tally],
+                max_episode_steps=limit,
+            )
         return tally.ended
 
     def with_actions(self, envs: Any, rows: slice) -> tuple[list[tuple[int, Episode]], _Kept]:
@@ -343,7 +365,7 @@ class _Counter(Observer):
 
 
 def check_arguments(
-    policy: Any, envs: Any, seed: Any, confidence: Any, resamples: Any
+    policy: Any, envs: Any, seed: Any, confidence: Any, resamples: Any, action_chunk: Any
 ) -> tuple[MetaVectorEnv, int]:
     """Checks what all evaluations take; returns the executor below wrappers, and the seed."""
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
@@ -359,7 +381,8 @@ def check_arguments(
         )
     check_confidence(confidence)
     positive(resamples, "resamples")
-    PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)  # which checks it
+    m, k = inner.meta_batch_size, inner.envs_per_task
+    PolicyCaller(policy, m, k, action_chunk=action_chunk)  # which checks both
     check_array_spaces(envs)
     return inner, check_seed(seed)
 

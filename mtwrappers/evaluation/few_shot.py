@@ -21,10 +21,8 @@ from mtwrappers.evaluation.episodes import (
     Tally,
     Trials,
     draw_states,
-    has_everywhere,
     numbers,
     stream_seed,
-    task_names,
 )
 from mtwrappers.evaluation.evaluate import check_arguments, frozen
 from mtwrappers.evaluation.evidence import ActionRecorder, EvidenceWriter
@@ -39,6 +37,7 @@ from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Flags, rollout
+from mtwrappers.samplers.task_texts import has_everywhere, task_names
 from mtwrappers.vector.contract import MetaVectorEnv
 
 _ENDS = "adaptation_terminate_on_success"
@@ -54,6 +53,7 @@ def few_shot_evaluate(
     adaptation_steps: int = 1,
     adaptation_terminate_on_success: bool | None = None,
     tasks: Sequence[Sequence[Any]] | None = None,
+    action_chunk: int | None = None,
     seed: int = 0,
     finished: Sequence[Episode] = (),
     confidence: float = 0.95,
@@ -98,6 +98,7 @@ def few_shot_evaluate(
             environments, which then need ``toggle_terminate_on_success``, say it of the episodes
             after it; with ``None`` of all.
         tasks: For each trial ``M`` tasks, for ``set_tasks``.
+        action_chunk: As in `evaluate`, in all episodes.
         seed: Zero or greater.
         finished: Episodes of the same evaluation that count already. A trial that has all of its
             own in them is not run again.
@@ -132,7 +133,7 @@ def few_shot_evaluate(
     >>> len(result.adaptation.episodes), len(result.evaluation.episodes)
     (8, 24)
     """
-    inner, seed = check_arguments(policy, envs, seed, confidence, resamples)
+    inner, seed = check_arguments(policy, envs, seed, confidence, resamples, action_chunk)
     check_name(policy_name, "policy_name")
     training = check_training(training_seed, training_steps)
     ends = adaptation_terminate_on_success
@@ -163,13 +164,21 @@ def few_shot_evaluate(
         if evidence is not None:
             writer = stack.enter_context(EvidenceWriter(evidence, episodes))
             observers.append(ActionRecorder(writer.add))
-        act = PolicyCaller(policy, inner.meta_batch_size, inner.envs_per_task)
+        act = PolicyCaller(
+            policy,
+            inner.meta_batch_size,
+            inner.envs_per_task,
+            action_chunk=action_chunk,
+            action_shape=envs.single_action_space.shape,
+        )
         run = _Run(policy, act, envs, design, seed, scale, raw, ending, observers)
         for trial, of_trial in enumerate(tasks or _draw_tasks(envs, inner, design.trials, seed)):
             if trial not in known:
                 episodes += run.trial(trial, of_trial)
     whence = {"protocol": protocol, "policy": policy_name, "evidence": writer and writer.digest}
-    provenance = Provenance.of(envs, design.evaluation_episodes, **whence, **training)
+    provenance = Provenance.of(
+        envs, design.evaluation_episodes, action_chunk=action_chunk, **whence, **training
+    )
     episodes.sort(key=lambda one: (one.trial or 0, one.number))
     settings, first = (seed, confidence, resamples), design.adaptation_length
     return FewShotResult(
@@ -231,7 +240,7 @@ class _Run:
         quotas = np.array([len(own) for own in plan], dtype=np.int64)
         tally = Tally(plan, self.scale, self.raw, self.observers)
         observe = (tally,) if recorder is None else (tally, recorder)
-        rollout(self.envs, self.act, quotas, obs, observe=observe)
+        rollout(self.envs, self.act, quotas, obs, names=tally.names, observe=observe)
         return [episode for _, episode in tally.ended]
 
 

@@ -12,13 +12,13 @@ from numpy.typing import NDArray
 
 from mtwrappers.evaluation.episodes import (
     Episode,
-    has_everywhere,
     make_plan,
     task_choices,
 )
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.remake import VerificationError, goals_of, remake
 from mtwrappers.metaworld.spec import draws_goals
+from mtwrappers.samplers.task_texts import has_everywhere
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Position = NDArray[np.float64]

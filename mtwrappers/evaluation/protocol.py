@@ -37,9 +37,16 @@ from mtwrappers.metaworld.benchmarks import (
     class_names,
     share_out,
 )
-from mtwrappers.metaworld.descriptions import Descriptions
+from mtwrappers.metaworld.descriptions import (
+    FrozenTable,
+    as_data,
+    freeze,
+    has_paraphrases,
+    thaw,
+)
 from mtwrappers.metaworld.pixels import ObservationName, without_frames
-from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION, defaults, with_defaults
+from mtwrappers.metaworld.spec import defaults, with_defaults
+from mtwrappers.metaworld.variation import check_variation
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
@@ -71,29 +78,31 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
     # A choice of tasks has no score: not all episodes are there.
     "evaluate": _kinds(
         fixed="protocol envs episodes_per_task max_episode_steps",
-        free="policy policy_name training_seed training_steps policy_in tasks seed observers "
-        "finished confidence resamples progress evidence normalize",
+        free="policy policy_name training_seed training_steps policy_in action_chunk tasks "
+        "seed observers finished confidence resamples progress evidence normalize",
     ),
     "few_shot_evaluate": _kinds(
         fixed="protocol envs trials adaptation_episodes evaluation_episodes adaptation_steps "
         "adaptation_terminate_on_success",
-        free="policy policy_name training_seed training_steps seed finished confidence resamples "
-        "evidence",
+        free="policy policy_name training_seed training_steps action_chunk seed finished "
+        "confidence resamples evidence",
         refused="tasks",
     ),
     # Meta-World's own names count as ours, see `by_our_names`. Those of frames are fixed where
     # frames are observed; those of `TASK_IN_OBSERVATION`, where that says so; envs_per_task, in
-    # few-shot evaluation, where it would change how a trial is shared out.
+    # few-shot evaluation, where it would change how a trial is shared out. instruction is free
+    # where frames are observed and the sentences fixed: every policy may read these, in one way or
+    # another. Elsewhere it is False, or the observation would say what the protocol's does not.
     "make_vec": _kinds(
         fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
-        "observation camera_name camera_id width height upright shadows "
-        "task_encoding descriptions envs_per_task",
+        "observation camera_name camera_id depth segmentation width height upright shadows "
+        "variation task_encoding descriptions instruction envs_per_task",
         free="id num_envs workers execution context timeout on_worker_failure max_recoveries "
         "journal journal_warn_bytes ray_options autoreset_mode observation_mode unify fast "
         "render_mode record_episode_statistics select sample_tasks_on_reset "
         "recurrent_info_in_obs normalize_reward_in_recurrent_info normalize_observations",
-        refused="train_classes test_classes reward_normalization_method reward_alpha "
+        refused="train_classes test_classes reward_normalization_method reward_alpha cameras "
         "vectorization_mode vector_kwargs wrappers",
     ),
 }
@@ -145,9 +154,16 @@ class Protocol:
         observation: What the agent observes: ``"state"``, 39 numbers, or frames, as in
             `mtwrappers.metaworld.pixels`.
         goal_visible: Whether the goal is among the numbers.
-        descriptions: Whose sentences say what the task is, where frames are observed.
-        camera_name: The camera of the frames; ``None`` without frames.
+        descriptions: The sentences that say what the task is, where frames are observed: the name
+            of a table of `mtwrappers.metaworld.descriptions`, or a table, which may be given as a
+            dict and is kept as tuples, by the name of the class. Where a class has paraphrases,
+            each episode draws one.
+        camera_name: The camera of the frames, or several, in order; ``None`` without frames.
         image_size: Their height and width in pixels, likewise.
+        depth: Whether distances are observed beside frames.
+        segmentation: Whether what each pixel is of is observed beside frames.
+        variation: How the frames vary between episodes, as in `mtwrappers.metaworld.variation`;
+            ``None`` where they do not.
 
     Raises:
         TypeError, ValueError: If a field is none of those, or they do not go together, or a
@@ -191,12 +207,17 @@ class Protocol:
     groups: Groups = ()
     observation: ObservationName = "state"
     goal_visible: bool = True
-    descriptions: Descriptions | None = None
-    camera_name: str | None = None
+    descriptions: str | FrozenTable | None = None
+    camera_name: str | tuple[str, ...] | None = None
     image_size: tuple[int, int] | None = None
+    depth: bool = False
+    segmentation: bool = False
+    variation: str | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "descriptions", _described(self.descriptions))
         self._check_types()
+        object.__setattr__(self, "variation", check_variation(self.variation))
         self._check_together()
         known = _kept_for(self.name)
         if known is None:
@@ -223,7 +244,7 @@ class Protocol:
                 raise (ValueError if choices else TypeError)(
                     f"{field.name} of a protocol must be {expected}, got {reprlib.repr(value)}"
                 )
-            if not _is_printable(value):
+            if field.name != "descriptions" and not _is_printable(value):
                 raise ValueError(
                     f"{field.name} of a protocol must be printable ASCII, got {ascii(value)[:200]}"
                 )
@@ -289,7 +310,17 @@ class Protocol:
         if self.descriptions is None and not states and self.goal_visible:
             yield f"observation={self.observation!r} needs descriptions: whose sentences it is"
         if self.descriptions is not None and states:
-            yield f"descriptions are for frames, got {self.descriptions!r} with states"
+            got = reprlib.repr(self.descriptions)
+            yield f"descriptions are for frames, got {got} with states"
+        for name in ("depth", "segmentation"):
+            if states and getattr(self, name):
+                yield f"{name} is observed beside frames, got observation='state'"
+        if isinstance(self.camera_name, tuple) and (
+            not self.camera_name or len({*self.camera_name}) < len(self.camera_name)
+        ):
+            yield f"camera_name must hold cameras, and none twice, got {self.camera_name!r}"
+        if self.variation is not None and states:
+            yield f"variation is for frames, got {self.variation!r} with states"
         if self.image_size is not None and min(self.image_size) < 1:
             yield f"image_size must be at least (1, 1), got {self.image_size}"
 
@@ -323,12 +354,18 @@ class Protocol:
     @functools.cached_property
     def digest(self) -> str:
         """SHA-256 of all fields, in hexadecimal: equal protocols have the same."""
-        text = json.dumps(_listed(dataclasses.asdict(self)), sort_keys=True)
+        text = json.dumps(self._plain, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self) -> dict[str, Any]:
         """All fields and the digest, ready for JSON."""
-        return {**_listed(dataclasses.asdict(self)), "digest": self.digest}
+        return {**self._plain, "digest": self.digest}
+
+    @property
+    def _plain(self) -> dict[str, Any]:
+        """All fields, ready for JSON."""
+        fields = {**dataclasses.asdict(self), "descriptions": thaw(self.descriptions)}
+        return {name: _listed(value) for name, value in fields.items()}
 
     @classmethod
     def from_dict(cls, data: Any) -> Protocol:
@@ -384,8 +421,8 @@ class Protocol:
     def settings(self) -> dict[str, Any]:
         """The arguments of `gymnasium.make_vec` that the protocol fixes."""
         fixed = fixed_by(self, "make_vec")
-        registered = ("benchmark", "kind")
-        return {k: v for k, v in fixed.items() if v is not None and k not in registered}
+        by_default = ("benchmark", "kind", "instruction")
+        return {k: v for k, v in fixed.items() if v is not None and k not in by_default}
 
     def make_vec(
         self, *, workers: int | None = None, frames: bool = True, **options: Any
@@ -396,7 +433,7 @@ class Protocol:
             workers: How many worker processes; ``None`` steps here.
             frames: Whether to draw the frames that a protocol may have as observations. Without,
                 the environments are those of `with_states`, which run the same episodes, in much
-                less time.
+                less time. They draw the same paraphrases, if there are any.
             **options: More arguments of `gymnasium.make_vec` for `env_id`, such as
                 ``envs_per_task``, ``fast``, ``recurrent_info_in_obs`` or, where states are
                 observed and goals too, ``task_encoding``. What the protocol fixes may be
@@ -408,6 +445,8 @@ class Protocol:
         settings, others = self._settle(options)
         if not check_flag(frames, "frames"):
             settings, others = self.with_states().settings, without_frames(others)
+            if has_paraphrases(described := thaw(self.descriptions)):
+                settings["descriptions"] = described
         envs: Any = gymnasium.make_vec(self.env_id, workers=workers, **settings, **others)
         return envs  # type: ignore[no-any-return]
 
@@ -529,9 +568,39 @@ class Protocol:
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
         """The arguments of `make_vec` that the protocol fixes, and the others that were given."""
         given = by_our_names(options)
+        if "descriptions" in given:
+            given["descriptions"] = as_data(given["descriptions"])
         check_given(self, "make_vec", given)
         fixed = fixed_by(self, "make_vec")
         return self.settings, {name: value for name, value in given.items() if name not in fixed}
+
+
+def _described(given: Any) -> Any:
+    """Descriptions as a field has them: their name or a table of tuples.
+
+    Raises:
+        TypeError: If they are in a file, which a protocol does not read: it may be a stranger's.
+        ValueError: If they are none.
+    """
+    if isinstance(given, tuple):
+        if not _fits(given, FrozenTable):
+            raise TypeError(
+                f"descriptions of a protocol must be a name or a table, got {reprlib.repr(given)}"
+            )
+        names = [name for name, _ in given]
+        if len(set(names)) < len(names):
+            raise ValueError(f"descriptions of a protocol have a class twice: {names}")
+        given = dict(given)
+    if given is not None and not isinstance(given, (str, Mapping)):
+        raise TypeError(
+            f"descriptions of a protocol must be a name or a table, got {reprlib.repr(given)}"
+        )
+    if isinstance(given, str) and given.endswith(".json"):
+        raise TypeError(
+            "a protocol reads no file: descriptions must be a name or a table, got "
+            f"{reprlib.repr(given)}; mtwrappers.metaworld.descriptions.as_data(path) reads one"
+        )
+    return freeze(as_data(given))
 
 
 def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
@@ -539,7 +608,8 @@ def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields["observation"] == "state":
         return dict(fields)
     base, on, benchmark = fields["name"].partition(" on ")
-    unseen = dict.fromkeys(("camera_name", "image_size", "descriptions"))
+    names = ("camera_name", "image_size", "variation", "descriptions")
+    unseen: dict[str, Any] = {**dict.fromkeys(names), "depth": False, "segmentation": False}
     name = f"{base}-states{on}{benchmark}"
     return {**fields, **unseen, "name": name, "observation": "state"}
 
@@ -686,8 +756,12 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         height, width = protocol.image_size or (None, None)
         found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
         found |= {"height": height, "width": width, "shadows": True}
+        found |= {"depth": protocol.depth, "segmentation": protocol.segmentation}
+        found["variation"] = protocol.variation
     if frames or not protocol.goal_visible:
-        found |= dict(zip(TASK_IN_OBSERVATION, ("none", protocol.descriptions), strict=True))
+        found |= {"task_encoding": "none", "descriptions": thaw(protocol.descriptions)}
+    if not frames or protocol.descriptions is None:
+        found["instruction"] = False
     return found
 
 
@@ -705,9 +779,10 @@ def check_given(protocol: Protocol, function: Function, given: Mapping[str, Any]
         if kinds.get(name) == "refused" and value is not None:
             got = reprlib.repr(value)
             raise ValueError(f"{protocol.name} takes no {name} in {function}, got {got}")
-        if name in fixed and value != fixed[name]:
+        if name in fixed and _tuples(value) != fixed[name]:
             got = reprlib.repr(value)
-            raise ValueError(f"{protocol.name} fixes {name}={fixed[name]!r}, got {got}")
+            expected = _short(fixed[name])
+            raise ValueError(f"{protocol.name} fixes {name}={expected}, got {got}")
 
 
 def check_evaluation(
@@ -751,7 +826,8 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
 
     def refuse(name: str, expected: Any, got: Any) -> None:
         raise ValueError(
-            f"{protocol.name} needs environments of its make_vec: it fixes {name}={expected!r}, "
+            f"{protocol.name} needs environments of its make_vec: it fixes "
+            f"{name}={_short(expected)}, "
             f"got {reprlib.repr(got)}{where}"
         )
 
@@ -768,6 +844,11 @@ def check_made(protocol: Protocol, env_id: Any, kwargs: Mapping[str, Any], where
             raise ValueError(
                 f"{protocol.name} takes no {name} in make_vec, got {reprlib.repr(value)}{where}"
             )
+
+
+def _short(value: Any) -> str:
+    """A value in a message; of a table only its beginning."""
+    return reprlib.repr(value) if isinstance(value, dict) else repr(value)
 
 
 def succeeded(episode: Episode, protocol: Protocol) -> bool:

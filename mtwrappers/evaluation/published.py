@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.protocol import Groups, Protocol, publish
 
 # LeRobot's metaworld_config.json, which RLinf has copied.
@@ -57,7 +58,7 @@ _FRAMES: Any = {
     "observation": "pixels_agent_pos",
     "camera_name": "corner4",
     "image_size": (480, 480),
-    "descriptions": "lerobot",
+    "descriptions": "lerobot-0.6.1",
 }
 
 
@@ -70,7 +71,8 @@ class Protocols(Mapping[str, Protocol]):
     def __getitem__(self, name: str) -> Protocol:
         if name not in self._by_name:
             known = ", ".join(map(repr, self._by_name))
-            raise KeyError(f"no protocol {name!r}, choose from {known}")
+            hint = did_you_mean(name, self._by_name) or f"choose from {known}"
+            raise KeyError(f"no protocol {name!r}; {hint}")
         return self._by_name[name]
 
     def __iter__(self) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import reprlib
 from pathlib import Path
 
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.evaluation.protocol import Protocol
 from mtwrappers.evaluation.result import MAX_SIZE, AnyResult, EvaluationResult, FewShotResult
 from mtwrappers.evaluation.verify import read_claim
@@ -43,8 +44,10 @@ def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
     of_name = [label for label in files if name in (label, label.partition("/")[0])]
     if not of_name:
         method = name.partition("/")[0]
-        known = [label for label in files if label.startswith(f"{method}/")] or methods
-        raise ValueError(f"there are no reference results of {name!r}, choose from {known}")
+        of_method = [label for label in files if label.startswith(f"{method}/")]
+        hint = did_you_mean(method, [] if of_method else methods)
+        hint = hint or f"choose from {of_method or methods}"
+        raise ValueError(f"there are no reference results of {name!r}; {hint}")
     if like is not None:
         protocol = (like.evaluation if isinstance(like, FewShotResult) else like).protocol
         alike = [label for label in of_name if protocol and _is_of(files[label], protocol)]

@@ -90,6 +90,7 @@ _IS: dict[str, Callable[[Any], bool]] = {
     "evidence": lambda value: value is None or isinstance(value, str),
     "training_seed": _is_count,
     "training_steps": _is_count,
+    "action_chunk": lambda value: value is None or (type(value) is int and 0 < value < 2**63),
 }
 
 
@@ -113,6 +114,8 @@ class Provenance:
         training_seed: The seed of the training run that made the policy.
         training_steps: After how many agent steps of it, over all environments, the policy was
             taken.
+        action_chunk: How many actions of each chunk that the policy returned were executed before
+            it was asked again; ``None`` where it returned single actions.
     """
 
     episodes_per_task: int
@@ -126,6 +129,7 @@ class Provenance:
     evidence: str | None = None
     training_seed: int | None = None
     training_steps: int | None = None
+    action_chunk: int | None = None
 
     @classmethod
     def of(
@@ -559,6 +563,11 @@ class EvaluationResult(StoredResult):
         }
 
     @property
+    def action_chunk(self) -> int | None:
+        """How many actions of each of the policy's chunks were executed; ``None`` without any."""
+        return None if self.provenance is None else self.provenance.action_chunk
+
+    @property
     def unit(self) -> str:
         """The unit that intervals are over: ``"episodes"``, or ``"trials"`` of them."""
         return "episodes" if self.episodes[0].trial is None else "trials"
@@ -586,6 +595,8 @@ class EvaluationResult(StoredResult):
             lines.append("normalized: (return - low) / (high - low), not clipped")
             lines += textwrap.wrap(self.normalization.source, 78, initial_indent="  ")
         lines.append(f"{self.confidence:.0%}: intervals over {self.unit} ({kinds})")
+        if self.action_chunk is not None:
+            lines.append(f"action_chunk: {chunk_text(self.action_chunk)}")
         if self.note or self.authors:
             lines.append(_described_line(self.note, self.authors))
         if self.protocol is not None:
@@ -609,7 +620,7 @@ class EvaluationResult(StoredResult):
             ],
             "overall": {name: _plain(estimates) for name, estimates in self.overall.items()},
             "headline": self.headline and _plain(self.headline),
-            "episodes": [asdict(episode) for episode in self.episodes],
+            "episodes": [episode.to_dict() for episode in self.episodes],
         }
 
     @classmethod
@@ -816,6 +827,13 @@ class FewShotResult(StoredResult):
 
 
 AnyResult: TypeAlias = EvaluationResult | FewShotResult
+
+
+def chunk_text(action_chunk: int | None) -> str:
+    """How many actions of a chunk were executed, for people."""
+    if action_chunk is None:
+        return "no chunks of actions"
+    return f"{action_chunk} action{'s' * (action_chunk > 1)} of each chunk executed"
 
 
 def check_confidence(confidence: Any) -> None:

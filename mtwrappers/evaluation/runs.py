@@ -58,14 +58,19 @@ def by_policy(results: Mapping[str, AnyResult]) -> dict[str, dict[str, AnyResult
 
     Args:
         results: By what errors call them, such as their files. It is also the name of a policy that
-            has none.
+            has none. Results of a policy that differ in their ``action_chunk`` are of policies of
+            their own, whose names say which.
     """
-    found: dict[str, dict[str, AnyResult]] = {}
+    met: dict[str, dict[int | None, dict[str, AnyResult]]] = {}
     for label, result in results.items():
         of = result.evaluation if isinstance(result, FewShotResult) else result
-        name = of.provenance and of.provenance.policy
-        found.setdefault(name or label, {})[label] = result
-    return found
+        name = (of.provenance and of.provenance.policy) or label
+        met.setdefault(name, {}).setdefault(of.action_chunk, {})[label] = result
+    return {
+        f"{name}, action_chunk={chunk}" if len(chunks) > 1 else name: own
+        for name, chunks in met.items()
+        for chunk, own in chunks.items()
+    }
 
 
 def runs_of(policies: Policies) -> dict[str, list[Run]]:
@@ -176,7 +181,7 @@ def comparable(
     """
     reason, last = "", {}
     for name, runs in policies.items():
-        reason = reason or repeated(runs, networks)
+        reason = reason or repeated(runs, networks) or chunks_differ(runs)
         last[name], unequal = last_of(runs, networks)
         reason = reason or unequal
     reason = reason or _why_incomparable([*last.values()], networks, unadapted)
@@ -211,6 +216,12 @@ def measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> st
         for reason in _differ(of_task, [(task,)] * len(of_task)):
             return reason
     return ""
+
+
+def chunks_differ(runs: Sequence[Run]) -> str:
+    """Which results of one policy execute another number of actions of each chunk, or nothing."""
+    chunks = [one.result.action_chunk for one in runs]
+    return next(_unlike("action_chunk of one policy", chunks, runs), "")
 
 
 def duplicate(results: Sequence[Run]) -> str:

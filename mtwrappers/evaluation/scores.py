@@ -14,7 +14,7 @@ import numpy as np
 from mtwrappers.common.checks import check_choice, check_flag
 from mtwrappers.common.errors import printable
 from mtwrappers.evaluation.protocol import Protocol, succeeded, weights
-from mtwrappers.evaluation.result import by_unit, check_confidence, conditions
+from mtwrappers.evaluation.result import by_unit, check_confidence, chunk_text, conditions
 from mtwrappers.evaluation.runs import (
     Networks,
     Policies,
@@ -72,6 +72,8 @@ class Score:
         overall: The ``"mean over tasks"`` (or what the protocol takes means over) and the
             ``"interquartile mean"``.
         counts: How many of ``unit`` there are of each task.
+        action_chunk: How many actions of each of the method's chunks were executed; ``None`` where
+            it returned single actions.
     """
 
     runs: int
@@ -83,6 +85,7 @@ class Score:
     groups: Mapping[str, Estimate]
     overall: Mapping[str, Estimate]
     counts: Mapping[str, int]
+    action_chunk: int | None = None
 
 
 @dataclass(frozen=True)
@@ -242,6 +245,7 @@ def score_of(
         groups={name: mean_over(name) for name, _ in groups},
         overall=overall,
         counts={task: len(own) for task, own in zip(tasks, samples, strict=True)},
+        action_chunk=of[0].result.action_chunk,
     )
 
 
@@ -336,7 +340,12 @@ def _described(one: Score) -> str:
     text = runs_text(one)
     if one.training_steps is not None:
         text += f" after {one.training_steps:,} training steps"
-    return f"{text}, {one.episodes} episodes"
+    return f"{text}, {one.episodes} episodes{chunks_said(one)}"
+
+
+def chunks_said(one: Score) -> str:
+    """How many actions of each chunk were executed, at the end of a sentence."""
+    return "" if one.action_chunk is None else f", {chunk_text(one.action_chunk)}"
 
 
 def runs_text(one: Score) -> str:
@@ -386,6 +395,7 @@ def records(found: Scores, with_tasks: bool) -> Iterator[dict[str, str | float |
                     "episodes": one.episodes,
                     "training_seeds": " ".join(map(str, one.training_seeds)),
                     "training_steps": one.training_steps,
+                    "action_chunk": one.action_chunk,
                     "protocol": "; ".join(of.name for of in found.protocols),
                     "digest": "; ".join(of.digest for of in found.protocols),
                     "interval": _way(one.unit, name),

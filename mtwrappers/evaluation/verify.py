@@ -38,6 +38,7 @@ from mtwrappers.evaluation.result import (
     EvaluationResult,
     FewShotResult,
     Provenance,
+    chunk_text,
     headline_lines,
     versions,
 )
@@ -413,7 +414,7 @@ def _about(found: Verification) -> list[str]:
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
         rows.append(("versions", changed))
-    lines = [f"policy        {provenance.policy or '(without a name)'}"]
+    lines = [f"policy        {_claimed(provenance)}"]
     lines.append(f"protocol      {score.protocol.label if score.protocol else 'none'}")
     for head, values in rows:
         text = ", ".join(
@@ -432,6 +433,13 @@ def _chosen_of(result: AnyResult, provenance: Provenance) -> dict[str, Any]:
         return {"seed": result.evaluation.seed, **design}
     names = ("episodes_per_task", "tasks", "max_episode_steps")
     return {"seed": result.seed, **{name: getattr(provenance, name) for name in names}}
+
+
+def _claimed(provenance: Provenance) -> str:
+    """The policy as the result names it, with what no replay can verify of it."""
+    name = provenance.policy or "(without a name)"
+    chunk = provenance.action_chunk
+    return name if chunk is None else f"{name} (says: {chunk_text(chunk)})"
 
 
 def _found(found: Verification) -> list[str]:

@@ -14,12 +14,15 @@ import gymnasium
 from mtwrappers.common.checks import check_choice, check_flag, check_fraction, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.benchmarks import META_LEARNING
+from mtwrappers.metaworld.descriptions import as_data
+from mtwrappers.metaworld.instruction import InstructionObservation
 from mtwrappers.metaworld.pixels import (
     OBSERVATIONS,
     ObservationName,
     PixelObservation,
     ask_for_frames,
 )
+from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.wrappers.flatten import FlattenMTEnv
 from mtwrappers.wrappers.normalize_observation import NormalizeObservationPerTask
 from mtwrappers.wrappers.normalize_reward import NormalizeRewardPerTask
@@ -51,6 +54,10 @@ class AgentView:
         observation: ``"state"``, or an observation of `PixelObservation`: ``"pixels"``,
             ``"pixels_agent_pos"`` or ``"pixels_state"``. The render mode is then ``"rgb_array"``,
             and the camera by default ``"corner4"``.
+        depth: Whether to observe distances beside frames, see `PixelObservation`.
+        segmentation: Whether to observe what each pixel is of beside frames, likewise.
+        instruction: Whether observations have the sentence that describes the task, as
+            `InstructionObservation` adds it.
 
     Raises:
         TypeError: If a flag is no bool.
@@ -64,6 +71,9 @@ class AgentView:
     reward_alpha: float = 0.001
     normalize_observations: bool = False
     observation: ObservationName = "state"
+    depth: bool = False
+    segmentation: bool = False
+    instruction: bool = False
 
     def __post_init__(self) -> None:
         check_choice(self.task_encoding, ("onehot", "none", "dict"), "task_encoding")
@@ -73,6 +83,9 @@ class AgentView:
             "recurrent_info_in_obs",
             "normalize_reward_in_recurrent_info",
             "normalize_observations",
+            "depth",
+            "segmentation",
+            "instruction",
         ):
             check_flag(getattr(self, name), name)
         check_fraction(self.reward_alpha, "reward_alpha")
@@ -83,6 +96,11 @@ class AgentView:
                 "task_encoding='dict'"
             )
         check_choice(self.observation, OBSERVATIONS, "observation")
+        if self.observation == "state" and (self.depth or self.segmentation):
+            raise ValueError(
+                "depth and segmentation are observed beside frames, got observation='state': "
+                f"expected one of {list(OBSERVATIONS[1:])}"
+            )
         if self.observation != "state" and (changes or self.task_encoding == "dict"):
             refused = (
                 f"{name}={value!r}"
@@ -93,8 +111,13 @@ class AgentView:
                 f"observation={self.observation!r} goes without {' and '.join(refused)}"
             )
 
+        if self.instruction and (self.recurrent_info_in_obs or self.task_encoding == "dict"):
+            flag = "recurrent_info_in_obs=True"
+            other = "task_encoding='dict'" if self.task_encoding == "dict" else flag
+            raise ValueError(f"instruction=True goes without {other}")
+
     def apply(self, mt_env: Env) -> Env:
-        """Wraps an `MTEnv`, in the order in which Meta-World does, frames last."""
+        """Wraps an `MTEnv`, in the order in which Meta-World does, frames and sentences last."""
         env = mt_env
         if self.task_encoding != "dict":
             env = FlattenMTEnv(mt_env, self.task_encoding)
@@ -109,7 +132,9 @@ class AgentView:
         if self.normalize_observations:
             env = NormalizeObservationPerTask(env)
         if self.observation != "state":
-            env = PixelObservation(env, self.observation)
+            env = PixelObservation(env, self.observation, self.depth, self.segmentation)
+        if self.instruction:
+            env = InstructionObservation(env)
         return env
 
 
@@ -162,11 +187,23 @@ def by_our_names(kwargs: Mapping[str, Any]) -> dict[str, Any]:
 def take_inputs(benchmark: str, kwargs: dict[str, Any]) -> tuple[AgentView, dict[str, Any]]:
     """The `AgentView` that an id's keyword arguments ask for, and the others, by our names.
 
-    The others have what the view needs: a render mode and a camera, where it has frames.
+    The others have what the view needs: a render mode and a camera, where it has frames. A table
+    of descriptions that is in a file is read.
+
+    Raises:
+        TypeError, ValueError: If an argument is none that `AgentView` or `as_data` takes, or
+            sentences are to be observed of an id that has none.
     """
     others = by_our_names(kwargs)
     own = {name: others.pop(name) for name in INPUTS if name in others}
     if own.get("task_encoding") is None:
         own["task_encoding"] = default_task_encoding(benchmark)
     view = AgentView(**own)
+    if others.get("descriptions") is not None:
+        others["descriptions"] = as_data(others["descriptions"], all_classes())
+    elif view.instruction and benchmark in META_LEARNING:
+        raise ValueError(
+            f"instruction=True needs descriptions on {benchmark}: its classes are hidden, and a "
+            "sentence reveals them"
+        )
     return view, ask_for_frames(view.observation, others)

@@ -11,6 +11,7 @@ import numpy as np
 
 from mtwrappers.common import seeding
 from mtwrappers.common.checks import check_choice, positive
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.metaworld import plain_task
 from mtwrappers.metaworld.upstream import classes_by_name, metaworld
 
@@ -81,7 +82,8 @@ def make_benchmark(
     (3, 'push-v3')
     """
     if not isinstance(name, str) or name not in BENCHMARKS:
-        raise ValueError(f"unknown benchmark {name!r}; expected one of {list(BENCHMARKS)}")
+        hint = did_you_mean(name, BENCHMARKS) or f"expected one of {list(BENCHMARKS)}"
+        raise ValueError(f"unknown benchmark {name!r}; {hint}")
     positive(num_goals, "num_goals")
     goals_seed = seeding.chosen_seed(seed)
     if goals_seed >= 2**32 - 1:  # NumPy's limit, and ML1 takes the next one too

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -17,6 +17,8 @@ from numpy.typing import NDArray
 from mtwrappers.common.checks import check_choice, not_negative, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.fast.known_good import Fast, class_to_build
+from mtwrappers.metaworld.own_cameras import CameraNames, camera_names, check_cameras
+from mtwrappers.metaworld.variation import VariationStream, check_variation
 
 OBS_SIZE = 39
 # MuJoCo gives up a simulation in which a position exceeds this (mjMAXVAL), so no object goes
@@ -53,8 +55,13 @@ class SawyerSettings:
         reward_function_version: Meta-World's ``"v1"`` or ``"v2"``.
         render_mode: What `render` returns: ``"rgb_array"``, ``"depth_array"`` (metres),
             ``"rgbd_tuple"`` (both), or ``None`` for nothing.
-        camera_name: A camera of the model, such as ``"corner2"``; the free camera by default.
-        camera_id: The same by its index, -1 for the free camera.
+        camera_name: A camera of the model, such as ``"corner2"``, or one of ``cameras``, or a list
+            of several, of which `render` draws the first; the free camera by default.
+        camera_id: A camera of the model by its index, -1 for the free camera.
+        cameras: Cameras of one's own by name, each a dict of ``pos`` (three numbers, metres, in the
+            frame of the world), ``quat`` (four numbers, w, x, y, z) and ``fovy`` (the vertical
+            field of view, degrees), as MuJoCo has them: a camera looks along its -z axis, with +x
+            to the right and +y up. The model is not changed.
         width: Width of a frame in pixels.
         height: Height of a frame in pixels.
         upright: Whether to turn the frames of Meta-World's corner cameras, which hang upside down.
@@ -65,21 +72,27 @@ class SawyerSettings:
         idle_steps: How many zero actions follow each reset, so that objects stop moving. The
             reset returns what is observed after them. They count neither as steps of the episode
             nor in its return.
+        variation: How the scene varies between episodes: some of ``light``, ``camera``, ``table``
+            and ``objects`` with commas between; see `mtwrappers.metaworld.variation`. Where no
+            frames are drawn, it is refused.
 
     Raises:
+        TypeError: If names, cameras or ``variation`` are of no such form.
         ValueError: If a value is not one of those.
     """
 
     reward_function_version: Literal["v1", "v2"] = "v2"
     render_mode: str | None = None
-    camera_name: str | None = None
+    camera_name: CameraNames = None
     camera_id: int | None = None
+    cameras: Mapping[str, Any] | None = None
     width: int = 480
     height: int = 480
     upright: bool = True
     shadows: bool = True
     fast: Fast = "auto"
     idle_steps: int = 0
+    variation: str | None = None
 
     def __post_init__(self) -> None:
         for name, known in _KNOWN.items():
@@ -89,9 +102,18 @@ class SawyerSettings:
                 "give camera_name or camera_id, not both; got "
                 f"{self.camera_name!r} and {self.camera_id!r}"
             )
+        camera_names(self.camera_name)
+        if self.cameras is not None:
+            check_cameras(self.cameras, self.camera_name)
         positive(self.width, "width")
         positive(self.height, "height")
         not_negative(self.idle_steps, "idle_steps")
+        object.__setattr__(self, "variation", check_variation(self.variation))
+        if self.variation is not None and self.render_mode is None:
+            raise ValueError(
+                f"variation={self.variation!r} needs frames, which alone it changes: give a "
+                "render_mode, or frames as observations; got render_mode=None"
+            )
 
 
 def action_box() -> Box:
@@ -146,6 +168,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         observation_space: Box,
         settings: SawyerSettings,
         max_episode_steps: int | None,
+        variation: VariationStream | None = None,
     ) -> None:
         self.name = name
         self.render_mode = settings.render_mode
@@ -160,6 +183,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
             self._camera = Camera(self.sawyer.model, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
+        self._variation = variation
         self._idle_steps = settings.idle_steps
         self.terminate_on_success = False
 
@@ -173,6 +197,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             obs = self._idle()
         if self._camera is not None:
             self._camera.begin(self.sawyer.data)
+        if self._variation is not None:
+            self._camera.vary(self._variation.draw())
         return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
 
     def step(
@@ -223,8 +249,50 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             return None
         return self._camera.frame(self.sawyer.data, self.render_mode)
 
+    @property
+    def camera(self) -> Any:
+        """The `mtwrappers.metaworld.camera.Camera`; for environments with a render mode.
+
+        Raises:
+            ValueError: If there is none.
+        """
+        if self._camera is None:
+            raise ValueError(
+                f"{self.name} has no camera: expected a render_mode or frames as observations, got "
+                "render_mode=None"
+            )
+        return self._camera
+
+    def images(self, kinds: Iterable[str]) -> dict[str, dict[str, NDArray[Any]]]:
+        """Draws the present state; see `mtwrappers.metaworld.camera.Camera.images`."""
+        drawn: dict[str, dict[str, NDArray[Any]]] = self.camera.images(self.sawyer.data, kinds)
+        return drawn
+
+    @property
+    def variation_parameters(self) -> dict[str, Any] | None:
+        """How the present episode varies, as plain data; ``None`` where nothing does."""
+        found: dict[str, Any] | None = self._camera and self._camera.variation_parameters
+        return found
+
     def close(self) -> None:
         """Frees what the camera holds."""
         if self._camera is not None:
             self._camera.close()
         self.sawyer.close()
+
+
+def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
+    """The `SawyerClassEnv` that runs the present task of an environment, in whatever wrappers.
+
+    Raises:
+        TypeError: If there is none inside.
+        ResetNeeded: If no task was set yet.
+    """
+    inner: Any = env
+    while not isinstance(inner, SawyerClassEnv):
+        outer, inner = inner, getattr(inner, "_env", getattr(inner, "env", None))
+        if inner is None and hasattr(outer, "_env"):
+            raise ResetNeeded(f"{env}: call reset() first, which builds the class of a task")
+        if not isinstance(inner, gymnasium.Env):
+            raise TypeError(f"expected an environment of mtwrappers on Meta-World, got {env}")
+    return inner

@@ -24,6 +24,7 @@ from mtwrappers.metaworld.continuous import (
 )
 from mtwrappers.metaworld.plain_task import decode
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.metaworld.variation import VariationStream
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
@@ -51,8 +52,12 @@ class Layout:
     @functools.cached_property
     def short_classes(self) -> Any:
         """The classes as a task holds them: names suffice for Meta-World's own, and are smaller."""
-        upstream = self.classes.items() <= all_classes().items()
-        return tuple(self.classes) if upstream else dict(self.classes)
+        return tuple(self.classes) if self.is_upstream else dict(self.classes)
+
+    @functools.cached_property
+    def is_upstream(self) -> bool:
+        """Whether all classes are Meta-World's own."""
+        return self.classes.items() <= all_classes().items()
 
     def takes(self, name: str, other: Layout) -> bool:
         """Whether a task of the class ``name``, which comes from ``other``, can be set here."""
@@ -84,6 +89,7 @@ class ClassPool:
         settings: How every environment here is built.
         render_mode: That of every environment here.
         max_episode_steps: When they truncate, ``None`` for never.
+        variation: The stream of how episodes look; ``None`` where nothing varies.
     """
 
     def __init__(
@@ -107,6 +113,9 @@ class ClassPool:
         # With continuous goals nothing depends on those of the benchmark, so they are always equal.
         benchmark = take_benchmark(benchmark, 0 if continuous else goals_seed, options)
         self.settings = SawyerSettings(**options)
+        self.variation: VariationStream | None = None
+        if self.settings.variation is not None:
+            self.variation = VariationStream(seed)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
         self._terminate_on_success = False
@@ -131,11 +140,11 @@ class ClassPool:
                 f"{benchmark and self.name} with kind={kind!r}"
             )
         self.layout = Layout(classes, visible, onehot)
-        if not isinstance(self.layout.short_classes, dict):
+        if self.layout.is_upstream:
             # Of others than Meta-World's own, the cameras are known when they are built.
-            from mtwrappers.metaworld.camera import find_camera
+            from mtwrappers.metaworld.camera import find_cameras
 
-            find_camera(self.settings)
+            find_cameras(self.settings)
         self.observation_space: gymnasium.Space[Any] = self.layout.space
         if self.tasks and wrapper is not None:
             _, env = self._environment(self.tasks[0], self.layout)
@@ -195,7 +204,12 @@ class ClassPool:
         if name in self._built:
             return self._built[name]
         bare = SawyerClassEnv(
-            name, layout.classes[name], layout.box, self.settings, self.max_episode_steps
+            name,
+            layout.classes[name],
+            layout.box,
+            self.settings,
+            self.max_episode_steps,
+            self.variation,
         )
         if self.goals is not None:
             bare.sawyer.max_snapshots = 4  # goals seldom come again, but for those that stay

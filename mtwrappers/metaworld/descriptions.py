@@ -1,20 +1,46 @@
-"""A sentence for each class, for policies that read.
+"""Sentences for each class, for policies that read.
 
-The sentences are data of others, by the names of the classes:
+A table of sentences is data: a sentence for each class, or a list of paraphrases, of which each
+episode draws one. Those that have a name are of others:
 
 - ``"metaworld"``: Meta-World's documentation, ``docs/benchmark/task_descriptions.md`` in
   https://github.com/Farama-Foundation/Metaworld (MIT licence), the first sentence of each task; the
   second says what is random. Word for word, slips included.
-- ``"lerobot"``: LeRobot 0.6.1, ``src/lerobot/envs/metaworld_config.json`` in
+- ``"lerobot-0.6.1"``: LeRobot 0.6.1, ``src/lerobot/envs/metaworld_config.json`` in
   https://github.com/huggingface/lerobot (Apache-2.0 licence), commit 7e241bd6. ``push-v3`` and
   ``push-back-v3`` have the same sentence there.
+
+A table of one's own is a mapping such as ``{"reach-v3": ["Reach the red ball", "Go to the ball"]}``
+or a JSON file of one.
 """
 
 from __future__ import annotations
 
-from typing import Literal, TypeAlias
+import difflib
+import os
+import reprlib
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, NoReturn, TypeAlias
 
-Descriptions: TypeAlias = Literal["metaworld", "lerobot"]
+from gymnasium.error import CustomSpaceError
+from gymnasium.spaces import Text
+from gymnasium.vector.utils import create_shared_memory
+
+from mtwrappers.common.errors import is_printable, printable
+from mtwrappers.state.files import load_json
+
+DescriptionsName: TypeAlias = Literal["metaworld", "lerobot-0.6.1"]
+# What arguments take: a name, the path of a JSON file, or a table.
+Descriptions: TypeAlias = str | os.PathLike[str] | Mapping[str, str | Sequence[str]]
+# The same as data: a name, or what JSON has. A class with one sentence has no list.
+DescriptionsData: TypeAlias = str | dict[str, str | list[str]]
+# The same as immutable data, in the order of the classes' names.
+FrozenTable: TypeAlias = tuple[tuple[str, tuple[str, ...]], ...]
+Sentences: TypeAlias = dict[str, tuple[str, ...]]
+
+MAX_LENGTH = 500  # characters of a sentence
+MAX_PARAPHRASES = 200  # of a class
+_MAX_FILE = 2**24  # bytes
 
 _METAWORLD = {
     "assembly-v3": "Pick up a nut and place it onto a peg",
@@ -73,4 +99,116 @@ _LEROBOT = {
     "disassemble-v3": "Pick a nut out of a peg",
     "push-back-v3": "Push the puck to a goal",
 }
-DESCRIPTIONS: dict[Descriptions, dict[str, str]] = {"metaworld": _METAWORLD, "lerobot": _LEROBOT}
+DESCRIPTIONS: dict[DescriptionsName, dict[str, str]] = {
+    "metaworld": _METAWORLD,
+    "lerobot-0.6.1": _LEROBOT,
+}
+
+
+def as_data(given: Any, classes: Collection[str] = _METAWORLD) -> DescriptionsData | None:
+    """Descriptions as data: their name, or their table, which is read if it is in a file.
+
+    Args:
+        given: A name, the path of a JSON file (with the suffix ``.json``), a table, or ``None``.
+        classes: The classes that a table may have.
+
+    Raises:
+        OSError: If the file cannot be read.
+        ValueError: If it is none of those, there is no such class, a class has no sentence, or a
+            sentence is empty, longer than 500 characters or cannot be printed.
+
+    >>> as_data({"reach-v3": ["Reach the ball"], "push-v3": ["Push it", "Push the puck"]})
+    {'reach-v3': 'Reach the ball', 'push-v3': ['Push it', 'Push the puck']}
+    """
+    if given is None or (isinstance(given, str) and given in DESCRIPTIONS):
+        return given
+    what = "descriptions"
+    if isinstance(given, os.PathLike) or (isinstance(given, str) and given.endswith(".json")):
+        what = f"the descriptions in {os.fspath(given)}"
+        try:
+            given = load_json(given, _MAX_FILE)
+        except ValueError as exc:
+            raise ValueError(f"{what} must be a table in JSON: {exc}") from None
+        if not isinstance(given, dict):
+            raise ValueError(f"{what} must be a table by class, got {reprlib.repr(given)}")
+    if not isinstance(given, Mapping) or not given:
+        names = ", ".join(map(repr, DESCRIPTIONS))
+        raise ValueError(
+            f"{what} must be {names}, the path of a JSON file, or a table with sentences for each "
+            f"class, got {reprlib.repr(given)}"
+        )
+    table: dict[str, str | list[str]] = {}
+    for name, own in given.items():
+        if not isinstance(name, str) or name not in classes:
+            shown = printable(name, 100) if isinstance(name, str) else reprlib.repr(name)
+            close = difflib.get_close_matches(shown, classes, n=1)
+            hint = f" (did you mean {close[0]!r}?)" if close else ""
+            raise ValueError(
+                f"{what} must be of classes such as 'reach-v3', got one of {shown!r}{hint}"
+            )
+        found = _sentences(own, f"{what} of {name!r}")
+        table[name] = found if len(found) > 1 else found[0]
+    return table
+
+
+def _sentences(own: Any, what: str) -> list[str]:
+    listed = [own] if isinstance(own, str) else own
+    if not isinstance(listed, (list, tuple)) or not 1 <= len(listed) <= MAX_PARAPHRASES:
+        got = f"{len(listed)} of them" if isinstance(listed, (list, tuple)) else reprlib.repr(own)
+        raise ValueError(
+            f"{what} must be a sentence or a list of 1 to {MAX_PARAPHRASES}, got {got}"
+        )
+    for one in listed:
+        if not isinstance(one, str):
+            raise ValueError(f"{what} must be sentences, got {reprlib.repr(one)}")
+        if not (is_printable(one) and one.strip() and len(one) <= MAX_LENGTH):
+            raise ValueError(
+                f"{what} must be sentences of 1 to {MAX_LENGTH} printable characters, got "
+                f"'{printable(one, 100)}' ({len(one)} characters)"
+            )
+    return [str(one) for one in listed]
+
+
+def freeze(data: Any) -> str | FrozenTable | None:
+    """Data of `as_data` as immutable data."""
+    if not isinstance(data, dict):
+        return data  # type: ignore[no-any-return] # a name
+    return tuple(sorted(sentences_of(data).items()))
+
+
+def thaw(frozen: str | FrozenTable | None) -> DescriptionsData | None:
+    """The data that `freeze` made immutable."""
+    if not isinstance(frozen, tuple):
+        return frozen
+    return {name: list(own) if len(own) > 1 else own[0] for name, own in frozen}
+
+
+def sentences_of(data: DescriptionsData) -> Sentences:
+    """The sentences of each class."""
+    table: Mapping[str, Any] = DESCRIPTIONS[data] if isinstance(data, str) else data  # type: ignore[index] # a name, as was checked
+    return {name: (own,) if isinstance(own, str) else tuple(own) for name, own in table.items()}
+
+
+def has_paraphrases(data: Any) -> bool:
+    """Whether a class has several sentences, so that each episode draws one."""
+    return isinstance(data, Mapping) and any(not isinstance(own, str) for own in data.values())
+
+
+class SentenceSpace(Text):
+    """A Text that Gymnasium's ``AsyncVectorEnv`` refuses to put into shared memory.
+
+    It would return blanks: it reads texts from there once, before the first reset. Gymnasium's
+    error says what to do: ``vector_kwargs={"shared_memory": False}``.
+    """
+
+
+@create_shared_memory.register(SentenceSpace)
+def _refuse_shared_memory(space: SentenceSpace, n: int = 1, ctx: Any = None) -> NoReturn:
+    raise CustomSpaceError(f"Gymnasium's shared memory does not update texts, got {space}")
+
+
+def text_space(sentences: Sentences) -> SentenceSpace:
+    """The space of all sentences of a table: their length and their characters."""
+    every = [one for own in sentences.values() for one in own]
+    characters = "".join(sorted({letter for one in every for letter in one}))
+    return SentenceSpace(max(map(len, every)), min_length=1, charset=characters)

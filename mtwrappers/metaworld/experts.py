@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.class_env import OBS_SIZE
 from mtwrappers.metaworld.upstream import with_globals
@@ -90,7 +91,8 @@ def _policy(class_name: str) -> Any:
     """Meta-World's policy, which has no state, without its warning that environments clip."""
     policies = import_extra("metaworld.policies", "metaworld").ENV_POLICY_MAP
     if class_name not in policies:
-        raise ValueError(f"no expert for {class_name!r}; expected one of {sorted(policies)}")
+        hint = did_you_mean(class_name, policies) or f"expected one of {sorted(policies)}"
+        raise ValueError(f"no expert for {class_name!r}; {hint}")
     cls = policies[class_name]
     names = {"get_action": with_globals(cls.get_action, {"move": _move})}
     return type(cls.__name__, (cls,), names)()

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Text
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_choice, check_flag, check_index, check_list
-from mtwrappers.common.seeding import check_seed, goal_generator
+from mtwrappers.common.checks import check_flag, check_index, check_list, check_mapping
+from mtwrappers.common.seeding import check_seed, goal_generator, sentence_generator
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
@@ -18,8 +22,18 @@ from mtwrappers.metaworld.benchmarks import Kind
 from mtwrappers.metaworld.class_env import METADATA, action_box
 from mtwrappers.metaworld.class_pool import ClassPool
 from mtwrappers.metaworld.continuous import ContinuousTasks, Exact, Goals
-from mtwrappers.metaworld.descriptions import DESCRIPTIONS, Descriptions
+from mtwrappers.metaworld.descriptions import (
+    DESCRIPTIONS,
+    Descriptions,
+    Sentences,
+    as_data,
+    has_paraphrases,
+    sentences_of,
+    text_space,
+)
 from mtwrappers.metaworld.plain_task import decode, digest, with_vector
+from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.state.plain_data import set_generator
 
 # The classes in which the hand itself has to get to the goal, and those in which the first object
 # is a tool for the second.
@@ -60,9 +74,12 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         sample_tasks_on_reset: Whether every reset draws a task, or only the first and seeded ones.
         terminate_on_success: Whether a success ends the episode.
         max_episode_steps: When to truncate; ``None`` leaves it to a ``TimeLimit``.
-        descriptions: Whose sentences `task_description` has, ``"metaworld"`` or ``"lerobot"``; see
-            `mtwrappers.metaworld.descriptions`. ``None`` takes Meta-World's where goals are
-            visible; where they are hidden, there are none, because a sentence gives the class away.
+        descriptions: The sentences of `task_description`: ``"metaworld"``, ``"lerobot-0.6.1"``, a
+            table ``{class: sentence or list of paraphrases}``, or the path of a JSON file of one;
+            see `mtwrappers.metaworld.descriptions`. Where a class has paraphrases, each reset draws
+            one, from a stream that its seed begins, and ``info["paraphrase"]`` is its index.
+            ``None`` takes Meta-World's where goals are visible; where they are hidden, there are
+            none, because a sentence gives the class away.
         **options: ``env_name``, ``train_classes``, ``test_classes`` and ``num_goals`` as
             `mtwrappers.metaworld.make_benchmark` takes them, when ``benchmark`` is a name; and how
             the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
@@ -74,8 +91,9 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         sample_tasks_on_reset: Can be set at any time.
 
     Raises:
+        OSError: If a file of descriptions cannot be read.
         TypeError: If a flag is no bool, or ``task_states`` is no list.
-        ValueError: If an argument is not one of those.
+        ValueError: If an argument is not one of those, or descriptions lack a class.
         DependencyNotInstalled: If Meta-World is not installed.
     """
 
@@ -132,10 +150,16 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             first_seed=seed,
         )
         self.render_mode = self.pool.render_mode
-        check_choice(descriptions, (*DESCRIPTIONS, None), "descriptions")
-        if descriptions is None and self.pool.layout.goals_visible:
-            descriptions = "metaworld"
-        self._sentences = None if descriptions is None else DESCRIPTIONS[descriptions]
+        described = as_data(descriptions, {*all_classes(), *classes})
+        if described is None and self.pool.layout.goals_visible:
+            described = "metaworld"
+        self._sentences = None if described is None else sentences_of(described)
+        if isinstance(described, dict):
+            self._require_sentences_of(classes)
+        # Which of the class's sentences is the present one, and what draws it where there are more.
+        self._paraphrase = 0
+        self._has_paraphrases = has_paraphrases(described)
+        self._sentence_stream: Generator | None = None
         self.terminate_on_success = check_flag(terminate_on_success, "terminate_on_success")
 
     @property
@@ -159,6 +183,9 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def task_description(self) -> str:
         """The instruction for the present class, a sentence.
 
+        Of several paraphrases it is the one that the last reset drew, and the first of them where a
+        task was set since.
+
         Raises:
             AttributeError: If tasks are hidden and ``descriptions`` was not given, or if there is
                 no sentence for this class.
@@ -166,15 +193,34 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         sentences = self._require_sentences()
         if self.task not in sentences:
             raise AttributeError(f"there is no task_description of {self.task!r}")
-        return sentences[self.task]
+        return sentences[self.task][self._paraphrase]
 
-    def _require_sentences(self) -> dict[str, str]:
+    @property
+    def description_space(self) -> Text:
+        """The space of `task_description`: every sentence of the table is in it.
+
+        Raises:
+            AttributeError: If tasks are hidden and ``descriptions`` was not given.
+            ValueError: If there is no sentence for one of the classes.
+        """
+        sentences = self._require_sentences()
+        self._require_sentences_of(list(self.pool.layout.classes))
+        return text_space(sentences)
+
+    def _require_sentences(self) -> Sentences:
         if self._sentences is None:
+            names = ", ".join(map(repr, DESCRIPTIONS))
             raise AttributeError(
                 "task and task_description would reveal the class, which is hidden here; "
-                "to have them, pass descriptions='metaworld' or 'lerobot'"
+                f"to have them, pass descriptions={names} or a table"
             )
         return self._sentences
+
+    def _require_sentences_of(self, classes: Sequence[str]) -> None:
+        if missing := [name for name in classes if name not in self._require_sentences()]:
+            raise ValueError(
+                f"descriptions must have each of the {len(classes)} classes, and lack {missing}"
+            )
 
     @functools.cached_property
     def goals_digest(self) -> str:
@@ -246,6 +292,25 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             self._seed_itself()  # a goal may have to be drawn
         super().set_task_state(task_state)
 
+    @property
+    def variation_parameters(self) -> dict[str, Any] | None:
+        """How the present episode varies, as plain data: by word, name and parameter.
+
+        The names are those of lights, cameras and materials. ``None`` where nothing varies.
+        """
+        self._require_reset()
+        found: dict[str, Any] | None = self._env.get_wrapper_attr("variation_parameters")
+        return found
+
+    def seed(self, seed: int | None = None) -> list[int]:
+        """Seeds the environment stream, what draws among paraphrases, and how episodes look."""
+        seeds = super().seed(seed)
+        if self._has_paraphrases:
+            self._sentence_stream = sentence_generator(seeds[0])
+        if self.pool.variation is not None:
+            self.pool.variation.seed(seeds[0])
+        return seeds
+
     def seed_task(self, seed: int | None = None) -> list[int]:
         """Seeds the task stream and the goals that are drawn; the selection starts over."""
         seeds = super().seed_task(seed)
@@ -257,16 +322,18 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode as `TaskSetMTEnv.reset` does."""
-        if self._continuous is None or seed is None or not self.keeps_selection:
+        if seed is None or not self.keeps_selection:
             return super().reset(seed=seed, options=options)
-        # In an evaluation goals follow from its seeds, and training goes on with its own.
-        goals = self._continuous.goals
-        before = goals.get_state()
-        goals.seed(seed)
+        # In an evaluation goals, and how episodes look, follow from its seeds; training goes on
+        # with its own.
+        before = [(stream, stream.get_state()) for stream in self._streams().values()]
+        if self._continuous is not None:
+            self._continuous.goals.seed(seed)
         try:
             return super().reset(seed=seed, options=options)
         finally:
-            goals.set_state(before)
+            for stream, state in before:
+                stream.set_state(state)
 
     def close(self) -> None:
         """Closes every class that was built, and lets go of it. A later `reset` builds it anew."""
@@ -276,16 +343,29 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes, ready for JSON: the task, streams and settings."""
         state = {**super().get_state(), "terminate_on_success": self.terminate_on_success}
-        if self._continuous is not None:
-            state["goal_stream"] = self._continuous.goals.get_state()
+        state |= {name: stream.get_state() for name, stream in self._streams().items()}
+        if self._sentence_stream is not None:
+            state["sentence_stream"] = dict(self._sentence_stream.bit_generator.state)
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
+        has_stream = "variation_stream" in check_mapping(state, "a state")
+        if has_stream is (self.pool.variation is None):
+            expected = "without" if self.pool.variation is None else "with"
+            raise ValueError(f"expected a state of an environment {expected} variation")
         super().set_state(state)
         self.terminate_on_success = state["terminate_on_success"]
-        if self._continuous is not None:
-            self._continuous.goals.set_state(state["goal_stream"])
+        if self._sentence_stream is not None:
+            set_generator(self._sentence_stream, state["sentence_stream"])
+        for name, stream in self._streams().items():
+            stream.set_state(state[name])
+
+    def _streams(self) -> dict[str, Any]:
+        """All that is drawn from in every episode beside the streams of all `MTEnv`s, by name."""
+        goals = {} if self._continuous is None else {"goal_stream": self._continuous.goals}
+        look = {} if self.pool.variation is None else {"variation_stream": self.pool.variation}
+        return {**goals, **look}
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy builds its own simulation, so it begins with a reset, on the same task.
@@ -298,6 +378,14 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         if self._continuous is not None:
             task_state = self._continuous.complete(task_state)
         super()._turn_to(task_state)
+        self._paraphrase = 0
+
+    def _reset_below(self, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        if self._sentence_stream is not None:
+            several = len(self._require_sentences()[self.task])
+            self._paraphrase = int(self._sentence_stream.integers(several))
+            self._task_info = {**self._task_info, "paraphrase": self._paraphrase}
+        return super()._reset_below(options)
 
     def _activate(self, task_state: Any) -> None:
         self._env = self.pool.turn_to(self._task(task_state))
@@ -313,7 +401,11 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def _identity(self) -> dict[str, Any]:
         classes = sorted({task.env_name for task in self.tasks})
         goals = digest(self.tasks) if self._continuous is None else "continuous"
-        return {"num_tasks": self.num_tasks, "classes": classes, "goals": goals}
+        identity = {"num_tasks": self.num_tasks, "classes": classes, "goals": goals}
+        if self._has_paraphrases:
+            text = json.dumps(self._sentences, sort_keys=True)
+            identity["descriptions"] = hashlib.sha256(text.encode()).hexdigest()[:16]
+        return identity
 
     def _tasks_identity(self) -> dict[str, Any]:
         return self._identity

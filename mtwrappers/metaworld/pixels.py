@@ -11,14 +11,21 @@ from gymnasium.spaces import Box, Dict
 from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.common.checks import check_choice
-from mtwrappers.metaworld.class_env import OBS_SIZE
+from mtwrappers.metaworld.class_env import FAR, OBS_SIZE, class_env_of
+from mtwrappers.metaworld.own_cameras import camera_names
 
 ObservationName: TypeAlias = Literal["state", "pixels", "pixels_agent_pos", "pixels_state"]
 OBSERVATIONS = ("state", "pixels", "pixels_agent_pos", "pixels_state")
 # Vision-language-action projects move corner2 to its place.
 CAMERA = "corner4"
 
-_OF_FRAMES = ("observation", "camera_name", "camera_id", "width", "height", "upright", "shadows")
+# No far clipping plane of Meta-World's own models is beyond this, in metres.
+FAR_PLANE = 120.0
+
+_OF_FRAMES = (
+    *("observation", "camera_name", "camera_id", "cameras", "depth", "segmentation"),
+    *("width", "height", "upright", "shadows", "variation"),
+)
 
 # How many leading numbers of a state are observed beside the frame, under which key.
 _BESIDE: dict[str, dict[str, int]] = {
@@ -26,6 +33,8 @@ _BESIDE: dict[str, dict[str, int]] = {
     "pixels_agent_pos": {"agent_pos": 4},
     "pixels_state": {"environment_state": OBS_SIZE},
 }
+# What is drawn for each key.
+_KINDS = {"pixels": "colours", "depth": "depth", "segmentation": "segmentation"}
 
 
 def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> dict[str, Any]:
@@ -47,31 +56,45 @@ def ask_for_frames(observation: ObservationName, settings: dict[str, Any]) -> di
 
 def without_frames(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments of an id without those that only change what is seen."""
-    return {name: value for name, value in kwargs.items() if name not in _OF_FRAMES}
+    seen = (*_OF_FRAMES, "instruction")
+    return {name: value for name, value in kwargs.items() if name not in seen}
 
 
 class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
-    """Observes frames of a Meta-World environment's camera, and a part of the state beside them.
+    """Observes frames of a Meta-World environment's cameras, and a part of the state beside them.
 
-    An observation is a dict. ``pixels`` is the frame that `render` returns, ``(height, width, 3)``
-    uint8, upright; ``agent_pos`` the hand's position in metres and the gripper's opening, ``(4,)``;
-    ``environment_state`` the whole state, ``(39,)``; ``task_onehot`` the one-hot, ``(number of
-    classes,)``, and ``task_embedding`` the embedding, where the observations of ``env`` have them
-    after the state. Numbers keep their dtype, float64. A frame without anything beside it is the
-    observation itself.
+    An observation is a dict. ``pixels`` is a frame, ``(height, width, 3)`` uint8, upright;
+    ``depth`` the distance of what each pixel is of from the camera's plane, ``(height, width)``
+    float32, in metres; ``segmentation`` its id and type, ``(height, width, 2)`` int32, as
+    `mujoco.Renderer` has them, both -1 where nothing is. With several cameras each of these is a
+    dict, by the names of the cameras. ``agent_pos`` is the hand's position in metres and the
+    gripper's opening, ``(4,)``; ``environment_state`` the whole state, ``(39,)``; ``task_onehot``
+    the one-hot, ``(number of classes,)``, and ``task_embedding`` the embedding, where the
+    observations of ``env`` have them after the state. Numbers keep their dtype, float64. Frames
+    without anything beside them are the observation itself.
 
     Args:
         env: A `MetaWorldMTEnv` with ``render_mode="rgb_array"``, in wrappers whose observations are
             states, with or without a one-hot at the end.
-        observation: ``"pixels"`` is the frame, ``"pixels_agent_pos"`` adds ``agent_pos``, and
+        observation: ``"pixels"`` is the frames, ``"pixels_agent_pos"`` adds ``agent_pos``, and
             ``"pixels_state"`` adds ``environment_state``.
+        depth: Whether to add ``depth``.
+        segmentation: Whether to add ``segmentation``.
 
     Raises:
         ValueError: If there is no such observation.
     """
 
-    def __init__(self, env: gymnasium.Env[Any, Any], observation: ObservationName) -> None:
-        RecordConstructorArgs.__init__(self, observation=observation)
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        observation: ObservationName,
+        depth: bool = False,
+        segmentation: bool = False,
+    ) -> None:
+        RecordConstructorArgs.__init__(
+            self, observation=observation, depth=depth, segmentation=segmentation
+        )
         super().__init__(env)
         beside = _BESIDE[check_choice(observation, list(_BESIDE), "observation")]
         state: Any = env.observation_space
@@ -86,15 +109,29 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         bottom: Any = env.unwrapped
         while hasattr(bottom, "env"):  # a TaskStream, which is an environment of its own
             bottom = bottom.env.unwrapped
-        look = bottom.pool.settings
-        frame = Box(0, 255, (look.height, look.width, 3), np.uint8)
+        look, upstream = bottom.pool.settings, bottom.pool.layout.is_upstream
+        size = look.height, look.width
+        images: dict[str, Any] = {"pixels": Box(0, 255, (*size, 3), np.uint8)}
+        if depth:
+            images["depth"] = Box(0.0, FAR_PLANE if upstream else FAR, size, np.float32)
+        if segmentation:
+            images["segmentation"] = Box(-1, np.iinfo(np.int32).max, (*size, 2), np.int32)
+        self._kinds = {key: _KINDS[key] for key in images}
+        names = camera_names(look.camera_name)
+        self._several = names is not None and not isinstance(look.camera_name, str)
+        if names is not None and self._several:
+            images = {key: Dict(dict.fromkeys(names, box)) for key, box in images.items()}
         low_high = {key: (state.low[part], state.high[part]) for key, part in self._parts.items()}
         boxes = {key: Box(*bounds, dtype=state.dtype) for key, bounds in low_high.items()}
-        self.observation_space = Dict({"pixels": frame, **boxes}) if boxes else frame
+        self._alone = len(images) == 1 and not boxes
+        self.observation_space = images["pixels"] if self._alone else Dict({**images, **boxes})
 
     def observation(self, obs: Any) -> Any:
-        """The present frame, and the parts of the state ``obs`` beside it."""
-        frame = self.env.render()
-        if not self._parts:
-            return frame
-        return {"pixels": frame, **{key: obs[part] for key, part in self._parts.items()}}
+        """The present frames, and the parts of the state ``obs`` beside them."""
+        drawn = class_env_of(self.env).images(self._kinds.values())
+        images: dict[str, Any] = {}
+        for key, kind in self._kinds.items():
+            images[key] = drawn[kind] if self._several else next(iter(drawn[kind].values()))
+        if self._alone:
+            return images["pixels"]
+        return {**images, **{key: obs[part] for key, part in self._parts.items()}}

@@ -6,7 +6,7 @@ import dataclasses
 import functools
 import inspect
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 import gymnasium
@@ -58,6 +58,7 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     inputs, kwargs = take_inputs(benchmark, kwargs)
     kwargs.pop("execution", None)
     env = make_mt_env(benchmark, **kwargs)
+    settle(env, kwargs)
     if kwargs.get("seed") is not None:
         env.action_space.seed(check_seed(kwargs["seed"]))
     return inputs.apply(env)
@@ -159,6 +160,7 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
     known = {"benchmark", "num_envs", *VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *KEYWORDS}
     check_keywords(kwargs, known, f"make_vec of {benchmark}")
     view, kwargs = take_inputs(benchmark, kwargs)
+    given = dict(kwargs)
     settings = VectorSettings(**_take(kwargs, VECTOR_SETTINGS))
     options = {**_take(kwargs, OPTIONS), "num_goals": settings.num_goals}
     continuous = check_goals(settings.goals, benchmark, options)
@@ -189,9 +191,15 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
             makers.append(make)
     renders = passed.get("render_mode") is not None
     envs = make_executor(makers, num_groups, each, renders=renders, **kwargs)
+    settle(envs, given)
     if seed is not None:
         envs.action_space.seed(seed)
     return envs
+
+
+def settle(env: Any, kwargs: Mapping[str, Any]) -> None:
+    """Sees to it that the spec of an environment has the data of ``kwargs`` in place of a file."""
+    env.unwrapped.settled = {k: v for k, v in kwargs.items() if k == "descriptions"}
 
 
 def _take(kwargs: dict[str, Any], names: Iterable[str]) -> dict[str, Any]:

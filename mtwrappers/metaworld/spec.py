@@ -6,6 +6,7 @@ Specs of other ids are passed through.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -14,15 +15,18 @@ from typing import Any
 from mtwrappers.metaworld.agent_view import default_task_encoding
 from mtwrappers.metaworld.benchmarks import DEFAULT_CLASS, META_LEARNING, ONE_CLASS
 from mtwrappers.metaworld.class_env import SawyerSettings
+from mtwrappers.metaworld.descriptions import has_paraphrases
 from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.metaworld.registered import VectorSettings
+from mtwrappers.metaworld.variation import check_variation
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
 # The packages whose versions change what an episode comes to.
 SIMULATION = ("metaworld", "mujoco")
 # How an observation says which task it is. That changes no episode of given actions, unless frames
-# are observed, with sentences, or goals are hidden and the agent has to infer the task.
-TASK_IN_OBSERVATION = ("task_encoding", "descriptions")
+# are observed, with sentences, or goals are hidden and the agent has to infer the task. Where each
+# episode draws its sentence, and names it, the table counts too.
+TASK_IN_OBSERVATION = ("task_encoding", "descriptions", "instruction")
 # How many groups of environments there are: in meta-learning they share a class's goals out.
 GROUPS = ("num_envs", "meta_batch_size")
 # These change no episode's numbers, and are for whoever replays it to choose.
@@ -39,7 +43,8 @@ def defaults() -> Mapping[str, Any]:
     found: dict[str, Any] = {field.name: field.default for field in settings}
     # What Gymnasium writes into the spec where it has called ours.
     found |= {"vectorization_mode": "vector_entry_point", "reward_alpha": 0.001}
-    return {**found, "observation": "state", "action_repeat": 1}
+    view = {"observation": "state", "depth": False, "segmentation": False, "instruction": False}
+    return {**found, **view, "action_repeat": 1}
 
 
 def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -63,7 +68,11 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
         "task_encoding": default_task_encoding(benchmark),
         "descriptions": None if hidden else "metaworld",
     }
-    return {**made, **{k: v for k, v in stands_for.items() if made.get(k) is None}}
+    made |= {k: v for k, v in stands_for.items() if made.get(k) is None}
+    if isinstance(made["camera_name"], list):
+        made["camera_name"] = tuple(made["camera_name"])  # a list in JSON
+    made["variation"] = check_variation(made["variation"])
+    return made
 
 
 def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, dict[str, Any]]:
@@ -75,9 +84,13 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
     """
     kwargs = spec["kwargs"]
     found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
+    with contextlib.suppress(TypeError, ValueError):  # of a file, it may be anything
+        found |= {"variation": check_variation(found["variation"])} if "variation" in found else {}
     frames = kwargs.get("observation", "state") != "state"
     if not frames and kwargs.get("benchmark") not in META_LEARNING:
-        found = {k: v for k, v in found.items() if k not in (*TASK_IN_OBSERVATION, "use_one_hot")}
+        drawn = ("descriptions",) if has_paraphrases(kwargs.get("descriptions")) else ()
+        left_out = {*TASK_IN_OBSERVATION, "use_one_hot"}.difference(drawn)
+        found = {name: value for name, value in found.items() if name not in left_out}
     if "benchmark" in kwargs and not (in_trials or shares_goals(kwargs)):
         found = {name: value for name, value in found.items() if name not in _OF_EACH}
     return spec["id"], found

@@ -6,13 +6,13 @@ function from there sees no change.
 
 from __future__ import annotations
 
-import difflib
 import functools
 from collections.abc import Iterable
 from types import CellType, FunctionType
 from typing import Any
 
 from mtwrappers.common.checks import check_list
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
 
 
@@ -39,10 +39,8 @@ def classes_by_name(names: Iterable[str], what: str = "classes") -> dict[str, ty
     wanted, known = check_list(names, what, "class name"), all_classes()
     for name in wanted:
         if not isinstance(name, str) or name not in known:
-            close = difflib.get_close_matches(str(name), known, n=1)
-            hint = f" (did you mean {close[0]!r}?)" if close else ""
-            expected = f"expected one of {sorted(known)}"
-            raise ValueError(f"unknown class {name!r} in {what}{hint}; {expected}")
+            hint = did_you_mean(name, known) or f"expected one of {sorted(known)}"
+            raise ValueError(f"unknown class {name!r} in {what}; {hint}")
     if len(set(wanted)) != len(wanted):
         raise ValueError(f"{what} must be different class names, got {wanted}")
     return {name: known[name] for name in wanted}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from os import isatty
 from typing import Any
 
 from mtwrappers.common.checks import check_flag
@@ -14,7 +15,7 @@ Advance = Callable[[int], object]
 
 
 class ProgressBar:
-    """A bar that goes away at the end, or no bar unless ``visible``.
+    """A bar on stderr that goes away at the end, or no bar unless ``visible``.
 
     Raises:
         TypeError: If ``visible`` is no bool.
@@ -35,7 +36,13 @@ class ProgressBar:
         if self._make is None:
             yield None
             return
-        with self._make(transient=True) as bar:
+        console = import_extra("rich.console", "cli").Console(stderr=True)
+        with self._make(
+            console=console,
+            transient=True,
+            disable=not (console.is_terminal or console.is_jupyter),
+            redirect_stdout=isatty(1),  # else prints of a policy go where they would without a bar
+        ) as bar:
             task = bar.add_task(what, total=total if counts else None)
             yield lambda number: bar.advance(task, number)
             bar.update(task, total=total, completed=total)

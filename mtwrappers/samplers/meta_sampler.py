@@ -25,11 +25,12 @@ from mtwrappers.common.checks import (
     positive,
 )
 from mtwrappers.samplers.bar import ProgressBar
-from mtwrappers.samplers.nested import map_arrays
+from mtwrappers.samplers.nested import map_arrays, with_text_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
 from mtwrappers.samplers.rollout import Step, check_array_spaces, rollout
+from mtwrappers.samplers.task_texts import task_names
 from mtwrappers.state import env_state as layers
 from mtwrappers.vector.contract import MetaVectorEnv
 from mtwrappers.vector.make import EXECUTORS, Execution
@@ -61,6 +62,8 @@ class MetaSampler:
             depends on its own observation alone, not on the rest of the batch; only the wall-clock
             time in ``info["episode"]["t"]`` differs, as between any two runs. Changes to the policy
             in a worker are lost, and a torch policy has one thread there.
+        action_chunk: For a policy that returns chunks of actions: how many of each are executed
+            before it is asked again; see `mtwrappers.samplers.policies.PolicyCaller`.
         seed: Seeds the tasks that `update_tasks` draws, the environments' first reset, and the
             generators that policies are given.
         progress: Whether to display a progress bar. With ``policy_in="workers"`` it counts nothing,
@@ -90,6 +93,7 @@ class MetaSampler:
         *,
         execution: Execution | None = None,
         policy_in: PolicyIn = "parent",
+        action_chunk: int | None = None,
         seed: int | None = None,
         progress: bool = False,
         log_sink: LogSink | logging.Logger | None = None,
@@ -110,8 +114,10 @@ class MetaSampler:
         self._policy_seed, self._iteration = seeding.chosen_seed(seed), 0
         self._sink = check_log_sink(log_sink)
         self._progress = ProgressBar(progress)
-        PolicyCaller(policy, self.meta_batch_size, self.envs_per_task)  # which checks it
-        self._policy = policy
+        m, k = self.meta_batch_size, self.envs_per_task
+        checked = PolicyCaller(policy, m, k, action_chunk=action_chunk)
+        self._named = "task_names" in checked.texts
+        self._policy, self._action_chunk = policy, action_chunk
         make_executor = _executor_class(execution, parallel, executor)
         with contextlib.ExitStack() as undo:
             self.envs: MetaVectorEnv = make_executor(
@@ -161,11 +167,13 @@ class MetaSampler:
         quotas = np.tile(each + (np.arange(k) < left_over), m)
         remote = self._policy_in == "workers"
         policy = pickled(self._policy) if remote else self._policy
-        obs, _ = self.envs.reset(seed=self._seed)
+        obs, infos = self.envs.reset(seed=self._seed)
+        obs = with_text_arrays(self.envs.single_observation_space, obs)
         self._seed = None
         self._iteration += 1
         seed = self._policy_seed, self._iteration
-        collect = _Collection(policy, m, k, seed, quotas, obs)
+        names = task_names(self.envs, infos) if self._named else None
+        collect = _Collection(policy, m, k, self._action_chunk, seed, quotas, obs, names)
         with self._progress.of("paths", int(quotas.sum()), counts=not remote) as advance:
             if remote:
                 blocks = self.envs.map_blocks(collect)
@@ -259,17 +267,21 @@ class _Collection:
         policy: The policy, pickled if it goes to workers.
         meta_batch_size: ``M``.
         envs_per_task: ``K``.
+        action_chunk: How many actions of a chunk are executed, or ``None``.
         seed: Seeds the policy's generators.
         quotas: How many trajectories each environment gives, ``(M * K,)``.
         obs: The observations of the last reset, ``(M * K, O)``.
+        names: The names of the tasks after it, ``M * K``, if the policy takes them.
     """
 
     policy: Any
     meta_batch_size: int
     envs_per_task: int
+    action_chunk: int | None
     seed: tuple[int, ...]
     quotas: NDArray[np.int64]
     obs: Any
+    names: list[str] | None
 
     def __call__(
         self, envs: Any, rows: slice, observe: Sequence[Callable[[Step], object]] = ()
@@ -282,9 +294,26 @@ class _Collection:
         """
         recorder = Recorder()
         caller = PolicyCaller(
-            self.policy, self.meta_batch_size, self.envs_per_task, rows, self.seed
+            self.policy,
+            self.meta_batch_size,
+            self.envs_per_task,
+            rows,
+            self.seed,
+            action_chunk=self.action_chunk,
+            action_shape=envs.single_action_space.shape,
         )
         obs = map_arrays(operator.itemgetter(rows), self.obs)
-        quotas = self.quotas[rows]
-        seconds = rollout(envs, caller, quotas, obs, observe=(recorder, *observe), ends=True)
+        infos = None
+        if self.names is not None:
+            own = np.array(self.names[rows], dtype=object)
+            infos = {"task_name": own, "_task_name": np.ones(len(own), dtype=np.bool_)}
+        seconds = rollout(
+            envs,
+            caller,
+            self.quotas[rows],
+            obs,
+            infos=infos,
+            observe=(recorder, *observe),
+            ends=True,
+        )
         return recorder.paths(), seconds

@@ -58,7 +58,7 @@ class Recorder:
                 path: Path = {
                     **{field: map_arrays(cut, arrays) for field, arrays in columns.items()},
                     "env_infos": {k: cut(a) for k, (a, always) in infos.items() if always[i]},
-                    "next_observation": map_arrays(np.asarray, step.infos["final_obs"][i]),
+                    "next_observation": map_arrays(_as_array, step.infos["final_obs"][i]),
                 }
                 paths[i].append(path)
         return paths
@@ -80,6 +80,10 @@ class Recorder:
                 always: NDArray[np.bool_] = np.all(np.stack(reported) | ~counted, axis=0)
                 infos[key] = np.stack(columns, axis=1), always
         return infos
+
+
+def _as_array(part: Any) -> Any:
+    return part if isinstance(part, str) else np.asarray(part)
 
 
 def with_common_infos(paths: list[Path]) -> list[Path]:

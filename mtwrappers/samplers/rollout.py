@@ -6,13 +6,15 @@ The loop knows nothing of processes: it runs on any vector environment, whole or
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.samplers.nested import with_text_arrays
 from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
 from mtwrappers.vector.contract import MetaVectorEnv
 
@@ -31,6 +33,7 @@ class Step(NamedTuple):
         finished: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
         observations: The policy's observations, ``(N, O)``, or a dict or tuple of such arrays.
+            Texts are an array ``(N,)`` of strings, dtype object.
         actions: Its actions, ``(N, A)``.
         agent_infos: Its other values, a nested dict of arrays ``(N, ...)``.
         next_observations: The observations that the step returned, ``(N, O)``.
@@ -84,6 +87,8 @@ def rollout(
     quotas: NDArray[np.int64],
     obs: Any,
     *,
+    infos: Mapping[str, Any] | None = None,
+    names: NamesOf | None = None,
     begin: Callable[[Flags], Any] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
     max_episode_steps: int | None = None,
@@ -100,6 +105,10 @@ def rollout(
             episode.
         quotas: How many episodes each environment is to give, ``(N,)``.
         obs: The observations of the first reset, ``(N, O)``.
+        infos: Those of the first reset.
+        names: Returns the names of tasks for a policy that takes ``task_names``: of the
+            environments (their indices) that begin an episode, given the last infos. By default
+            they are taken from these.
         begin: Called with the environments that are to begin an episode, ``(N,)`` bool, the first
             included. It resets them and returns all observations. By default the environments
             reset themselves (SAME_STEP).
@@ -117,8 +126,10 @@ def rollout(
     begun = np.zeros_like(left)  # at which step each environment's episode began
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
+    space = envs.single_observation_space
     if not counted.all():
         executor.pause(~counted)
+    infos = infos or {}
     steps, ended, going = 0, True, bool(counted.any())
     policy_seconds = env_seconds = 0.0
     clock = time.perf_counter
@@ -129,10 +140,13 @@ def rollout(
             begun[began] = steps
             if begin is not None:
                 obs = begin(began)
+            if policy.texts:
+                _describe(policy, executor, began, infos, names)
+        obs = with_text_arrays(space, obs)
         start = clock()
         if any_began:
             policy.reset(began)
-        actions, agent_infos = policy(obs)
+        actions, agent_infos = policy(obs, counted)
         acted = clock()
         result = envs.step(actions)
         policy_seconds += acted - start
@@ -151,7 +165,7 @@ def rollout(
         step = Step(began, counted, finished, obs, actions, agent_infos, *result)
         for observer in observe:
             observer(step)
-        obs = step.next_observations
+        obs, infos = step.next_observations, step.infos
         ended = bool(finished.any())
         if ended:
             left -= finished & counted
@@ -162,12 +176,30 @@ def rollout(
     return policy_seconds, env_seconds
 
 
+def _describe(
+    policy: PolicyCaller,
+    executor: MetaVectorEnv,
+    began: Flags,
+    infos: Mapping[str, Any],
+    names: NamesOf | None,
+) -> None:
+    """Gives the policy the texts of the episodes that begin."""
+    rows, first, share = np.flatnonzero(began).tolist(), policy.first, policy.envs_per_task
+
+    def named() -> list[str]:
+        if names is not None:
+            return names(rows, infos)
+        return task_names(executor, infos, rows, lambda i: (first + i) // share)
+
+    policy.describe(rows, read_texts(executor, policy.texts, rows, named, first))
+
+
 def check_array_spaces(envs: Any) -> None:
-    """Raises `TypeError` unless actions are arrays, and observations arrays, nested or not."""
+    """Raises `TypeError` unless actions are arrays, and observations arrays or texts, nested."""
     if not isinstance(envs.single_action_space, ARRAY_SPACES):
         raise TypeError(f"actions must be arrays, got {envs.single_action_space}")
     if not ObsLayout(envs.single_observation_space, 1).fixed:
         raise TypeError(
-            "observations must be arrays, or dicts or tuples of arrays, got "
+            "observations must be arrays or texts, or dicts or tuples of them, got "
             f"{envs.single_observation_space}"
         )

@@ -37,6 +37,8 @@ class Sampler:
             ``get_actions`` for ``M = K = 1``; see `mtwrappers.samplers.policies.PolicyCaller`.
         batch_size: How many trajectories.
         max_path_length: Truncate trajectories after this many steps.
+        action_chunk: For a policy that returns chunks of actions ``(1, H, A)``: how many of each
+            are executed before it is asked again.
         seed: Seeds the environment's first reset.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
@@ -54,6 +56,7 @@ class Sampler:
         batch_size: int,
         max_path_length: int,
         *,
+        action_chunk: int | None = None,
         seed: int | None = None,
         log_sink: LogSink | logging.Logger | None = None,
     ) -> None:
@@ -61,8 +64,9 @@ class Sampler:
         self.max_path_length = positive(max_path_length, "max_path_length")
         self._seed = None if seed is None else check_seed(seed)
         self._sink = check_log_sink(log_sink)
-        self._policy = PolicyCaller(policy, 1, 1)
         self.env = check_env(env, "env")
+        shape = self.env.action_space.shape
+        self._policy = PolicyCaller(policy, 1, 1, action_chunk=action_chunk, action_shape=shape)
         self._envs = MetaIterativeEnvExecutor(
             functools.partial(_Borrowed, env), 1, 1, self.max_path_length
         )
@@ -78,10 +82,10 @@ class Sampler:
         log = check_flag(log, "log")
         start = time.perf_counter()
         recorder = Recorder()
-        obs, _ = self._envs.reset(seed=self._seed)
+        obs, infos = self._envs.reset(seed=self._seed)
         self._seed = None
         quotas = np.array([self.batch_size])
-        rollout(self._envs, self._policy, quotas, obs, observe=[recorder], ends=True)
+        rollout(self._envs, self._policy, quotas, obs, infos=infos, observe=[recorder], ends=True)
         [paths] = recorder.paths()
         if log:
             self._sink(f"{log_prefix}n_timesteps", sum(len(path["rewards"]) for path in paths))

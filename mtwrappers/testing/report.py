@@ -130,17 +130,27 @@ class CheckReport:
         return {"ok": self.ok, **asdict(self), "results": [asdict(r) for r in self.results]}
 
     def __str__(self) -> str:
-        width = max(len(result.name) for result in self.results)
+        return self.format()
+
+    def format(self, *, passed: bool = True) -> str:
+        """The report as a table, with the checks that failed first.
+
+        Args:
+            passed: Whether to include the checks that passed; they are counted in any case.
+        """
+        results = sorted(self.results, key=lambda result: result.outcome != "failed")
+        results = [result for result in results if passed or result.outcome != "passed"]
+        width = max((len(result.name) for result in results), default=0)
         lines = textwrap.wrap(f"{self.subject} ({self.kind})", _WIDTH, subsequent_indent="  ")
         lines.append(f"seed {self.seed}, sub-environments: {self.num_envs}\n")
-        for result in self.results:
+        for result in results:
             head = f"{_PRINTED[result.outcome]:<7}  {result.name:<{width}}  "
             texts = _wrapped(result.says, _WIDTH - len(head))
             if result.difference is not None:
                 texts += _wrapped(str(result.difference), _WIDTH - len(head))
             lines += [head + texts[0], *(" " * len(head) + text for text in texts[1:])]
         counts = ", ".join(f"{len(self._names(o))} {o}" for o in ("passed", "failed", "skipped"))
-        return "\n".join([*lines, f"\n{counts} ({self.seconds:.0f} s)"])
+        return "\n".join([*lines, *[""] * bool(results), f"{counts} ({self.seconds:.0f} s)"])
 
     def _names(self, outcome: Outcome) -> tuple[str, ...]:
         return tuple(result.name for result in self.results if result.outcome == outcome)

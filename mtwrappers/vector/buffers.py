@@ -1,8 +1,9 @@
 """Where a batch lies in memory, which may be shared with workers.
 
-Observations of Box, Discrete, MultiDiscrete and MultiBinary spaces, and of Dict and Tuple spaces
-of them, are *fixed*: a batch is arrays of known shape, written row by row. Those of other spaces
-(Text, Graph, Sequence) are Python objects, which Gymnasium batches.
+Observations of Box, Discrete, MultiDiscrete, MultiBinary and Text spaces, and of Dict and Tuple
+spaces of them, are *fixed*: a batch is arrays of known shape, written row by row. A batch of Text
+is a tuple of strings in the end, as Gymnasium has it. Those of other spaces (Graph, Sequence, Text
+of more than 1024 characters) are Python objects, which Gymnasium batches.
 
 The usual info is the same few values from every environment at every step. Gymnasium batches infos
 one environment and one key at a time. Where every environment reports the same keys with the same
@@ -23,7 +24,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Tuple
+from gymnasium.spaces import Box, Dict, Discrete, MultiBinary, MultiDiscrete, Space, Text, Tuple
 from gymnasium.vector.utils import concatenate, create_empty_array
 from numpy.typing import NDArray
 
@@ -33,6 +34,7 @@ InfoSchema = tuple[tuple[str, type], ...]
 ARRAY_SPACES = (Box, Discrete, MultiDiscrete, MultiBinary)
 # What fits: infos of this many numbers and this many strings, of this many letters.
 NUMBERS, TEXTS, LETTERS = 64, 8, 32
+_LONGEST = 1024  # characters of a Text that is fixed
 _ALIGN = 64  # bytes of a cache line
 # Where a part is in a nested observation, its shape and its dtype.
 Leaf = tuple[tuple[Any, ...], tuple[int, ...], np.dtype[Any]]
@@ -49,7 +51,7 @@ class ObsLayout:
         # The length that each part must have, and the shape of many behind each other.
         self._lengths = [({*shape[:1]}, (-1, *shape[1:])) for _, shape, _ in self.leaves]
         # One array and no nesting is by far the most common.
-        self._flat = self.fixed and len(self.leaves) == 1 and self.leaves[0][0] == ()
+        self._flat = isinstance(space, ARRAY_SPACES)
 
     def write(self, arrays: Sequence[Any], start: int, rows: Sequence[Any]) -> None:
         """Writes observations, all of which must fit the space, from the row ``start`` on."""
@@ -59,6 +61,9 @@ class ObsLayout:
         for i, (path, shape, dtype) in enumerate(self.leaves):
             parts = [_part(row, path) for row in rows] if path else rows
             into = arrays[i][start : start + len(rows)]
+            if dtype.kind == "U":
+                into[...] = [_text(part, path, dtype) for part in parts]
+                continue
             length, joined = self._lengths[i]
             try:
                 # The first axis: of the others, NumPy says itself whether they fit.
@@ -76,7 +81,7 @@ class ObsLayout:
             return copy.deepcopy(concatenate(self.space, arrays[0], out))
         if self._flat:
             return arrays[0].copy()
-        return _nest(self.space, iter([array.copy() for array in arrays]).__next__)
+        return _nest(self.space, map(_column, arrays).__next__)
 
 
 class Buffers:
@@ -169,7 +174,14 @@ def anonymous_file() -> int:
         return os.dup(file.fileno())
 
 
+def _column(array: NDArray[Any]) -> Any:
+    """A copy of an array; of texts a tuple, as Gymnasium batches them."""
+    return tuple(array.tolist()) if array.dtype.kind == "U" else array.copy()
+
+
 def _leaves(space: Space[Any], path: tuple[Any, ...]) -> list[Leaf] | None:
+    if isinstance(space, Text) and 1 <= space.max_length <= _LONGEST:
+        return [(path, (), np.dtype(f"U{space.max_length}"))]
     if isinstance(space, ARRAY_SPACES):
         return [(path, tuple(space.shape or ()), np.dtype(np.dtype(space.dtype).str))]
     if isinstance(space, (Dict, Tuple)):
@@ -223,6 +235,19 @@ def _fitted(
         f"of shape {array.shape} and dtype {array.dtype}" if real else f"({type(value).__name__})"
     )
     raise ValueError(f"expected {_name(path)} of shape {shape} and dtype {dtype}, got {got}")
+
+
+def _text(value: Any, path: tuple[Any, ...], dtype: np.dtype[Any]) -> str:
+    """An observation of a Text, which an array of this dtype holds as it is."""
+    most = dtype.itemsize // 4
+    # NumPy would cut a long string, and zeros at the end of any.
+    if isinstance(value, str) and len(value) <= most and value[-1:] != "\0":
+        return value
+    got = f"a string of {len(value)}" if isinstance(value, str) else repr(value)
+    raise ValueError(
+        f"expected {_name(path)} that is a string of at most {most} characters, the last of them "
+        f"not zero, got {got}"
+    )
 
 
 def _name(path: tuple[Any, ...]) -> str:

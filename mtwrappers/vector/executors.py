@@ -48,7 +48,8 @@ class Executor(MetaVectorEnv):
             space the batch has, where those of the environments have other bounds.
         unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
             longest; a dict has arguments for it, such as
-            ``{"observation_size": 128, "action_size": 16, "rescale": True}``.
+            ``{"observation_size": 128, "action_size": 16, "rescale": True}``; see
+            `mtwrappers.MultiEnvWrapper`.
         workers: How many workers, never more than environments. By default as many processes as
             there are cores for this one, or as many actors as the cluster has CPUs. Above 1 only
             where there are workers.

@@ -21,9 +21,10 @@ from mtwrappers.common.checks import (
     construct_env,
     positive,
 )
+from mtwrappers.common.frames import is_frame_space
 from mtwrappers.common.spaces import difference, fits
 from mtwrappers.core.mtenv import Observation
-from mtwrappers.core.pad_spaces import Padding, Unify, check_unify
+from mtwrappers.core.pad_spaces import Padding, Unify, check_unify, unbounded
 from mtwrappers.core.selection import SelectName, Strategy
 from mtwrappers.core.task_list import TaskList, TaskSetMTEnv
 from mtwrappers.wrappers.action_repeat import ActionRepeat
@@ -50,7 +51,11 @@ class MultiEnvWrapper(TaskSetMTEnv):
             environment. By default that of the initial environment.
         unify: ``"pad"`` wraps each environment in `PadSpaces`, so that all have the length of the
             longest; a dict has arguments for it, such as
-            ``{"observation_size": 128, "action_size": 16, "rescale": True}``. To know the longest,
+            ``{"observation_size": 128, "action_size": 16, "rescale": True}``. With ``image_size``,
+            an integer or ``(height, width)``, ``env_obs`` is a Dict: the padded numbers in
+            ``state``, a frame of that size in ``pixels``; see
+            `mtwrappers.core.state_pixels.StateAndPixels`, whose ``render`` it takes too. To know
+            the longest,
             every environment is built at once, unless both lengths are given; actions are float64
             then. Where the length of observations is given, they are float64 without bounds,
             unless ``env_observation_space`` says more.
@@ -154,7 +159,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     @property
     def observation_mask(self) -> NDArray[np.bool_]:
-        """Which entries of ``env_obs`` are the active environment's, ``(O,)``; see `PadSpaces`."""
+        """Which padded numbers are the active environment's, ``(O,)``; see `PadSpaces`."""
         mask: NDArray[np.bool_] = self._env.get_wrapper_attr("observation_mask")
         return mask
 
@@ -163,6 +168,11 @@ class MultiEnvWrapper(TaskSetMTEnv):
         """Which entries of an action the active environment takes, ``(A,)``; see `PadSpaces`."""
         mask: NDArray[np.bool_] | None = self._env.get_wrapper_attr("action_mask")
         return mask
+
+    @property
+    def pixels_mask(self) -> bool:
+        """Whether ``pixels`` are a frame of the active environment; see `StateAndPixels`."""
+        return bool(self._env.get_wrapper_attr("pixels_mask"))
 
     def observe(self, env_obs: Any) -> Observation:
         """The observation of the protocol, with ``task_embedding`` if there is one."""
@@ -218,7 +228,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
         acted = "action_size" in given or not isinstance(first.action_space, Box)
         if observed and acted:
             if space is None:
-                space = Box(-np.inf, np.inf, (given["observation_size"],), np.float64)
+                space = unbounded(given["observation_size"], given.get("image_size"))
             built = [initial]
             # The environments that are built later may have finer numbers.
             dtype: Any = np.float64
@@ -252,4 +262,6 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
 
 def _hint(space: Space[Any]) -> str:
+    if isinstance(space, Dict) or is_frame_space(space):
+        return "; unify={'image_size': 64} gives all one Dict of state and pixels"
     return "; pass unify='pad' to pad shorter Boxes" if isinstance(space, Box) else ""

@@ -6,7 +6,7 @@ from typing import Any
 
 import gymnasium
 import numpy as np
-from gymnasium.spaces import Box, Space
+from gymnasium.spaces import Box, Dict, Space
 from gymnasium.utils import RecordConstructorArgs
 from gymnasium.vector import VectorEnv
 from gymnasium.vector.utils import batch_space
@@ -28,16 +28,17 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     stay as they are.
 
     Args:
-        env: An environment with a floating-point 1-D Box observation, shape ``(O,)``.
+        env: An environment with a floating-point 1-D Box observation, shape ``(O,)``, or a Dict.
         num_tasks: How many values ``task_id`` has; by default what the environment says, or 1.
         num_leading: How many entries to normalize, from the first on. By default those of the
             environment below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
         epsilon: Added to the variance, so that nothing is divided by zero.
+        key: Of a Dict, which entry to normalize, such as ``"state"``; others stay as they are.
 
     Raises:
         TypeError: If observations are of another kind.
-        ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is no task, or an
-            observation is not one of the environment's space.
+        ValueError: If a number is out of range, or a Dict has no such key; on a step, if
+            ``info["task_id"]`` is no task, or an observation is not one of the environment's space.
     """
 
     def __init__(
@@ -47,34 +48,40 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         *,
         num_leading: int | None = None,
         epsilon: float = 1e-8,
+        key: str | None = None,
     ) -> None:
         # Plain numbers, so that specs go through JSON.
         num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
         num_leading = None if num_leading is None else positive(num_leading, "num_leading")
         epsilon = above_zero(epsilon, "epsilon")
         RecordConstructorArgs.__init__(
-            self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon
+            self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon, key=key
         )
         super().__init__(env)
-        below = self._read("env_observation_space")
-        self.observation_space, n = _normalized_space(env.observation_space, below, num_leading)
-        self._size, space = n, self.observation_space
-        self._box: Any = env.observation_space
+        below, self._key = self._read("env_observation_space"), key
+        self._box: Any = _entry(env.observation_space, key)
+        space, n = _normalized_space(self._box, below, num_leading)
+        self._size, self.observation_space = n, _with_entry(env.observation_space, key, space)
         self._shape, self._dtype = self._box.shape, self._box.dtype
         self._is_all = space.shape == (n,) and space.dtype == np.float64
         self._begin_statistics("observation", num_tasks, epsilon, (n,))
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
-    ) -> tuple[NDArray[Any], dict[str, Any]]:
+    ) -> tuple[Any, dict[str, Any]]:
         obs, info = self.env.reset(seed=seed, options=options)
         return self._normalize(obs, info), info
 
-    def step(self, action: Any) -> tuple[NDArray[Any], Any, bool, bool, dict[str, Any]]:
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
         obs, reward, terminated, truncated, info = self.env.step(action)
         return self._normalize(obs, info), reward, terminated, truncated, info
 
-    def _normalize(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
+    def _normalize(self, obs: Any, info: dict[str, Any]) -> Any:
+        if self._key is None:
+            return self._normalize_row(obs, info)
+        return {**obs, self._key: self._normalize_row(obs[self._key], info)}
+
+    def _normalize_row(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
         try:  # nearly all observations are arrays of the space, which this finds fastest
             if obs.dtype is not self._dtype or obs.shape != self._shape:
                 raise TypeError
@@ -119,11 +126,13 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         *,
         num_leading: int | None = None,
         epsilon: float = 1e-8,
+        key: str | None = None,
     ) -> None:
         super().__init__(env)
+        whole, self._key = env.single_observation_space, key
         below = self._read("env_observation_space")
-        space, n = _normalized_space(env.single_observation_space, below, num_leading)
-        self.single_observation_space = space
+        box, n = _normalized_space(_entry(whole, key), below, num_leading)
+        self.single_observation_space = space = _with_entry(whole, key, box)
         self.observation_space = batch_space(space, self.num_envs)
         self._size = n
         self._begin_statistics("observation", num_tasks, epsilon, (n,))
@@ -134,24 +143,34 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
         rows = self._reset_rows(options)
         obs, infos = self._inner.reset(seed=seed, options=options)
         self._take_tasks(infos, rows)
-        return self._normalize(obs, rows), infos
+        return self._with(obs, self._normalize(self._own(obs), rows)), infos
+
+    def _own(self, obs: Any) -> Any:
+        """The entry of observations that is normalized."""
+        return obs if self._key is None else obs[self._key]
+
+    def _with(self, obs: Any, normalized: NDArray[Any]) -> Any:
+        """Observations with their normalized entry."""
+        return normalized if self._key is None else {**obs, self._key: normalized}
 
     def step_wait(self) -> StepResult:
-        obs, rewards, terminated, truncated, infos = self._inner.step_wait()
+        whole, rewards, terminated, truncated, infos = self._inner.step_wait()
+        obs = self._own(whole)
         self._take_tasks(infos, self._due)
         ended = self._note_ends(terminated | truncated)
         if ended is None or not self._same_step:
-            return self._normalize(obs, slice(None)), rewards, terminated, truncated, infos
+            out = self._with(whole, self._normalize(obs, slice(None)))
+            return out, rewards, terminated, truncated, infos
         last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
         for i in np.flatnonzero(ended):
-            last[i] = infos["final_obs"][i]
+            last[i] = self._own(infos["final_obs"][i])
         normalized = self._normalize(last, slice(None))
         for i in np.flatnonzero(ended):
-            finals[i] = normalized[i].copy()
+            finals[i] = self._with(infos["final_obs"][i], normalized[i].copy())
         infos["final_obs"] = finals
         self._take_tasks(infos, ended)
         normalized[ended] = self._normalize(obs, ended)[ended]
-        return normalized, rewards, terminated, truncated, infos
+        return self._with(whole, normalized), rewards, terminated, truncated, infos
 
     def _normalize(self, obs: NDArray[Any], counted: Any) -> NDArray[Any]:
         """The normalized observations of all, after those of some were counted."""
@@ -162,6 +181,24 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
             all_tasks.deviation
         )
         return out
+
+
+def _entry(space: Space[Any], key: str | None) -> Any:
+    """The space that is normalized: all of it, or an entry of a Dict."""
+    if key is None:
+        if isinstance(space, Dict):
+            raise TypeError(
+                f"key must be one of {list(space.keys())} where observations are a Dict, got None"
+            )
+        return space
+    if not isinstance(space, Dict) or key not in space.spaces:
+        raise ValueError(f"key must be one of a Dict of observations, got {key!r} and {space}")
+    return space[key]
+
+
+def _with_entry(space: Space[Any], key: str | None, box: Box) -> Any:
+    """A space with that of the normalized entry in its place."""
+    return box if key is None or not isinstance(space, Dict) else Dict({**space.spaces, key: box})
 
 
 def _normalized_space(

@@ -82,7 +82,7 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
         (["compare", "none.json"], "cannot read none.json: No such file or directory"),
         (["compare", "broken.json", "results.json"], "broken.json: broken.json is no result"),
         (["rollout", "MT10", "--name", "a\nb"], "Must be 1 to 100 printable characters."),
-        (["rollout", "--protocol", "none"], "unknown protocol 'none' (choose from metaworld-3.1"),
+        (["rollout", "--protocol", "none"], "unknown protocol 'none'; choose from metaworld-3.1"),
         (["rollout", "--protocol", "metaworld-3.1-ml"], "lets policies adapt, which takes more"),
         (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
         (

@@ -66,8 +66,8 @@ def long_rollout(tmp_path):
     )
     said = b""
     while not re.search(rb"\b([6-9]|\d\d+)/5000\b", said):
-        said += process.stdout.read(1)
-        assert process.poll() is None, process.stderr.read()
+        said += process.stderr.read(1)
+        assert process.poll() is None, said
     assert len(processes(process.pid)) >= 3
     yield process
     if processes(process.pid):
@@ -83,7 +83,7 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollou
         time.sleep(pause)
     said, errors = (text.decode(errors="replace") for text in long_rollout.communicate(timeout=60))
     assert long_rollout.returncode == 130
-    assert errors == ""
+    assert re.findall(r"\w*Error|Traceback|Exception", errors) == []  # the bar alone
     assert "Interrupted: these are the episodes that were finished." in said
     results = read(tmp_path)
     [row] = results["tasks"]

@@ -70,9 +70,10 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
     assert rows["success at"] == ["any", "any", "any", "any", "last"]
     assert rows["digest"] == [p.digest[:10] for p in protocols.values()]
     assert rows["sentences of"] == ["-", "-", "lerobot", "lerobot", "-"]
-    # A row for each field but these, and three for the digest and what two fields say second.
+    assert rows["version"] == ["-", "-", "0.6.1", "0.6.1", "-"]  # of the sentences
+    # A row for each field but these, and four for the digest and what three fields say second.
     fields = {field.name for field in dataclasses.fields(Protocol)}
-    assert len(FIELDS) == len(fields - {"name", "source", "env_name"}) + 3
+    assert len(FIELDS) == len(fields - {"name", "source", "env_name"}) + 4
     assert said[: said.index("\n\n")] in (ROOT / "docs" / "scores.md").read_text()
     for protocol in protocols.values():
         for source in protocol.source:
@@ -125,12 +126,22 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("", f"a command is required: {COMMANDS}; see mtwrappers --help"),
         (
             "rolout",
             f'Unknown command "rolout". Did you mean "rollout"? Available commands: {COMMANDS}',
         ),
         ("rollout MT1 --epsodes 3", "Unknown option: --epsodes. Did you mean --episodes? See mt"),
+        ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
+        ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
+        ("rollout --protocol rlinv", "unknown protocol 'rlinv'; did you mean 'rlinf'?"),
+        (
+            "rollout MT1 --policy exprt",
+            "Invalid value \"exprt\" for --policy. Did you mean 'expert'? See mtwrappers",
+        ),
+        (
+            "rollout MT1 --policy own.py",
+            'Invalid value "own.py" for --policy. Name the policy in the file too, such as ',
+        ),
         ("rollout --seed", 'Command "rollout" parameter --seed requires an argument. See mtwrapp'),
         ("rollout MT1 --out FILE", "cannot write to FILE: File exists; choose another directory w"),
         ("rollout MT1 --seed 1.5", 'Invalid value for --seed: expected a whole number, got "1.5".'),

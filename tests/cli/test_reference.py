@@ -34,7 +34,7 @@ def test_a_method_stands_for_its_result_of_the_same_protocol_wherever_it_is_name
     [
         (
             ["reference:expert"],
-            "no reference results of 'expert', choose from ['cloning', 'experts', ",
+            "there are no reference results of 'expert'; did you mean 'experts'?",
         ),
         (["reference:experts/MT10"], "choose from ['experts/lerobot-0.6-states-MT50', "),
         ([EXPERTS, "reference:experts"], f"{EXPERTS} is given twice"),

@@ -224,6 +224,7 @@ SETTING = partial(change, 0, "settings")
         (SETTING("no_fast", to="no"), "no_fast cannot be 'no'"),
         (SETTING("training_seed", to=-1), "training_seed cannot be -1"),
         (SETTING("training_steps", to=2.5), "training_steps cannot be 2.5"),
+        (SETTING("action_chunk", to=0), "action_chunk cannot be 0"),
         (SETTING("note", to="two\nlines"), "note cannot be 'two\\nlines'"),
         (SETTING("authors", to=["A. Author"] * 31), "authors cannot be ['A. Author', "),
         (whole_line(1, "[1]"), "line 2 of "),
@@ -301,6 +302,7 @@ FREE |= {
     "policy",
     "training_seed",
     "training_steps",
+    "action_chunk",
     "note",
     "authors",
     0,
@@ -343,8 +345,10 @@ def require_refused(out, message, capsys, arguments=()):
 
 def test_a_complete_rollout_of_other_settings_is_one_line(tmp_path, capsys):
     of_before = {"benchmark": "MT1", "policy": "random", "episodes": 5, "seed": 0}
-    text = json.dumps({"rollout": {**of_before, "interrupted": False}})
+    results = {"rollout": {**of_before, "interrupted": False}, "provenance": {"action_chunk": 8}}
+    text = json.dumps(results)
     (tmp_path / "results.json").write_text(text)
     require_refused(tmp_path, "was begun with seed 0, got 1", capsys, ["--seed", "1"])
+    require_refused(tmp_path, "with action_chunk 8, got 4", capsys, ["--action-chunk", "4"])
     (tmp_path / "results.json").write_text("{}")
     require_refused(tmp_path, "unfinished.jsonl: No such file or directory", capsys)

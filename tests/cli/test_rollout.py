@@ -170,7 +170,7 @@ def test_a_seed_determines_goals_and_actions_and_ml10_means_its_train_tasks(tmp_
 # A policy of one's own.
 
 OWN = """
-import helper
+import numpy as np, helper
 
 def act(observations):
     return observations[:, :4] * helper.SCALE
@@ -189,6 +189,13 @@ class Policy:
         return act(observations.reshape(-1, observations.shape[-1])).reshape(
             *observations.shape[:2], 4
         ), {}
+
+def reads(observations, task_names, descriptions):
+    assert set(zip(task_names, descriptions)) <= {("push-v3", "Push the puck to a goal")}
+    return act(observations)
+
+def plan(observations):
+    return np.repeat(act(observations)[:, None], 10, axis=1)
 
 class Wants:
     def __init__(self, path): ...
@@ -222,7 +229,8 @@ def own(tmp_path, monkeypatch):
 def test_a_policy_of_ones_own_is_run_from_a_file_or_a_module(own, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     found = []
-    for policy in (f"{own}:act", f"{own}:policy", "own:act", "own:make", "own:Policy"):
+    policies = (f"{own}:act", f"{own}:policy", "own:act", "own:make", "own:Policy", "own:reads")
+    for policy in policies:
         arguments = ["MT1", "--task", "push-v3", "--episodes", "2", "--policy", policy]
         results = results_of(tmp_path / "out", *arguments)
         assert results.pop("policy") == results.pop("name") == policy
@@ -254,18 +262,44 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
     assert stable(read(out)) == stable(expected)
 
 
+def test_a_policy_that_plans_goes_on_with_its_chunks(own, tmp_path, capsys, monkeypatch):
+    """Interrupted in the middle of a chunk of the second episode; then from a new process."""
+    monkeypatch.setattr(rollout, "EPISODE_STEPS", 40)
+    given = ["--policy", f"{own}:plan"]
+    arguments = ["MT1", "--episodes", "3", *given, "--action-chunk", "7"]
+    expected, out = results_of(tmp_path / "expected", *arguments), tmp_path / "out"
+    with monkeypatch.context() as patch:
+        patch.setattr(rollout, "Interruption", partial(Interrupting, 1))
+        assert main(["rollout", *arguments, "--workers", "1", "--out", str(out)]) == 130
+    assert "\naction_chunk: 7 actions of each chunk executed\n" in capsys.readouterr().out
+    with pytest.raises(SystemExit):
+        main(["rollout", "--resume", str(out), *given, "--action-chunk", "8"])
+    assert "was begun with action_chunk 7, got 8; leave it out" in capsys.readouterr().err
+    assert main(["rollout", "--resume", str(out), "--workers", "1", *given]) == 0
+    assert stable(read(out)) == stable(expected)
+    result = EvaluationResult.load(out / "results.json")
+    assert result.provenance.action_chunk == 7
+    with pytest.raises(SystemExit):
+        main(["rollout", "MT1", "--action-chunk", "7"])
+    said = capsys.readouterr().err
+    assert "--action-chunk 7 is for a policy that returns chunks of actions, and expert" in said
+
+
 @pytest.mark.parametrize(
     ("policy", "message"),
     [
-        ("none.py:act", "none.py:act: ModuleNotFoundError: there is no file "),
+        ("none.py:act", "none.py:act: there is no file "),
         ("nothing.there:act", "nothing.there:act: ModuleNotFoundError: No module named 'nothing'"),
-        ("own.py:none", "'none' of own.py must be a function from observations (N, O) to actions"),
+        ("ovn.py:act", "there is no file 'ovn.py'; did you mean 'own.py'"),
+        ("own.py:none", "own.py:none: own.py has no 'none'"),
+        ("own.py:expart", "own.py has no 'expart'; did you mean 'expert'?"),
         ("own.py:number", "or an object with get_actions, got 3"),
         ("own.py:Wants", "or an object with get_actions, got <class "),
         ("own.py:nothing", "the result of nothing() must be a function from observations (N, O) "),
-        ("own.py:fails", "own.py:fails: fails() failed: ValueError: of mine (own.py, line 31)"),
+        ("own.py:fails", "own.py:fails: fails() failed: ValueError: of mine (own.py, line 38)"),
         ("own.py:expert", "own.py:expert: ZeroDivisionError: of mine (own.py, line 8)"),
         ("own.py:short", "own.py:short: ValueError: expected actions of shape (1, 4)"),
+        ("own.py:plan", "(1, 10, 4): if these are chunks of 10 actions, pass action_chunk=K (at t"),
         (
             "own.py:predict",
             "a tuple (actions, state): give lambda obs: model.predict(obs)[0], or an",

@@ -97,7 +97,7 @@ def test_an_embedding_has_a_key_of_its_own_beside_pixels(task_encoding, onehot, 
 
 
 def test_a_stream_says_in_words_what_is_to_be_done():
-    env = make("CW10", descriptions="lerobot")
+    env = make("CW10", descriptions="lerobot-0.6.1")
     env.reset(seed=0)
     assert env.get_wrapper_attr("task") == "hammer-v3"
     env.unwrapped.stream_steps = 3_000_000

@@ -491,3 +491,15 @@ def test_the_table_of_all_classes_fits_80_columns_and_the_picture_shows_them(tmp
     pixels = imageio.imread(tmp_path / "plot.png")
     assert pixels.shape[1] == 960
     assert np.all(pixels[..., :3] == (0x2A, 0x6F, 0xB0), axis=-1).sum() > 1000
+
+
+def test_policies_with_other_chunks_are_compared_and_the_table_says_it_of_both():
+    chunked = [dataclasses.replace(LIST, action_chunk=n) for n in (1, 16)]
+    found = only(*(result(provenance=one, paid=i, a=[1, 0, 1]) for i, one in enumerate(chunked)))
+    assert found.action_chunks == (1, 16)
+    lines = str(found).splitlines()
+    assert lines[0] == "A: one (1 run, 1 action of each chunk executed)"
+    assert lines[1] == "B: other (1 run, 16 actions of each chunk executed)"
+    found = only(result(a=[1, 0, 1]), result(provenance=chunked[1], a=[1, 1, 1]))
+    assert str(found).splitlines()[0] == "A: one (1 run, no chunks of actions)"
+    assert "chunk" not in str(only(result(a=[1, 0, 1]), result(a=[1, 0, 0])))

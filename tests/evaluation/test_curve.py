@@ -367,3 +367,12 @@ def test_points_from_elsewhere_are_checked(beside, error, message, tmp_path):
     with pytest.raises(error, match=message):
         curves({"mine": [result(0, 0, a=1)]}).plot(tmp_path / "curve.png", beside=beside)
     assert [*tmp_path.iterdir()] == []
+
+
+def test_results_of_one_policy_with_other_chunks_are_no_curve():
+    chunked = [dataclasses.replace(PLAIN, action_chunk=n) for n in (4, 8)]
+    both = [result(0, n, provenance=one, a=1) for n, one in zip((0, 100), chunked, strict=True)]
+    with pytest.raises(IncomparableError, match="action_chunk of one policy 4 and 8"):
+        curves({"mine": both})
+    found = curves({"mine": [result(0, n, provenance=chunked[1], a=1) for n in (0, 100)]})
+    assert "mine: 1 run (training seed 0), 4 episodes, 8 actions of each chunk" in found.caption[1]

@@ -40,6 +40,25 @@ def test_results_are_grouped_by_the_name_of_their_policy():
     }
 
 
+def test_results_of_a_policy_that_differ_in_their_chunks_are_told_apart():
+    eight, none, other = (result(policy="x", action_chunk=n) for n in (8, None, 8))
+    found = by_policy({"1": eight, "2": none, "3": other, "4": result(policy="y", action_chunk=2)})
+    assert {name: list(own) for name, own in found.items()} == {
+        "x, action_chunk=8": ["1", "3"],
+        "x, action_chunk=None": ["2"],
+        "y": ["4"],
+    }
+
+
+def test_results_of_one_policy_with_other_chunks_are_refused():
+    found = runs(a=result(0, action_chunk=8), b=result(1, action_chunk=16))
+    message = r"the results of mine are not comparable: action_chunk of one policy 8 and 16 \(b\)"
+    with pytest.raises(IncomparableError, match=message):
+        comparable({"mine": found}, "all_tasks", False)
+    both = {"x": runs(a=result(action_chunk=8)), "y": runs(b=result(action_chunk=16))}
+    assert comparable(both, "all_tasks", False)[1] == ""
+
+
 def test_the_last_result_of_each_run_counts():
     found = runs(a=result(0, 100), b=result(1, 200), c=result(0, 200), d=result(1, 100))
     last, reason = last_of(found, "all_tasks")

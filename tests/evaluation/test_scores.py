@@ -194,6 +194,15 @@ def test_the_last_steps_of_each_training_count_and_are_named():
         scores({"mine": [*results[:2], results[3]]})
 
 
+def test_the_caption_and_the_csv_say_how_many_actions_of_each_chunk_were_executed():
+    chunked = dataclasses.replace(PLAIN, action_chunk=8)
+    found = scores({"x": [result(provenance=chunked, a=1)], "y": [result(a=3)]})
+    assert found.caption[1] == "x: 1 run, 4 episodes, 8 actions of each chunk executed."
+    assert found.caption[2] == "y: 1 run, 4 episodes."
+    rows = csv.DictReader(io.StringIO(found.format("csv", tasks=False)))
+    assert [(row["method"], row["action_chunk"]) for row in rows] == [("x", "8"), ("y", "")]
+
+
 def test_the_caption_says_of_what_intervals_are():
     found = scores({"x": [result(a=1), result(a=1)], "y": [result(a=3)]})
     caption = found.caption
@@ -347,6 +356,7 @@ def test_csv_has_full_precision_and_the_caption_as_columns():
         "episodes": "12",
         "training_seeds": "0 1 2",
         "training_steps": "9",
+        "action_chunk": "",
         "protocol": "mine",
         "digest": protocol.digest,
         "forced": "",
@@ -366,7 +376,7 @@ def test_csv_has_full_precision_and_the_caption_as_columns():
 def test_csv_has_no_name_that_a_spreadsheet_takes_for_a_formula(name):
     text = scores({name: [result(a=1, b=2)]}).format("csv")
     rows = [*csv.reader(io.StringIO(text))]
-    assert {len(row) for row in rows} == {17}
+    assert {len(row) for row in rows} == {18}
     method = rows[1][0]
     assert method.lstrip()[0] not in "=+-@"
     assert method.removeprefix("'") == name.replace("\n", "\\n")

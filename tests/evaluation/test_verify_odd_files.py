@@ -378,7 +378,7 @@ def test_whatever_is_made_worse_is_refused_in_printable_words(name, played, tmp_
             # What nobody can know, and arguments that are chosen anew.
             unknown = {"versions", "policy", "workers", "vectorization_mode", "max_episode_steps"}
             unknown |= {"train_classes", "camera_name", "width", "spec", "tasks", "note", "authors"}
-            unknown |= {"training_seed", "training_steps", "normalization"}
+            unknown |= {"training_seed", "training_steps", "action_chunk", "normalization"}
             assert not found.ok or all({*map(str, path)} & unknown for path in worse), worse
         assert all(map(is_printable, said.split("\n")))
         assert len(said) < 3000

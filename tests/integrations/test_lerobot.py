@@ -45,7 +45,7 @@ from mtwrappers.metaworld.camera import Camera
 # LeRobot's libraries have many.
 pytestmark = pytest.mark.filterwarnings("default")
 SMALL = {"observation_width": 24, "observation_height": 16, "shadows": False}
-CLASS_OF = {sentence: name for name, sentence in DESCRIPTIONS["lerobot"].items()}
+CLASS_OF = {sentence: name for name, sentence in DESCRIPTIONS["lerobot-0.6.1"].items()}
 
 
 @PreTrainedConfig.register_subclass("tests_expert")

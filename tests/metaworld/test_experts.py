@@ -85,7 +85,7 @@ def test_the_experts_of_hidden_goals_succeed():
 @pytest.mark.parametrize(
     ("names", "shape", "goals", "message"),
     [
-        (["reach-v2"], (1, 39), None, r"no expert for 'reach-v2'; expected one of \['assembly"),
+        (["xyz"], (1, 39), None, r"no expert for 'xyz'; expected one of \['assembly"),
         (["reach-v3"], (39,), None, r"observations of 1 tasks must be \(1, 39 or more\), got \(39"),
         (["reach-v3"], (2, 39), None, r"must be \(1, 39 or more\), got \(2, 39\)"),
         (["reach-v3"], (1, 38), None, r"must be \(1, 39 or more\), got \(1, 38\)"),

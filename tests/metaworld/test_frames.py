@@ -10,7 +10,7 @@ import sys
 import numpy as np
 import pytest
 
-from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld import make_benchmark, opengl
 from tests.fakes import ROOT
 
 # The second is drawn before its last move by Meta-World.
@@ -272,3 +272,66 @@ saved["after"] = env.render()
     # Without a screen, SDL draws by EGL, which it ends.
     saved = run(gl, code, tmp_path, SDL_VIDEODRIVER="offscreen", PYGAME_HIDE_SUPPORT_PROMPT="1")
     assert np.array_equal(saved["before"], saved["after"])
+
+
+# All kinds of images, beside a `mujoco.Renderer` of a model that has one's own camera too, compiled
+# anew and moved to where Meta-World has put things.
+RENDERER = """
+from metaworld import ALL_V3_ENVIRONMENTS as CLASSES
+from mtwrappers.metaworld.class_env import class_env_of
+MINE = {"pos": [0.7, 0.1, 0.5], "quat": [0.3, 0.25, 0.6, 0.7], "fovy": 50.5}
+NAMES = ["corner4", "gripperPOV", "mine"]
+def draw(name):
+    env = gymnasium.make("mtwrappers/MT1-v0", env_name=name, render_mode="rgb_array", width=40,
+                         height=30, camera_name=NAMES, cameras={"mine": MINE})
+    env.reset(seed=0)
+    env.step(np.array([0.5, 0.2, -1, 1], np.float32))
+    one = class_env_of(env)
+    sawyer = one.sawyer
+    spec = mujoco.MjSpec.from_file(sawyer.model_name)
+    spec.worldbody.add_camera(name="mine", **MINE)
+    model = spec.compile()
+    assert model.ncam == sawyer.model.ncam + 1
+    for key in dir(model):
+        if key.startswith(("body_", "geom_", "site_", "mat_", "light_")):
+            into = getattr(model, key)
+            if isinstance(into, np.ndarray) and into.flags.writeable:
+                into[...] = getattr(sawyer.model, key)
+    data, kind = mujoco.MjData(model), mujoco.mjtState.mjSTATE_INTEGRATION
+    state = np.empty(mujoco.mj_stateSize(model, kind))
+    mujoco.mj_getState(sawyer.model, sawyer.data, state, kind)
+    mujoco.mj_setState(model, data, state, kind)
+    mujoco.mj_forward(model, data)
+    ours = one.images(["colours", "depth", "segmentation"])
+    with mujoco.Renderer(model, 30, 40) as renderer:
+        for camera in NAMES:
+            view = model.camera(camera)
+            turned = model.cam_mat0[view.id][7] < 0
+            for of in ("colours", "depth", "segmentation"):
+                if of != "colours":
+                    getattr(renderer, f"enable_{of}_rendering")()
+                renderer.update_scene(data, camera)
+                theirs = renderer.render()
+                if of != "colours":
+                    getattr(renderer, f"disable_{of}_rendering")()
+                theirs = theirs[::-1, ::-1] if turned else theirs
+                saved[f"{name} {camera} {of}"] = np.array(
+                    [(ours[of][camera] == theirs).all() and theirs.dtype == ours[of][camera].dtype,
+                     len(np.unique(theirs)) > 3]
+                )
+    env.close()
+for name in PAIR:
+    draw(name)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("part", range(5))
+def test_colours_depth_and_objects_of_every_camera_are_those_of_mujocos_renderer(
+    gl, part, tmp_path
+):
+    names = list(make_benchmark("MT10", num_goals=1).train_classes)[2 * part : 2 * part + 2]
+    saved = run(gl, f"PAIR = {names!r}{RENDERER}", tmp_path)
+    assert len(saved) == 2 * 3 * 3
+    assert [key for key, (same, _) in saved.items() if not same] == []
+    assert [key for key, (_, something) in saved.items() if not something] == []

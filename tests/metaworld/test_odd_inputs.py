@@ -10,7 +10,7 @@ from tests.odd_inputs import NAMES, check, lines
 
 # Which classes and goals.
 BENCHMARKS = """
-make("MT1", env_name="reach-v9") -> ValueError: unknown class 'reach-v9' in env_name (did you
+make("MT1", env_name="reach-v9") -> ValueError: unknown class 'reach-v9' in env_name; did you mean
 make("MT10", env_name="reach-v3") -> ValueError: MT10 takes no env_name, got 'reach-v3'
 make("MT10", num_goals=0) -> ValueError: num_goals must be a positive integer, got 0
 make("MT10", seed=-1) -> ValueError: a seed must be zero or greater, got -1
@@ -19,7 +19,7 @@ make("MT10", kind="test") -> ValueError: MT10 has no test tasks
 make_vec("MT10", kind="validation") -> ValueError: kind must be 'train' ...got 'validation'
 make("CustomMT", train_classes="reach-v3") -> TypeError: train_classes must be a list ...'reach-v3'
 make("CustomMT", train_classes=["x"]) -> ValueError: unknown class 'x' in train_classes; expect
-make_benchmark("mt10") -> ValueError: unknown benchmark 'mt10'; expected one of ['MT1', 'MT10'
+make_benchmark("mt10") -> ValueError: unknown benchmark 'mt10'; did you mean 'MT10'?
 make_benchmark("MT1", num_goals=2.5) -> ValueError: num_goals must be a positive integer, got 2.5
 make_benchmark("MT1", seed=2**32 - 1) -> ValueError: ...seed must be below 2**32 ...got 4294967295
 make_benchmark("ML1", train_classes=PAIR) -> ValueError: ML1 takes no train_classes, got ['reach-v3'
@@ -108,7 +108,7 @@ make("MT10", xyz=3) -> TypeError: make... of MT10 takes no 'xyz': it takes ...'n
 
 SET_TASK = """
 MetaWorldTaskSampler("MT10", "validation") -> ValueError: kind must be 'train' ...got 'validation'
-MetaWorldTaskSampler("MT11", "train") -> ValueError: unknown benchmark 'MT11'; expected one of
+MetaWorldTaskSampler("MT11", "train") -> ValueError: unknown benchmark 'MT11'; did you mean 'MT1'
 MetaWorldTaskSampler(None, "train") -> TypeError: benchmark must be a ...got None
 MetaWorldTaskSampler("ML10", "train", add_env_onehot=True) -> ValueError: add_env_onehot is for the
 MetaWorldMTEnv("MT10", "test") -> ValueError: MT10 has no test tasks

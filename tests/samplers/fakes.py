@@ -1,10 +1,14 @@
 """Environments and policies for samplers, whose paths are known beforehand."""
 
+from contextlib import closing
+from functools import partial
+
 import gymnasium
 import numpy as np
 from gymnasium.spaces import Box, Discrete
 
-from mtwrappers import MetaSampler
+from mtwrappers import MetaIterativeEnvExecutor, MetaParallelEnvExecutor, MetaSampler, evaluate
+from tests.evaluation.fakes import ScriptedEnv
 from tests.fakes import CountingSetTaskEnv
 
 TASKS = [{"first": 0}, {"first": 100}]
@@ -62,3 +66,57 @@ def sample(*args, tasks=None, **kwargs):
         return sampler.obtain_samples()
     finally:
         sampler.close()
+
+
+class ReadEnv(ScriptedEnv):
+    """A `ScriptedEnv` with a sentence of each episode's own: what it drew, which it observes.
+
+    Without a ``name`` its task is another one in each episode, too.
+    """
+
+    def _info(self):
+        return {**super()._info(), "task_name": self.name or f"task {self.draw % 3}"}
+
+    @property
+    def task_description(self):
+        return f"move {self.draw / 2**31!r}"
+
+
+def reads(observations, descriptions):
+    """Pays what the sentence of each row says; rows without an episode have none."""
+    paid = [float(text.removeprefix("move ") or 0.0) for text in descriptions]
+    return np.repeat(np.array(paid)[:, None], 2, axis=1)
+
+
+class Reader:
+    """`get_actions` of what the sentences say, which are kept beside the actions."""
+
+    def get_actions(self, observations, task_names, descriptions):
+        actions = np.stack(list(map(reads, observations, descriptions)))
+        return actions, {"names": task_names, "descriptions": descriptions}
+
+
+def read_envs(names=("a", "b"), lengths=(2, 5, 3), workers=0, **kwargs):
+    """Two task groups of two `ReadEnv` each."""
+    makers = [partial(ReadEnv, lengths, name=name) for name in names]
+    if workers:
+        return MetaParallelEnvExecutor(makers, 2, 2, workers=workers, **kwargs)
+    return MetaIterativeEnvExecutor(makers, 2, 2, **kwargs)
+
+
+# Where a policy is asked, and on which executor.
+WAYS_TO_ASK = [
+    {},
+    {"policy_in": "workers"},
+    {"workers": 2},
+    {"workers": 1, "policy_in": "workers"},
+    {"workers": 3, "policy_in": "workers"},
+]
+
+
+def evaluated(policy, episodes_per_task=7, *, policy_in="parent", action_chunk=None, **kwargs):
+    """An evaluation on `read_envs`."""
+    with closing(read_envs(**kwargs)) as envs:
+        return evaluate(
+            policy, envs, episodes_per_task, policy_in=policy_in, action_chunk=action_chunk
+        )

@@ -67,12 +67,15 @@ SPACES = {
     "tuple of one": Tuple((BOX,)),
     "dict of one": Dict({"only": Discrete(3)}),
     "nested": Dict({"x": Tuple((BOX, Dict({"z": MultiBinary(2), "y": BOX}))), "w": Discrete(2)}),
-    # Not in arrays.
     "text": Text(5),
+    "dict with a text": Dict({"a": BOX, "b": Text(5)}),
+    "tuple of texts": Tuple((Text(1), Dict({"b": Text(1024, charset="a \u00e9\U0001f600")}))),
+    # Not in arrays.
+    "long text": Text(1025),
+    "dict with a long text": Dict({"a": BOX, "b": Text(1025)}),
     "sequence": Sequence(BOX),
     "graph": Graph(BOX, Discrete(3)),
     "one of": OneOf((BOX, Discrete(3))),
-    "dict with a text": Dict({"a": BOX, "b": Text(5)}),
     "empty dict": Dict({}),
     "dict with an empty tuple": Dict({"a": Tuple((Dict({}),))}),
 }
@@ -124,6 +127,9 @@ def test_observations_of_another_dtype_are_taken_where_no_value_is_lost(kind, gi
         ("dict of one", {"other": 1}, r"an observation with a part \['only'\], got \{'other': 1\}"),
         ("dict of one", {"only": "x"}, r"a part \['only'\] of shape \(\) and dtype int64, got 'x'"),
         ("tuple of one", 4, r"an observation with a part \[0\], got 4"),
+        ("text", "abcdef", r"is a string of at most 5 characters, .* got a string of 6"),
+        ("text", "ab\0", r"the last of them not zero, got a string of 3"),
+        ("dict with a text", {"a": BOX.low, "b": 3}, r"a part \['b'\] that is a string .* got 3"),
     ],
 )
 def test_observations_that_do_not_fit_are_refused(kind, given, message):

@@ -1,0 +1,27 @@
+"""The hint at the end of a message about a name that is unknown."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+
+def did_you_mean(name: object, known: Iterable[str]) -> str:
+    """The question which of the known names was meant; empty if none comes close.
+
+    Up to three names, the closest first, whatever their case.
+
+    >>> did_you_mean("mt1O", ["MT1", "MT10", "ML45"])
+    "did you mean 'MT1' or 'MT10'?"
+    >>> did_you_mean("CartPole", ["MT1", "MT10"])
+    ''
+    """
+    folded: dict[str, str] = {}
+    for one in known:
+        folded.setdefault(one.casefold(), one)
+    given = str(name).casefold()
+    close = [given] if given in folded else difflib.get_close_matches(given, folded)
+    if not close:
+        return ""
+    *others, last = [repr(folded[one]) for one in close]
+    return f"did you mean {', '.join(others)} or {last}?" if others else f"did you mean {last}?"

@@ -1,0 +1,67 @@
+"""Frames of one size: what counts as one, and the mean of the pixels under each new one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from gymnasium.spaces import Box, Space
+from numpy.typing import NDArray
+
+from mtwrappers.common.checks import positive
+
+
+def is_frame_space(space: Space[Any]) -> bool:
+    """Whether a space is of frames, ``(height, width, 3)`` uint8."""
+    if not isinstance(space, Box) or space.dtype != np.uint8 or len(space.shape) != 3:
+        return False
+    return space.shape[2] == 3 and 0 not in space.shape
+
+
+def frame_space(height: int, width: int) -> Box:
+    """The space of frames of a size in pixels."""
+    return Box(0, 255, (height, width, 3), np.uint8)
+
+
+def check_image_size(size: Any, name: str) -> tuple[int, int]:
+    """The height and width that an integer, or a pair of them, stands for; else `ValueError`."""
+    pair = isinstance(size, Sequence) and not isinstance(size, str)
+    if pair and len(size) != 2:
+        raise ValueError(f"{name} must be a positive integer or (height, width), got {size!r}")
+    height, width = size if pair else (size, size)
+    return positive(height, name), positive(width, name)
+
+
+def resized(frame: NDArray[np.uint8], height: int, width: int) -> NDArray[np.uint8]:
+    """A frame in another size: each new pixel is the mean of the area that it covers.
+
+    Sums are of integers, and halves are rounded up, so the result is the same on every machine.
+
+    Args:
+        frame: ``(h, w, 3)`` uint8.
+        height: That of the result in pixels, smaller or larger.
+        width: The same.
+
+    Returns:
+        A new array, ``(height, width, 3)`` uint8.
+    """
+    if frame.shape[:2] == (height, width):
+        return frame.copy()
+    area = frame.shape[0] * frame.shape[1]
+    sums = _area_sums(_area_sums(frame, height).swapaxes(0, 1), width).swapaxes(0, 1)
+    means: NDArray[np.uint8] = ((sums + area // 2) // area).astype(np.uint8, order="C")
+    return means
+
+
+def _area_sums(rows: NDArray[Any], n: int) -> NDArray[np.int64]:
+    """``n`` sums of equal stretches of rows, each row counted by how much of it is covered.
+
+    A row has the length ``n`` and a stretch the length ``len(rows)``, so all ends are integers.
+    """
+    before = np.zeros((len(rows) + 1, *rows.shape[1:]), np.int64)  # the sum of the rows before each
+    np.cumsum(rows, axis=0, out=before[1:])
+    whole, rest = np.divmod(np.arange(n + 1) * len(rows), n)
+    cut = rows[np.minimum(whole, len(rows) - 1)].astype(np.int64)
+    sums: NDArray[np.int64] = np.diff(before[whole] * n + cut * rest[:, None, None], axis=0)
+    return sums

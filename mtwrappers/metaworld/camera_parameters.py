@@ -1,0 +1,84 @@
+"""Where the cameras of an environment are and how they project, and what its pixels are of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.metaworld.class_env import class_env_of
+from mtwrappers.vector.calls import read_only
+
+
+@read_only
+def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArray[np.float64]]]:
+    """Intrinsics and extrinsics of each camera in use, of its images as they are observed.
+
+    ``intrinsics``, ``(3, 3)``, are in pixels. ``extrinsics``, ``(4, 4)``, lead from the frame of
+    the world (metres) to that of the camera, as of the present state: cameras on the gripper move.
+    The frame of the camera is OpenCV's: x to the right of the image, y down, z ahead. A point
+    ``(x, y, z)`` of the world is in the image at row ``v`` and column ``u``::
+
+        x, y, depth = (extrinsics @ [x, y, z, 1])[:3]
+        u, v, _ = intrinsics @ [x / depth, y / depth, 1]
+
+    where whole numbers are the centres of pixels, ``image[v, u]``, and ``depth`` is what an image
+    of depth has there if nothing stands before it. Where ``upright`` has turned the images, x and y
+    are those of the turned image.
+
+    In a vector environment, ``envs.call(camera_parameters)`` returns that of each environment.
+
+    Args:
+        env: An environment of Meta-World that draws frames, in any wrappers, after a reset.
+
+    Returns:
+        The two matrices by the name of the camera; the free camera is ``"free"``.
+
+    Raises:
+        TypeError: If it is no environment of this package on Meta-World.
+        ValueError: If it draws no frames.
+        ResetNeeded: If no task was set yet.
+    """
+    one = class_env_of(env)
+    found: dict[str, dict[str, NDArray[np.float64]]] = one.camera.parameters(one.sawyer.data)
+    return found
+
+
+@read_only
+def segmentation_names(env: gymnasium.Env[Any, Any]) -> dict[tuple[int, int], tuple[str, str]]:
+    """The names of what pixels are of, by the two numbers of a segmentation.
+
+    The numbers are MuJoCo's: the id of a geom or a site in the model of the present class, and its
+    type, 5 for a geom and 6 for a site (`mujoco.mjtObj`). Each class has ids of its own.
+    ``segmentation_names(env)[tuple(pixel)]`` is the name, which most geoms lack, and the name of
+    the body to which it belongs. Both are empty where nothing is.
+
+    In a vector environment, ``envs.call(segmentation_names)`` returns those of each environment.
+
+    Args:
+        env: An environment of Meta-World, in any wrappers, after a reset.
+
+    Raises:
+        TypeError: If it is no environment of this package on Meta-World.
+        ResetNeeded: If no task was set yet.
+
+    >>> import gymnasium
+    >>> import mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MT1-v0", env_name="drawer-open-v3", num_goals=1)
+    >>> obs, info = env.reset(seed=0)
+    >>> sorted({body for _, body in segmentation_names(env).values() if "drawer" in body})
+    ['drawer_link', 'drawercase_link']
+    """
+    import mujoco
+
+    model = class_env_of(env).sawyer.model
+    found = {(-1, -1): ("", "")}
+    for kind, number, of, body in (
+        (mujoco.mjtObj.mjOBJ_GEOM, model.ngeom, model.geom, model.geom_bodyid),
+        (mujoco.mjtObj.mjOBJ_SITE, model.nsite, model.site, model.site_bodyid),
+    ):
+        for i in range(number):
+            found[i, int(kind)] = of(i).name, model.body(body[i]).name
+    return found

@@ -1,0 +1,72 @@
+"""The sentence of the present task as an observation, for policies that read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+from gymnasium.spaces import Box, Dict
+from gymnasium.utils import RecordConstructorArgs
+
+from mtwrappers.metaworld.class_env import OBS_SIZE
+
+
+class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
+    """Observes the sentence that describes the task, as ``instruction``, in a dict.
+
+    ``instruction`` is a string in a `gymnasium.spaces.Text` that has every sentence of the table. A
+    dict with ``pixels`` gets it as another key. Frames that are the observation itself become
+    ``pixels`` beside it. A state becomes ``environment_state``, ``(39,)``, and ``task_embedding``
+    and ``task_onehot`` where it has them at its end, in its dtype.
+
+    Args:
+        env: A `MetaWorldMTEnv`, or a stream of its tasks, in wrappers whose observations are
+            states or frames, with descriptions for each class.
+
+    Raises:
+        AttributeError: If tasks are hidden, and there are no descriptions.
+        ValueError: If a class has none.
+    """
+
+    def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
+        RecordConstructorArgs.__init__(self)
+        super().__init__(env)
+        text = env.get_wrapper_attr("description_space")
+        space: Any = env.observation_space
+        self._parts: dict[str, slice] = {}
+        self._is_frame = not _has_key(space, "pixels")
+        if isinstance(space, Box) and len(space.shape) == 1:
+            self._is_frame = False
+            self._parts = _parts_of_state(env)
+            boxes: dict[str, Any] = {
+                key: Box(space.low[part], space.high[part], dtype=space.dtype.type)
+                for key, part in self._parts.items()
+            }
+        else:
+            boxes = {"pixels": space} if self._is_frame else dict(space.spaces)
+        self.observation_space = Dict({**boxes, "instruction": text})
+
+    def observation(self, obs: Any) -> dict[str, Any]:
+        """The observation, or its parts, and the sentence."""
+        sentence = self.env.get_wrapper_attr("task_description")
+        if self._is_frame:
+            return {"pixels": obs, "instruction": sentence}
+        parts = {key: obs[part] for key, part in self._parts.items()} or obs
+        return {**parts, "instruction": sentence}
+
+
+def _has_key(space: Any, key: str) -> bool:
+    return isinstance(space, Dict) and key in space.spaces
+
+
+def _parts_of_state(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
+    """Where the parts of a flat observation are, by their names."""
+    space: Any = env.observation_space
+    below: Any = env.unwrapped.observation_space
+    parts, end = {"environment_state": slice(OBS_SIZE)}, OBS_SIZE
+    if _has_key(below, "task_embedding"):
+        end += below["task_embedding"].shape[0]
+        parts["task_embedding"] = slice(OBS_SIZE, end)
+    if space.shape[0] > end:
+        parts["task_onehot"] = slice(end, None)
+    return parts

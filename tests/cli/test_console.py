@@ -1,0 +1,189 @@
+"""What the commands print on a terminal, in a pipe, and where colours are asked for or refused."""
+
+import os
+import pty
+import re
+import shlex
+import sys
+
+import pytest
+
+from mtwrappers.cli import console, main
+from mtwrappers.cli.commands import COMMANDS
+from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+from mtwrappers.testing.report import CheckReport, CheckResult
+from tests.fakes import ROOT
+
+ESCAPE, END = "\x1b", "the end"
+
+
+@pytest.fixture
+def terminal(monkeypatch):
+    """Runs a command in a terminal of 80 columns; returns its exit code and what it drew."""
+    monkeypatch.setenv("COLUMNS", "80")
+    monkeypatch.setenv("TERM", "xterm-256color")
+    monkeypatch.delenv("NO_COLOR")
+
+    def run(*arguments):
+        reader, writer = pty.openpty()
+        with os.fdopen(writer, "w") as screen, monkeypatch.context() as patch:
+            patch.setattr(sys, "stdout", screen)
+            patch.setattr(sys, "stderr", screen)
+            try:
+                code = main(arguments)
+            except SystemExit as exc:
+                code = exc.code
+            screen.write(END)  # processes that were started may keep the terminal open
+            screen.flush()
+            drawn = b""
+            while not drawn.endswith(END.encode()):
+                drawn += os.read(reader, 2**16)
+        os.close(reader)
+        return code, drawn.decode().removesuffix(END).replace("\r\n", "\n")
+
+    return run
+
+
+@pytest.fixture
+def faulty(tmp_path, monkeypatch):
+    """A report of `check` with a failure, without the run."""
+    results = (
+        CheckResult("runs", "passed", "30 steps"),
+        CheckResult("types", "failed", f"{'no bool of Python; ' * 3}step number"),
+        CheckResult("render", "skipped", "it has no render()"),
+    )
+    report = CheckReport("CartPole-v1", "environment", 0, 3, results, 1.0)
+    monkeypatch.setattr("mtwrappers.cli.check.check_vector_env", lambda *args, **kwargs: report)
+
+
+# Colours.
+
+
+def test_a_terminal_has_colours_and_no_color_refuses_them(terminal, monkeypatch):
+    said = "mtwrappers: error: unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?\n"
+    code, drawn = terminal("rollout", "MT1O")
+    assert code == 2
+    assert drawn == said.replace("mtwrappers: error: ", "\x1b[1;31mmtwrappers: error: \x1b[0m")
+    assert ESCAPE in terminal("--help")[1]
+    monkeypatch.setenv("NO_COLOR", "1")
+    assert terminal("rollout", "MT1O") == (2, said)
+    assert ESCAPE not in terminal("--help")[1]
+
+
+def test_a_pipe_has_none_unless_they_are_forced(capsys, monkeypatch):
+    monkeypatch.delenv("NO_COLOR")
+    assert main(["--help"]) == 0
+    assert main(["protocols"]) == 0
+    plain = capsys.readouterr().out
+    assert ESCAPE not in plain
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    assert main(["--help"]) == 0
+    assert main(["protocols"]) == 0
+    coloured = capsys.readouterr().out
+    assert coloured.count(ESCAPE) > 10
+    assert re.sub(r"\x1b\[[\d;]*m", "", coloured) == plain
+
+
+def test_a_progress_bar_is_drawn_on_a_terminal_alone(capsys):
+    with console.progress_bar() as bar:
+        bar.add_task("episodes", total=3, rate="")
+    assert capsys.readouterr() == ("", "")
+
+
+def test_a_text_from_a_file_draws_nothing(capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    monkeypatch.delenv("NO_COLOR")
+    console.say("[red]\x1b[31m :smile: a\tb\nhttp://x/1 'y'")
+    assert capsys.readouterr().out == "[red]\\x1b[31m :smile: a\\tb\nhttp://x/1 'y'\n"
+
+
+# `check`.
+
+
+@pytest.mark.usefixtures("faulty")
+def test_failures_come_first_in_red_and_what_passed_is_counted(terminal, capsys):
+    code, drawn = terminal("check", "CartPole-v1")
+    assert code == 1
+    lines = drawn.splitlines()
+    assert lines[3] == f"\x1b[31mFAILED   types   {'no bool of Python; ' * 3}step\x1b[0m"
+    assert lines[4] == f"\x1b[31m{17 * ' '}number\x1b[0m"
+    assert lines[5:] == [
+        "skipped  render  it has no render()",
+        "",
+        "\x1b[1;31m1 passed, 1 failed, 1 skipped (1 s); -v prints those that passed\x1b[0m",
+    ]
+    for option in ("-v", "--verbose"):
+        assert main(["check", "CartPole-v1", option]) == 1
+        lines = capsys.readouterr().out.splitlines()
+        assert [line.split()[:2] for line in lines[3:7]] == [
+            ["FAILED", "types"],
+            ["number"],
+            ["passed", "runs"],
+            ["skipped", "render"],
+        ]
+        assert lines[-1] == "1 passed, 1 failed, 1 skipped (1 s)"
+
+
+# What can be copied.
+
+
+@pytest.mark.usefixtures("short_episodes")
+def test_a_rollout_prints_one_command_that_verifies_it_whatever_its_path(
+    terminal, tmp_path, monkeypatch
+):
+    out = tmp_path / f"a long name of 'mine' {'x' * 80}"
+    arguments = ["MT1", "--policy", "random", "--episodes", "1", "--workers", "1"]
+    code, drawn = terminal("rollout", *arguments, "--out", str(out))
+    assert code == 0
+    *_, before, last = re.sub(r"\x1b\[[\d;?]*\w", "", drawn).splitlines()
+    assert before == "Anyone who has results.json and results.npz can check the numbers:"
+    assert shlex.split(last) == ["mtwrappers", "verify", str(out / "results.json")]
+    code, drawn = terminal(*shlex.split(last)[1:])
+    assert code == 0
+    assert "\x1b[1;32mverified:\x1b[0m\n" in drawn
+
+
+# The commands.
+
+
+def test_without_arguments_it_is_its_help(capsys):
+    assert main(["--help"]) == 0
+    said = capsys.readouterr().out
+    assert main([]) == 0
+    assert capsys.readouterr() == (said, "")
+
+
+def test_the_order_of_commands_is_the_same_everywhere(capsys, tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    guide = (ROOT / "docs" / "guides" / "command-line.md").read_text()
+    assert re.findall(r"^##+ `mtwrappers ([\w-]+)`$", guide, re.MULTILINE) == COMMANDS
+    assert main([]) == 0
+    assert re.findall(r"^│ ([a-z][\w-]*) ", capsys.readouterr().out, re.MULTILINE) == COMMANDS
+    script = tmp_path / "completions"
+    assert main(["--install-completion", "--shell", "bash", "--output", str(script)]) == 0
+    offered = " ".join(f'"{name}"' for name in COMMANDS)
+    assert f"_c=({offered})" in script.read_text()
+
+
+# Few episodes.
+
+
+def test_methods_with_few_episodes_are_warned_of(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    for number in (5, 92, 93):
+        episodes = [Episode("reach-v3", i, 1.0, 5, i < 2, False, i) for i in range(number)]
+        provenance = Provenance(number, {}, spec=None, policy=f"mine{number}")
+        EvaluationResult(episodes, 0, provenance=provenance).save(f"{number}.json")
+    assert main(["compare", "5.json", "--format", "csv"]) == 0
+    said = capsys.readouterr()
+    assert said.out.startswith("method,over,")
+    assert said.err == (
+        "mtwrappers: warning: few episodes for a 95% interval at a success rate of 0.5: mine5 has "
+        "5 episodes, about ±0.33; 93 episodes give ±0.10\n"
+    )
+    assert main(["compare", "92.json", "5.json", "93.json", "--force"]) == 0
+    assert ": mine92 has 92 episodes, about ±0.10; mine5 has 5 episodes, about ±0.33; 93 epi" in (
+        capsys.readouterr().err
+    )
+    assert main(["compare", "93.json"]) == 0
+    assert capsys.readouterr().err == ""

@@ -1,0 +1,319 @@
+"""Chunks of actions: the first are executed, then the policy is asked again, row by row."""
+
+import os
+import signal
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+
+from mtwrappers import (
+    EvaluationResult,
+    MetaParallelEnvExecutor,
+    MetaSampler,
+    Sampler,
+    evaluate,
+    few_shot_evaluate,
+    verify,
+)
+from mtwrappers.evaluation import Observer
+from mtwrappers.samplers.policies import PolicyCaller
+from tests.evaluation.fakes import ScriptedEnv, scripted
+from tests.fakes import equal
+from tests.odd_inputs import check, lines
+from tests.samplers.fakes import WAYS_TO_ASK, ReadEnv, evaluated, read_envs
+from tests.vector.fakes import all_modes
+
+
+def planned(observations, horizon=3):
+    """Chunks of the step at which they were planned, and of the place in the chunk."""
+    steps = observations[..., 0]
+    chunk = np.broadcast_to(np.arange(horizon) / 100, (*steps.shape, horizon))
+    return np.stack([np.repeat(steps[..., None], horizon, axis=-1) / 10, chunk], axis=-1)
+
+
+def one_at_a_time(observations):
+    """The actions that chunks of `planned` come to with an ``action_chunk`` of 2."""
+    steps = observations[:, 0]
+    return np.stack([(steps - steps % 2) / 10, steps % 2 / 100], axis=1)
+
+
+class Planner:
+    """`get_actions` with chunks, and when each was planned."""
+
+    def get_actions(self, observations):
+        steps = observations[..., 0]
+        return planned(observations), {"planned_at": steps, "nested": {"twice": 2 * steps}}
+
+
+def test_the_first_actions_of_each_chunk_are_executed_and_agent_infos_are_those_of_the_chunk():
+    [path] = Sampler(ScriptedEnv([5]), Planner(), 1, 9, action_chunk=2).obtain_samples()
+    assert path["actions"][:, 0].tolist() == [0.0, 0.0, 0.2, 0.2, 0.4]
+    assert path["actions"][:, 1].tolist() == [0.0, 0.01, 0.0, 0.01, 0.0]
+    assert path["agent_infos"]["planned_at"].tolist() == [0, 0, 2, 2, 4]
+    assert path["agent_infos"]["nested"]["twice"].tolist() == [0, 0, 4, 4, 8]
+    assert path["observations"][:, 0].tolist() == [0, 1, 2, 3, 4]
+
+
+# When each of two environments is asked, whose episodes have 3 and 5 steps, two of each.
+DUE = [
+    [True, True],  # step 0
+    [True, True],  # 2: the second half of the chunk is left out
+    [True, False],  # 3: the second episode of the first begins, after one action of a chunk
+    [False, True],  # 4
+    [True, True],  # 5: and that of the second; the first one has gone on with its last chunk
+    [False, True],  # 7: the first has ended its episodes
+    [False, True],  # 9
+]
+
+
+def test_a_callable_is_asked_for_the_rows_that_are_due_alone():
+    asked = []
+
+    def policy(observations, due, rng, task_names):
+        assert len(observations) == len(rng) == len(task_names) == due.sum()
+        asked.append((due.tolist(), observations[:, 0].tolist(), task_names.tolist()))
+        return planned(observations)
+
+    with closing(scripted([{"lengths": [3]}, {"lengths": [5]}])) as envs:
+        evaluate(policy, envs, 2, action_chunk=2)
+    assert [due for due, _, _ in asked] == DUE
+    assert [steps for _, steps, _ in asked] == [[0, 0], [2, 2], [0], [4], [2, 0], [2], [4]]
+    assert [names for _, _, names in asked][2:5] == [["task 0"], ["task 1"], ["task 0", "task 1"]]
+
+
+def test_get_actions_is_given_all_rows_and_which_are_due():
+    asked = []
+
+    class Policy(Planner):
+        def get_actions(self, observations, due):
+            asked.append((due.tolist(), observations.shape))
+            return super().get_actions(observations)
+
+    with closing(scripted([{"lengths": [3]}, {"lengths": [5]}])) as envs:
+        evaluate(Policy(), envs, 2, action_chunk=2)
+    assert asked == [([[one] for one in due], (2, 1, 3)) for due in DUE]
+
+
+def test_without_chunks_all_rows_are_due_in_every_step():
+    asked = []
+
+    def policy(observations, due):
+        asked.append(due.tolist())
+        return one_at_a_time(observations)
+
+    with closing(scripted([{"lengths": [1]}, {"lengths": [3]}])) as envs:
+        evaluate(policy, envs, 1)
+    assert asked == [[True, True]] * 3
+
+
+def noise(observations, rng):
+    """Chunks of 4 random actions, of each row's own generator."""
+    return np.stack([one.uniform(-1, 1, (4, 2)) for one in rng])
+
+
+class Noise:
+    def get_actions(self, observations, rng):
+        return np.array([[one.uniform(-1, 1, (4, 2)) for one in row] for row in rng]), None
+
+
+@all_modes
+@pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+def test_results_are_the_same_wherever_the_policy_is_asked(mode, way):
+    """Rows are out of phase, as episodes have 2, 3 and 5 steps; chunks have 3."""
+    expected = evaluated(noise, action_chunk=3)
+    assert {one.length for one in expected.episodes} == {2, 3, 5}
+    for policy in noise, Noise():
+        assert evaluated(policy, action_chunk=3, autoreset_mode=mode, **way) == expected
+    single = evaluated(one_at_a_time, autoreset_mode=mode, **way)
+    assert single == evaluated(planned, action_chunk=2, autoreset_mode=mode, **way)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_ASK[1:], ids=str)
+def test_paths_are_the_same_wherever_the_policy_is_asked(way):
+    def sampled(policy_in="parent", workers=None):
+        executor = {} if workers is None else {"workers": workers, "execution": "parallel"}
+        sampler = MetaSampler(
+            partial(ReadEnv, (2, 5, 3)),
+            Planner(),
+            5,
+            2,
+            99,
+            2,
+            seed=3,
+            policy_in=policy_in,
+            action_chunk=2,
+            **executor,
+        )
+        with closing(sampler):
+            return sampler.obtain_samples()
+
+    expected = sampled()
+    for path in (path for own in expected.values() for path in own):
+        steps = path["observations"][:, 0]
+        assert path["agent_infos"]["planned_at"].tolist() == (steps - steps % 2).tolist()
+    assert equal(sampled(**way), expected)
+
+
+def test_one_action_of_each_chunk_is_asked_for_in_every_step():
+    first = evaluated(lambda obs: planned(obs)[:, 0])
+    assert evaluated(planned, action_chunk=1) == first
+    assert evaluated(planned, action_chunk=2) != first
+
+
+class Adapting:
+    """Goes on with chunks over its adaptation."""
+
+    moved, asked = 0.0, 0
+
+    def begin_trial(self):
+        self.moved = 0.0
+
+    def adapt(self, paths):
+        assert [len(own) for own in paths] == [2]
+        assert paths[0][0]["actions"][:, 0].tolist() == [self.moved] * 3
+        self.moved += 0.5
+
+    def __call__(self, observations):
+        self.asked += 1
+        return np.full((len(observations), 8, 2), self.moved)
+
+
+def test_few_shot_evaluation_asks_anew_in_each_episode():
+    """Chunks of 8 in episodes of 3 steps: none goes on in the next episode, nor after adapting."""
+    policy = Adapting()
+    with closing(scripted([{"lengths": [3]}])) as envs:
+        envs.set_tasks = lambda tasks: None
+        result = few_shot_evaluate(policy, envs, 1, 2, 1, tasks=[[0]], action_chunk=8)
+    assert [one.episode_return for one in result.adaptation.episodes] == [0.0, 0.0]
+    assert [one.episode_return for one in result.evaluation.episodes] == [1.5]
+    assert policy.asked == 3
+    assert result.evaluation.provenance.action_chunk == 8
+
+
+# Faults.
+
+
+class Kills(Observer):
+    def __init__(self, envs, steps):
+        self.envs, self.steps = envs, steps
+
+    def step(self, step):
+        self.steps -= 1
+        if self.steps == 0:
+            os.kill(self.envs.worker_pids[0], signal.SIGKILL)
+
+
+@pytest.mark.filterwarnings("ignore:.*worker 0 was killed:UserWarning")
+def test_a_worker_that_is_killed_in_mid_chunk_changes_nothing():
+    expected = evaluated(noise, action_chunk=4, lengths=(7, 9))
+    with closing(read_envs(lengths=(7, 9), workers=2, on_worker_failure="recover")) as envs:
+        kills = Kills(envs, 10)
+        assert evaluate(noise, envs, 7, action_chunk=4, observers=[kills]) == expected
+        assert envs.recoveries == 1
+
+
+class Fatal(ReadEnv):
+    """Kills its process at its fourth step, once."""
+
+    def __init__(self, *args, mark, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.mark = mark
+
+    def step(self, action):
+        if self.steps == 3 and not self.mark.exists():
+            self.mark.touch()
+            os.kill(os.getpid(), signal.SIGKILL)
+        return super().step(action)
+
+
+@pytest.mark.filterwarnings("ignore:.*worker . was killed:UserWarning")
+@pytest.mark.slow
+def test_a_worker_that_asks_the_policy_and_is_killed_in_mid_chunk_changes_nothing(tmp_path):
+    expected = evaluated(noise, action_chunk=4, lengths=(7, 9))
+    makers = [partial(Fatal, (7, 9), name=name, mark=tmp_path / "killed") for name in ("a", "b")]
+    envs = MetaParallelEnvExecutor(makers, 2, 2, workers=2, on_worker_failure="recover")
+    with closing(envs):
+        assert evaluate(noise, envs, 7, action_chunk=4, policy_in="workers") == expected
+        assert envs.recoveries == 1
+
+
+# Answers that are no chunks.
+
+
+def ask(answer, action_chunk=3, shape=(2,), get_actions=False):
+    policy = lambda observations: answer  # noqa: E731
+    if get_actions:
+        policy = type("Policy", (), {"get_actions": lambda self, observations: (answer, None)})()
+    caller = PolicyCaller(policy, 2, 3, action_chunk=action_chunk, action_shape=shape)
+    return caller(np.zeros((6, 4)))
+
+
+ZEROS = np.zeros
+REFUSED = """
+ask(ZEROS((6, 2, 2))) -> ValueError: action_chunk=3 executes 3 actions of each chunk, and the policy returned chunks of 2, shape (6, 2, 2): pass action_chunk=2 or less, or let the policy return more
+ask(ZEROS((6, 2))) -> ValueError: action_chunk=3 expects chunks of shape (n, H, 2) with H >= 3 from the policy, got (6, 2): it returns one action for each row, so leave action_chunk out
+ask(ZEROS(6), shape=()) -> ValueError: action_chunk=3 expects chunks of shape (n, H) with H >= 3 from the policy, got (6,): it returns one action
+ask(ZEROS((6, 4, 5))) -> ValueError: action_chunk=3 expects chunks of shape (n, H, 2) ...got (6, 4, 5): return a chunk for each row
+ask(ZEROS((1, 4, 2))) -> ValueError: expected actions of shape (6,) and more from the policy, got (1, 4, 2)
+ask(ZEROS((4, 2))) -> ValueError: expected actions of shape (6,) and more from the policy, got (4, 2)
+ask(ZEROS((2, 3, 2)), get_actions=True) -> ValueError: ...of shape (M, K, H, 2) with H >= 3 from the policy, got (2, 3, 2): it returns one action for each row
+ask(ZEROS((2, 3, 1, 2)), get_actions=True) -> ValueError: ...chunks of 1, shape (2, 3, 1, 2): pass action_chunk=1 or less
+ask(ZEROS((6, 8, 2)), None) -> ValueError: expected actions of shape (6, 2) from the policy, got (6, 8, 2): if these are chunks of 8 actions, pass action_chunk=K (at the command line --action-chunk K; 1 to 8): how many of each are executed
+ask(ZEROS((2, 3, 8, 2)), None, get_actions=True) -> ValueError: expected actions of shape (2, 3, 2) from the policy, got (2, 3, 8, 2): if these are chunks
+ask(ZEROS((6, 3, 2)), 0) -> ValueError: action_chunk must be
+ask(ZEROS((6, 3, 2)), True) -> ...Error: action_chunk must be
+ask(ZEROS((6, 3, 2)), 2.5) -> ...Error: action_chunk must be
+"""  # noqa: E501
+
+
+@lines(REFUSED)
+def test_answers_that_are_no_chunks_are_refused(line):
+    check(line, **globals())
+
+
+def test_agent_infos_that_change_between_chunks_are_refused():
+    class Changes:
+        asked = 0
+
+        def get_actions(self, observations):
+            self.asked += 1
+            return np.zeros((2, 1, 2, 2)), {f"key {self.asked}": np.zeros((2, 1))}
+
+    caller = PolicyCaller(Changes(), 2, 1, action_chunk=1)
+    caller(np.zeros((2, 4)))
+    with pytest.raises(ValueError, match=r"same keys in every call, \['key 1'\], got \['key 2'\]"):
+        caller(np.zeros((2, 4)))
+
+
+# Meta-World.
+
+
+def test_an_open_loop_expert_of_meta_world_is_verified_and_keeps_its_chunks(tmp_path):
+    """It plans towards the goal from where the hand was; more often is better."""
+
+    def towards(observations):
+        moves = np.clip(10 * (observations[:, 36:39] - observations[:, :3]), -1, 1)
+        moves = np.concatenate([moves, np.zeros((len(moves), 1))], axis=1).astype(np.float32)
+        return np.repeat(moves[:, None], 50, axis=1)
+
+    make = partial(gymnasium.make_vec, "mtwrappers/MT1-v0", env_name="reach-v3", num_goals=4)
+    found = {}
+    for chunk in 1, 40:
+        with closing(make(max_episode_steps=60)) as envs:
+            path = tmp_path / "r.npz"
+            found[chunk] = evaluate(towards, envs, 4, action_chunk=chunk, evidence=path)
+    assert [one.success_final for one in found[1].episodes] == [True] * 4
+    assert [one.success_final for one in found[40].episodes].count(True) < 4
+    found[40].save(tmp_path / "r.json")
+    verified = verify(tmp_path / "r.json")
+    assert verified.ok
+    assert verified.result.provenance.action_chunk == 40
+    assert "policy        (without a name) (says: 40 actions of each chunk executed)" in str(
+        verified
+    )
+    loaded = EvaluationResult.load(tmp_path / "r.json")
+    assert loaded == found[40]
+    assert "\naction_chunk: 40 actions of each chunk executed\n" in f"{loaded}\n"

@@ -1,0 +1,276 @@
+"""Policies that take the names and the sentences of tasks are given those of each episode."""
+
+from contextlib import closing
+from functools import partial
+
+import gymnasium
+import numpy as np
+import pytest
+from gymnasium.wrappers.vector import TransformReward
+
+from mtwrappers import MetaIterativeEnvExecutor, MetaSampler, Sampler, evaluate, few_shot_evaluate
+from mtwrappers.vector.make import make_executor
+from tests.evaluation.fakes import ScriptedEnv, drawn, ones
+from tests.fakes import equal
+from tests.samplers.fakes import WAYS_TO_ASK, ReadEnv, Reader, evaluated, read_envs, reads
+from tests.vector.fakes import all_modes
+
+
+@all_modes
+@pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+def test_each_episode_is_described_by_its_own_sentence(mode, way):
+    """`drawn` pays what the observation says, `reads` what the sentence says."""
+    expected = evaluated(drawn)
+    assert len({one.episode_return for one in expected.episodes}) == 14
+    assert {one.length for one in expected.episodes} == {2, 3, 5}  # so they end out of step
+    for policy in reads, Reader():
+        assert evaluated(policy, autoreset_mode=mode, **way) == expected
+
+
+def test_below_a_wrapper_of_all_environments_the_sentences_are_those_of_the_episodes():
+    with closing(read_envs()) as envs:
+        assert evaluate(reads, TransformReward(envs, lambda r: r), 7) == evaluated(drawn)
+
+
+@pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+def test_names_are_those_of_the_result(way):
+    """A policy that pays 1 at the one task, and nothing at the other."""
+
+    def knows(observations, task_names):
+        assert (task_names.dtype, task_names.shape) == (np.dtype(object), (len(observations),))
+        assert {type(name) for name in task_names} == {str}
+        return np.repeat(task_names[:, None] == "a", 2, axis=1).astype(np.float64)
+
+    result = evaluated(knows, **way)
+    assert [one.episode_return == one.length for one in result.episodes] == [True] * 7 + [False] * 7
+    assert [one.episode_return for one in result.of_task("b")] == [0.0] * 7
+
+
+def test_environments_that_report_no_names_have_those_of_their_groups():
+    seen = []
+
+    def notes(observations, task_names):
+        seen.append(task_names.tolist())
+        return ones(observations)
+
+    with closing(gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)) as envs:
+        evaluate(notes, envs, 1, tasks=["task 1"], max_episode_steps=2)
+    assert seen == [["", "task 1"]] * 2  # the first runs no episode
+    makers = [partial(ScriptedEnv, [2])] * 3
+    seen.clear()
+    with closing(MetaSampler(makers[0], notes, 2, 3, 9, 2, seed=0)) as sampler:
+        sampler.obtain_samples()
+    assert seen[0] == ["task 0", "task 0", "task 1", "task 1", "task 2", "task 2"]
+
+
+def sampled(way, rounds=2):
+    way = dict(way)
+    policy_in, workers = way.pop("policy_in", "parent"), way.pop("workers", None)
+    executor = {} if workers is None else {"workers": workers, "execution": "parallel"}
+    make = partial(ReadEnv, (2, 5, 3))
+    sampler = MetaSampler(make, Reader(), 5, 2, 99, 2, seed=3, policy_in=policy_in, **executor)
+    with closing(sampler):
+        return [sampler.obtain_samples() for _ in range(rounds)]
+
+
+@pytest.mark.parametrize("way", WAYS_TO_ASK, ids=str)
+def test_samplers_give_the_texts_of_the_episode_that_the_row_is_in(way):
+    rounds = sampled(way)
+    paths = [path for by_task in rounds for own in by_task.values() for path in own]
+    assert len(paths) == 20
+    names = set()
+    for path in paths:
+        infos, draw = path["agent_infos"], int(path["observations"][0, 2])
+        n = len(path["rewards"])
+        assert infos["names"].tolist() == [f"task {draw % 3}"] * n
+        assert infos["descriptions"].tolist() == [f"move {draw / 2**31!r}"] * n
+        names.update(infos["names"].tolist())
+    assert names == {"task 0", "task 1", "task 2"}
+    assert equal(rounds, sampled({}))
+
+
+def test_a_sampler_of_one_environment_gives_them_too():
+    paths = Sampler(ReadEnv((2, 5, 3)), Reader(), 4, 99, seed=0).obtain_samples()
+    for path in paths:
+        [draw] = {*path["observations"][:, 2].tolist()}
+        assert {*path["agent_infos"]["descriptions"].tolist()} == {f"move {draw / 2**31!r}"}
+    assert len({path["agent_infos"]["names"][0] for path in paths}) > 1
+
+
+class Adapting(Reader):
+    def begin_trial(self):
+        self.seen = []
+
+    def adapt(self, paths):
+        self.seen += [
+            (path["agent_infos"]["names"][0], path["agent_infos"]["descriptions"][0])
+            for own in paths
+            for path in own
+        ]
+
+
+class SetTaskEnv(ReadEnv):
+    def set_task(self, task):
+        self.name = "ab"[task]
+
+
+def test_few_shot_evaluation_gives_them_in_all_episodes():
+    policy = Adapting()
+    with closing(MetaIterativeEnvExecutor(partial(SetTaskEnv, (2, 5, 3)), 2, 2)) as envs:
+        result = few_shot_evaluate(policy, envs, 1, 3, 2, tasks=[[0, 1]])
+    returns = {one.episode_return / one.length for one in result.adaptation.episodes}
+    assert {float(text.removeprefix("move ")) for _, text in policy.seen} == returns
+    assert [name for name, _ in policy.seen] == ["a"] * 3 + ["b"] * 3
+    assert len(result.evaluation.episodes) == 4
+
+
+def test_what_a_policy_does_to_the_texts_is_not_given_to_it_again():
+    def spoils(observations, task_names, descriptions):
+        answer = reads(observations, descriptions)
+        task_names[:] = descriptions[:] = "move 0.0"
+        return answer
+
+    assert evaluated(spoils) == evaluated(drawn)
+
+
+def test_nothing_is_read_for_a_policy_that_does_not_ask():
+    class Silent(ReadEnv):
+        @property
+        def task_description(self):
+            raise AssertionError("it was asked")
+
+    with closing(MetaIterativeEnvExecutor(partial(Silent, [3], name="a"), 2)) as envs:
+        evaluate(ones, envs, 2)
+        evaluate(lambda obs, task_names: ones(obs), envs, 2)
+        with pytest.raises(AssertionError, match="it was asked"):
+            evaluate(reads, envs, 2)
+
+
+@pytest.mark.parametrize("way", [{}, {"workers": 3, "policy_in": "workers"}], ids=str)
+def test_environments_without_a_sentence_are_named(way):
+    makers = [partial(ReadEnv, [3], name="a"), partial(ScriptedEnv, [3], name="b")]
+    message = (
+        r"the policy asks for descriptions, and there are none of environments [23].*: they have "
+        r"no attribute task_description\. Give each environment an attribute task_description, a "
+        r"string that is read when an episode begins, or let the policy take task_names instead"
+    )
+    way = dict(way)
+    policy_in = way.pop("policy_in", "parent")
+    execution = {"workers": 3, "execution": "parallel"} if way else {}
+    with closing(make_executor(makers, 2, 2, **execution)) as envs:
+        with pytest.raises(ValueError, match=message):
+            evaluate(reads, envs, 2, policy_in=policy_in)
+        evaluate(lambda obs, task_names: ones(obs), envs, 2, policy_in=policy_in)
+
+
+def test_in_a_mixed_set_the_environments_without_sentences_are_named_and_names_are_there():
+    envs = gymnasium.make_vec(
+        "mtwrappers/MultiEnv-v0",
+        env_ids=["Pendulum-v1", "MountainCarContinuous-v0"],
+        unify={"rescale": True},
+    )
+    seen = []
+
+    def notes(observations, task_names):
+        seen.append(task_names.tolist())
+        return np.zeros((2, 1))
+
+    with closing(envs):
+        with pytest.raises(ValueError, match=r"none of environments 0, 1: they have no attribute"):
+            evaluate(lambda obs, descriptions: np.zeros((2, 1)), envs, 1, max_episode_steps=2)
+        evaluate(notes, envs, 1, max_episode_steps=1)
+    assert seen == [["Pendulum-v1", "MountainCarContinuous-v0"]]
+
+
+def test_a_sentence_that_is_no_string_is_refused():
+    class Numbers(ReadEnv):
+        task_description = 3
+
+    with closing(MetaIterativeEnvExecutor(partial(Numbers, [3], name="a"), 2)) as envs:
+        said = "task_description of environment 0 must be a string, got 3"
+        with pytest.raises(TypeError, match=said):
+            evaluate(reads, envs, 1)
+
+
+# Meta-World.
+
+
+def still(observations):
+    return np.zeros((*observations.shape[:-1], 4), np.float32)
+
+
+def test_meta_worlds_sentences_go_with_the_classes():
+    seen = set()
+
+    def notes(observations, task_names, descriptions):
+        seen.update(zip(task_names, descriptions, strict=True))
+        return still(observations)
+
+    make = partial(
+        gymnasium.make,
+        "mtwrappers/MT10-v0",
+        disable_env_checker=True,
+        max_episode_steps=2,
+        num_goals=2,
+    )
+    with closing(make_executor([make], 1)) as envs:  # one environment, which moves
+        evaluate(notes, envs, 2, tasks=["push-v3", "door-open-v3"])
+    assert seen == {
+        ("push-v3", "Push the puck to a goal"),
+        ("door-open-v3", "Open a door with a revolving joint"),
+    }
+
+
+@pytest.mark.parametrize("way", [{}, {"workers": 2, "policy_in": "workers"}], ids=str)
+def test_with_paraphrases_the_sentence_is_that_of_the_observation(way):
+    table = {"reach-v3": ["Reach it", "Go to the red mark", "Move the hand to the goal"]}
+    seen = []
+
+    class Both:
+        def get_actions(self, observations, descriptions):
+            assert observations["instruction"].shape == descriptions.shape
+            assert (observations["instruction"] == descriptions).all()
+            seen.extend(descriptions.flat)
+            chunks = np.zeros((*descriptions.shape, 2, 4))
+            chunks[..., 0] = np.array([[len(text) for text in row] for row in descriptions])[
+                ..., None
+            ]
+            return chunks / 100, {"said": descriptions}
+
+    way = dict(way)
+    policy_in = way.pop("policy_in", "parent")
+    kwargs = {"env_name": "reach-v3", "max_episode_steps": 5, "num_goals": 6, "envs_per_task": 2}
+    kwargs |= {"instruction": True, "descriptions": table}
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs, **way)) as envs:
+        result = evaluate(Both(), envs, 6, action_chunk=2, policy_in=policy_in)
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs)) as envs:
+        assert evaluate(Both(), envs, 6, action_chunk=1) == result
+    assert set(seen) == set(table["reach-v3"])
+
+
+def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():
+    class Asks:
+        def __init__(self):
+            self.seen = set()
+
+        def begin_trial(self): ...
+
+        def get_actions(self, observations, task_names):
+            self.seen.update(task_names.flat)
+            return still(observations), {}
+
+    def asks(observations, descriptions):
+        return still(observations)
+
+    asks.begin_trial = lambda: None
+    kwargs = {"env_name": "reach-v3", "max_episode_steps": 2, "num_goals": 2}
+    hidden = r"the policy asks for {}, and environments 0 hide their tasks: .*descriptions="
+    with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
+        for policy, what in ((Asks(), "task_names"), (asks, "descriptions")):
+            with pytest.raises(ValueError, match=hidden.format(what)):
+                few_shot_evaluate(policy, envs, 1, 1, 1)
+    kwargs["descriptions"] = "metaworld"
+    with closing(gymnasium.make_vec("mtwrappers/ML1-train-v0", **kwargs)) as envs:
+        policy = Asks()
+        few_shot_evaluate(policy, envs, 1, 1, 1)
+        assert policy.seen == {"reach-v3"}
