@@ -33,7 +33,7 @@ from lerobot.datasets.lerobot_dataset import LeRobotDataset
 from lerobot.envs import close_envs, env_to_policy_features, make_env
 from lerobot.envs.factory import make_env_config
 from lerobot.envs.metaworld import MetaworldEnv
-from lerobot.envs.utils import NEW_ROLLOUT_OPTION, _LazyAsyncVectorEnv
+from lerobot.envs.utils import NEW_ROLLOUT_OPTION, _LazyAsyncVectorEnv, preprocess_observation
 from lerobot.policies import PreTrainedPolicy
 from lerobot.scripts.lerobot_eval import eval_policy_all
 from lerobot.utils.feature_utils import dataset_to_policy_features
@@ -137,6 +137,25 @@ def test_policies_get_the_features_that_environments_observe(obs_type, beside):
     [env] = make(obs_type=obs_type)["reach-v3"].values()
     observed = {key: space.shape for key, space in env.single_observation_space.items()}
     assert observed == {key: one.shape for key, one in config.features.items() if key != "action"}
+    env.close()
+
+
+@pytest.mark.parametrize(
+    ("obs_type", "numbers"), [("pixels", {}), ("pixels_state", {"environment_state": (39,)})]
+)
+def test_policies_get_the_frames_of_several_cameras(obs_type, numbers):
+    names = {"obs_type": obs_type, "camera_name": "corner4, gripperPOV", **SMALL}
+    features = env_to_policy_features(make_env_config("mtwrappers", **names))
+    images = [f"observation.images.{camera}" for camera in ("corner4", "gripperPOV")]
+    assert [features[name].shape for name in images] == [(3, 16, 24)] * 2
+    [env] = make(**names)["reach-v3"].values()
+    obs, _ = env.reset(seed=[1000])
+    assert {key: one.shape for key, one in obs["pixels"].items()} == {
+        "corner4": (1, 16, 24, 3),
+        "gripperPOV": (1, 16, 24, 3),
+    }
+    assert {key: one.shape[1:] for key, one in obs.items() if key != "pixels"} == numbers
+    assert {*preprocess_observation(obs)} == {*features} - {"action"}
     env.close()
 
 
@@ -343,6 +362,21 @@ def test_a_dataset_with_video_is_verified_but_for_its_frames(home, capsys):
     assert main(["record", *one, "--out", "lerobot:me/video"]) == 0
     assert [path.suffix for path in (home / "me/video/videos").rglob("*.*")] == [".mp4"]
     assert main(["verify", "lerobot:me/video"]) == 0
+
+
+def test_a_dataset_has_an_image_for_each_camera(home, capsys):
+    cameras = ["--camera", "corner4", "--camera", "gripperPOV"]
+    one = ["MT1", "--task", "drawer-close-v3", *SIZES, *cameras]
+    assert main(["record", *one, "--out", "lerobot:me/eyes"]) == 0
+    data = LeRobotDataset("me/eyes", root=home / "me/eyes", video_backend="pyav")
+    config = make_env_config(
+        "mtwrappers",
+        observation_width=32,
+        observation_height=32,
+        camera_name="corner4,gripperPOV",
+    )
+    assert dataset_to_policy_features(data.features) == env_to_policy_features(config)
+    assert main(["verify", "lerobot:me/eyes"]) == 0
 
 
 KILLED = """
