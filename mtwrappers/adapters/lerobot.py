@@ -50,6 +50,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         observation_width: Of a frame, in pixels.
         camera_name: The camera that draws the frames.
         shadows: Whether frames have shadows and reflections.
+        variation: How the scene varies between episodes, such as ``"light,camera"``.
         idle_steps: How many zero actions follow each reset; they do not count as steps.
         descriptions: The sentences that policies read: ``"lerobot-0.6.1"``, ``"metaworld"``, or the
             path of a JSON file with a table; see `mtwrappers.metaworld.descriptions`.
@@ -67,6 +68,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
     observation_width: int = 480
     camera_name: str = CAMERA
     shadows: bool = True
+    variation: str | None = None
     idle_steps: int = 0
     descriptions: str = "lerobot-0.6.1"
 
@@ -100,6 +102,7 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
             "width": self.observation_width,
             "camera_name": self.camera_name,
             "shadows": self.shadows,
+            "variation": self.variation,
             "idle_steps": self.idle_steps,
             "descriptions": as_data(self.descriptions),
             "max_episode_steps": self.episode_length,

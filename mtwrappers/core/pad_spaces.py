@@ -259,13 +259,14 @@ class Padding(NamedTuple):
                 f"with zeros{difference(compared, numbers, within=True)}"
             )
         actions, inner = self.action_space, env.action_space
+        size = len(numbers.low) or None  # none have numbers
         if not isinstance(actions, Box):
             if inner != actions:
                 raise _differ(inner, name, actions)
-            return PadSpaces(env, len(numbers.low))._take(self)
+            return PadSpaces(env, size)._take(self)
         inner = _box_of_actions(inner, f"the action space of {name}")
         _require_actions(inner, name, actions, self.rescale)
-        return PadSpaces(env, len(numbers.low), actions.shape[0], self.rescale)._take(self)
+        return PadSpaces(env, size, actions.shape[0], self.rescale)._take(self)
 
 
 def check_unify(unify: Unify) -> Unify:

@@ -46,6 +46,7 @@ from mtwrappers.metaworld.descriptions import (
 )
 from mtwrappers.metaworld.pixels import ObservationName, without_frames
 from mtwrappers.metaworld.spec import defaults, with_defaults
+from mtwrappers.metaworld.variation import check_variation
 from mtwrappers.vector.contract import MetaVectorEnv
 
 Means: TypeAlias = Literal["tasks", "groups"]
@@ -96,7 +97,7 @@ ARGUMENTS: dict[Function, dict[str, Kind]] = {
         fixed="benchmark kind env_name goals seed num_goals meta_batch_size "
         "max_episode_steps action_repeat idle_steps terminate_on_success reward_function_version "
         "observation camera_name camera_id depth segmentation width height upright shadows "
-        "task_encoding descriptions instruction envs_per_task",
+        "variation task_encoding descriptions instruction envs_per_task",
         free="id num_envs workers execution context timeout on_worker_failure max_recoveries "
         "journal journal_warn_bytes ray_options autoreset_mode observation_mode unify fast "
         "render_mode record_episode_statistics select sample_tasks_on_reset "
@@ -161,6 +162,8 @@ class Protocol:
         image_size: Their height and width in pixels, likewise.
         depth: Whether distances are observed beside frames.
         segmentation: Whether what each pixel is of is observed beside frames.
+        variation: How the frames vary between episodes, as in `mtwrappers.metaworld.variation`;
+            ``None`` where they do not.
 
     Raises:
         TypeError, ValueError: If a field is none of those, or they do not go together, or a
@@ -209,10 +212,12 @@ class Protocol:
     image_size: tuple[int, int] | None = None
     depth: bool = False
     segmentation: bool = False
+    variation: str | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "descriptions", _described(self.descriptions))
         self._check_types()
+        object.__setattr__(self, "variation", check_variation(self.variation))
         self._check_together()
         known = _kept_for(self.name)
         if known is None:
@@ -314,6 +319,8 @@ class Protocol:
             not self.camera_name or len({*self.camera_name}) < len(self.camera_name)
         ):
             yield f"camera_name must hold cameras, and none twice, got {self.camera_name!r}"
+        if self.variation is not None and states:
+            yield f"variation is for frames, got {self.variation!r} with states"
         if self.image_size is not None and min(self.image_size) < 1:
             yield f"image_size must be at least (1, 1), got {self.image_size}"
 
@@ -532,8 +539,8 @@ class Protocol:
             workers: How many worker processes, for environments that are made here.
             fast: Likewise, see `make_vec`.
             seed: The order of the goals, or the goals themselves where they are continuous.
-            **options: More arguments of those functions, such as ``observers``, ``evidence`` or
-                ``progress``. What the protocol fixes may be repeated, not changed.
+            **options: More arguments of those functions, such as ``action_chunk``,
+                ``observers``, ``evidence`` or ``progress``. What the protocol fixes may be repeated, not changed.
 
         Returns:
             The `EvaluationResult`, or the `FewShotResult`, with the protocol in it.
@@ -601,8 +608,8 @@ def _with_states(fields: Mapping[str, Any]) -> dict[str, Any]:
     if fields["observation"] == "state":
         return dict(fields)
     base, on, benchmark = fields["name"].partition(" on ")
-    unseen: dict[str, Any] = dict.fromkeys(("camera_name", "image_size", "descriptions"))
-    unseen |= {"depth": False, "segmentation": False}
+    names = ("camera_name", "image_size", "variation", "descriptions")
+    unseen: dict[str, Any] = {**dict.fromkeys(names), "depth": False, "segmentation": False}
     name = f"{base}-states{on}{benchmark}"
     return {**fields, **unseen, "name": name, "observation": "state"}
 
@@ -750,6 +757,7 @@ def fixed_by(protocol: Protocol, function: Function) -> dict[str, Any]:
         found |= {"camera_name": protocol.camera_name, "camera_id": None, "upright": True}
         found |= {"height": height, "width": width, "shadows": True}
         found |= {"depth": protocol.depth, "segmentation": protocol.segmentation}
+        found["variation"] = protocol.variation
     if frames or not protocol.goal_visible:
         found |= {"task_encoding": "none", "descriptions": thaw(protocol.descriptions)}
     if not frames or protocol.descriptions is None:

@@ -84,6 +84,12 @@ def remake(
             "it does not say how to make its environments (they have no spec, or are in a wrapper "
             "that changes actions or rewards): give them as envs=..."
         )
+    described = spec["kwargs"].get("descriptions")
+    if isinstance(described, str) and described not in DESCRIPTIONS:
+        raise VerificationError(
+            f"no file is read that it names: its descriptions must be {' or '.join(DESCRIPTIONS)}, "
+            f"or a table, got {described!r}"
+        )
     env_id, chosen = determining(spec, in_trials)
     of_id = _of_id(env_id, spec["kwargs"])
     kwargs = {name: value for name, value in chosen.items() if name not in of_id}
@@ -146,12 +152,6 @@ def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
     for name, most in _MAX.items():
         if sizes.get(name, 0) > most:
             raise VerificationError(f"{name} must be at most {most:,}, got {sizes[name]:,}")
-    described = kwargs.get("descriptions")
-    if isinstance(described, str) and described not in DESCRIPTIONS:
-        raise VerificationError(
-            f"no file is read that it names: descriptions must be of {list(DESCRIPTIONS)} or a "
-            f"table, got {described!r}"
-        )
     for name, value in kwargs.items():
         if isinstance(value, (list, dict)) and len(value) > _MAX_LENGTH:
             raise VerificationError(

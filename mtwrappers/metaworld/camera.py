@@ -7,6 +7,7 @@ the simulation keeps its bits.
 
 from __future__ import annotations
 
+import copy
 import functools
 import weakref
 from collections.abc import Iterable, Sequence
@@ -19,8 +20,9 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.checks import check_choice, check_index
 from mtwrappers.metaworld.fast.watch import watch_frame
-from mtwrappers.metaworld.opengl import Drawing, DrawingThread, drawing_thread
+from mtwrappers.metaworld.opengl import FIRST_PATTERN, Drawing, DrawingThread, drawing_thread
 from mtwrappers.metaworld.own_cameras import camera_names, own_model
+from mtwrappers.metaworld.varied_scene import VariedScene, patterns
 
 # What can be drawn.
 Kind: TypeAlias = Literal["colours", "depth", "segmentation"]
@@ -129,6 +131,21 @@ class Camera:
         self._images: dict[tuple[str, Kind], NDArray[Any]] = {}
         self._drawn: tuple[bytes, bytes] | None = None
         self._drawing: Drawing | None = None
+        self._varied: VariedScene | None = None
+        if settings.variation is not None:
+            names = [view.name for view in self._views]
+            self._varied = VariedScene(model, settings.variation, names)
+
+    @property
+    def variation_parameters(self) -> dict[str, Any] | None:
+        """How the present episode varies, as plain data; ``None`` where nothing does."""
+        return None if self._varied is None else copy.deepcopy(self._varied.parameters)
+
+    def vary(self, episode: int) -> None:
+        """Makes everything look as the episode of this number does, from the next frame on."""
+        assert self._varied is not None
+        self._varied.begin(episode)
+        self._drawn = None
 
     def begin(self, data: Any) -> None:
         """Begins an episode: turns the free camera to the median of the geoms' positions.
@@ -244,14 +261,19 @@ class Camera:
                     f"{sensor.tolist()} metres"
                 )
             position = view.data.cam_xpos[view.index].copy()
-            axes = view.data.cam_xmat[view.index].reshape(3, 3)
-            return position, axes, float(view.model.cam_fovy[view.index])
-        turn, tilt = np.radians([self._free.azimuth, self._free.elevation])
-        ahead = np.array([np.cos(tilt) * np.cos(turn), np.cos(tilt) * np.sin(turn), np.sin(tilt)])
-        right = np.array([np.sin(turn), -np.cos(turn), 0.0])
-        axes = np.stack([right, np.cross(right, ahead), -ahead], axis=1)
-        position = self._free.lookat - self._free.distance * ahead
-        return position, axes, float(self._model.vis.global_.fovy)
+            axes = view.data.cam_xmat[view.index].reshape(3, 3).copy()
+            fovy = float(view.model.cam_fovy[view.index])
+        else:
+            turn, tilt = np.radians([self._free.azimuth, self._free.elevation])
+            level = np.array([np.cos(turn), np.sin(turn), 0.0])
+            ahead = np.cos(tilt) * level + np.array([0.0, 0.0, np.sin(tilt)])
+            right = np.array([level[1], -level[0], 0.0])
+            axes = np.stack([right, np.cross(right, ahead), -ahead], axis=1)
+            position = self._free.lookat - self._free.distance * ahead
+            fovy = float(self._model.vis.global_.fovy)
+        if self._varied is None:
+            return position, axes, fovy
+        return self._varied.pose(view.name, position, axes, fovy)
 
     def _look(self, view: _View) -> None:
         """Puts everything that is there into the scene, as this camera sees it."""
@@ -272,6 +294,8 @@ class Camera:
             mujoco.mjtCatBit.mjCAT_ALL,
             self._scene,
         )
+        if self._varied is not None:
+            self._varied.apply(self._scene, view.name, FIRST_PATTERN)
 
     def _draw(self, thread: DrawingThread, kinds: Sequence[Kind]) -> dict[Kind, NDArray[Any]]:
         if self._drawing is None:
@@ -279,6 +303,8 @@ class Camera:
             # Where these cameras are forgotten rather than closed.
             self._drop = weakref.finalize(self, thread.drop, self._drawing)
             self._drop.atexit = False
+            if self._varied is not None:
+                self._drawing.add_patterns(patterns())
         images: dict[Kind, NDArray[Any]] = {}
         if "colours" in kinds:
             images["colours"] = self._drawing.colours(self._scene, self._rect)

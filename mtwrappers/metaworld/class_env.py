@@ -18,6 +18,7 @@ from mtwrappers.common.checks import check_choice, not_negative, positive
 from mtwrappers.common.extras import import_extra
 from mtwrappers.metaworld.fast.known_good import Fast, class_to_build
 from mtwrappers.metaworld.own_cameras import CameraNames, camera_names, check_cameras
+from mtwrappers.metaworld.variation import VariationStream, check_variation
 
 OBS_SIZE = 39
 # MuJoCo gives up a simulation in which a position exceeds this (mjMAXVAL), so no object goes
@@ -71,9 +72,12 @@ class SawyerSettings:
         idle_steps: How many zero actions follow each reset, so that objects stop moving. The
             reset returns what is observed after them. They count neither as steps of the episode
             nor in its return.
+        variation: How the scene varies between episodes: some of ``light``, ``camera``, ``table``
+            and ``objects`` with commas between; see `mtwrappers.metaworld.variation`. Where no
+            frames are drawn, it is refused.
 
     Raises:
-        TypeError: If names or cameras are of no such form.
+        TypeError: If names, cameras or ``variation`` are of no such form.
         ValueError: If a value is not one of those.
     """
 
@@ -88,6 +92,7 @@ class SawyerSettings:
     shadows: bool = True
     fast: Fast = "auto"
     idle_steps: int = 0
+    variation: str | None = None
 
     def __post_init__(self) -> None:
         for name, known in _KNOWN.items():
@@ -103,6 +108,12 @@ class SawyerSettings:
         positive(self.width, "width")
         positive(self.height, "height")
         not_negative(self.idle_steps, "idle_steps")
+        object.__setattr__(self, "variation", check_variation(self.variation))
+        if self.variation is not None and self.render_mode is None:
+            raise ValueError(
+                f"variation={self.variation!r} needs frames, which alone it changes: give a "
+                "render_mode, or frames as observations; got render_mode=None"
+            )
 
 
 def action_box() -> Box:
@@ -157,6 +168,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         observation_space: Box,
         settings: SawyerSettings,
         max_episode_steps: int | None,
+        variation: VariationStream | None = None,
     ) -> None:
         self.name = name
         self.render_mode = settings.render_mode
@@ -171,6 +183,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
             self._camera = Camera(self.sawyer.model, settings)
         self.sawyer.max_path_length = max_episode_steps or sys.maxsize
+        self._variation = variation
         self._idle_steps = settings.idle_steps
         self.terminate_on_success = False
 
@@ -184,6 +197,8 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
             obs = self._idle()
         if self._camera is not None:
             self._camera.begin(self.sawyer.data)
+        if self._variation is not None:
+            self._camera.vary(self._variation.draw())
         return obs, {**dict.fromkeys(INFO_KEYS, 0.0), "task_name": self.name}
 
     def step(
@@ -253,6 +268,12 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
         drawn: dict[str, dict[str, NDArray[Any]]] = self.camera.images(self.sawyer.data, kinds)
         return drawn
 
+    @property
+    def variation_parameters(self) -> dict[str, Any] | None:
+        """How the present episode varies, as plain data; ``None`` where nothing does."""
+        found: dict[str, Any] | None = self._camera and self._camera.variation_parameters
+        return found
+
     def close(self) -> None:
         """Frees what the camera holds."""
         if self._camera is not None:
@@ -269,10 +290,9 @@ def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
     """
     inner: Any = env
     while not isinstance(inner, SawyerClassEnv):
-        known = vars(inner)
-        if "_env" in known and known["_env"] is None:
+        outer, inner = inner, getattr(inner, "_env", getattr(inner, "env", None))
+        if inner is None and hasattr(outer, "_env"):
             raise ResetNeeded(f"{env}: call reset() first, which builds the class of a task")
-        inner = known.get("_env", known.get("env"))
         if not isinstance(inner, gymnasium.Env):
             raise TypeError(f"expected an environment of mtwrappers on Meta-World, got {env}")
     return inner

@@ -24,6 +24,7 @@ from mtwrappers.metaworld.continuous import (
 )
 from mtwrappers.metaworld.plain_task import decode
 from mtwrappers.metaworld.upstream import all_classes
+from mtwrappers.metaworld.variation import VariationStream
 from mtwrappers.wrappers.task_onehot import TaskOnehotWrapper
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
@@ -88,6 +89,7 @@ class ClassPool:
         settings: How every environment here is built.
         render_mode: That of every environment here.
         max_episode_steps: When they truncate, ``None`` for never.
+        variation: The stream of how episodes look; ``None`` where nothing varies.
     """
 
     def __init__(
@@ -111,6 +113,9 @@ class ClassPool:
         # With continuous goals nothing depends on those of the benchmark, so they are always equal.
         benchmark = take_benchmark(benchmark, 0 if continuous else goals_seed, options)
         self.settings = SawyerSettings(**options)
+        self.variation: VariationStream | None = None
+        if self.settings.variation is not None:
+            self.variation = VariationStream(seed)
         self._wrapper = None if wrapper is None else check_callable(wrapper, "wrapper")
         self._built: dict[str, tuple[SawyerClassEnv, Env]] = {}  # of each class, bare and wrapped
         self._terminate_on_success = False
@@ -199,7 +204,12 @@ class ClassPool:
         if name in self._built:
             return self._built[name]
         bare = SawyerClassEnv(
-            name, layout.classes[name], layout.box, self.settings, self.max_episode_steps
+            name,
+            layout.classes[name],
+            layout.box,
+            self.settings,
+            self.max_episode_steps,
+            self.variation,
         )
         if self.goals is not None:
             bare.sawyer.max_snapshots = 4  # goals seldom come again, but for those that stay

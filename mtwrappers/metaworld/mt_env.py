@@ -13,7 +13,7 @@ from gymnasium.spaces import Text
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_flag, check_index, check_list
+from mtwrappers.common.checks import check_flag, check_index, check_list, check_mapping
 from mtwrappers.common.seeding import check_seed, goal_generator, sentence_generator
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.selection import SelectName, Strategy
@@ -292,11 +292,23 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             self._seed_itself()  # a goal may have to be drawn
         super().set_task_state(task_state)
 
+    @property
+    def variation_parameters(self) -> dict[str, Any] | None:
+        """How the present episode varies, as plain data: by word, name and parameter.
+
+        The names are those of lights, cameras and materials. ``None`` where nothing varies.
+        """
+        self._require_reset()
+        found: dict[str, Any] | None = self._env.get_wrapper_attr("variation_parameters")
+        return found
+
     def seed(self, seed: int | None = None) -> list[int]:
-        """Seeds the environment stream, and what draws among paraphrases."""
+        """Seeds the environment stream, what draws among paraphrases, and how episodes look."""
         seeds = super().seed(seed)
         if self._has_paraphrases:
             self._sentence_stream = sentence_generator(seeds[0])
+        if self.pool.variation is not None:
+            self.pool.variation.seed(seeds[0])
         return seeds
 
     def seed_task(self, seed: int | None = None) -> list[int]:
@@ -310,16 +322,18 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         self, *, seed: int | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Observation, dict[str, Any]]:
         """Begins an episode as `TaskSetMTEnv.reset` does."""
-        if self._continuous is None or seed is None or not self.keeps_selection:
+        if seed is None or not self.keeps_selection:
             return super().reset(seed=seed, options=options)
-        # In an evaluation goals follow from its seeds, and training goes on with its own.
-        goals = self._continuous.goals
-        before = goals.get_state()
-        goals.seed(seed)
+        # In an evaluation goals, and how episodes look, follow from its seeds; training goes on
+        # with its own.
+        before = [(stream, stream.get_state()) for stream in self._streams().values()]
+        if self._continuous is not None:
+            self._continuous.goals.seed(seed)
         try:
             return super().reset(seed=seed, options=options)
         finally:
-            goals.set_state(before)
+            for stream, state in before:
+                stream.set_state(state)
 
     def close(self) -> None:
         """Closes every class that was built, and lets go of it. A later `reset` builds it anew."""
@@ -329,20 +343,29 @@ class MetaWorldMTEnv(TaskSetMTEnv):
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes, ready for JSON: the task, streams and settings."""
         state = {**super().get_state(), "terminate_on_success": self.terminate_on_success}
-        if self._continuous is not None:
-            state["goal_stream"] = self._continuous.goals.get_state()
+        state |= {name: stream.get_state() for name, stream in self._streams().items()}
         if self._sentence_stream is not None:
             state["sentence_stream"] = dict(self._sentence_stream.bit_generator.state)
         return state
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
+        has_stream = "variation_stream" in check_mapping(state, "a state")
+        if has_stream is (self.pool.variation is None):
+            expected = "without" if self.pool.variation is None else "with"
+            raise ValueError(f"expected a state of an environment {expected} variation")
         super().set_state(state)
         self.terminate_on_success = state["terminate_on_success"]
-        if self._continuous is not None:
-            self._continuous.goals.set_state(state["goal_stream"])
         if self._sentence_stream is not None:
             set_generator(self._sentence_stream, state["sentence_stream"])
+        for name, stream in self._streams().items():
+            stream.set_state(state[name])
+
+    def _streams(self) -> dict[str, Any]:
+        """All that is drawn from in every episode beside the streams of all `MTEnv`s, by name."""
+        goals = {} if self._continuous is None else {"goal_stream": self._continuous.goals}
+        look = {} if self.pool.variation is None else {"variation_stream": self.pool.variation}
+        return {**goals, **look}
 
     def __getstate__(self) -> dict[str, Any]:
         # The copy builds its own simulation, so it begins with a reset, on the same task.

@@ -16,7 +16,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from queue import SimpleQueue
 from typing import Any
@@ -31,6 +31,8 @@ _BUFFERS = (
     *("offColor", "offColor_r", "offDepthStencil", "offDepthStencil_r", "offFBO", "offFBO_r"),
     *("offWidth", "offHeight", "offSamples", "shadowFBO", "shadowTex", "shadowSize"),
 )
+# Materials from this index on are those of `Drawing.add_patterns`; a context has a thousand.
+FIRST_PATTERN = 900
 _FONT = mujoco.mjtFontScale.mjFONTSCALE_50  # nothing is written
 _HEADLESS = {"darwin": ["cgl"], "win32": ["wgl"]}.get(sys.platform, ["egl", "osmesa"])
 
@@ -181,6 +183,29 @@ class Drawing:
         self._context = _bare_context(model)
         self._context.readDepthMap = mujoco.mjtDepthMap.mjDEPTH_ZEROFAR
         self._own = {name: getattr(self._context, name) for name in _BUFFERS}
+        self._patterns: Any = None
+
+    def add_patterns(self, images: Sequence[NDArray[np.uint8]]) -> None:
+        """Adds grey patterns, ``(n, n)``, as materials from `FIRST_PATTERN` on.
+
+        The materials and textures of the model stay as they are.
+        """
+        textures = "".join(
+            f'<texture name="{k}" type="cube" builtin="flat" nchannel="3" width="{len(image)}" '
+            f'height="{6 * len(image)}"/>'
+            for k, image in enumerate(images)
+        )
+        model = mujoco.MjModel.from_xml_string(f"<mujoco><asset>{textures}</asset></mujoco>")
+        faces = [np.repeat(np.tile(image, (6, 1)).ravel(), 3) for image in images]
+        model.tex_data[:] = np.concatenate(faces)
+        self._patterns = patterns = _bare_context(model)
+        into, roles = self._context, int(mujoco.mjtTextureRole.mjNTEXROLE)
+        for k in range(len(images)):
+            at = FIRST_PATTERN + k
+            into.texture[at] = patterns.texture[k]
+            into.textureType[at] = patterns.textureType[k]
+            into.mat_texid[roles * at : roles * (at + 1)] = -1
+            into.mat_texid[roles * at + int(mujoco.mjtTextureRole.mjTEXROLE_RGB)] = at
 
     def colours(self, scene: Any, rect: Any) -> NDArray[np.uint8]:
         """The colours of a scene, ``(height, width, 3)``, lowest row first."""
@@ -212,6 +237,8 @@ class Drawing:
         """Frees what is its own."""
         self._use(self._own)
         self._context.free()
+        if self._patterns is not None:
+            self._patterns.free()
 
     def _render(self, scene: Any, rect: Any) -> None:
         buffers = self._shared.get(self._quality)

@@ -52,8 +52,11 @@ def check_cameras(cameras: Any, camera_name: CameraNames) -> None:
     """
     used = camera_names(camera_name) or ()
     for name, camera in check_mapping(cameras, "cameras").items():
-        if not isinstance(name, str) or not name:
-            raise TypeError(f"the names in cameras must be strings, got {name!r}")
+        if not isinstance(name, str) or name in ("", "pixels"):
+            raise TypeError(
+                "the names in cameras must be strings, and not 'pixels', a key of observations, "
+                f"got {name!r}"
+            )
         what = f"cameras[{name!r}]"
         if sorted(check_mapping(camera, what)) != sorted(_FIELDS):
             raise ValueError(f"{what} must have {', '.join(_FIELDS)}, got {sorted(camera)}")

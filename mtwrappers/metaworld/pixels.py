@@ -24,7 +24,7 @@ FAR_PLANE = 120.0
 
 _OF_FRAMES = (
     *("observation", "camera_name", "camera_id", "cameras", "depth", "segmentation"),
-    *("width", "height", "upright", "shadows"),
+    *("width", "height", "upright", "shadows", "variation"),
 )
 
 # How many leading numbers of a state are observed beside the frame, under which key.

@@ -188,8 +188,8 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
     ) -> tuple[Any, dict[str, Any]]:
         """Begins an episode of the present task, the benchmark's first if none was set.
 
-        ``seed`` also seeds the order of `sample_tasks`; ``options={"task": task}`` sets a task
-        first.
+        ``seed`` also seeds the order of `sample_tasks`, and how episodes look where that varies;
+        ``options={"task": task}`` sets a task first.
 
         Raises:
             ResetNeeded: If no task was set and there is no benchmark to take one from.
@@ -199,6 +199,8 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         if seed is not None:
             seed = check_seed(seed)
             self.seed_tasks(seed)
+            if self._pool.variation is not None:
+                self._pool.variation.seed(seed)
         super().reset(seed=seed)
         if options and "task" in options:
             self.set_task(options["task"])
@@ -223,10 +225,24 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             raise ResetNeeded("call reset() before render()")
         return self._env.render()
 
+    @property
+    def variation_parameters(self) -> dict[str, Any] | None:
+        """How the present episode varies; see `MetaWorldMTEnv.variation_parameters`.
+
+        Raises:
+            ResetNeeded: Before the first `reset`.
+        """
+        if not self._begun:
+            raise ResetNeeded("call reset() before variation_parameters")
+        found: dict[str, Any] | None = self._env.get_wrapper_attr("variation_parameters")
+        return found
+
     def get_state(self) -> dict[str, Any]:
         """The state between two episodes: the present task, and what `sample_tasks` draws next."""
-        goals = self._pool.goals
+        goals, look = self._pool.goals, self._pool.variation
         drawn = {} if goals is None else {"goal_stream": goals.get_state()}
+        if look is not None:
+            drawn["variation_stream"] = look.get_state()
         return {"task": self.get_task(), "order": self._order.get_state(), **drawn}
 
     def set_state(self, state: Mapping[str, Any]) -> None:
@@ -235,9 +251,15 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         if (goals is None) == ("goal_stream" in state):
             kinds = ("a list", "continuous")[:: 1 if goals is None else -1]
             raise ValueError(f"expected a state of goals that are {kinds[0]}, got {kinds[1]}")
+        look = self._pool.variation
+        if (look is None) == ("variation_stream" in state):
+            expected = "without" if look is None else "with"
+            raise ValueError(f"expected a state of an environment {expected} variation")
         self._order.set_state(state["order"])
         if goals is not None:
             goals.set_state(state["goal_stream"])
+        if look is not None:
+            look.set_state(state["variation_stream"])
         if state["task"] is not None:
             self.set_task(state["task"])
 

@@ -6,6 +6,7 @@ Specs of other ids are passed through.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import functools
 from collections.abc import Mapping
@@ -17,6 +18,7 @@ from mtwrappers.metaworld.class_env import SawyerSettings
 from mtwrappers.metaworld.descriptions import has_paraphrases
 from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.metaworld.registered import VectorSettings
+from mtwrappers.metaworld.variation import check_variation
 from mtwrappers.vector.make import EXECUTOR_OPTIONS
 
 # The packages whose versions change what an episode comes to.
@@ -69,6 +71,7 @@ def with_defaults(given: Mapping[str, Any]) -> dict[str, Any]:
     made |= {k: v for k, v in stands_for.items() if made.get(k) is None}
     if isinstance(made["camera_name"], list):
         made["camera_name"] = tuple(made["camera_name"])  # a list in JSON
+    made["variation"] = check_variation(made["variation"])
     return made
 
 
@@ -81,6 +84,8 @@ def determining(spec: Mapping[str, Any], in_trials: bool = False) -> tuple[str, 
     """
     kwargs = spec["kwargs"]
     found = {name: value for name, value in kwargs.items() if name not in _CHOSEN_BY_USER}
+    with contextlib.suppress(TypeError, ValueError):  # of a file, it may be anything
+        found |= {"variation": check_variation(found["variation"])} if "variation" in found else {}
     frames = kwargs.get("observation", "state") != "state"
     if not frames and kwargs.get("benchmark") not in META_LEARNING:
         drawn = ("descriptions",) if has_paraphrases(kwargs.get("descriptions")) else ()

@@ -176,7 +176,11 @@ class EnvBlock:
         """Puts a wrapper around every environment, now and whenever they are built."""
         makers = self._makers
         self._makers = lambda: [functools.partial(_wrapped, wrap, make) for make in makers()]
-        self._rows.envs = [wrap(env) for env in self._rows.envs]
+        for i, env in enumerate(self._rows.envs):
+            try:
+                self._rows.envs[i] = wrap(env)
+            except Exception as exc:
+                self._fail(exc, i)
         return Answer()
 
     def connect(self, layout: ObsLayout, buffers: Buffers) -> Answer:

@@ -274,8 +274,8 @@ saved["after"] = env.render()
     assert np.array_equal(saved["before"], saved["after"])
 
 
-# All kinds of images, beside a `mujoco.Renderer` of a model that has one's own camera too. Its model
-# is compiled anew, and moved to where Meta-World has put things.
+# All kinds of images, beside a `mujoco.Renderer` of a model that has one's own camera too, compiled
+# anew and moved to where Meta-World has put things.
 RENDERER = """
 from metaworld import ALL_V3_ENVIRONMENTS as CLASSES
 from mtwrappers.metaworld.class_env import class_env_of

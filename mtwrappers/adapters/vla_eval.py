@@ -1,0 +1,226 @@
+"""Meta-World in vla-evaluation-harness: a benchmark for ``vla-eval run`` and `vla_eval.evaluate`.
+
+Its configurations name it ``"mtwrappers.adapters.vla_eval:MetaWorldBenchmark"``.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.common.checks import check_list
+from mtwrappers.common.extras import import_extra
+from mtwrappers.evaluation import Protocol, protocols
+from mtwrappers.evaluation.episodes import Tally
+from mtwrappers.evaluation.protocol import succeeded
+from mtwrappers.metaworld.class_env import OBS_SIZE
+from mtwrappers.samplers.rollout import Step
+
+_base: Any = import_extra("vla_eval.benchmarks.base", "vla-eval")
+_render: Any = import_extra("vla_eval.render", "vla-eval")
+_specs: Any = import_extra("vla_eval.specs", "vla-eval")
+
+# How many leading numbers of the 39 a policy may see: the hand's position and the gripper's
+# opening, or all.
+_STATE = {"pixels": 0, "pixels_agent_pos": 4, "pixels_state": OBS_SIZE, "state": OBS_SIZE}
+_FORMATS = {4: "eef_pos3_gripper1", OBS_SIZE: "metaworld_state39"}
+_GRIPPER = _specs.DimSpec(
+    "gripper",
+    1,
+    "continuous_close_positive",
+    (-1, 1),
+    accepts=frozenset({"continuous_close_positive", "binary_close_positive"}),
+)
+
+
+class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class of the harness
+    """Episodes of a protocol: those that `Protocol.evaluate` runs, one at a time.
+
+    A policy that acts the same has the same success, length and return in each episode as there.
+    A task is a class, and its suite the group that the protocol has it in, or the benchmark. Of an
+    episode, ``metrics`` has ``success``, by the rule of the protocol, and the fields of `Episode`.
+
+    An observation has ``images``, frames ``(height, width, 3)`` uint8 by camera;
+    ``task_description``, the sentence; and ``state``, float32: the hand's position (metres) and the
+    gripper's opening, ``(4,)``, or Meta-World's ``(39,)``, as the protocol has it. An action is
+    ``actions``, ``(4,)``: the move of the hand and the effort of the gripper.
+
+    Args:
+        protocol: Its name in `mtwrappers.protocols`. None with adaptation.
+        benchmark: The protocol is taken `on` this one, such as ``"MT10"``.
+        env_name: The class of MT1.
+        tasks: Classes such as ``"reach-v3"``, and groups of the protocol such as ``"easy"``; all by
+            default. A choice does not change their episodes.
+        seed: Of the evaluation, as `Protocol.evaluate` takes it.
+        changes: Fields of the protocol with other values, a new ``name`` among them, such as
+            ``{"name": "mine", "image_size": [256, 256]}``.
+        send_state: Whether observations have ``state``, where the protocol has one.
+        send_environment_state: Whether observations have ``environment_state`` too: Meta-World's
+            39 numbers, float32, which the protocol may not let a policy see.
+
+    Raises:
+        DependencyNotInstalled: On import, if vla-eval is not installed.
+        KeyError, TypeError, ValueError: If an argument is none of those.
+    """
+
+    _ALL_RECORD_FIELDS = frozenset({"action", "reward", "success"})
+    render_backends = frozenset({"gpu", "cpu"})
+
+    @classmethod
+    def configure_render(cls, mode: str) -> dict[str, str]:
+        """OSMesa for ``"cpu"``; else what ``MUJOCO_GL`` says, EGL by default."""
+        applied: dict[str, str] = _render.configure_mujoco_render(mode)
+        return applied
+
+    def __init__(
+        self,
+        protocol: str = "lerobot-0.6",
+        benchmark: str | None = None,
+        env_name: str | None = None,
+        tasks: Sequence[str] | None = None,
+        seed: int = 0,
+        changes: Mapping[str, Any] | None = None,
+        send_state: bool = True,
+        send_environment_state: bool = False,
+    ) -> None:
+        super().__init__()
+        chosen = protocols[protocol]
+        if benchmark is not None or env_name is not None:
+            chosen = chosen.on(benchmark or chosen.benchmark, env_name)
+        if changes is not None:
+            chosen = Protocol.from_dict({**dataclasses.asdict(chosen), **changes})
+        if chosen.few_shot:
+            raise ValueError(f"{chosen.name} lets policies adapt, which vla-eval's cannot")
+        self.protocol = chosen
+        self._plan = {(one.task, one.number): one for one in chosen.plan(seed)}
+        self._suites = {name: chosen.benchmark for name, _ in self._plan}
+        self._suites |= {name: group for group, names in chosen.groups for name in names}
+        self._tasks = self._named(tasks)
+        self._state = slice(_STATE[chosen.observation] if send_state else 0)
+        self._all_state = send_environment_state
+        # Where frames are observed, all numbers come with them, and `make_obs` chooses.
+        self._seen = chosen
+        if chosen.observation != "state":
+            self._seen = dataclasses.replace(chosen, name="all", observation="pixels_state")
+        self._env: Any = None
+        self._built: str | None = None
+
+    def _named(self, tasks: Sequence[str] | None) -> list[str]:
+        names = list(dict.fromkeys(name for name, _ in self._plan))
+        if tasks is None:
+            return names
+        wanted = set(check_list(tasks, "tasks", "task"))
+        if unknown := wanted - {*names, *self._suites.values()}:
+            raise ValueError(f"{self.protocol.name} has no tasks {sorted(unknown)}, only {names}")
+        return [name for name in names if wanted & {name, self._suites[name]}]
+
+    def get_tasks(self) -> list[dict[str, Any]]:
+        digest = self.protocol.digest  # which comes with the record of each episode
+        return [
+            {"name": name, "suite": self._suites[name], "protocol": digest} for name in self._tasks
+        ]
+
+    def get_metadata(self) -> dict[str, Any]:
+        steps, episodes = self.protocol.env_steps, self.protocol.episodes_per_task
+        return {"max_steps": steps, "max_episodes_per_task": episodes}
+
+    def get_metric_keys(self) -> dict[str, str]:
+        return {"success": "mean", "episode_return": "mean"}
+
+    def get_action_spec(self) -> dict[str, Any]:
+        return {"position": _specs.POSITION_DELTA, "gripper": _GRIPPER}
+
+    def get_observation_spec(self) -> dict[str, Any]:
+        found = {"language": _specs.LANGUAGE}
+        if self.protocol.camera_name is not None:
+            found[self.protocol.camera_name] = _specs.IMAGE_RGB
+        for key, size in (("state", self._state.stop), ("environment_state", OBS_SIZE)):
+            if size and (key == "state" or self._all_state):
+                found[key] = _specs.DimSpec(key, size, _FORMATS[size])
+        return found
+
+    def reset(self, task: Mapping[str, Any]) -> Any:
+        name, number = task["name"], task["episode_idx"]
+        if (name, number) not in self._plan:
+            raise ValueError(
+                f"{self.protocol.name} has {self.protocol.episodes_per_task} episodes of each "
+                f"task, got number {number} (from 0): set episodes_per_task"
+            )
+        if name != self._built:
+            self.cleanup()
+            self._env = self._seen.make(name, disable_env_checker=True)
+            self._built = name
+        planned = self._plan[name, number]
+        state = planned.task_state
+        obs, _ = self._env.reset(seed=planned.seed, options={"task_state": state})
+        self._tally = Tally([[planned]], np.ones(1), np.zeros(1, np.bool_))
+        self._began = True
+        self._film(obs)
+        return obs
+
+    def step(self, action: Mapping[str, Any]) -> Any:
+        given = np.asarray(action.get("actions", action.get("action")))
+        obs, reward, terminated, truncated, info = self._env.step(given)
+        success = bool(info["success"])
+        ends = [np.array([flag]) for flag in (terminated or truncated, terminated, truncated)]
+        self._tally(
+            Step(
+                began=np.array([self._began]),
+                counted=np.ones(1, np.bool_),
+                finished=ends[0],
+                observations=None,
+                actions=given[None],
+                agent_infos={},
+                next_observations=None,
+                rewards=np.array([reward]),
+                terminated=ends[1],
+                truncated=ends[2],
+                infos={"success": np.array([success]), "_success": np.ones(1, np.bool_)},
+            )
+        )
+        self._began = False
+        self._film(obs)
+        self._recorder.record_step(action=given, reward=reward, success=success)
+        return _base.StepResult(obs, reward, terminated or truncated, info)
+
+    def make_obs(self, raw_obs: Any, task: Mapping[str, Any]) -> dict[str, Any]:
+        numbers = raw_obs["environment_state"] if isinstance(raw_obs, dict) else raw_obs
+        numbers = numbers[:OBS_SIZE].astype(np.float32)  # without a one-hot
+        obs = {
+            "images": self._frames(raw_obs),
+            "task_description": self._env.get_wrapper_attr("task_description"),
+        }
+        if self._state.stop:
+            obs["state"] = numbers[self._state]
+        if self._all_state:
+            obs["environment_state"] = numbers
+        return obs
+
+    def _frames(self, raw_obs: Any) -> dict[str, NDArray[np.uint8]]:
+        """The frames by camera, as far as the protocol has any."""
+        if not isinstance(raw_obs, dict):
+            return {}
+        return {str(self.protocol.camera_name): raw_obs["pixels"]}
+
+    def _film(self, raw_obs: Any) -> None:
+        for frame in self._frames(raw_obs).values():
+            self._recorder.record_video(frame)
+
+    def get_step_result(self, step_result: Any) -> dict[str, Any]:
+        if not self._tally.ended:
+            raise ValueError(
+                f"the episode was cut before its end, at most {self.protocol.env_steps} steps in "
+                f"{self.protocol.name}: leave max_steps out, or change max_episode_steps of the "
+                "protocol"
+            )
+        _, episode = self._tally.ended[0]
+        return {"success": succeeded(episode, self.protocol), **dataclasses.asdict(episode)}
+
+    def cleanup(self) -> None:
+        if self._env is not None:
+            self._env.close()
+        self._env = self._built = None

@@ -1,0 +1,184 @@
+"""Visual domain randomization: how each episode looks, drawn from its seed.
+
+A variation is a text such as ``"light,camera"``. This module has its words, the ranges of all that
+is drawn, and the stream of draws; `mtwrappers.metaworld.varied_scene` applies what was drawn. It is
+applied to a scene that is about to be drawn, and to nothing that is simulated.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from numpy.random import PCG64, Generator, SeedSequence
+
+from mtwrappers.common import seeding
+from mtwrappers.common.checks import check_mapping, check_string
+from mtwrappers.state.plain_data import set_generator
+
+# In their order in a canonical text.
+WORDS = ("light", "camera", "table", "objects")
+# The light that is at the camera, and does not turn around the table.
+HEADLIGHT = "headlight"
+_TURNS = ("azimuth", "elevation")
+# A surface has its own texture in a part of all episodes, and else a pattern of grey.
+TEXTURES = ("own", "checker", "gradient", "noise")
+# How many fields, waves or spots there are along a pattern.
+REPEATS = (2, 4, 8)
+
+
+@dataclass(frozen=True)
+class Range:
+    """Numbers with three decimals from ``low`` to ``high``, all equally likely.
+
+    Args:
+        low: The least of them.
+        high: The largest of them.
+        size: How many are drawn.
+        unit: What they are measured in.
+    """
+
+    low: float
+    high: float
+    size: int = 1
+    unit: str = "times"
+
+    def draw(self, rng: Generator) -> float | list[float]:
+        """One number, or a list where ``size`` is above 1."""
+        # Quotients of integers, which are the same on every machine.
+        first, last = round(self.low * 1000), round(self.high * 1000)
+        drawn: list[int] = rng.integers(first, last + 1, size=self.size).tolist()
+        numbers = [number / 1000 for number in drawn]
+        return numbers[0] if self.size == 1 else numbers
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of some values, all equally likely."""
+
+    values: tuple[Any, ...]
+
+    def draw(self, rng: Generator) -> Any:
+        """One of them."""
+        return self.values[int(rng.integers(len(self.values)))]
+
+
+# What each word draws, in this order: for each light, camera, and surface of one material.
+RANGES: dict[str, dict[str, Range | Choice]] = {
+    "light": {
+        "azimuth": Range(-40, 40, unit="degrees"),
+        "elevation": Range(-15, 15, unit="degrees"),
+        "ambient": Range(0.7, 1.3),
+        "diffuse": Range(0.6, 1.4),
+        "specular": Range(0.5, 1.5),
+        "colour": Range(0.85, 1.15, 3),
+    },
+    "camera": {
+        "offset": Range(-0.03, 0.03, 3, unit="metres"),
+        "rotation": Range(-3, 3, 3, unit="degrees"),
+        "field_of_view": Range(0.95, 1.05),
+    },
+    "table": {
+        "hue": Range(-15, 15, unit="degrees"),
+        "saturation": Range(0.6, 1),
+        "brightness": Range(0.7, 1.2),
+        "tint": Range(0.75, 1, 3),
+        "texture": Choice(TEXTURES),
+        "repeats": Choice(REPEATS),
+    },
+    "objects": {
+        "hue": Range(-12, 12, unit="degrees"),
+        "saturation": Range(0.7, 1),
+        "brightness": Range(0.75, 1.25),
+        "tint": Range(0.85, 1, 3),
+        "texture": Choice(TEXTURES),
+        "repeats": Choice(REPEATS),
+    },
+}
+
+
+def check_variation(variation: Any) -> str | None:
+    """Returns a variation in its canonical form: each word once, in the order of `WORDS`.
+
+    Raises:
+        TypeError: If it is neither a string nor ``None``.
+        ValueError: If a word is none of `WORDS`, or there is no word; the message names them.
+    """
+    if variation is None:
+        return None
+    given = [word.strip() for word in check_string(variation, "variation").split(",")]
+    for word in given:
+        if word not in WORDS:
+            close = difflib.get_close_matches(word, WORDS, n=1)
+            hint = f"; did you mean {close[0]!r}?" if close else ""
+            raise ValueError(
+                f"variation must be some of {', '.join(WORDS)}, with commas between, got "
+                f"{word[:80]!r} in {variation[:200]!r}{hint}"
+            )
+    return ",".join(word for word in WORDS if word in given)
+
+
+def draw_parameters(
+    variation: str, episode: int, names: Mapping[str, Iterable[str]]
+) -> dict[str, dict[str, dict[str, Any]]]:
+    """How an episode looks, as plain data: by word, name and parameter.
+
+    Each name draws from a stream of its own. So a light is the same whether the camera varies too,
+    and a camera whether there is a second one.
+
+    Args:
+        variation: In its canonical form.
+        episode: What `VariationStream.draw` returned.
+        names: Of the lights, the cameras, and the materials of the table and of the objects, by
+            word.
+    """
+    drawn: dict[str, dict[str, dict[str, Any]]] = {}
+    for word in variation.split(","):
+        drawn[word] = {}
+        for name in names[word]:
+            key = (WORDS.index(word), *name.encode())
+            rng = Generator(PCG64(SeedSequence(episode, spawn_key=key)))
+            ranges = RANGES[word].items()
+            drawn[word][name] = {parameter: of.draw(rng) for parameter, of in ranges}
+    for parameter in _TURNS:
+        drawn.get("light", {}).get(HEADLIGHT, {}).pop(parameter, None)
+    return drawn
+
+
+class VariationStream:
+    """A number for each episode, from which all that varies in it is drawn.
+
+    Args:
+        seed: What the stream begins with unless `seed` is called first; ``None`` for entropy.
+    """
+
+    def __init__(self, seed: int | None) -> None:
+        self._first_seed = seed
+        self._seed: int | None = None
+        self._rng: Any = None
+
+    def seed(self, seed: int | None) -> None:
+        """Begins the stream of ``seed``, ``None`` for entropy."""
+        self._seed = seeding.chosen_seed(seed)
+        self._rng = seeding.variation_generator(self._seed)
+
+    def draw(self) -> int:
+        """The number of the next episode, 63 bits."""
+        self._begin()
+        return int(self._rng.integers(2**63))
+
+    def get_state(self) -> dict[str, Any]:
+        """The state that `draw` goes on from, ready for JSON."""
+        self._begin()
+        return {"seed": self._seed, "state": dict(self._rng.bit_generator.state)}
+
+    def set_state(self, state: Mapping[str, Any]) -> None:
+        """Goes on from what `get_state` returned."""
+        self.seed(check_mapping(state, "the state of a variation")["seed"])
+        set_generator(self._rng, state["state"])
+
+    def _begin(self) -> None:
+        if self._rng is None:
+            self.seed(self._first_seed)

@@ -1,0 +1,143 @@
+"""Scores with sentences of one's own: protocols fix the table, results name what was read."""
+
+import dataclasses
+import json
+from contextlib import closing
+
+import gymnasium
+import numpy as np
+import pytest
+
+from mtwrappers import evaluate, protocols
+from mtwrappers.cli.protocols import FIELDS
+from mtwrappers.evaluation import Episode, EvaluationResult, VerificationError, verify
+from mtwrappers.evaluation.protocol import Protocol
+
+TABLE = {"reach-v3": ["Reach it", "Go there, 到球那里"], "push-v3": "Push it"}
+FROZEN = (("push-v3", ("Push it",)), ("reach-v3", ("Reach it", "Go there, 到球那里")))
+MINE = dataclasses.replace(
+    protocols["lerobot-0.6"].on("MT1", "reach-v3"),
+    **{"name": "mine", "episodes_per_task": 6, "max_episode_steps": 2, "image_size": (8, 8)},
+    descriptions=TABLE,
+)
+
+
+def still(observations):
+    return np.zeros((len(observations["instruction"]), 4), np.float32)
+
+
+# Protocols.
+
+
+def test_a_protocol_holds_a_table_that_nobody_can_change():
+    assert MINE.descriptions == FROZEN
+    data = json.loads(json.dumps(MINE.to_dict()))
+    assert data["descriptions"] == TABLE
+    found = Protocol.from_dict(data)
+    assert found == MINE
+    assert hash(found) == hash(MINE)
+    other_order = dict(reversed(TABLE.items()))
+    assert dataclasses.replace(MINE, descriptions=other_order).digest == MINE.digest
+    digests = {
+        dataclasses.replace(MINE, descriptions=one).digest
+        for one in ("metaworld", {**TABLE, "push-v3": "Push it."}, FROZEN[1:])
+    }
+    assert len(digests | {MINE.digest}) == 4
+    assert FIELDS["  sentences of"](MINE) + FIELDS["    version"](MINE) == "own3"
+    assert MINE.with_states().descriptions is None
+    assert MINE.settings["descriptions"] == TABLE
+    for name in ("lerobot-0.6", "rlinf"):
+        assert protocols[name].descriptions == "lerobot-0.6.1"
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ("mine.json", "a protocol reads no file: .* got 'mine.json'"),
+        ("lerobot", "descriptions must be 'metaworld', 'lerobot-0.6.1', .* got 'lerobot'"),
+        (["reach-v3"], "must be a name or a table"),
+        ([["reach-v3", ["a"]], ["reach-v3", ["b"]]], "descriptions of a protocol have a class twi"),
+        ({"reach-v3": ["a\u202eb"]}, r"printable characters, got 'a\\u202eb'"),
+        ({"nothing-v3": "a"}, "got one of 'nothing-v3'"),
+        (3, "must be a name or a table, got 3"),
+    ],
+)
+def test_tables_of_strangers_are_checked(table, message):
+    data = {**MINE.to_dict(), "descriptions": table}
+    del data["digest"]
+    with pytest.raises(ValueError, match=message):
+        Protocol.from_dict(data)
+
+
+def test_a_table_is_for_frames_and_needs_each_class():
+    with pytest.raises(ValueError, match="descriptions are for frames, got"):
+        dataclasses.replace(MINE.with_states(), descriptions=TABLE)
+    with pytest.raises(ValueError, match=r"each of the 1 classes, and lack \['reach-v3'\]"):
+        dataclasses.replace(MINE, descriptions=FROZEN[:1]).make_vec(frames=True)
+
+
+def test_the_table_is_fixed_and_the_instruction_free(tmp_path):
+    path = tmp_path / "t.json"
+    path.write_text(json.dumps(TABLE))
+    with closing(MINE.make_vec(descriptions=str(path), instruction=True)) as envs:
+        assert set(envs.single_observation_space) == {"agent_pos", "instruction", "pixels"}
+    with pytest.raises(ValueError, match=r"mine fixes descriptions=\{'push-v3': .* got 'metaworl"):
+        MINE.make_vec(descriptions="metaworld")
+    for protocol in (MINE.with_states(), protocols["metaworld-3.1"]):
+        with pytest.raises(ValueError, match="fixes instruction=False, got True"):
+            protocol.make_vec(instruction=True)
+        assert "instruction" not in protocol.settings
+
+
+# Results.
+
+
+def test_a_result_names_the_paraphrase_of_each_episode_and_verify_compares_it(tmp_path):
+    path = tmp_path / "r.json"
+    with closing(MINE.make_vec(instruction=True)) as envs:
+        result = MINE.evaluate(still, envs, evidence=tmp_path / "r.npz")
+        read = envs.spec.kwargs["descriptions"]
+    assert read == TABLE
+    found = [one.paraphrase for one in result.episodes]
+    assert found == [1, 0, 1, 1, 1, 0]
+    result.save(path)
+    assert EvaluationResult.load(path) == result
+    checked = verify(path)
+    assert checked.ok, str(checked)
+    assert checked.rounding == 0.0
+    data = json.loads(path.read_text())
+    data["episodes"][2]["paraphrase"] = 0
+    path.write_text(json.dumps(data))
+    checked = verify(path)
+    assert not checked.ok
+    assert "paraphrase" in checked.difference
+    data["episodes"][2]["paraphrase"] = -1
+    path.write_text(json.dumps(data))
+    with pytest.raises(VerificationError, match="paraphrase of an episode must be of the type int"):
+        verify(path)
+
+
+def test_states_with_paraphrases_are_verified_without_a_protocol(tmp_path):
+    kwargs = {"train_classes": ["reach-v3", "push-v3"], "max_episode_steps": 2, "num_goals": 2}
+    path = tmp_path / "r.json"
+    with closing(
+        gymnasium.make_vec("mtwrappers/CustomMT-v0", descriptions=TABLE, instruction=True, **kwargs)
+    ) as envs:
+        result = evaluate(still, envs, 3, evidence=tmp_path / "r.npz")
+    assert [one.paraphrase is None for one in result.episodes] == [False] * 6
+    result.save(path)
+    assert verify(path).ok
+    data = json.loads(path.read_text())
+    data["provenance"]["spec"]["kwargs"]["descriptions"] = str(tmp_path / "secret.json")
+    path.write_text(json.dumps(data))
+    with pytest.raises(VerificationError, match=r"no file is read that it names: .*secret\.json"):
+        verify(path)
+
+
+def test_nothing_is_added_where_no_class_has_paraphrases():
+    episode = Episode("a", 0, 1.0, 2)
+    assert "paraphrase" not in episode.to_dict()
+    assert "paraphrase" not in EvaluationResult([episode]).to_dict()["episodes"][0]
+    assert Episode.from_dict({**episode.to_dict(), "paraphrase": 3}).to_dict()["paraphrase"] == 3
+    with pytest.raises(ValueError, match="paraphrase of an episode must be"):
+        Episode.from_dict({**episode.to_dict(), "paraphrase": "one"})

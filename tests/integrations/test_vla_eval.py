@@ -1,0 +1,354 @@
+"""Episodes of protocols in vla-evaluation-harness, by its own runs, servers and recordings."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import json
+import sqlite3
+import subprocess
+import sys
+import time
+from functools import partial
+
+import numpy as np
+import pytest
+
+from mtwrappers import protocols
+from mtwrappers.evaluation.protocol import succeeded
+from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld.experts import expert_actions
+from tests.fakes import ROOT
+
+pytest.importorskip("vla_eval")
+
+import vla_eval
+from vla_eval import orchestrator
+from vla_eval.api import serve_background
+from vla_eval.cli.config_loader import load_config
+from vla_eval.connection import Connection
+from vla_eval.model_servers.predict import PredictModelServer
+from vla_eval.specs import IMAGE_RGB, LANGUAGE, check_specs
+
+from mtwrappers.adapters.vla_eval import MetaWorldBenchmark
+
+# Its libraries have some.
+pytestmark = pytest.mark.filterwarnings("default")
+NAME = "mtwrappers.adapters.vla_eval:MetaWorldBenchmark"
+CONFIGS = ROOT / "docs/vla_eval"
+
+
+def expert(name, state):
+    return expert_actions([name], state[None])[0]
+
+
+def random(name, state):
+    """Random actions that the state determines, so that it can be asked anywhere."""
+    rng = np.random.default_rng(np.frombuffer(state.tobytes(), np.uint32))
+    return rng.uniform(-1, 1, 4).astype(np.float32)
+
+
+class Server(PredictModelServer):
+    """Asks a function of a class and its 39 numbers, in float32."""
+
+    def __init__(self, act, **kwargs):
+        super().__init__(**kwargs)
+        self.act, self.task, self.observations, self.sizes = act, {}, [], []
+
+    async def on_episode_start(self, config, ctx):
+        self.task[ctx.session_id] = config["task"]["name"]
+        await super().on_episode_start(config, ctx)
+
+    def predict_batch(self, obs_batch, ctx_batch):
+        self.sizes.append(len(obs_batch))
+        self.observations += obs_batch
+        pairs = zip(obs_batch, ctx_batch, strict=True)
+        return [
+            {"actions": self.act(self.task[ctx.session_id], obs["environment_state"])}
+            for obs, ctx in pairs
+        ]
+
+    def get_action_spec(self):
+        return {}
+
+    get_observation_spec = get_action_spec
+
+
+def config_of(params, episodes=2, **entry):
+    params = {"seed": 0, "send_environment_state": True, **params}
+    entry = {"benchmark": NAME, "episodes_per_task": episodes, "params": params, **entry}
+    return {"benchmarks": [entry]}
+
+
+def evaluate(act, params, episodes=2, **entry):
+    """What `vla_eval.evaluate` has found of each episode."""
+    config = config_of(params, episodes, **entry)
+    [result] = vla_eval.evaluate(Server(act), config, no_save=True)
+    return found_in(result)
+
+
+def found_in(result):
+    episodes = [episode for task in result["tasks"] for episode in task["episodes"]]
+    assert not [one["failure_detail"] for one in episodes if one.get("failure_reason")]
+    assert all(one["steps"] == one["metrics"]["length"] for one in episodes)
+    return sorted(
+        (one["metrics"] for one in episodes), key=lambda one: (one["task"], one["number"])
+    )
+
+
+def expected(act, protocol, tasks, seed=0, **changes):
+    """The same of `Protocol.evaluate`, on states."""
+    if changes:
+        protocol = dataclasses.replace(protocol, **changes)
+    protocol = protocol.with_states()
+    envs = protocol.make_vec()
+    _, infos = envs.reset(seed=0)
+    names = infos["task_name"]
+
+    def policy(observations):
+        rows = np.float32(observations)[:, :39]
+        return np.stack([act(*pair) for pair in zip(names, rows, strict=True)])
+
+    result = protocol.evaluate(policy, envs, seed=seed, tasks=tasks)
+    envs.close()
+    episodes = [
+        {"success": succeeded(one, protocol), **dataclasses.asdict(one)} for one in result.episodes
+    ]
+    return sorted(episodes, key=lambda one: (one["task"], one["number"]))
+
+
+TWO = {"name": "two", "episodes_per_task": 2, "max_episode_steps": 80}
+STATES = {"protocol": "metaworld-3.1", "tasks": ["drawer-close-v3", "reach-v3"], "changes": TWO}
+
+
+@pytest.mark.parametrize("act", [expert, random])
+def test_episodes_are_those_of_the_protocol(act):
+    found = evaluate(act, {**STATES, "seed": 5})
+    assert found == expected(act, protocols["metaworld-3.1"], STATES["tasks"], seed=5, **TWO)
+    assert {one["success"] for one in found} == {act is expert}
+    assert {one["length"] == 80 for one in found} == {act is random}
+
+
+def test_repeated_actions_idle_steps_and_success_at_the_end_count_as_in_the_protocol():
+    found = evaluate(
+        expert,
+        {"protocol": "tdmpc2", "benchmark": "MT1", "env_name": "reach-v3", "changes": TWO},
+    )
+    protocol = protocols["tdmpc2"].on("MT1", "reach-v3")
+    assert found == expected(expert, protocol, None, **TWO)
+    assert [one["length"] for one in found] == [80, 80]
+    assert [one["success"] for one in found] == [one["success_final"] for one in found]
+
+
+def test_a_benchmark_and_a_class_may_be_chosen():
+    params = {"protocol": "metaworld-3.1", "benchmark": "MT1", "env_name": "drawer-close-v3"}
+    protocol = protocols["metaworld-3.1"].on("MT1", "drawer-close-v3")
+    found = evaluate(expert, {**params, "changes": TWO})
+    assert found == expected(expert, protocol, None, **TWO)
+    benchmark = MetaWorldBenchmark("metaworld-3.1", "MT50")
+    assert [task["suite"] for task in benchmark.get_tasks()] == ["MT50"] * 50
+
+
+def test_tasks_are_classes_and_groups_and_none_is_left_out_silently():
+    tasks = MetaWorldBenchmark(tasks=["hard", "reach-v3"]).get_tasks()
+    assert [(task["name"], task["suite"]) for task in tasks][-3:] == [
+        ("push-v3", "hard"),
+        ("push-back-v3", "hard"),
+        ("reach-v3", "easy"),
+    ]
+    assert {task["protocol"] for task in tasks} == {protocols["lerobot-0.6"].digest}
+    with pytest.raises(ValueError, match=r"lerobot-0.6 has no tasks \['push-v2'\], only"):
+        MetaWorldBenchmark(tasks=["hard", "push-v2"])
+    with pytest.raises(KeyError, match="no protocol 'lerobot', choose from"):
+        MetaWorldBenchmark("lerobot")
+    with pytest.raises(ValueError, match="lets policies adapt, which vla-eval's cannot"):
+        MetaWorldBenchmark("metaworld-3.1-ml")
+    with pytest.raises(ValueError, match="give a variant another name"):
+        MetaWorldBenchmark(changes={"image_size": [16, 16]})
+
+
+SMALL = {"name": "small", "image_size": [16, 24], "max_episode_steps": 5}
+
+
+@pytest.fixture
+def frames():
+    if opengl.choose_gl() is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+
+
+@pytest.mark.usefixtures("frames")
+def test_observations_are_those_of_the_protocol(monkeypatch):
+    monkeypatch.delenv("MUJOCO_GL", raising=False)
+    server = Server(random, chunk_size=1)
+    one_class = {"benchmark": "MT1", "env_name": "push-back-v3", "changes": SMALL}
+    [result] = vla_eval.evaluate(server, config_of(one_class, episodes=1), no_save=True)
+    small = dataclasses.replace(
+        protocols["lerobot-0.6"].on("MT1", "push-back-v3"),
+        **{**SMALL, "image_size": (16, 24)},
+        episodes_per_task=1,
+    )
+    assert found_in(result) == expected(random, small, None)
+    env, [planned] = small.make(), small.plan()
+    obs, _ = env.reset(seed=planned.seed, options={"task_state": planned.task_state})
+    assert len(server.observations) == 5
+    for seen in server.observations:
+        assert set(seen) == {"images", "state", "environment_state", "task_description"}
+        assert seen["task_description"] == env.get_wrapper_attr("task_description")
+        [(camera, frame)] = seen["images"].items()
+        assert camera == "corner4"
+        np.testing.assert_array_equal(frame, obs["pixels"], strict=True)
+        np.testing.assert_array_equal(seen["state"], np.float32(obs["agent_pos"]), strict=True)
+        np.testing.assert_array_equal(seen["environment_state"][:4], seen["state"], strict=True)
+        assert (seen["environment_state"].shape, seen["state"].dtype) == ((39,), np.float32)
+        obs, *_ = env.step(random("push-back-v3", seen["environment_state"]))
+    env.close()
+
+
+def test_what_is_sent_is_what_the_specifications_say():
+    benchmark = MetaWorldBenchmark()
+    seen = benchmark.get_observation_spec()
+    assert (seen["language"], seen["corner4"]) == (LANGUAGE, IMAGE_RGB)
+    assert {key: one.dims for key, one in seen.items()} == {
+        "language": 0,
+        "corner4": 0,
+        "state": 4,
+    }
+    acts = benchmark.get_action_spec()
+    assert sum(one.dims for one in acts.values()) == 4
+    assert check_specs(acts, acts, seen, seen) == []
+    states = MetaWorldBenchmark("metaworld-3.1", send_environment_state=True)
+    sizes = {key: one.dims for key, one in states.get_observation_spec().items()}
+    assert sizes == {"language": 0, "state": 39, "environment_state": 39}
+    assert "state" not in MetaWorldBenchmark(send_state=False).get_observation_spec()
+
+
+def test_shards_from_the_command_line_with_a_server_that_answers_in_batches(tmp_path):
+    config = config_of(STATES)
+    (tmp_path / "config.yaml").write_text(json.dumps(config))
+    server = Server(expert, max_batch_size=2, max_wait_time=0.05)
+    with serve_background(server) as handle:
+        command = [sys.executable, "-m", "vla_eval.cli.main", "run", "-c", "config.yaml"]
+        command += ["--server-url", handle.url, "--output-dir", ".", "--eval-id", "run"]
+        command += ["--num-shards", "2", "--shard-id"]
+        shards = [subprocess.Popen([*command, str(i)], cwd=tmp_path) for i in range(2)]
+        assert [shard.wait(300) for shard in shards] == [0, 0]
+    assert set(server.sizes) == {1, 2}
+    command = [sys.executable, "-m", "vla_eval.cli.main", "export", "recording-run.sqlite"]
+    subprocess.run(command, cwd=tmp_path, check=True, timeout=100)
+    [path] = tmp_path.glob("*_aggregate.json")
+    found = found_in(json.loads(path.read_text()))
+    assert found == expected(expert, protocols["metaworld-3.1"], STATES["tasks"], **TWO)
+
+
+@pytest.mark.usefixtures("frames")
+def test_each_step_and_the_frames_are_recorded(tmp_path):
+    server = Server(random)
+    params = {"tasks": ["push-v3"], "changes": {**SMALL, "image_size": [32, 32]}}
+    config = config_of(params, episodes=1, recording={"record_video": True})
+    [result] = vla_eval.evaluate(server, config, output_dir=tmp_path)
+    [episode] = found_in(result)
+    [path] = tmp_path.glob("*.sqlite")
+    with contextlib.closing(sqlite3.connect(path)) as recording:
+        rows = [json.loads(row) for (row,) in recording.execute("SELECT fields FROM step_rows")]
+        [(context,)] = recording.execute("SELECT context FROM episode_results")
+    assert [set(row) for row in rows] == [{"action", "reward", "success"}] * 5
+    states = [seen["environment_state"] for seen in server.observations]
+    assert [row["action"] for row in rows] == [random("", state).tolist() for state in states]
+    total = 0.0
+    for row in rows:
+        total += row["reward"]
+    assert total == episode["episode_return"]
+    digest = MetaWorldBenchmark(changes=params["changes"]).protocol.digest
+    assert json.loads(context)["protocol"] == digest
+    assert len([*tmp_path.rglob("*.mp4")]) == 1
+
+
+@pytest.mark.parametrize("name", ["metaworld.yaml", "smoke_test.yaml"])
+def test_the_configurations_of_the_documentation_name_what_there_is(name):
+    config = load_config(str(CONFIGS / name))
+    [entry] = config["benchmarks"]
+    assert entry["benchmark"] == NAME
+    benchmark = MetaWorldBenchmark(**entry["params"])
+    assert entry["episodes_per_task"] <= benchmark.get_metadata()["max_episodes_per_task"]
+    whole = name != "smoke_test.yaml"
+    assert len(benchmark.get_tasks()) == (50 if whole else 2)
+    assert (benchmark.protocol == protocols["lerobot-0.6"]) is whole
+
+
+# Faults.
+
+
+def failures(server, params=STATES, episodes=1, **entry):
+    [result] = vla_eval.evaluate(server, config_of(params, episodes, **entry), no_save=True)
+    episodes = [one for task in result["tasks"] for one in task["episodes"]]
+    return result, [(one.get("failure_reason"), one.get("failure_detail", "")) for one in episodes]
+
+
+WRONG = {
+    "NaN": (np.full(4, np.nan, np.float32), "expected a finite action, got [nan"),
+    "short": (np.zeros(3, np.float32), "expected an action of shape (4,), got (3,)"),
+    "chunk": (np.zeros((5, 4), np.float32), "expected an action of shape (4,), got (5, 4)"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_a_wrong_action_is_a_failure_of_its_episode_only(name):
+    wrong, message = WRONG[name]
+
+    def act(task, state):
+        return wrong if task == "drawer-close-v3" else expert(task, state)
+
+    result, [right, (reason, detail)] = failures(Server(act))
+    assert (reason, right[0]) == ("env_step", None)
+    assert message in detail
+    assert (result["num_errors"], result["mean_success"]) == (1, 0.5)
+
+
+def test_an_error_of_the_policy_is_a_failure_of_its_episode_only():
+    def act(task, state):
+        if task == "drawer-close-v3":
+            raise RuntimeError("out of memory")
+        return expert(task, state)
+
+    _, [right, (reason, detail)] = failures(Server(act))
+    assert (reason, right[0]) == ("model_act", None)
+    assert "out of memory" in detail
+
+
+def test_a_server_that_does_not_answer_is_a_failure_of_its_episode_only():
+    def act(task, state):
+        if task == "drawer-close-v3":
+            time.sleep(2)
+        return expert(task, state)
+
+    config = {**config_of(STATES, 1), "server": {"timeout": 1}}
+    [result] = vla_eval.evaluate(Server(act), config, no_save=True)
+    reasons = [one.get("failure_reason") for task in result["tasks"] for one in task["episodes"]]
+    assert reasons == [None, "timeout"]
+
+
+def test_a_server_that_dies_ends_the_run(monkeypatch):
+    impatient = partial(Connection, max_retries=2, backoff_base=0.1)
+    monkeypatch.setattr(orchestrator, "Connection", impatient)
+
+    def act(task, state):
+        handle._server_future.cancel()
+        return expert(task, state)
+
+    with serve_background(Server(act)) as handle:
+        [result] = vla_eval.run(config_of(STATES, 1), server_url=handle.url, no_save=True)
+    assert result["partial"] is True
+    [episode] = result["tasks"][0]["episodes"]
+    # Whichever comes first: the end of the connection, or the next observation.
+    assert episode["failure_reason"] in ("connection_closed", "server_unreachable")
+
+
+def test_an_episode_that_the_protocol_has_not_or_that_is_cut_has_no_score():
+    _, [(reason, detail)] = failures(Server(expert), {**STATES, "tasks": ["reach-v3"]}, max_steps=3)
+    assert reason == "env_step"
+    assert "at most 80 steps in two: leave max_steps out" in detail
+    changes = {"name": "mine", "episodes_per_task": 1, "max_episode_steps": 2}
+    params = {**STATES, "tasks": ["reach-v3"], "changes": changes}
+    _, [right, (reason, detail)] = failures(Server(random), params, episodes=2)
+    assert (right[0], reason) == (None, "env_start")
+    assert "mine has 1 episodes of each task, got number 1 (from 0)" in detail
