@@ -12,7 +12,6 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from mtwrappers.samplers.nested import with_text_arrays
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
@@ -33,7 +32,7 @@ class Step(NamedTuple):
         finished: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
         observations: The policy's observations, ``(N, O)``, or a dict or tuple of such arrays.
-            Texts are an array ``(N,)`` of strings, dtype object.
+            Texts are a tuple of ``N`` strings, of which policies get an array, dtype object.
         actions: Its actions, ``(N, A)``.
         agent_infos: Its other values, a nested dict of arrays ``(N, ...)``.
         next_observations: The observations that the step returned, ``(N, O)``.
@@ -126,7 +125,6 @@ def rollout(
     begun = np.zeros_like(left)  # at which step each environment's episode began
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
-    space = envs.single_observation_space
     if not counted.all():
         executor.pause(~counted)
     infos = infos or {}
@@ -142,7 +140,6 @@ def rollout(
                 obs = begin(began)
             if policy.texts:
                 _describe(policy, executor, began, infos, names)
-        obs = with_text_arrays(space, obs)
         start = clock()
         if any_began:
             policy.reset(began)
