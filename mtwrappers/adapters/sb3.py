@@ -53,11 +53,23 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         TypeError: If it is no such vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode: SB3 wants the first observation of the next
-            episode in the step that ends one.
+            episode in the step that ends one. Or if observations are a Dict in a Dict.
     """
     check_vec_env(vec_env, "Stable-Baselines3", AutoresetMode.SAME_STEP)
+    _refuse_nested(vec_env.single_observation_space)
     vec_env_module = import_extra("stable_baselines3.common.vec_env", "sb3")
     return mixed_with(vec_env_module.VecEnv, ExecutorVecEnv)(vec_env)
+
+
+def _refuse_nested(space: Space[Any]) -> None:
+    parts = dict(space.items()) if isinstance(space, Dict) else {}
+    for key, part in parts.items():
+        if isinstance(part, Dict):
+            raise ValueError(
+                f"Stable-Baselines3 takes no Dict in a Dict, got one as {key!r}. Observe one "
+                "camera, or several with observation='pixels', task_encoding='none' and neither "
+                "depth nor segmentation: these are one Dict"
+            )
 
 
 class ExecutorVecEnv:

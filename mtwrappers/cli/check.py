@@ -14,6 +14,7 @@ import gymnasium
 from mtwrappers.cli.console import UsageError, say
 from mtwrappers.cli.own import OWN_FILE, own_object
 from mtwrappers.common.did_you_mean import did_you_mean
+from mtwrappers.common.registration import TABLE
 from mtwrappers.testing import check_vector_env
 from mtwrappers.testing.report import CheckReport
 
@@ -70,8 +71,9 @@ def _hint(given: str) -> str:
     """The question which registered id was meant, if a name comes close to one."""
     bare = _bare(given)
     alike = [env_id for env_id in gymnasium.registry if _bare(env_id) == bare]
-    if alike:  # the newest version that has no namespace, or the shortest
-        return f"did you mean {min(reversed(alike), key=len)!r}?"
+    if alike:  # one of ours, or the newest without a namespace
+        best = min(reversed(alike), key=lambda env_id: (env_id not in TABLE, len(env_id)))
+        return f"did you mean {best!r}?"
     return did_you_mean(given, gymnasium.registry)
 
 

@@ -138,7 +138,7 @@ class Camera:
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """What varies in the present episode, and how; ``None`` where nothing does."""
+        """How the present episode varies, as plain data; ``None`` where nothing does."""
         return None if self._varied is None else copy.deepcopy(self._varied.parameters)
 
     def vary(self, episode: int) -> None:

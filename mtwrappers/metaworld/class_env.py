@@ -270,7 +270,7 @@ class SawyerClassEnv(gymnasium.Env[Any, Any]):
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """What varies in the present episode, and how; ``None`` where nothing does."""
+        """How the present episode varies, as plain data; ``None`` where nothing does."""
         found: dict[str, Any] | None = self._camera and self._camera.variation_parameters
         return found
 

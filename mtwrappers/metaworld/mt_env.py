@@ -13,7 +13,7 @@ from gymnasium.spaces import Text
 from numpy.random import Generator
 from numpy.typing import NDArray
 
-from mtwrappers.common.checks import check_flag, check_index, check_list
+from mtwrappers.common.checks import check_flag, check_index, check_list, check_mapping
 from mtwrappers.common.seeding import check_seed, goal_generator, sentence_generator
 from mtwrappers.core.mtenv import Observation
 from mtwrappers.core.selection import SelectName, Strategy
@@ -294,7 +294,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """What varies in the present episode, and how, as plain data: by word, name, parameter.
+        """How the present episode varies, as plain data: by word, name and parameter.
 
         The names are those of lights, cameras and materials. ``None`` where nothing varies.
         """
@@ -350,7 +350,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     def set_state(self, state: Mapping[str, Any]) -> None:
         """Goes on from what `get_state` returned; a ``ValueError`` if it is of other tasks."""
-        if (self.pool.variation is None) is ("variation_stream" in state):
+        has_stream = "variation_stream" in check_mapping(state, "a state")
+        if has_stream is (self.pool.variation is None):
             expected = "without" if self.pool.variation is None else "with"
             raise ValueError(f"expected a state of an environment {expected} variation")
         super().set_state(state)
@@ -361,7 +362,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             stream.set_state(state[name])
 
     def _streams(self) -> dict[str, Any]:
-        """What is drawn from in every episode beside the streams of all `MTEnv`s, by name."""
+        """All that is drawn from in every episode beside the streams of all `MTEnv`s, by name."""
         goals = {} if self._continuous is None else {"goal_stream": self._continuous.goals}
         look = {} if self.pool.variation is None else {"variation_stream": self.pool.variation}
         return {**goals, **look}

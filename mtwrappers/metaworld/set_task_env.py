@@ -227,7 +227,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
 
     @property
     def variation_parameters(self) -> dict[str, Any] | None:
-        """What varies in the present episode, and how; see `MetaWorldMTEnv.variation_parameters`.
+        """How the present episode varies; see `MetaWorldMTEnv.variation_parameters`.
 
         Raises:
             ResetNeeded: Before the first `reset`.

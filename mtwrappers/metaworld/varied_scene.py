@@ -66,7 +66,7 @@ class VariedScene:
             camera: Its name.
             position: Where it is, ``(3,)``, metres.
             axes: Its axes as columns, ``(3, 3)``: right, up and backward.
-            fovy: Its vertical field of view, degrees.
+            fovy: Its vertical field of view, degrees or radians.
 
         Returns:
             The same three.

@@ -13,19 +13,12 @@ import numpy as np
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
     """The same structure, with ``function(array)`` for each array.
 
-    A tuple of strings, as Gymnasium batches those of a `gymnasium.spaces.Text`, is taken for an
-    array of objects.
-
     >>> map_arrays(abs, {"a": -1, "b": (-2, 3)})
     {'a': 1, 'b': (2, 3)}
-    >>> map_arrays(len, {"instruction": ("reach", "push")})
-    {'instruction': 2}
     """
     if isinstance(tree, dict):
         return {key: map_arrays(function, value) for key, value in tree.items()}
     if isinstance(tree, tuple):
-        if tree and all(isinstance(value, str) for value in tree):
-            return function(np.array(tree, dtype=object))
         return tuple(map_arrays(function, value) for value in tree)
     return function(tree)
 

@@ -57,7 +57,9 @@ def test_the_report_is_json_too(capsys):
 def test_an_info_can_be_ignored(capsys):
     assert check("my_env:ClockInfoEnv") == 1
     assert "--ignore info.action" in " ".join(capsys.readouterr().out.split())
-    assert check("my_env:ClockInfoEnv", "--ignore", "info.action", "--ignore", "info.goal") == 0
+    assert (
+        check("my_env:ClockInfoEnv", "--ignore", "info.action", "--ignore", "info.goal", "-v") == 0
+    )
     out = " ".join(capsys.readouterr().out.split())
     assert "info.action is ignored: it does not repeat" in out
 
@@ -67,7 +69,15 @@ def test_an_info_can_be_ignored(capsys):
     [
         (["my_env:nothing"], "my_env has no 'nothing'"),
         (["no_such_module:make"], "No module named 'no_such_module'"),
-        (["CartPole"], "expected package.module:NAME, FILE.py:NAME or a registered id"),
+        (["my_env:WalkEmv"], "my_env has no 'WalkEmv'; did you mean 'WalkEnv'"),
+        (
+            ["CartPoles"],
+            "expected package.module:NAME, FILE.py:NAME or a registered id, got 'CartP",
+        ),
+        (["CartPole"], "a registered id, got 'CartPole'; did you mean 'CartPole-v1'?"),
+        (["mt10"], "got 'mt10'; did you mean 'mtwrappers/MT10-v0'?"),
+        (["mtwrappers/MT10"], "no such id; did you mean 'mtwrappers/MT10-v0'?"),
+        (["mtwrappers/MT11-v0"], "no such id; did you mean 'mtwrappers/MT1-v0', 'mtwrappers/MT1"),
         (["NoSuch-v0"], "doesn't exist"),
         (["my_env:ReusedBufferEnv", "--kwargs", "{"], "--kwargs must be JSON"),
         (["my_env:WalkEnv", "--ignore", "action"], "ignore must be names of infos such as"),

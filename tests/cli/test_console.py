@@ -14,7 +14,7 @@ from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
 from mtwrappers.testing.report import CheckReport, CheckResult
 from tests.fakes import ROOT
 
-ESCAPE = "\x1b"
+ESCAPE, END = "\x1b", "the end"
 
 
 @pytest.fixture
@@ -33,10 +33,13 @@ def terminal(monkeypatch):
                 code = main(arguments)
             except SystemExit as exc:
                 code = exc.code
+            screen.write(END)  # processes that were started may keep the terminal open
             screen.flush()
-            drawn = os.read(reader, 2**16).decode()
+            drawn = b""
+            while not drawn.endswith(END.encode()):
+                drawn += os.read(reader, 2**16)
         os.close(reader)
-        return code, drawn.replace("\r\n", "\n")
+        return code, drawn.decode().removesuffix(END).replace("\r\n", "\n")
 
     return run
 

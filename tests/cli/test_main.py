@@ -131,6 +131,17 @@ def test_a_shell_completes_commands_and_options(tmp_path, monkeypatch, capsys):
             f'Unknown command "rolout". Did you mean "rollout"? Available commands: {COMMANDS}',
         ),
         ("rollout MT1 --epsodes 3", "Unknown option: --epsodes. Did you mean --episodes? See mt"),
+        ("rollout MT1O", "unknown benchmark 'MT1O'; did you mean 'MT1' or 'MT10'?"),
+        ("rollout MT10 --task reach", "unknown class 'reach' of MT10; did you mean 'reach-v3'?"),
+        ("rollout --protocol rlinv", "unknown protocol 'rlinv'; did you mean 'rlinf'?"),
+        (
+            "rollout MT1 --policy exprt",
+            "Invalid value \"exprt\" for --policy. Did you mean 'expert'? See mtwrappers",
+        ),
+        (
+            "rollout MT1 --policy own.py",
+            'Invalid value "own.py" for --policy. Name the policy in the file too, such as ',
+        ),
         ("rollout --seed", 'Command "rollout" parameter --seed requires an argument. See mtwrapp'),
         ("rollout MT1 --out FILE", "cannot write to FILE: File exists; choose another directory w"),
         ("rollout MT1 --seed 1.5", 'Invalid value for --seed: expected a whole number, got "1.5".'),

@@ -290,7 +290,7 @@ def test_a_policy_that_plans_goes_on_with_its_chunks(own, tmp_path, capsys, monk
     [
         ("none.py:act", "none.py:act: there is no file "),
         ("nothing.there:act", "nothing.there:act: ModuleNotFoundError: No module named 'nothing'"),
-        ("ovn.py:act", "there is no file 'ovn.py'; did you mean 'own.py'?"),
+        ("ovn.py:act", "there is no file 'ovn.py'; did you mean 'own.py'"),
         ("own.py:none", "own.py:none: own.py has no 'none'"),
         ("own.py:expart", "own.py has no 'expart'; did you mean 'expert'?"),
         ("own.py:number", "or an object with get_actions, got 3"),

@@ -128,3 +128,19 @@ def test_a_learner_learns_the_same_through_kills():
         assert all(torch.equal(weights[key], expected[0][key]) for key in weights)
         assert episodes == expected[1]
     envs.close()
+
+
+@pytest.mark.slow
+def test_a_policy_learns_from_two_cameras_and_from_depth_and_nested_dicts_are_refused():
+    look = {"observation": "pixels", "width": 40, "height": 36, "shadows": False}
+    made = {"num_goals": 1, "task_encoding": "none", **look}
+    two = {"camera_name": ["corner4", "gripperPOV"]}
+    for kwargs in (two, {"depth": True, "segmentation": True}):
+        envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", **made, **kwargs)
+        venv = mtwrappers.as_sb3_vec_env(envs)
+        PPO("MultiInputPolicy", venv, n_steps=2, batch_size=4, n_epochs=1, seed=0).learn(4)
+        venv.close()
+    envs = gymnasium.make_vec("mtwrappers/CustomMT-v0", **made, **two, depth=True)
+    with pytest.raises(ValueError, match="takes no Dict in a Dict, got one as 'depth'"):
+        mtwrappers.as_sb3_vec_env(envs)
+    envs.close()

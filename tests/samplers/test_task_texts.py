@@ -38,6 +38,7 @@ def test_names_are_those_of_the_result(way):
 
     def knows(observations, task_names):
         assert (task_names.dtype, task_names.shape) == (np.dtype(object), (len(observations),))
+        assert {type(name) for name in task_names} == {str}
         return np.repeat(task_names[:, None] == "a", 2, axis=1).astype(np.float64)
 
     result = evaluated(knows, **way)
@@ -218,6 +219,33 @@ def test_meta_worlds_sentences_go_with_the_classes():
         ("push-v3", "Push the puck to a goal"),
         ("door-open-v3", "Open a door with a revolving joint"),
     }
+
+
+@pytest.mark.parametrize("way", [{}, {"workers": 2, "policy_in": "workers"}], ids=str)
+def test_with_paraphrases_the_sentence_is_that_of_the_observation(way):
+    table = {"reach-v3": ["Reach it", "Go to the red mark", "Move the hand to the goal"]}
+    seen = []
+
+    class Both:
+        def get_actions(self, observations, descriptions):
+            assert observations["instruction"].shape == descriptions.shape
+            assert (observations["instruction"] == descriptions).all()
+            seen.extend(descriptions.flat)
+            chunks = np.zeros((*descriptions.shape, 2, 4))
+            chunks[..., 0] = np.array([[len(text) for text in row] for row in descriptions])[
+                ..., None
+            ]
+            return chunks / 100, {"said": descriptions}
+
+    way = dict(way)
+    policy_in = way.pop("policy_in", "parent")
+    kwargs = {"env_name": "reach-v3", "max_episode_steps": 5, "num_goals": 6, "envs_per_task": 2}
+    kwargs |= {"instruction": True, "descriptions": table}
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs, **way)) as envs:
+        result = evaluate(Both(), envs, 6, action_chunk=2, policy_in=policy_in)
+    with closing(gymnasium.make_vec("mtwrappers/MT1-v0", **kwargs)) as envs:
+        assert evaluate(Both(), envs, 6, action_chunk=1) == result
+    assert set(seen) == set(table["reach-v3"])
 
 
 def test_meta_learning_hides_names_and_sentences_unless_they_are_asked_for():
