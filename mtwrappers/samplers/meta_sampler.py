@@ -25,7 +25,7 @@ from mtwrappers.common.checks import (
     positive,
 )
 from mtwrappers.samplers.bar import ProgressBar
-from mtwrappers.samplers.nested import map_arrays
+from mtwrappers.samplers.nested import map_arrays, with_text_arrays
 from mtwrappers.samplers.path import Path
 from mtwrappers.samplers.policies import PolicyCaller, PolicyIn, pickled
 from mtwrappers.samplers.recorder import Recorder, with_common_infos
@@ -168,6 +168,7 @@ class MetaSampler:
         remote = self._policy_in == "workers"
         policy = pickled(self._policy) if remote else self._policy
         obs, infos = self.envs.reset(seed=self._seed)
+        obs = with_text_arrays(self.envs.single_observation_space, obs)
         self._seed = None
         self._iteration += 1
         seed = self._policy_seed, self._iteration

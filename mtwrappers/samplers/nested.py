@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
+from gymnasium.spaces import Dict, Space, Text, Tuple
+from numpy.typing import NDArray
 
 
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
@@ -21,6 +23,29 @@ def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
     if isinstance(tree, tuple):
         return tuple(map_arrays(function, value) for value in tree)
     return function(tree)
+
+
+def with_text_arrays(space: Space[Any], batch: Any) -> Any:
+    """A batch of observations in which texts are arrays ``(N,)`` of strings, dtype object.
+
+    Vector environments batch the strings of a Text as a tuple.
+
+    Args:
+        space: Of one observation.
+        batch: Of ``N`` observations, as a vector environment returns them, or this function.
+
+    >>> with_text_arrays(Text(9), ("reach", "push"))
+    array(['reach', 'push'], dtype=object)
+    """
+    if isinstance(space, Text):
+        texts: NDArray[Any] = np.empty(len(batch), dtype=object)
+        texts[:] = batch
+        return texts
+    if isinstance(space, Dict):
+        return {key: with_text_arrays(part, batch[key]) for key, part in space.items()}
+    if isinstance(space, Tuple):
+        return tuple(map(with_text_arrays, space.spaces, batch))
+    return batch
 
 
 def join(

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from mtwrappers.samplers.nested import with_text_arrays
 from mtwrappers.samplers.policies import PolicyCaller
 from mtwrappers.samplers.task_texts import NamesOf, read_texts, task_names
 from mtwrappers.vector.buffers import ARRAY_SPACES, ObsLayout
@@ -32,7 +33,7 @@ class Step(NamedTuple):
         finished: Which ended their episode with this step, ``(N,)`` bool: terminated, truncated, or
             cut by ``max_episode_steps``.
         observations: The policy's observations, ``(N, O)``, or a dict or tuple of such arrays.
-            Texts are a tuple of ``N`` strings, of which policies get an array, dtype object.
+            Texts are an array ``(N,)`` of strings, dtype object.
         actions: Its actions, ``(N, A)``.
         agent_infos: Its other values, a nested dict of arrays ``(N, ...)``.
         next_observations: The observations that the step returned, ``(N, O)``.
@@ -88,6 +89,7 @@ def rollout(
     *,
     infos: Mapping[str, Any] | None = None,
     names: NamesOf | None = None,
+    seeds: Callable[[Sequence[int]], Sequence[int]] | None = None,
     begin: Callable[[Flags], Any] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
     max_episode_steps: int | None = None,
@@ -108,6 +110,8 @@ def rollout(
         names: Returns the names of tasks for a policy that takes ``task_names``: of the
             environments (their indices) that begin an episode, given the last infos. By default
             they are taken from these.
+        seeds: Returns the seeds from which the generators of a policy that takes ``rng`` begin anew
+            with each episode, of the environments that begin one. By default they go on.
         begin: Called with the environments that are to begin an episode, ``(N,)`` bool, the first
             included. It resets them and returns all observations. By default the environments
             reset themselves (SAME_STEP).
@@ -125,6 +129,7 @@ def rollout(
     begun = np.zeros_like(left)  # at which step each environment's episode began
     finished = np.ones(len(left), dtype=np.bool_)
     executor: MetaVectorEnv = envs.unwrapped
+    space = envs.single_observation_space
     if not counted.all():
         executor.pause(~counted)
     infos = infos or {}
@@ -138,8 +143,12 @@ def rollout(
             begun[began] = steps
             if begin is not None:
                 obs = begin(began)
+            if seeds is not None:
+                rows = np.flatnonzero(began).tolist()
+                policy.seed(rows, seeds(rows))
             if policy.texts:
                 _describe(policy, executor, began, infos, names)
+        obs = with_text_arrays(space, obs)
         start = clock()
         if any_began:
             policy.reset(began)
