@@ -18,6 +18,7 @@ from mtwrappers.evaluation import Protocol, protocols
 from mtwrappers.evaluation.episodes import Tally
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.metaworld.class_env import OBS_SIZE
+from mtwrappers.metaworld.own_cameras import camera_names
 from mtwrappers.samplers.rollout import Step
 
 _base: Any = import_extra("vla_eval.benchmarks.base", "vla-eval")
@@ -136,8 +137,8 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
 
     def get_observation_spec(self) -> dict[str, Any]:
         found = {"language": _specs.LANGUAGE}
-        if self.protocol.camera_name is not None:
-            found[self.protocol.camera_name] = _specs.IMAGE_RGB
+        for camera in camera_names(self.protocol.camera_name) or ():
+            found[camera] = _specs.IMAGE_RGB
         for key, size in (("state", self._state.stop), ("environment_state", OBS_SIZE)):
             if size and (key == "state" or self._all_state):
                 found[key] = _specs.DimSpec(key, size, _FORMATS[size])
@@ -204,10 +205,11 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         """The frames by camera, as far as the protocol has any."""
         if not isinstance(raw_obs, dict):
             return {}
-        return {str(self.protocol.camera_name): raw_obs["pixels"]}
+        pixels = raw_obs["pixels"]
+        return pixels if isinstance(pixels, dict) else {str(self.protocol.camera_name): pixels}
 
     def _film(self, raw_obs: Any) -> None:
-        for frame in self._frames(raw_obs).values():
+        for frame in list(self._frames(raw_obs).values())[:1]:  # of the first camera
             self._recorder.record_video(frame)
 
     def get_step_result(self, step_result: Any) -> dict[str, Any]:
