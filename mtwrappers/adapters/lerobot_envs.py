@@ -47,8 +47,8 @@ class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Returns frames in a dict, and ``is_success``, a bool, in every info.
 
     Args:
-        env: An environment that reports ``success`` in every info. Observations that have no key
-            ``pixels`` become its ``pixels``: a frame, or a dict of frames by camera.
+        env: An environment that reports ``success`` in every info. Observations that are frames, of
+            one or several cameras, become its ``pixels``.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:

@@ -6,9 +6,9 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from mtwrappers.common.extras import import_extra
 from mtwrappers.recording.episodes import Episode, RecordingError, Stored, columns_of
@@ -32,8 +32,15 @@ class MinariStore:
         RecordingError: If Minari has no such names.
     """
 
-    defaults: ClassVar[dict[str, Any]] = {}
-    packages = ("mtwrappers", "metaworld", "mujoco", "gymnasium", "numpy", "scipy", "minari")
+    packages: Sequence[str] = (
+        "mtwrappers",
+        "metaworld",
+        "mujoco",
+        "gymnasium",
+        "numpy",
+        "scipy",
+        "minari",
+    )
 
     def __init__(self, name: str) -> None:
         self._minari = import_extra("minari", "minari")

@@ -182,7 +182,7 @@ class PolicyCaller:
         return actions, kept["agent_infos"]
 
     def _ask(self, observations: Any, due: Flags) -> tuple[NDArray[Any], dict[str, Any]]:
-        """What the policy returns for the rows that are due, or ``get_actions`` for all."""
+        """The policy's answer for the rows that are due; that of ``get_actions`` for all."""
         every = due is self._everyone or bool(due.all())
         shape, given = self._shape, self._given
         if len(shape) == 1 and not every:
