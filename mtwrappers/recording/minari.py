@@ -13,12 +13,12 @@ from typing import Any
 from mtwrappers.common.extras import import_extra
 from mtwrappers.recording.episodes import Episode, RecordingError, Stored, columns_of
 from mtwrappers.recording.record import Env, Settings, requirements
-from mtwrappers.state.files import load_json
+from mtwrappers.state.files import opened
 
 _ROOT = "MINARI_DATASETS_PATH"
 # Of a chunk in the file, which is compressed and read at once.
 _CHUNK_BYTES = 2**20
-_MAX_METADATA = 2**24
+_MAX_METADATA = 2**28  # the bounds of each pixel are in it
 
 
 class MinariStore:
@@ -55,6 +55,11 @@ class MinariStore:
             ) from None
         self._name, self.address = name, f"minari:{name}"
         self.path = Path(self._storage.get_dataset_path(name))
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """None."""
+        return {}
 
     def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
         """Makes the dataset within a folder, compressed; returns its own."""
@@ -115,7 +120,8 @@ class MinariStore:
         return found
 
     def _metadata(self) -> Any:
-        return load_json(self.path / "data" / "metadata.json", _MAX_METADATA)
+        with opened(self.path / "data" / "metadata.json", _MAX_METADATA) as file:
+            return json.load(file)
 
     def _compress(self, path: Path) -> None:
         """Writes a file of HDF5 anew, with all arrays compressed, without loss."""

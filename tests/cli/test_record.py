@@ -131,6 +131,7 @@ def test_frames_are_recorded_as_they_are_and_compressed(capsys, tmp_path):
         stored = data["episode_0/observations/pixels"]
         assert stored.id.get_storage_size() < frames.nbytes / 2
         assert stored.maxshape == (None, 16, 16, 3)  # as Minari's own, to which it can add
+    assert main(["verify", DATASET]) == 0
 
 
 @draws

@@ -427,7 +427,10 @@ def test_what_is_recorded_trains_a_policy_that_is_evaluated(home, tmp_path):
     ]
     environment = {**os.environ, "HF_LEROBOT_HOME": str(home), "HF_HUB_OFFLINE": "1"}
     for name, arguments in commands:
-        command = [str(Path(sys.executable).parent / name), *arguments.replace("\\\n", "").split()]
+        command = [str(Path(sys.executable).parent / name)]
+        if name == "mtwrappers":
+            command = [sys.executable, "-m", name]
+        command += arguments.replace("\\\n", "").split()
         done = subprocess.run(
             command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200
         )
