@@ -1,7 +1,7 @@
 """Imitation learning on MT10 in a single file: behaviour cloning, then DAgger.
 
-    pip install '.[metaworld,minari,torch]'
-    python examples/record_experts.py --episodes 10 --name metaworld/mt10-expert-v0
+    pip install '.[cli,minari,torch]'
+    mtwrappers record MT10 --episodes 10 --out minari:metaworld/mt10-expert-v0
     python examples/imitate_mt10.py --seed 1 --out weights.npz
 
 One network learns to act in all ten classes as the experts of the dataset do: that is behaviour

@@ -55,8 +55,8 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monke
         pytest.skip("neither EGL nor OSMesa can render here")
     if page == "guides/demonstrations.md":
         monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
-        (command,) = re.findall(r"^python (\S+ --benchmark .*)$", PAGES[page], re.MULTILINE)
-        run_with_python(*command.split(), cwd=ROOT)
+        for command in re.findall(r"^mtwrappers (.*)$", PAGES[page], re.MULTILINE):
+            run_with_python("-m", "mtwrappers", *command.split(), cwd=ROOT)
         code = f"import os; os.environ['MINARI_DATASETS_PATH'] = {str(tmp_path)!r}\n{code}"
     printed = run(code, tmp_path)
     if page == "guides/evaluation.md":

@@ -221,6 +221,7 @@ FLOORS = (
     {"evaluation"},
     {"continual"},
     {"adapters", "testing"},
+    {"recording"},
     {"cli"},
     {"__main__"},
 )

@@ -48,7 +48,8 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
             the gripper is open; or ``"pixels_state"``, with Meta-World's 39 numbers.
         observation_height: Of a frame, in pixels.
         observation_width: Of a frame, in pixels.
-        camera_name: The camera that draws the frames.
+        camera_name: The camera that draws the frames, or several with commas between: policies then
+            see ``observation.images.NAME`` of each instead of ``observation.image``.
         shadows: Whether frames have shadows and reflections.
         variation: How the scene varies between episodes, such as ``"light,camera"``.
         idle_steps: How many zero actions follow each reset; they do not count as steps.
@@ -74,9 +75,13 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
 
     def __post_init__(self) -> None:
         check_choice(self.obs_type, tuple(_BESIDE), "obs_type")
+        cameras, size = self.camera_names, (self.observation_height, self.observation_width, 3)
+        images = {"pixels": _names.OBS_IMAGE}
+        if len(cameras) > 1:
+            images = {f"pixels/{name}": f"{_names.OBS_IMAGES}.{name}" for name in cameras}
         parts: list[tuple[str, str, tuple[int, ...]]] = [
             ("action", "ACTION", (4,)),
-            ("pixels", "VISUAL", (self.observation_height, self.observation_width, 3)),
+            *((key, "VISUAL", size) for key in images),
             *((key, kind, (size,)) for key, kind, size in _BESIDE[self.obs_type]),
         ]
         self.features = {
@@ -85,10 +90,15 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         }
         self.features_map = {
             "action": _names.ACTION,
-            "pixels": _names.OBS_IMAGE,
+            **images,
             "agent_pos": _names.OBS_STATE,
             "environment_state": _names.OBS_ENV_STATE,
         }
+
+    @property
+    def camera_names(self) -> list[str]:
+        """The names of the cameras."""
+        return [name.strip() for name in self.camera_name.split(",")]
 
     @property
     def gym_kwargs(self) -> dict[str, Any]:
@@ -96,11 +106,12 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
 
         A file of descriptions is read.
         """
+        cameras = self.camera_names
         return {
             "observation": self.obs_type,
             "height": self.observation_height,
             "width": self.observation_width,
-            "camera_name": self.camera_name,
+            "camera_name": cameras[0] if len(cameras) == 1 else cameras,
             "shadows": self.shadows,
             "variation": self.variation,
             "idle_steps": self.idle_steps,

@@ -47,16 +47,17 @@ class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Returns frames in a dict, and ``is_success``, a bool, in every info.
 
     Args:
-        env: An environment that reports ``success`` in every info. Observations that are no dict
-            become its ``pixels``.
+        env: An environment that reports ``success`` in every info. Observations that are frames, of
+            one or several cameras, become its ``pixels``.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:
         RecordConstructorArgs.__init__(self)
         super().__init__(env)
-        self._only_pixels = not isinstance(env.observation_space, Dict)
+        space = env.observation_space
+        self._only_pixels = not (isinstance(space, Dict) and "pixels" in space.spaces)
         if self._only_pixels:
-            self.observation_space = Dict({"pixels": env.observation_space})
+            self.observation_space = Dict({"pixels": space})
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

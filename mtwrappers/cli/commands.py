@@ -12,6 +12,7 @@ from cyclopts import App, Group, Parameter, Token
 from cyclopts.validators import Number
 
 from mtwrappers import __version__
+from mtwrappers.cli.console import UsageError
 from mtwrappers.cli.settings import (
     BENCHMARKS,
     MAX_AUTHORS,
@@ -20,6 +21,7 @@ from mtwrappers.cli.settings import (
     MAX_SEED,
     POLICIES,
     are_authors,
+    is_dataset,
     is_name,
     is_note,
 )
@@ -221,13 +223,90 @@ def _rollout(
 
 
 @_command(
+    "record",
+    "mtwrappers record MT10 --out minari:metaworld/mt10-expert-v0",
+    "mtwrappers record MT10 --out minari:metaworld/mt10-seen-v0 --size 84 --no-shadows",
+    "mtwrappers record MT50 --task hammer-v3 --task door-open-v3 --out lerobot:me/tools",
+    "mtwrappers record MT10 --policy my_policy.py:act --out minari:me/mt10-mine-v0",
+    "mtwrappers record --resume minari:metaworld/mt10-expert-v0",
+)
+def _record(
+    benchmark: Annotated[
+        str | None, Parameter(help=f"One of {', '.join(BENCHMARKS)}; ML10 means ML10-train.")
+    ] = None,
+    /,
+    *,
+    task: Annotated[list[str] | None, Parameter(metavar="CLASS")] = None,
+    policy: Annotated[str | None, Parameter(validator=_check_policy, metavar="POLICY")] = None,
+    episodes: _Count | None = None,
+    goals: _Count | None = None,
+    seed: _Seed | None = None,
+    size: _Count | None = None,
+    camera: Annotated[list[str] | None, Parameter(metavar="CAMERA")] = None,
+    no_shadows: bool = False,
+    variation: Annotated[str | None, Parameter(metavar="PARTS")] = None,
+    descriptions: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    action_chunk: _Count | None = None,
+    video: bool = False,
+    out: Annotated[str | None, Parameter(metavar="DATASET")] = None,
+    resume: Annotated[str | None, Parameter(metavar="DATASET")] = None,
+) -> int:
+    """Record successful episodes as a dataset of Minari or LeRobot, each replayed bit for bit.
+
+    Args:
+        benchmark: One of `BENCHMARKS`.
+        task: Record only this class; can be repeated.
+        policy: expert (default): Meta-World's scripted expert of each class; FILE.py:NAME or
+            package.module:NAME: your own, as rollout takes it.
+        episodes: Episodes per class (default: 5); each ends at its first success, and failures are
+            left out.
+        goals: Goals per class to choose from, in their order (default: 50, the benchmark's own).
+        seed: Determines goals and random numbers (default: 0).
+        size: Record frames of this many pixels a side beside the states (default: none; for LeRobot
+            480).
+        camera: The camera of the frames (default: corner4); can be repeated.
+        no_shadows: Draw frames without shadows and reflections, which is faster.
+        variation: Vary the scene between episodes: light, camera, table, objects, or some of these
+            with commas between.
+        descriptions: Whose sentences the tasks have (default: metaworld; for LeRobot its own), or a
+            JSON file with a table.
+        action_chunk: As rollout takes it.
+        video: Store LeRobot's frames as video, which is smaller and lossy (default: PNG, lossless).
+        out: The dataset, minari:NAME or lerobot:NAME, in the library's own folder.
+        resume: Continue the interrupted or killed recording of a dataset with its settings. The
+            data are those of a recording that was never stopped.
+    """
+    from mtwrappers.cli import record
+
+    given = {
+        "benchmark": benchmark,
+        "task": task,
+        "policy": policy,
+        "episodes": episodes,
+        "goals": goals,
+        "seed": seed,
+        "size": size,
+        "camera": camera,
+        "no_shadows": no_shadows or None,
+        "variation": variation,
+        "descriptions": descriptions,
+        "action_chunk": action_chunk,
+        "video": video or None,
+    }
+    return record.run(
+        {name: value for name, value in given.items() if value is not None}, out, resume
+    )
+
+
+@_command(
     "verify",
     "mtwrappers rollout MT10 --policy my_policy.py:act",
     "mtwrappers verify results/results.json",
     "mtwrappers verify results/results.json --sample 0.1 --workers 4",
+    "mtwrappers verify minari:metaworld/mt10-expert-v0",
 )
 def _verify(
-    result: Path,
+    result: Annotated[str, Parameter(metavar="RESULT")],
     /,
     *,
     evidence: Annotated[Path | None, Parameter(metavar="FILE")] = None,
@@ -236,10 +315,11 @@ def _verify(
     workers: _Count | None = None,
     no_fast: bool = False,
 ) -> int:
-    """Replay the actions of a result, and compare every number.
+    """Replay the actions of a result or a dataset, and compare every number.
 
     Args:
-        result: A file of rollout or EvaluationResult.save.
+        result: A file of rollout or EvaluationResult.save, or a dataset of record, minari:NAME or
+            lerobot:NAME, which takes no options.
         evidence: The .npz file with the actions of the episodes (default: the one beside the result
             that has its name, as rollout writes it).
         sample: Replay only this share of each class's episodes, drawn anew every time (default: 1).
@@ -249,7 +329,11 @@ def _verify(
     """
     from mtwrappers.cli import verify
 
-    return verify.run(result, evidence, sample, table, workers, no_fast)
+    if is_dataset(result):
+        if evidence or sample != 1.0 or table or workers or no_fast:
+            raise UsageError(f"{result} is a dataset: all of it is replayed, without options")
+        return verify.run_dataset(result)
+    return verify.run(Path(result), evidence, sample, table, workers, no_fast)
 
 
 @_command(

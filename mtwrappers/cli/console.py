@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Collection
 from typing import Any
 
 from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TextColumn
 from rich.text import Text
 
+from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.errors import printable
 
 
 class UsageError(Exception):
     """Bad input that parsing does not find: the command ends with this line."""
+
+
+def unknown(what: str, name: str, known: Collection[str]) -> UsageError:
+    """The error for a name that is not among those that are known."""
+    hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
+    return UsageError(f"unknown {what}; {hint}")
 
 
 class Terminal(Console):

@@ -28,13 +28,13 @@ _NO_LOCKS = (errno.ENOLCK, errno.EOPNOTSUPP)  # of file systems
 
 
 @contextlib.contextmanager
-def locked(directory: Path) -> Iterator[None]:
-    """Keeps other rollouts out of a directory, and removes the remains of killed ones.
+def locked(directory: Path, command: str = "rollout") -> Iterator[None]:
+    """Keeps other commands of that name out of a directory, and removes the remains of killed ones.
 
     The lock ends with this process, however it ends; forks do not have it.
 
     Raises:
-        UsageError: If another rollout has it.
+        UsageError: If another one has it.
         OSError: If there is no such directory, or it cannot be written to.
     """
     lock = FileLock(directory / _LOCK, blocking=False)
@@ -42,8 +42,8 @@ def locked(directory: Path) -> Iterator[None]:
         lock.acquire()
     except Timeout:
         raise UsageError(
-            f"another rollout is writing into {directory}: wait until it has ended, or choose "
-            "another directory with --out DIR"
+            f"another {command} is writing into {directory}: wait until it has ended, or choose "
+            "another place with --out"
         ) from None
     except OSError as exc:
         if exc.errno not in _NO_LOCKS:

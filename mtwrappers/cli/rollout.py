@@ -10,7 +10,7 @@ import json
 import reprlib
 import shlex
 import signal
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -18,15 +18,15 @@ from typing import Any, Literal, cast
 import gymnasium
 
 from mtwrappers.cli import ctrl_c
-from mtwrappers.cli.console import UsageError, progress_bar, say, say_table
+from mtwrappers.cli.classes import count_classes, full_name, has_one_class
+from mtwrappers.cli.console import UsageError, progress_bar, say, say_table, unknown
 from mtwrappers.cli.directory import EVIDENCE, RESULTS, locked, write_files
 from mtwrappers.cli.own import Own, load_policy, own_errors
 from mtwrappers.cli.progress import MAX_SIZE, NAME, Progress, cannot_write
 from mtwrappers.cli.scripted import ScriptedPolicy
-from mtwrappers.cli.settings import BENCHMARKS, POLICIES, Settings
+from mtwrappers.cli.settings import POLICIES, Settings
 from mtwrappers.cli.video import Videos, can_film
 from mtwrappers.common.cores import cores
-from mtwrappers.common.did_you_mean import did_you_mean
 from mtwrappers.common.extras import import_extra
 from mtwrappers.common.registration import EPISODE_STEPS
 from mtwrappers.evaluation import (
@@ -38,8 +38,6 @@ from mtwrappers.evaluation import (
     protocols,
 )
 from mtwrappers.evaluation.episodes import ForeignEpisodeError
-from mtwrappers.metaworld.benchmarks import make_benchmark
-from mtwrappers.metaworld.upstream import all_classes
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import opened
 from mtwrappers.vector.contract import MetaVectorEnv
@@ -116,17 +114,14 @@ class Rollout:
                 f"--action-chunk {settings.action_chunk} is for a policy that returns chunks of "
                 f"actions, and {settings.policy} returns single ones; give --policy or leave it out"
             )
-        benchmark = settings.benchmark
-        full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
-        if full not in BENCHMARKS:
-            raise _unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
-        num_classes = _check_classes(settings, full)
+        full = full_name(settings.benchmark)
+        num_classes = count_classes(full, settings.task, settings.seed)
         kwargs: dict[str, Any] = {
             "seed": settings.seed,
             "fast": False if settings.no_fast else "auto",
             "max_episode_steps": EPISODE_STEPS,
         }
-        if settings.task and _has_one_class(full):
+        if settings.task and has_one_class(full):
             kwargs["env_name"] = settings.task[0]
         if protocol is not None:
             protocol = _fitted(protocol, settings, kwargs.get("env_name"))
@@ -191,15 +186,9 @@ class Rollout:
         return envs
 
 
-def _unknown(what: str, name: str, known: Collection[str]) -> UsageError:
-    """The error for a name that is not among those that are known."""
-    hint = did_you_mean(name, known) or f"choose from {', '.join(known)}"
-    return UsageError(f"unknown {what}; {hint}")
-
-
 def _protocol(name: str) -> Protocol:
     if name not in protocols:
-        raise _unknown(f"protocol {name!r}", name, protocols)
+        raise unknown(f"protocol {name!r}", name, protocols)
     protocol = protocols[name]
     if protocol.few_shot:
         raise UsageError(
@@ -221,28 +210,6 @@ def _fitted(protocol: Protocol, settings: Settings, env_name: str | None) -> Pro
     except ValueError as exc:
         raise UsageError(f"--protocol {settings.protocol}: {exc}") from None
     return protocol
-
-
-def _has_one_class(full: str) -> bool:
-    return full.partition("-")[0] in ("MT1", "ML1")
-
-
-def _check_classes(settings: Settings, full: str) -> int:
-    """The number of classes to run, if the benchmark has them."""
-    name, _, kind = full.partition("-")
-    if _has_one_class(full):
-        choices = sorted(all_classes())
-        if len(settings.task) > 1:
-            raise UsageError(
-                f"{name} has one class, got {len(settings.task)}; several are in MT10, MT50, ..."
-            )
-    else:
-        made = make_benchmark(name, seed=settings.seed)
-        choices = list(made.test_classes if kind == "test" else made.train_classes)
-    for task in settings.task:
-        if task not in choices:
-            raise _unknown(f"class {task!r} of {settings.benchmark}", task, choices)
-    return 1 if _has_one_class(full) else len(set(settings.task) or choices)
 
 
 def _new_settings(given: Mapping[str, Any]) -> Settings:

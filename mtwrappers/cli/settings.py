@@ -16,9 +16,15 @@ BENCHMARKS = tuple(
     if "benchmark" in kwargs and "train_classes" not in kwargs
 )
 POLICIES = ("expert", "random")  # which need no file of one's own
+LIBRARIES = ("minari", "lerobot")  # that have datasets
 MAX_SEED = 2**32 - 2
 MAX_NOTE, MAX_AUTHORS = 1000, 30  # characters, names
 MAX_COUNT = 1_000_000  # of episodes per class, and of workers
+
+
+def is_dataset(text: str) -> bool:
+    """Whether a text is the address of a dataset, and no path."""
+    return text.startswith(tuple(f"{library}:" for library in LIBRARIES))
 
 
 def is_note(text: str) -> bool:

@@ -1,4 +1,4 @@
-"""``mtwrappers verify``: whether a result is true, by a replay of its actions."""
+"""``mtwrappers verify``: whether a result or a dataset is true, by a replay of its actions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,36 @@ from pathlib import Path
 from mtwrappers.cli import ctrl_c
 from mtwrappers.cli.console import UsageError, say, say_table
 from mtwrappers.common.cores import cores
+from mtwrappers.common.errors import full_message
 from mtwrappers.evaluation import EvidenceError, VerificationError, verify
+from mtwrappers.recording.episodes import RecordingError
+from mtwrappers.recording.record import requirements
+from mtwrappers.recording.record import verify as verify_dataset
+from mtwrappers.recording.stores import open_store
+
+
+def run_dataset(address: str) -> int:
+    """Replays all episodes of a dataset; returns the exit code, 1 if one differs."""
+    ctrl_c.raises()
+    try:
+        store = open_store(address)
+    except RecordingError as exc:
+        raise UsageError(str(exc)) from None
+    if not store.path.exists():
+        raise UsageError(f"there is no dataset {address} ({store.path})")
+    try:
+        then = store.requirements()
+        now = requirements([line.partition("==")[0] for line in then])
+        if other := [line for line in then if line not in now]:
+            say(f"recorded with {', '.join(other)}")
+        count, rounded = verify_dataset(store)
+    except (RecordingError, OSError, KeyError, ValueError, TypeError) as exc:
+        say(f"refused: {full_message(exc)}")
+        return 1
+    rewards = f", but for the last bits of rewards in {rounded}" if rounded else ""
+    say(f"{count} of {count} episodes replayed bit for bit{rewards}")
+    return 0
+
 
 # How the lines begin that say whether a result is true.
 _OUTCOMES = ("verified", "false: ", "not verified: ")

@@ -6,6 +6,7 @@ import gymnasium
 import numpy as np
 import pytest
 
+from mtwrappers.cli import main
 from mtwrappers.metaworld.experts import expert_actions
 from tests.fakes import ROOT
 from tests.integrations.examples import load_example
@@ -63,7 +64,8 @@ def dataset(tmp_path, monkeypatch):
             pytest.skip(f"without {package}")
     monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))
     name = "tests/experts-v0"
-    load_example("record_experts.py").main(["--episodes", "1", "--goals", "1", "--name", name])
+    sizes = ["--episodes", "1", "--goals", "1"]
+    assert main(["record", "MT10", *sizes, "--out", f"minari:{name}"]) == 0
     return name
 
 

@@ -1,0 +1,49 @@
+"""The benchmark and the classes that a command names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from mtwrappers.cli.console import UsageError, unknown
+from mtwrappers.cli.settings import BENCHMARKS
+from mtwrappers.metaworld.benchmarks import make_benchmark
+from mtwrappers.metaworld.upstream import all_classes
+
+
+def full_name(benchmark: str) -> str:
+    """A benchmark as the ids have it: ML10 is ML10-train.
+
+    Raises:
+        UsageError: If there is no such benchmark.
+    """
+    full = benchmark if benchmark in BENCHMARKS else f"{benchmark}-train"
+    if full not in BENCHMARKS:
+        raise unknown(f"benchmark {benchmark!r}", benchmark, BENCHMARKS)
+    return full
+
+
+def has_one_class(full: str) -> bool:
+    """Whether a benchmark is of the class that its user chooses."""
+    return full.partition("-")[0] in ("MT1", "ML1")
+
+
+def count_classes(full: str, given: Sequence[str], seed: int) -> int:
+    """The number of classes of a benchmark; with ``given``, of these.
+
+    Raises:
+        UsageError: If the benchmark does not have them.
+    """
+    name, _, kind = full.partition("-")
+    if has_one_class(full):
+        choices = sorted(all_classes())
+        if len(given) > 1:
+            raise UsageError(
+                f"{name} has one class, got {len(given)}; several are in MT10, MT50, ..."
+            )
+    else:
+        made = make_benchmark(name, seed=seed)
+        choices = list(made.test_classes if kind == "test" else made.train_classes)
+    for task in given:
+        if task not in choices:
+            raise unknown(f"class {task!r} of {full}", task, choices)
+    return 1 if has_one_class(full) else len(set(given) or choices)

@@ -1,0 +1,158 @@
+"""``mtwrappers record``: a dataset of successful episodes."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import reprlib
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from mtwrappers.cli import ctrl_c
+from mtwrappers.cli.classes import count_classes, full_name
+from mtwrappers.cli.console import UsageError, say
+from mtwrappers.cli.directory import locked
+from mtwrappers.cli.own import Own, load_policy, own_errors
+from mtwrappers.metaworld.descriptions import as_data
+from mtwrappers.recording.episodes import RecordingError
+from mtwrappers.recording.record import Settings, Store, record, requirements
+from mtwrappers.recording.stores import open_store
+from mtwrappers.recording.unfinished import Unfinished
+
+_OF_FRAMES = ("camera", "no_shadows", "variation")
+
+
+def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
+    """Runs the command; returns its exit code. ``given`` are the settings that are not default."""
+    if resume is not None and out not in (None, resume):
+        raise UsageError(f"--resume {resume} continues that dataset, got --out {out}")
+    address = resume or out
+    if address is None:
+        raise UsageError(
+            "--out is required, or --resume; such as: mtwrappers record MT10 --out "
+            "minari:metaworld/mt10-expert-v0"
+        )
+    try:
+        given = _as_data(given)
+        store = open_store(address)
+        unfinished = Unfinished(store.path)
+        if resume is None:
+            settings = _new_settings(given, store, unfinished)
+        elif store.path.exists():
+            unfinished.remove()  # a kill has left it
+            say(f"The recording of {resume} is complete: see {store.path}.")
+            return 0
+        else:
+            settings = _resumed(given, store, unfinished)
+        own = None if settings.policy == "expert" else load_policy(settings.policy)
+        return _record(store, unfinished, settings, own)
+    except RecordingError as exc:
+        raise UsageError(str(exc)) from None
+
+
+def _as_data(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they are kept: a benchmark by its full name, sentences by name or in a table."""
+    given = dict(given)
+    if "benchmark" in given:
+        given["benchmark"] = full_name(given["benchmark"])
+    try:
+        if "descriptions" in given:
+            given["descriptions"] = as_data(given["descriptions"])
+    except (OSError, ValueError) as exc:
+        raise UsageError(f"--descriptions: {exc}") from None
+    return given
+
+
+def _new_settings(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> Settings:
+    """The settings of a new recording, whose dataset is not there yet."""
+    if store.path.exists():
+        raise UsageError(f"{store.address} exists: choose another --out, or delete {store.path}")
+    if unfinished.begun:
+        raise UsageError(
+            f"a recording of {store.address} is unfinished: continue it with --resume "
+            f"{store.address}, or delete {unfinished.folder}"
+        )
+    if "benchmark" not in given:
+        raise UsageError("a benchmark is required; such as: mtwrappers record MT10 --out DATASET")
+    if given.get("policy") == "random":
+        raise UsageError("only successes are recorded, of which random actions have none")
+    settings = Settings(**{**store.defaults, **given})
+    if settings.size is None and (of_frames := [name for name in _OF_FRAMES if name in given]):
+        option = of_frames[0].replace("_", "-")
+        raise UsageError(f"--{option} is of frames, which --size adds")
+    if settings.action_chunk is not None and settings.policy == "expert":
+        raise UsageError(
+            "--action-chunk is for a policy of your own that returns chunks of actions"
+        )
+    if settings.video and not store.address.startswith("lerobot:"):
+        raise UsageError("--video is for lerobot:NAME; Minari stores frames without loss")
+    count_classes(settings.benchmark, settings.task, settings.seed)
+    try:
+        settings.make().close()
+    except (TypeError, ValueError) as exc:
+        raise UsageError(str(exc)) from None
+    return settings
+
+
+def _resumed(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> Settings:
+    """The settings of a recording that goes on; those that are given must be the same."""
+    if not unfinished.begun:
+        raise UsageError(f"there is no unfinished recording of {store.address}")
+    begun = unfinished.settings()
+    then = begun.pop("requirements", None)
+    if then != (now := requirements(store.packages)):
+        raise UsageError(
+            f"{store.address} was begun with {reprlib.repr(then)}, got {', '.join(now)}; install "
+            "what it was begun with"
+        )
+    settings = Settings.from_dict(begun)
+    for name, value in dataclasses.asdict(settings).items():
+        if (got := given.get(name)) not in (None, value):
+            raise UsageError(
+                f"{store.address} was begun with {name} {reprlib.repr(value)}, got "
+                f"{reprlib.repr(got)}"
+            )
+    if settings.policy not in ("expert", given.get("policy")):
+        # What code to run comes from the command alone, not from a file that is read.
+        raise UsageError(
+            f"{store.address} was begun with a policy of your own: give --policy again"
+        )
+    return settings
+
+
+def _record(store: Store, unfinished: Unfinished, settings: Settings, own: Own | None) -> int:
+    ctrl_c.raises()
+    with contextlib.ExitStack() as lock:
+        try:
+            unfinished.folder.mkdir(parents=True, exist_ok=True)
+            lock.enter_context(locked(unfinished.folder, "record"))
+        except OSError as exc:
+            raise UsageError(f"cannot write to {unfinished.folder}: {exc.strerror}") from None
+        try:
+            if not unfinished.begun:
+                packages = {"requirements": requirements(store.packages)}
+                unfinished.begin({**dataclasses.asdict(settings), **packages})
+            with own_errors(own):
+                policy = None if own is None else own.policy
+                episodes, steps = record(store, unfinished, settings, policy, say)
+        except KeyboardInterrupt:
+            if not unfinished.has_any():
+                say("Interrupted before an episode was recorded; nothing was written.")
+                return ctrl_c.EXIT_CODE
+            more = "" if own is None else f" --policy {shlex.quote(own.given)}"
+            say("Interrupted: the episodes that were recorded are kept. Go on with:")
+            say(f"mtwrappers record --resume {shlex.quote(store.address)}{more}")
+            return ctrl_c.EXIT_CODE
+        except OSError as exc:
+            raise UsageError(
+                f"cannot write to {unfinished.folder}: {exc.strerror or exc}; the episodes that "
+                f"were recorded are kept: continue with --resume {store.address}"
+            ) from None
+        finally:
+            if not unfinished.has_any():
+                unfinished.remove()
+    say(f"{store.address}: {episodes} episodes, {steps} steps")
+    say("Replay all of it, on any machine:")
+    say(f"mtwrappers verify {shlex.quote(store.address)}")
+    return 0

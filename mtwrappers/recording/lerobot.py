@@ -1,0 +1,201 @@
+"""LeRobotDatasets, version 3."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.common.extras import import_extra
+from mtwrappers.recording.episodes import Episode, RecordingError, Stored
+from mtwrappers.recording.record import Env, Settings, requirements
+from mtwrappers.state.files import load_json
+
+# Beside LeRobot's own files: what it takes to run the episodes again.
+_ABOUT = Path("meta", "mtwrappers.json")
+_MAX_ABOUT = 2**28
+# No frame of a video is read here, and LeRobot's default looks for FFmpeg's libraries.
+_BACKEND = "pyav"
+_FLAGS = ("next.success", "next.done")
+
+
+class LeRobotStore:
+    """A LeRobotDataset, in LeRobot's folder of datasets (``HF_LEROBOT_HOME``).
+
+    Its features are those of the environment that `mtwrappers.adapters.lerobot` gives to LeRobot,
+    with the reward, the success and the end of each step, as LeRobot's own recordings have them.
+
+    Args:
+        name: Such as ``"me/mt10"``, LeRobot's ``repo_id``.
+
+    Raises:
+        DependencyNotInstalled: If LeRobot is not installed.
+        RecordingError: If LeRobot has no such names.
+    """
+
+    packages: Sequence[str] = (
+        "mtwrappers",
+        "metaworld",
+        "mujoco",
+        "gymnasium",
+        "numpy",
+        "scipy",
+        "lerobot",
+    )
+
+    def __init__(self, name: str) -> None:
+        self._dataset = import_extra("lerobot.datasets.lerobot_dataset", "lerobot").LeRobotDataset
+        home: Path = import_extra("lerobot.utils.constants", "lerobot").HF_LEROBOT_HOME
+        hub: Any = import_extra("huggingface_hub.utils", "lerobot")
+        try:
+            hub.validate_repo_id(name)
+        except hub.HFValidationError:
+            raise RecordingError(
+                f"a name for LeRobot must be such as me/mt10, got {name}"
+            ) from None
+        self._name, self.address, self.path = name, f"lerobot:{name}", home / name
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """Frames as policies see them in LeRobot's environment, and its sentences."""
+        config = _adapter().MTWrappersEnv()
+        return {"size": config.observation_height, "descriptions": config.descriptions}
+
+    def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
+        """Makes the dataset within a folder; returns its own."""
+        config = _adapter().MTWrappersEnv(
+            observation_height=settings.size,
+            observation_width=settings.size,
+            camera_name=",".join(settings.camera),
+        )
+        dtype = "video" if settings.video else "image"
+        features = {
+            config.features_map[key]: _visual(dtype, one.shape)
+            if one.type.value == "VISUAL"
+            else _numbers("float32", one.shape)
+            for key, one in config.features.items()
+        }
+        features["next.reward"] = _numbers("float32", (1,))
+        features |= {flag: _numbers("bool", (1,)) for flag in _FLAGS}
+        dataset = self._dataset.create(
+            self._name,
+            config.fps,
+            features,
+            root=place,
+            use_videos=settings.video,
+            video_backend=_BACKEND,
+        )
+        about = []
+        with _without_bars():
+            for episode in episodes:
+                about.append({"seed": episode.seed, **_plain(episode.about)})
+                columns = _columns(episode)
+                for t in range(len(episode.actions)):
+                    frame = {key: np.atleast_1d(column[t]) for key, column in columns.items()}
+                    dataset.add_frame({**frame, "task": episode.about["task_description"]})
+                dataset.save_episode()
+            dataset.finalize()
+        assert env.spec is not None
+        described = {
+            "env_spec": json.loads(env.spec.to_json()),
+            "algorithm": settings.algorithm,
+            "requirements": requirements(self.packages),
+            "video": settings.video,
+            "episodes": about,
+        }
+        (place / _ABOUT).write_text(json.dumps(described, indent=2) + "\n")
+        return place
+
+    def stored(self, episode: Episode) -> Stored:
+        """What the dataset has of an episode: not the last observation, all as float32."""
+        return Stored(episode.seed, episode.about, episode.actions, _columns(episode))
+
+    def read(self, path: Path) -> Iterator[Stored]:
+        """The episodes of the dataset that is at a path."""
+        about = _described(path)
+        dataset = self._dataset(self._name, root=path, video_backend=_BACKEND)
+        lossy = set(dataset.meta.video_keys)
+        rows = dataset.hf_dataset.with_format("numpy")
+        ends = np.cumsum([one["length"] for one in dataset.meta.episodes])
+        for own, end, one in zip(about["episodes"], ends, dataset.meta.episodes, strict=True):
+            found = rows[int(end) - one["length"] : int(end)]
+            columns = {
+                key: found[key]
+                for key in dataset.features
+                if key not in lossy and key.startswith(("observation", "action", "next."))
+            }
+            own = {**own, "rand_vec": np.array(own["rand_vec"])}
+            yield Stored(own.pop("seed"), own, columns["action"], columns)
+
+    def spec(self) -> Mapping[str, Any]:
+        """The spec of its environment."""
+        found: Mapping[str, Any] = _described(self.path)["env_spec"]
+        return found
+
+    def requirements(self) -> list[str]:
+        """The packages that it was recorded with."""
+        found: list[str] = _described(self.path)["requirements"]
+        return found
+
+
+@contextlib.contextmanager
+def _without_bars() -> Iterator[None]:
+    """Leaves out the progress bars of LeRobot's libraries, one per episode."""
+    datasets = import_extra("datasets", "lerobot")
+    disabled = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not disabled:
+            datasets.enable_progress_bars()
+
+
+def _adapter() -> Any:
+    return import_extra("mtwrappers.adapters.lerobot", "lerobot")
+
+
+def _visual(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "names": ["height", "width", "channels"]}
+
+
+def _numbers(dtype: str, shape: tuple[int, ...]) -> dict[str, Any]:
+    return {"dtype": dtype, "shape": shape, "names": None}
+
+
+def _columns(episode: Episode) -> dict[str, NDArray[Any]]:
+    """The features of an episode, ``(T, ...)``."""
+    obs = episode.observations
+    frames = obs["pixels"]
+    if isinstance(frames, dict):
+        images = {f"observation.images.{camera}": own[:-1] for camera, own in frames.items()}
+    else:
+        images = {"observation.image": frames[:-1]}
+    return {
+        **images,
+        "observation.state": obs["environment_state"][:-1, :4].astype(np.float32),
+        "action": episode.actions,
+        "next.reward": episode.rewards.astype(np.float32),
+        "next.success": episode.terminations,
+        "next.done": episode.terminations | episode.truncations,
+    }
+
+
+def _described(path: Path) -> dict[str, Any]:
+    """What it takes to run the episodes again."""
+    try:
+        found: dict[str, Any] = load_json(path / _ABOUT, _MAX_ABOUT)
+    except FileNotFoundError:
+        raise RecordingError(
+            f"there is no {path / _ABOUT}, which mtwrappers record writes"
+        ) from None
+    return found
+
+
+def _plain(about: dict[str, Any]) -> dict[str, Any]:
+    return {**about, "rand_vec": np.asarray(about["rand_vec"]).tolist()}

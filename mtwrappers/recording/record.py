@@ -1,0 +1,297 @@
+"""Records successful episodes, each of which is replayed bit for bit before it counts."""
+
+from __future__ import annotations
+
+import json
+import reprlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol, TypeAlias
+
+import gymnasium
+import numpy as np
+from numpy.typing import NDArray
+
+from mtwrappers.common.errors import full_message
+from mtwrappers.common.registration import EPISODE_STEPS, TABLE
+from mtwrappers.metaworld.experts import expert_actions
+from mtwrappers.metaworld.pixels import CAMERA
+from mtwrappers.recording.episodes import (
+    Act,
+    Episode,
+    RecordingError,
+    Stored,
+    difference,
+    replay,
+    run,
+)
+from mtwrappers.recording.unfinished import Unfinished
+from mtwrappers.samplers.policies import PolicyCaller
+
+Env: TypeAlias = gymnasium.Env[Any, Any]
+# Settings that need not be of the type of their default.
+_OTHER_KINDS = {"size": int, "variation": str, "descriptions": dict, "action_chunk": int}
+# What takes memory by its size.
+_MAX = {"num_goals": 100_000, "width": 4096, "height": 4096}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The settings of a recording, as the options of the command name them."""
+
+    benchmark: str  # as the ids have it: "MT10", "ML10-train"
+    task: list[str] = field(default_factory=list)  # the classes; all without any
+    policy: str = "expert"
+    episodes: int = 5  # per class
+    goals: int = 50  # per class
+    seed: int = 0
+    size: int | None = None  # of frames, in pixels
+    camera: list[str] = field(default_factory=lambda: [CAMERA])
+    no_shadows: bool = False
+    variation: str | None = None
+    descriptions: str | dict[str, Any] = "metaworld"  # a name, or a table
+    action_chunk: int | None = None
+    video: bool = False
+
+    @classmethod
+    def from_dict(cls, data: Any) -> Settings:
+        """The settings that `dataclasses.asdict` has described, as they are read from a file.
+
+        Raises:
+            RecordingError: If they are anything else.
+        """
+        kinds = {name: type(value) for name, value in asdict(cls("")).items()}
+        if not isinstance(data, dict) or data.keys() != kinds.keys():
+            raise RecordingError(f"expected settings {[*kinds]}, got {reprlib.repr(data)}")
+        for name, value in data.items():
+            if type(value) not in (kinds[name], _OTHER_KINDS.get(name)):
+                raise RecordingError(f"{name} cannot be {reprlib.repr(value)}")
+        return cls(**data)
+
+    @property
+    def algorithm(self) -> str:
+        """Who acts, in words."""
+        return "Meta-World's scripted experts" if self.policy == "expert" else self.policy
+
+    def make(self) -> Env:
+        """The environment that is recorded. An episode ends at its first success."""
+        kwargs: dict[str, Any] = {}
+        if self.task and self.benchmark.partition("-")[0] in ("MT1", "ML1"):
+            kwargs["env_name"] = self.task[0]
+        if self.size is not None:
+            kwargs |= {"observation": "pixels_state", "width": self.size, "height": self.size}
+            one_or_more = self.camera[0] if len(self.camera) == 1 else self.camera
+            kwargs |= {"camera_name": one_or_more, "shadows": not self.no_shadows}
+            kwargs["variation"] = self.variation
+        return gymnasium.make(
+            f"mtwrappers:mtwrappers/{self.benchmark}-v0",
+            seed=self.seed,
+            num_goals=self.goals,
+            max_episode_steps=EPISODE_STEPS,
+            terminate_on_success=True,
+            descriptions=self.descriptions,
+            **kwargs,
+        )
+
+
+def requirements(packages: Sequence[str]) -> list[str]:
+    """Packages with their versions, such as ``"numpy==2.3.1"``."""
+    return [f"{package}=={version(package)}" for package in packages]
+
+
+class Store(Protocol):
+    """A kind of dataset, and the one of a name."""
+
+    packages: Sequence[str]  # which take part in writing it
+    address: str  # as the command line names it
+    path: Path  # where it is
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The settings whose defaults are others."""
+
+    def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
+        """Makes the dataset within a folder; returns its own."""
+
+    def stored(self, episode: Episode) -> Stored:
+        """What the dataset has of an episode, where it stores it without loss."""
+
+    def read(self, path: Path) -> Iterator[Stored]:
+        """The episodes of the dataset that is at a path."""
+
+    def spec(self) -> Mapping[str, Any]:
+        """The spec of its environment, as the dataset has it."""
+
+    def requirements(self) -> list[str]:
+        """The packages that it was recorded with, such as ``"numpy==2.3.1"``."""
+
+
+def record(
+    store: Store,
+    unfinished: Unfinished,
+    settings: Settings,
+    policy: Any,
+    report: Callable[[str], None],
+) -> tuple[int, int]:
+    """Records as many successful episodes per class as were asked for; returns episodes and steps.
+
+    Args:
+        store: Where to.
+        unfinished: A recording that was begun with these settings.
+        settings: What to record.
+        policy: Meta-World's experts if None, or what `PolicyCaller` takes.
+        report: Called with a line per class.
+
+    Raises:
+        RecordingError: If no episode succeeds, or one differs when it is replayed.
+    """
+    env = settings.make()
+    assert env.spec is not None
+    again = remake(json.loads(env.spec.to_json()))  # as a reader will
+    names = list(env.get_wrapper_attr("task_names"))
+    good: list[int] = []
+    for i, name in enumerate(names):
+        if settings.task and name not in settings.task:
+            continue
+        before, failed = len(good), 0
+        for task_state in range(settings.goals * i, settings.goals * (i + 1)):
+            if len(good) - before == settings.episodes:
+                break
+            if not unfinished.has(task_state):
+                _record_one(store, unfinished, env, again, settings, policy, task_state)
+            if unfinished.succeeded(task_state):
+                good.append(task_state)
+            else:
+                failed += 1
+        report(f"{name}: {len(good) - before} recorded and replayed, {failed} failed")
+    if not good:
+        unfinished.remove()
+        raise RecordingError("no episode was a success, so there is nothing to record")
+    whole = store.write(unfinished.place(), env, settings, map(unfinished.read, good))
+    steps = 0
+    for task_state, found in zip(good, store.read(whole), strict=True):
+        steps += len(found.actions)
+        if part := difference(store.stored(unfinished.read(task_state)), found):
+            raise RecordingError(f"task state {task_state}: {part} differs in the dataset")
+    store.path.parent.mkdir(parents=True, exist_ok=True)
+    whole.rename(store.path)
+    unfinished.remove()
+    env.close()
+    again.close()
+    return len(good), steps
+
+
+def remake(spec: Mapping[str, Any]) -> Env:
+    """Makes an environment of this package from the spec in a dataset.
+
+    A file does not decide what code runs: what an id calls is what is registered here.
+
+    Raises:
+        RecordingError: If it is none of them, or cannot be made with these arguments.
+    """
+    try:
+        env_id, given = spec["id"], dict(spec["kwargs"])
+        _, own, _ = TABLE[env_id]
+        kwargs = {name: value for name, value in given.items() if name not in own}
+        if {name: given[name] for name in own} != own or "benchmark" not in own:
+            raise ValueError(f"its arguments are {reprlib.repr(given)}")
+        for name, most in _MAX.items():
+            if kwargs.get(name, 0) > most:
+                raise ValueError(f"{name} must be at most {most:,}, got {kwargs[name]!r}")
+        steps = spec["max_episode_steps"]
+        return gymnasium.make(f"mtwrappers:{env_id}", max_episode_steps=steps, **kwargs)
+    except Exception as exc:  # whatever a file from anywhere leads to
+        raise RecordingError(
+            f"its environment cannot be made again: {type(exc).__name__}: {full_message(exc)}"
+        ) from exc
+
+
+def _record_one(
+    store: Store,
+    unfinished: Unfinished,
+    env: Env,
+    again: Env,
+    settings: Settings,
+    policy: Any,
+    task_state: int,
+) -> None:
+    """Runs a task, and keeps the episode if it is a success that replays."""
+    begin: Callable[[Env, str], Act] = _expert
+    if policy is not None:
+        seed, chunk = (settings.seed, task_state), settings.action_chunk
+        begin = _asking(PolicyCaller(policy, 1, 1, seed=seed, action_chunk=chunk))
+    episode = run(env, settings.seed + task_state, task_state, begin)
+    unfinished.write(episode if episode.terminations[-1] else None)
+    if unfinished.succeeded():
+        kept = unfinished.read()
+        if part := difference(store.stored(kept), store.stored(replay(again, kept))):
+            raise RecordingError(f"{kept.about['task_name']}: {part} differs when replayed")
+    unfinished.keep(task_state)
+
+
+def verify(store: Store) -> tuple[int, int]:
+    """Replays all episodes of a dataset; returns how many, and in how many rewards were rounded.
+
+    Rewards may differ in their last bits between processors.
+
+    Raises:
+        RecordingError: If an episode differs in anything else.
+    """
+    env, count, rounded = remake(store.spec()), 0, 0
+    for number, then in enumerate(store.read(store.path)):
+        place = f"episode {number}, {then.about.get('task_name')}"
+        try:
+            now = store.stored(replay(env, then))
+        except (KeyError, TypeError, ValueError) as exc:
+            raise RecordingError(f"{place} cannot be replayed: {exc!r}") from exc
+        part = difference(then, now)
+        if part is not None and "reward" in part:
+            rounded += 1
+            part = difference(then, now, rounding=1e-9)
+        if part:
+            raise RecordingError(f"{place}: {part} differs")
+        count += 1
+    env.close()
+    return count, rounded
+
+
+def _expert(env: Env, task_name: str) -> Act:
+    """Meta-World's expert for the present task, which knows its goal."""
+    goal = env.get_wrapper_attr("goal")
+
+    def act(obs: Any) -> NDArray[np.float32]:
+        state = obs["environment_state"] if isinstance(obs, dict) else obs
+        action: NDArray[np.float32] = expert_actions([task_name], state[None], goal[None])[0]
+        return action
+
+    return act
+
+
+def _asking(caller: PolicyCaller) -> Callable[[Env, str], Act]:
+    """A policy for one environment, whose episode begins."""
+
+    def begin(env: Env, task_name: str) -> Act:
+        space: Any = env.action_space
+        sentence = env.get_wrapper_attr("task_description")
+        caller.describe([0], {"task_names": [task_name], "descriptions": [sentence]})
+        caller.reset(np.array([True]))
+
+        def act(obs: Any) -> NDArray[np.float32]:
+            actions, _ = caller(_batched(obs))
+            action = actions[0].astype(np.float32)
+            if action.shape != space.shape:
+                raise ValueError(f"an action must be {space.shape}, got {action.shape}")
+            clipped: NDArray[np.float32] = action.clip(space.low, space.high)
+            return clipped
+
+        return act
+
+    return begin
+
+
+def _batched(obs: Any) -> Any:
+    if isinstance(obs, dict):
+        return {key: _batched(value) for key, value in obs.items()}
+    return obs[None]
