@@ -106,13 +106,12 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
 
         A file of descriptions is read.
         """
+        cameras = self.camera_names
         return {
             "observation": self.obs_type,
             "height": self.observation_height,
             "width": self.observation_width,
-            "camera_name": self.camera_names[0]
-            if len(self.camera_names) == 1
-            else self.camera_names,
+            "camera_name": cameras[0] if len(cameras) == 1 else cameras,
             "shadows": self.shadows,
             "variation": self.variation,
             "idle_steps": self.idle_steps,

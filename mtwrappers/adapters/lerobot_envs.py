@@ -57,7 +57,7 @@ class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
         space = env.observation_space
         self._only_pixels = not (isinstance(space, Dict) and "pixels" in space.spaces)
         if self._only_pixels:
-            self.observation_space = Dict({"pixels": env.observation_space})
+            self.observation_space = Dict({"pixels": space})
 
     def reset(
         self, *, seed: int | None = None, options: dict[str, Any] | None = None

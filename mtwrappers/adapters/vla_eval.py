@@ -18,6 +18,7 @@ from mtwrappers.evaluation import Protocol, protocols
 from mtwrappers.evaluation.episodes import Tally
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.metaworld.class_env import OBS_SIZE
+from mtwrappers.metaworld.own_cameras import camera_names
 from mtwrappers.samplers.rollout import Step
 
 _base: Any = import_extra("vla_eval.benchmarks.base", "vla-eval")
@@ -136,8 +137,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
 
     def get_observation_spec(self) -> dict[str, Any]:
         found = {"language": _specs.LANGUAGE}
-        if self.protocol.camera_name is not None:
-            found[self.protocol.camera_name] = _specs.IMAGE_RGB
+        found |= dict.fromkeys(camera_names(self.protocol.camera_name) or (), _specs.IMAGE_RGB)
         for key, size in (("state", self._state.stop), ("environment_state", OBS_SIZE)):
             if size and (key == "state" or self._all_state):
                 found[key] = _specs.DimSpec(key, size, _FORMATS[size])
@@ -165,7 +165,9 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
     def step(self, action: Mapping[str, Any]) -> Any:
         given = np.asarray(action.get("actions", action.get("action")))
         obs, reward, terminated, truncated, info = self._env.step(given)
-        success = bool(info["success"])
+        known = {key: info[key] for key in ("success", "paraphrase") if key in info}
+        infos = {key: np.array([value]) for key, value in known.items()}
+        infos |= {f"_{key}": np.ones(1, np.bool_) for key in known}
         ends = [np.array([flag]) for flag in (terminated or truncated, terminated, truncated)]
         self._tally(
             Step(
@@ -179,12 +181,12 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
                 rewards=np.array([reward]),
                 terminated=ends[1],
                 truncated=ends[2],
-                infos={"success": np.array([success]), "_success": np.ones(1, np.bool_)},
+                infos=infos,
             )
         )
         self._began = False
         self._film(obs)
-        self._recorder.record_step(action=given, reward=reward, success=success)
+        self._recorder.record_step(action=given, reward=reward, success=bool(info["success"]))
         return _base.StepResult(obs, reward, terminated or truncated, info)
 
     def make_obs(self, raw_obs: Any, task: Mapping[str, Any]) -> dict[str, Any]:
@@ -204,11 +206,12 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
         """The frames by camera, as far as the protocol has any."""
         if not isinstance(raw_obs, dict):
             return {}
-        return {str(self.protocol.camera_name): raw_obs["pixels"]}
+        frames = raw_obs["pixels"]
+        return frames if isinstance(frames, dict) else {str(self.protocol.camera_name): frames}
 
     def _film(self, raw_obs: Any) -> None:
-        for frame in self._frames(raw_obs).values():
-            self._recorder.record_video(frame)
+        """Records the frame of the first camera."""
+        self._recorder.record_video(next(iter(self._frames(raw_obs).values()), None))
 
     def get_step_result(self, step_result: Any) -> dict[str, Any]:
         if not self._tally.ended:
@@ -218,7 +221,7 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
                 "protocol"
             )
         _, episode = self._tally.ended[0]
-        return {"success": succeeded(episode, self.protocol), **dataclasses.asdict(episode)}
+        return {"success": succeeded(episode, self.protocol), **episode.to_dict()}
 
     def cleanup(self) -> None:
         if self._env is not None:

@@ -319,6 +319,7 @@ class _Run:
                 quotas,
                 None,
                 names=tally.names,
+                seeds=lambda rows: [tally.present(i).seed or 0 for i in rows],
                 begin=begin,
                 observe=[tally],
                 max_episode_steps=limit,

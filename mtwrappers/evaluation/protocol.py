@@ -539,8 +539,8 @@ class Protocol:
             workers: How many worker processes, for environments that are made here.
             fast: Likewise, see `make_vec`.
             seed: The order of the goals, or the goals themselves where they are continuous.
-            **options: More arguments of those functions, such as ``observers``, ``evidence`` or
-                ``progress``. What the protocol fixes may be repeated, not changed.
+            **options: More arguments of those functions, such as ``action_chunk``, ``observers``,
+                ``evidence`` or ``progress``. What the protocol fixes may be repeated, not changed.
 
         Returns:
             The `EvaluationResult`, or the `FewShotResult`, with the protocol in it.

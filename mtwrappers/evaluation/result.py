@@ -341,7 +341,7 @@ class EvaluationResult(StoredResult):
     95%: intervals over episodes (Wilson for rates, bootstrap, 2000 resamples)
     """
 
-    FORMAT = "mtwrappers.EvaluationResult/5"
+    FORMAT = "mtwrappers.EvaluationResult/6"
 
     episodes: Sequence[Episode]
     seed: int = 0
@@ -723,7 +723,7 @@ class FewShotResult(StoredResult):
         ValueError: If there is a protocol, and these are not its trials.
     """
 
-    FORMAT = "mtwrappers.FewShotResult/6"
+    FORMAT = "mtwrappers.FewShotResult/7"
 
     adaptation: EvaluationResult
     evaluation: EvaluationResult

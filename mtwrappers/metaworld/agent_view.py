@@ -110,7 +110,6 @@ class AgentView:
             raise ValueError(
                 f"observation={self.observation!r} goes without {' and '.join(refused)}"
             )
-
         if self.instruction and (self.recurrent_info_in_obs or self.task_encoding == "dict"):
             flag = "recurrent_info_in_obs=True"
             other = "task_encoding='dict'" if self.task_encoding == "dict" else flag

@@ -9,6 +9,7 @@ from gymnasium.spaces import Box, Dict
 from gymnasium.utils import RecordConstructorArgs
 
 from mtwrappers.metaworld.class_env import OBS_SIZE
+from mtwrappers.metaworld.pixels import parts_of_task
 
 
 class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
@@ -34,10 +35,11 @@ class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], Record
         text = env.get_wrapper_attr("description_space")
         space: Any = env.observation_space
         self._parts: dict[str, slice] = {}
-        self._is_frame = not _has_key(space, "pixels")
-        if isinstance(space, Box) and len(space.shape) == 1:
-            self._is_frame = False
-            self._parts = _parts_of_state(env)
+        is_state = isinstance(space, Box) and len(space.shape) == 1
+        # A frame, or a dict of those of several cameras.
+        self._is_frame = not is_state and not (isinstance(space, Dict) and "pixels" in space.spaces)
+        if is_state:
+            self._parts = {"environment_state": slice(OBS_SIZE), **parts_of_task(env)}
             boxes: dict[str, Any] = {
                 key: Box(space.low[part], space.high[part], dtype=space.dtype.type)
                 for key, part in self._parts.items()
@@ -53,20 +55,3 @@ class InstructionObservation(gymnasium.ObservationWrapper[Any, Any, Any], Record
             return {"pixels": obs, "instruction": sentence}
         parts = {key: obs[part] for key, part in self._parts.items()} or obs
         return {**parts, "instruction": sentence}
-
-
-def _has_key(space: Any, key: str) -> bool:
-    return isinstance(space, Dict) and key in space.spaces
-
-
-def _parts_of_state(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
-    """Where the parts of a flat observation are, by their names."""
-    space: Any = env.observation_space
-    below: Any = env.unwrapped.observation_space
-    parts, end = {"environment_state": slice(OBS_SIZE)}, OBS_SIZE
-    if _has_key(below, "task_embedding"):
-        end += below["task_embedding"].shape[0]
-        parts["task_embedding"] = slice(OBS_SIZE, end)
-    if space.shape[0] > end:
-        parts["task_onehot"] = slice(end, None)
-    return parts

@@ -60,6 +60,19 @@ def without_frames(kwargs: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in kwargs.items() if name not in seen}
 
 
+def parts_of_task(env: gymnasium.Env[Any, Any]) -> dict[str, slice]:
+    """Where ``task_embedding`` and ``task_onehot`` are in a flat observation that has them."""
+    space: Any = env.observation_space
+    parts, end, mt_space = {}, OBS_SIZE, env.unwrapped.observation_space
+    if isinstance(mt_space, Dict) and "task_embedding" in mt_space.spaces:
+        embedding: Any = mt_space["task_embedding"]
+        end += embedding.shape[0]
+        parts["task_embedding"] = slice(OBS_SIZE, end)
+    if space.shape[0] > end:
+        parts["task_onehot"] = slice(end, None)
+    return parts
+
+
 class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructorArgs):
     """Observes frames of a Meta-World environment's cameras, and a part of the state beside them.
 
@@ -98,14 +111,7 @@ class PixelObservation(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstr
         super().__init__(env)
         beside = _BESIDE[check_choice(observation, list(_BESIDE), "observation")]
         state: Any = env.observation_space
-        self._parts = {key: slice(size) for key, size in beside.items()}
-        end, mt_space = OBS_SIZE, env.unwrapped.observation_space
-        if isinstance(mt_space, Dict) and "task_embedding" in mt_space.spaces:
-            embedding: Any = mt_space["task_embedding"]
-            end += embedding.shape[0]
-            self._parts["task_embedding"] = slice(OBS_SIZE, end)
-        if state.shape[0] > end:
-            self._parts["task_onehot"] = slice(end, None)
+        self._parts = {**{key: slice(size) for key, size in beside.items()}, **parts_of_task(env)}
         bottom: Any = env.unwrapped
         while hasattr(bottom, "env"):  # a TaskStream, which is an environment of its own
             bottom = bottom.env.unwrapped

@@ -58,6 +58,18 @@ def test_an_observation_is_a_dict_with_the_frame(observation):
     assert env.unwrapped.envs_built == 0
 
 
+@pytest.mark.parametrize("observation", ["pixels", "pixels_agent_pos"])
+def test_several_cameras_are_a_dict_of_frames_in_the_dict(observation):
+    names = ["corner4", "gripperPOV"]
+    env = make_class_env("reach-v3", observation=observation, camera_name=names, **SMALL)
+    obs, _ = env.reset(seed=1000)
+    assert obs in env.observation_space
+    assert {key: frame.shape for key, frame in obs["pixels"].items()} == dict.fromkeys(
+        names, (16, 24, 3)
+    )
+    env.close()
+
+
 @pytest.mark.slow
 def test_success_ends_an_episode_and_infos_say_so_in_a_vector():
     make = lambda: make_class_env(  # noqa: E731

@@ -155,7 +155,9 @@ def test_policies_get_the_frames_of_several_cameras(obs_type, numbers):
         "gripperPOV": (1, 16, 24, 3),
     }
     assert {key: one.shape[1:] for key, one in obs.items() if key != "pixels"} == numbers
-    assert {*preprocess_observation(obs)} == {*features} - {"action"}
+    seen = preprocess_observation(obs)
+    assert seen.keys() == features.keys() - {"action"}
+    assert not torch.equal(*(seen[name] for name in images))
     env.close()
 
 
@@ -166,6 +168,8 @@ def test_wrong_values_are_refused_by_name():
         make(task="push-v2")
     with pytest.raises(ValueError, match=r"camera_name must be .* got 'front'"):
         make(camera_name="front")
+    with pytest.raises(ValueError, match=r"variation must be some of .* did you mean 'light'\?"):
+        make(variation="lights")
 
 
 @pytest.mark.parametrize("use_async_envs", [False, True])

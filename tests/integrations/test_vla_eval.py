@@ -14,9 +14,10 @@ from functools import partial
 import numpy as np
 import pytest
 
-from mtwrappers import protocols
+from mtwrappers import protocols, verify
 from mtwrappers.evaluation.protocol import succeeded
 from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld.benchmarks import class_names
 from mtwrappers.metaworld.experts import expert_actions
 from tests.fakes import ROOT
 
@@ -31,6 +32,7 @@ from vla_eval.model_servers.predict import PredictModelServer
 from vla_eval.specs import IMAGE_RGB, LANGUAGE, check_specs
 
 from mtwrappers.adapters.vla_eval import MetaWorldBenchmark
+from mtwrappers.adapters.vla_eval_recordings import result_of_recording
 
 # Its libraries have some.
 pytestmark = pytest.mark.filterwarnings("default")
@@ -111,9 +113,7 @@ def expected(act, protocol, tasks, seed=0, **changes):
 
     result = protocol.evaluate(policy, envs, seed=seed, tasks=tasks)
     envs.close()
-    episodes = [
-        {"success": succeeded(one, protocol), **dataclasses.asdict(one)} for one in result.episodes
-    ]
+    episodes = [{"success": succeeded(one, protocol), **one.to_dict()} for one in result.episodes]
     return sorted(episodes, key=lambda one: (one["task"], one["number"]))
 
 
@@ -159,7 +159,7 @@ def test_tasks_are_classes_and_groups_and_none_is_left_out_silently():
     assert {task["protocol"] for task in tasks} == {protocols["lerobot-0.6"].digest}
     with pytest.raises(ValueError, match=r"lerobot-0.6 has no tasks \['push-v2'\], only"):
         MetaWorldBenchmark(tasks=["hard", "push-v2"])
-    with pytest.raises(KeyError, match="no protocol 'lerobot', choose from"):
+    with pytest.raises(KeyError, match="no protocol 'lerobot'; did you mean"):
         MetaWorldBenchmark("lerobot")
     with pytest.raises(ValueError, match="lets policies adapt, which vla-eval's cannot"):
         MetaWorldBenchmark("metaworld-3.1-ml")
@@ -204,6 +204,24 @@ def test_observations_are_those_of_the_protocol(monkeypatch):
     env.close()
 
 
+@pytest.mark.usefixtures("frames")
+def test_several_cameras_and_paraphrases_of_a_variant():
+    words = {name: [f"{name} {i}" for i in range(9)] for name in class_names("MT50")}
+    changes = {**SMALL, "max_episode_steps": 1, "descriptions": words}
+    changes["camera_name"] = ["corner4", "gripperPOV"]
+    server = Server(random)
+    params = {"benchmark": "MT1", "env_name": "reach-v3", "changes": changes}
+    [result] = vla_eval.evaluate(server, config_of(params), no_save=True)
+    drawn = [one["paraphrase"] for one in found_in(result)]
+    assert len(set(drawn)) == 2
+    for i, seen in zip(drawn, server.observations, strict=True):
+        assert seen["task_description"] == words["reach-v3"][i]
+        assert [*seen["images"]] == ["corner4", "gripperPOV"]
+        assert {frame.shape for frame in seen["images"].values()} == {(16, 24, 3)}
+    specs = MetaWorldBenchmark(**params).get_observation_spec()
+    assert {key for key, one in specs.items() if one == IMAGE_RGB} == {"corner4", "gripperPOV"}
+
+
 def test_what_is_sent_is_what_the_specifications_say():
     benchmark = MetaWorldBenchmark()
     seen = benchmark.get_observation_spec()
@@ -222,6 +240,7 @@ def test_what_is_sent_is_what_the_specifications_say():
     assert "state" not in MetaWorldBenchmark(send_state=False).get_observation_spec()
 
 
+@pytest.mark.slow
 def test_shards_from_the_command_line_with_a_server_that_answers_in_batches(tmp_path):
     config = config_of(STATES)
     (tmp_path / "config.yaml").write_text(json.dumps(config))
@@ -261,6 +280,28 @@ def test_each_step_and_the_frames_are_recorded(tmp_path):
     digest = MetaWorldBenchmark(changes=params["changes"]).protocol.digest
     assert json.loads(context)["protocol"] == digest
     assert len([*tmp_path.rglob("*.mp4")]) == 1
+
+
+def test_a_recording_is_a_result_whose_actions_are_replayed(tmp_path):
+    vla_eval.evaluate(Server(expert), config_of(STATES), output_dir=tmp_path)
+    [path] = tmp_path.glob("*.sqlite")
+    result = result_of_recording(path, tmp_path / "r.npz", policy_name="expert")
+    found = [
+        {"success": succeeded(one, result.protocol), **one.to_dict()} for one in result.episodes
+    ]
+    found.sort(key=lambda one: (one["task"], one["number"]))
+    assert found == expected(expert, protocols["metaworld-3.1"], STATES["tasks"], **TWO)
+    result.save(tmp_path / "r.json")
+    replayed = verify(tmp_path / "r.json")
+    assert replayed.ok
+    with contextlib.closing(sqlite3.connect(path)) as recording, recording:
+        recording.execute("DELETE FROM episode_results WHERE task_name = 'reach-v3' AND episode_id")
+    with pytest.raises(ValueError, match=r"reach-v3, number 1 of 2, has failed \(none\)"):
+        result_of_recording(path, tmp_path / "less.npz")
+    with pytest.raises(ValueError, match="expected a recording of vla-eval in"):
+        result_of_recording(tmp_path / "r.json", tmp_path / "less.npz")
+    with pytest.raises(FileNotFoundError, match=r"there is no recording .*nowhere"):
+        result_of_recording(tmp_path / "nowhere", tmp_path / "less.npz")
 
 
 @pytest.mark.parametrize("name", ["metaworld.yaml", "smoke_test.yaml"])

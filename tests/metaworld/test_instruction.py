@@ -89,6 +89,14 @@ def test_a_frame_alone_becomes_pixels():
         assert obs in env.observation_space
 
 
+def test_frames_of_several_cameras_are_pixels_too():
+    kwargs = {**SEES, "camera_name": ("corner4", "gripperPOV"), "instruction": True}
+    with closing(make("MT1", **kwargs)) as env:
+        assert set(env.observation_space["pixels"]) == {"corner4", "gripperPOV"}
+        obs, _ = env.reset(seed=0)
+        assert obs in env.observation_space
+
+
 def test_a_stream_of_tasks_has_it_too():
     table = {name: [f"do {name}", f"go {name}"] for name in CW10}
     env = make("CW10", descriptions=table, instruction=True, task_embedding=np.eye(10))
@@ -143,7 +151,7 @@ def run(envs, steps):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-@pytest.mark.slow_but("SAME_STEP")
+@pytest.mark.slow_but("AutoresetMode.SAME_STEP")
 def test_every_executor_returns_what_gymnasiums_does(mode):
     steps = 3 if mode is AutoresetMode.DISABLED else 10
     expected = run(SyncVectorEnv(MAKERS, autoreset_mode=mode), steps)

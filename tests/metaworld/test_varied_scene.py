@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from mtwrappers import MetaWorldSetTaskEnv, evaluate, load_checkpoint, save_checkpoint, verify
-from mtwrappers.metaworld import opengl
+from mtwrappers.metaworld import camera_parameters, opengl
 from mtwrappers.metaworld.benchmarks import class_names
 from mtwrappers.metaworld.fast.equality import integration_state
 from mtwrappers.metaworld.fast.watch import names
@@ -79,6 +79,9 @@ def test_states_rewards_infos_and_tasks_are_bit_for_bit_those_without_variation(
     kwargs = {"env_name": name, "num_goals": 3, "max_episode_steps": 3, "task_encoding": "none"}
     varied, still = make("MT1", **kwargs, **VARIED), make("MT1", **kwargs)
     assert trajectory(varied, True) == trajectory(still, False)
+    streams = varied.unwrapped.get_state()
+    del streams["variation_stream"]
+    assert streams == still.unwrapped.get_state()
     model, other = sawyer(varied).model, sawyer(still).model
     arrays = [key for key in names(model) if isinstance(getattr(model, key), np.ndarray)]
     assert len(arrays) > 300
@@ -198,6 +201,38 @@ def test_a_set_task_env_varies_too():
         still.set_state(state)
     still.close()
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs"),
+    [
+        ("CW10", {}),
+        ("MT10", {"num_goals": 1}),
+        ("ML1-train", {"env_name": "reach-v3", "num_goals": 2}),
+        ("MT1", {"goals": "continuous"}),
+        ("MT1", {"action_repeat": 2, "idle_steps": 2}),
+    ],
+)
+@pytest.mark.slow_but("CW10")
+def test_every_id_varies(name, kwargs):
+    def looks(env, *seeds):
+        found = []
+        for seed in seeds:
+            env.reset(seed=seed)
+            found.append((env.render().tobytes(), drawn(env)))
+        return found
+
+    kwargs = {"render_mode": "rgb_array", "variation": "light,table", **LOOK, **kwargs}
+    env = make(name, **kwargs)
+    other = gymnasium.make(env.spec)
+    first, second, again = looks(env, 1, None, 1)
+    assert list(first[1]) == ["light", "table"]
+    assert first == again
+    assert looks(other, 1, None) == [first, second]
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    env.close()
+    other.close()
 
 
 # Many environments.
@@ -348,36 +383,53 @@ def test_patterns_are_the_same_on_every_machine():
 
 @pytest.mark.parametrize("camera", ["corner4", "gripperPOV"])
 def test_a_moved_camera_is_where_its_parameters_say(camera):
-    env = one(camera_name=camera, variation="camera", width=64, height=48, upright=False)
+    """A camera of one's own at that place has the same frame."""
+    look = {"width": 48, "height": 36, "upright": False}
+    env = one(camera_name=camera, variation="camera", **look)
     frame = env.reset(seed=2)[0]["pixels"]
-    look = drawn(env)["camera"][camera]
-    model = copy.copy(sawyer(env).model)
-    data = mujoco.MjData(model)
-    data.qpos[:], data.qvel[:] = sawyer(env).data.qpos, sawyer(env).data.qvel
-    data.mocap_pos[:], data.mocap_quat[:] = sawyer(env).data.mocap_pos, sawyer(env).data.mocap_quat
-    k = model.camera(camera).id
-    model.cam_fovy[k] *= look["field_of_view"]
+    moved = drawn(env)["camera"][camera]
+    model, data = sawyer(env).model, copy.copy(sawyer(env).data)
     mujoco.mj_forward(model, data)
-    axes = data.cam_xmat[k].reshape(3, 3).copy()
-    turned = axes
-    for axis, degrees in zip(axes.T, look["rotation"], strict=True):
+    k = model.camera(camera).id
+    axes = turned = data.cam_xmat[k].reshape(3, 3)
+    for axis, degrees in zip(axes.T, moved["rotation"], strict=True):
         turn, matrix = np.empty(4), np.empty(9)
         mujoco.mju_axisAngle2Quat(turn, axis, math.radians(degrees))
         mujoco.mju_quat2Mat(matrix, turn)
         turned = matrix.reshape(3, 3) @ turned
-    data.cam_xpos[k] += axes @ look["offset"]
-    data.cam_xmat[k] = turned.ravel()
-    with mujoco.Renderer(model, 48, 64) as renderer:
-        renderer.scene.flags[[0, 2]] = False
-        renderer.update_scene(data, camera)
-        expected = renderer.render()
-    apart = abs(frame.astype(int) - expected)
-    assert (apart > 8).mean() < 0.01  # a camera is rounded to 32 bits here
-    still = one(camera_name=camera, variation=None, width=64, height=48, upright=False)
-    apart = abs(still.reset(seed=2)[0]["pixels"].astype(int) - expected)
+    quat = np.empty(4)
+    mujoco.mju_mat2Quat(quat, turned.ravel())
+    pos = data.cam_xpos[k] + axes @ moved["offset"]
+    fovy = float(model.cam_fovy[k] * moved["field_of_view"])
+    mine = {"mine": {"pos": pos.tolist(), "quat": quat.tolist(), "fovy": fovy}}
+    other = one(camera_name="mine", cameras=mine, variation=None, **look)
+    apart = abs(frame.astype(int) - other.reset(seed=2)[0]["pixels"])
+    assert (apart > 8).mean() < 0.01  # a scene's camera has numbers of 32 bits
+    still = one(camera_name=camera, variation=None, **look)
+    apart = abs(frame.astype(int) - still.reset(seed=2)[0]["pixels"])
     assert (apart > 8).mean() > 0.05
+    [parameters] = camera_parameters(env).values()
+    for name, expected in camera_parameters(other)["mine"].items():
+        assert np.allclose(parameters[name], expected, atol=1e-6)
+    for each in (env, other, still):
+        each.close()
+
+
+def test_several_cameras_vary_each_by_itself_and_distances_with_them():
+    look = {"camera_name": ("corner4", "gripperPOV"), "depth": True, "observation": "pixels"}
+    env, alone = one(**look), one(variation="camera")
+    obs, _ = env.reset(seed=0)
+    alone.reset(seed=0)
+    assert list(drawn(env)["camera"]) == ["corner4", "gripperPOV"]
+    assert drawn(env)["camera"]["corner4"] == drawn(alone)["camera"]["corner4"]
+    again, _ = env.reset(seed=0)
+    assert equal(again, obs)
+    other, _ = env.reset(seed=1)
+    for camera in ("corner4", "gripperPOV"):
+        assert not np.array_equal(other["pixels"][camera], obs["pixels"][camera])
+        assert not np.array_equal(other["depth"][camera], obs["depth"][camera])
     env.close()
-    still.close()
+    alone.close()
 
 
 # What is refused.

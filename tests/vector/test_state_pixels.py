@@ -1,5 +1,7 @@
 """Executors over environments that observe numbers, frames or both, as one set."""
 
+import os
+import signal
 from contextlib import closing
 from functools import partial
 
@@ -75,6 +77,21 @@ def test_a_checkpoint_goes_on_with_the_same_observations(tmp_path):
         load_checkpoint(tmp_path / "run", envs=again)
         for _ in range(4):
             assert equal(again.step(actions)[:-1], envs.step(actions)[:-1])
+
+
+@pytest.mark.filterwarnings("ignore:.*worker 1 was killed")
+def test_a_killed_worker_is_replaced_without_a_trace():
+    actions = np.zeros((4, 2), np.float32)
+    with (
+        closing(unified()) as envs,
+        closing(unified(parallel, on_worker_failure="recover")) as other,
+    ):
+        assert equal(envs.reset(seed=0), other.reset(seed=0))
+        assert equal(envs.step(actions), other.step(actions))
+        os.kill(other.worker_pids[1], signal.SIGKILL)
+        for _ in range(3):
+            assert equal(envs.step(actions), other.step(actions))
+        assert other.recoveries == 1
 
 
 # With the task beside it, and normalized.
