@@ -51,7 +51,7 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monke
     code = SNIPPETS[page]
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
-    if "render_mode" in code and opengl.choose_gl() is None:
+    if re.search("render_mode|image_size", code) and opengl.choose_gl() is None:
         pytest.skip("neither EGL nor OSMesa can render here")
     if page == "guides/demonstrations.md":
         monkeypatch.setenv("MINARI_DATASETS_PATH", str(tmp_path))

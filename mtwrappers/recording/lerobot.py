@@ -112,7 +112,7 @@ class LeRobotStore:
         return place
 
     def stored(self, episode: Episode) -> Stored:
-        """What the dataset has of an episode: not the last observation, all as float32."""
+        """An episode as the dataset has it: without the last observation, numbers as float32."""
         return Stored(episode.seed, episode.about, episode.actions, _columns(episode))
 
     def read(self, path: Path) -> Iterator[Stored]:
@@ -187,7 +187,7 @@ def _columns(episode: Episode) -> dict[str, NDArray[Any]]:
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """What it takes to run the episodes again."""
+    """The file beside LeRobot's own, of all that it takes to run the episodes again."""
     try:
         found: dict[str, Any] = load_json(path / _ABOUT, _MAX_ABOUT)
     except FileNotFoundError:

@@ -58,7 +58,7 @@ class MinariStore:
 
     @property
     def defaults(self) -> Mapping[str, Any]:
-        """None."""
+        """No settings: those of `Settings` hold."""
         return {}
 
     def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
@@ -94,7 +94,7 @@ class MinariStore:
         return path
 
     def stored(self, episode: Episode) -> Stored:
-        """All of an episode."""
+        """An episode as the dataset has it: all of it."""
         return Stored(episode.seed, episode.about, episode.actions, columns_of(episode))
 
     def read(self, path: Path) -> Iterator[Stored]:

@@ -72,7 +72,7 @@ class Settings:
 
     @property
     def algorithm(self) -> str:
-        """Who acts, in words."""
+        """The name of who acts."""
         return "Meta-World's scripted experts" if self.policy == "expert" else self.policy
 
     def make(self) -> Env:
@@ -116,7 +116,7 @@ class Store(Protocol):
         """Makes the dataset within a folder; returns its own."""
 
     def stored(self, episode: Episode) -> Stored:
-        """What the dataset has of an episode, where it stores it without loss."""
+        """An episode as the dataset has it, but for what it stores with losses."""
 
     def read(self, path: Path) -> Iterator[Stored]:
         """The episodes of the dataset that is at a path."""

@@ -364,7 +364,7 @@ def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_f
 def test_a_dataset_with_video_is_verified_but_for_its_frames(home, capsys):
     one = ["MT1", "--task", "drawer-close-v3", *SIZES, "--video"]
     assert main(["record", *one, "--out", "lerobot:me/video"]) == 0
-    assert [path.suffix for path in (home / "me/video/videos").rglob("*.*")] == [".mp4"]
+    assert [path.suffix for path in (home / "me/video/videos").rglob("*.mp4")] == [".mp4"]
     assert main(["verify", "lerobot:me/video"]) == 0
 
 
