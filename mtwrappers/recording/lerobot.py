@@ -126,7 +126,7 @@ class LeRobotStore:
         ends = np.cumsum([one["length"] for one in dataset.meta.episodes])
         for own, end, one in zip(about["episodes"], ends, dataset.meta.episodes, strict=True):
             found = rows[int(end) - one["length"] : int(end)]
-            columns = {
+            columns: dict[str, Any] = {
                 key: None if key in lossy else found[key]
                 for key in dataset.features
                 if key.startswith(("observation", "action", "next."))

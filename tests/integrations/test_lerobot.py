@@ -311,7 +311,9 @@ def home(tmp_path, monkeypatch):
 def contents(folder):
     """All files below a folder: the columns of tables, the bytes of others."""
     return {
-        str(path.relative_to(folder)): read_table(path).to_pydict()  # its header has a random name
+        str(path.relative_to(folder)): read_table(
+            path
+        ).to_pydict()  # whose header has a fingerprint
         if path.suffix == ".parquet"
         else path.read_bytes()
         for path in folder.rglob("*")
