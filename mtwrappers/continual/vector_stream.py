@@ -41,7 +41,7 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
 
     >>> import gymnasium
     >>> from functools import partial
-    >>> from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper, TaskStream
+    >>> from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper, TaskStream, VectorTaskStream
     >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
     >>> def make():
     ...     return TaskStream(MultiEnvWrapper(makers), [(0, 4), (1, 4)])
