@@ -164,12 +164,14 @@ def test_every_page_is_in_the_navigation():
     reports = {
         f"upstream/{name}" for name in re.findall(r"\((\w+\.md)\)", PAGES["upstream/index.md"])
     }
-    assert sorted({*re.findall(r"[\w/-]+\.md", NAV), *reports}) == sorted(PAGES)
+    named = re.findall(r"(?:- |: )([\w/-]+\.md)$", NAV, re.MULTILINE)
+    assert sorted([*named, *reports]) == sorted(PAGES)
 
 
 def test_every_guide_and_concept_has_snippets():
     without = {name for name, code in SNIPPETS.items() if not code}
     outputs = {"guides/command-line.md", "meta-world-check.md", "upstream/index.md"}
+    outputs |= {"intervals.md", "questions.md", "what-scores-depend-on.md"}
     assert {name for name in without if not name.startswith("api/")} == outputs
 
 
@@ -186,6 +188,8 @@ def test_every_linked_file_is_there():
     repository = re.search(r"^repo_url: (\S+)$", MKDOCS, re.MULTILINE)[1]
     inside = re.compile(rf"\]\({re.escape(repository)}/(?:blob|tree)/main/([^)]+)\)")
     links += [ROOT / link for text in PAGES.values() for link in inside.findall(text)]
+    inside = re.compile(rf": {re.escape(repository)}/blob/main/(\S+)$", re.MULTILINE)
+    links += [ROOT / link for link in inside.findall(NAV)]
     assert len(links) > 100
     assert [link for link in links if not link.exists()] == []
 
