@@ -190,7 +190,8 @@ def main() -> None:
         kind = type(option.default)
         parser.add_argument(f"--{option.name}", type=kind, default=option.default, help=text)
     parser.add_argument("--costs", type=Path, default=RESULTS / "costs.json", help="%(default)s")
-    parser.add_argument("--out", type=Path, default=HERE.parent / "docs/assets/scale.png", help="%(default)s")
+    picture = HERE.parent / "docs/assets/scale.png"
+    parser.add_argument("--out", type=Path, default=picture, help="%(default)s")
     args = vars(parser.parse_args())
     path, out = args.pop("costs"), args.pop("out")
     costs, cluster = MEASURED, Cluster(**args)
