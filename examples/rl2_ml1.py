@@ -5,11 +5,12 @@
 
 RL2 (Duan et al. 2016, arXiv:1611.02779): a recurrent policy observes its last action, its last
 reward and the ends of episodes, and keeps its memory during all episodes of a trial, which has one
-goal. It is trained with PPO on whole trials. Afterwards it is evaluated on the goals of ML1-test,
-which were not trained on, under `metaworld-3.1-ml on ML1`.
+goal. It is trained with PPO. Afterwards it is evaluated on the goals of ML1-test, which were not
+trained on, under `metaworld-3.1-ml on ML1`.
 
-With its defaults, a minute and a half, it learns where goals are on average, and not yet to find
-one by its rewards: the guide "ML10 and meta-RL" has its numbers.
+Two things make it adapt. A trial of training is about as long as one of the protocol: each
+iteration collects two episodes, and most trials go on in the next iteration. And the rewards that
+it learns from are sharpened, so that they are small anywhere but near the goal.
 """
 
 import argparse
@@ -34,7 +35,8 @@ from mtwrappers.evaluation import FewShotResult
 PROTOCOL = protocols["metaworld-3.1-ml"].on("ML1", "reach-v3")
 ACTION = 4
 OBS = 39 + ACTION + 2  # with the last action and reward, and whether an episode has ended
-REPEAT = 5  # steps per action: a longer move changes the reward by more
+REWARD = OBS - 2
+REPEAT = 10  # steps per action: a longer move changes the reward by more
 
 
 class RL2(nn.Module):
@@ -42,10 +44,14 @@ class RL2(nn.Module):
 
     Args:
         hidden: The size of the memory.
-        std: Of the actions in training.
+        std: The standard deviation of actions.
+        observes_rewards: Whether it observes its last reward, or always the mean of training. It
+            cannot adapt without.
     """
 
-    def __init__(self, hidden: int = 128, std: float = 0.5) -> None:
+    def __init__(
+        self, hidden: int = 128, std: float = 0.3, *, observes_rewards: bool = True
+    ) -> None:
         super().__init__()
         self.encoder = nn.Sequential(nn.Linear(OBS, hidden), nn.ReLU())
         self.gru = nn.GRU(hidden, hidden)
@@ -56,6 +62,7 @@ class RL2(nn.Module):
         self.register_buffer("noise", torch.full((ACTION,), std))
         self.register_buffer("mean", torch.zeros(OBS))
         self.register_buffer("std", torch.ones(OBS))
+        self.observes_rewards = observes_rewards
         self.begin_trial()
 
     def policy(
@@ -78,17 +85,21 @@ class RL2(nn.Module):
             self.age[mask] = 0
 
     @torch.no_grad()
-    def __call__(self, observations: np.ndarray) -> np.ndarray:
-        """Actions ``(N, A)`` for observations ``(N, O)``: the means, within their bounds."""
+    def __call__(self, observations: np.ndarray, rng: np.ndarray) -> np.ndarray:
+        """Actions ``(N, A)`` for observations ``(N, O)``, drawn as in training."""
         if self.memory is None:
             n = len(observations)
             self.memory = torch.zeros(1, n, self.gru.hidden_size)
             self.age, self.chosen = np.zeros(n, int), np.zeros((n, ACTION), np.float32)
         due = np.flatnonzero(self.age % REPEAT == 0)
         if len(due):
-            policy, memory = self.policy(tensor(observations[due])[None], self.memory[:, due])
+            obs = tensor(observations[due])[None]
+            if not self.observes_rewards:
+                obs[..., REWARD] = self.mean[REWARD]
+            policy, memory = self.policy(obs, self.memory[:, due])
             self.memory[:, due] = memory
-            self.chosen[due] = policy.mean[0].clamp(-1, 1)
+            noise = tensor([own.standard_normal(ACTION) for own in rng[due]])
+            self.chosen[due] = (policy.mean[0] + noise * policy.stddev[0]).clamp(-1, 1)
         self.age += 1
         return self.chosen.copy()
 
@@ -102,18 +113,21 @@ def parser() -> argparse.ArgumentParser:
     """The hyperparameters, and where files go."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--iterations", type=int, default=45)
-    parser.add_argument("--tasks", type=int, default=10, help="per iteration")
-    parser.add_argument("--trials", type=int, default=3, help="per task")
-    parser.add_argument("--episodes", type=int, default=2, help="per trial")
-    parser.add_argument("--horizon", type=int, default=100, help="steps of an episode")
-    parser.add_argument("--learning-rate", type=float, default=2e-3)
+    parser.add_argument("--iterations", type=int, default=120)
+    parser.add_argument("--tasks", type=int, default=20, help="at a time")
+    parser.add_argument("--trials", type=int, default=2, help="per task")
+    parser.add_argument("--episodes", type=int, default=2, help="per iteration")
+    parser.add_argument("--parts", type=int, default=5, help="of a trial, on average: iterations")
+    parser.add_argument("--horizon", type=int, default=500, help="steps of an episode")
+    parser.add_argument("--learning-rate", type=float, default=1e-3)
+    parser.add_argument("--sharpness", type=int, default=4, help="the power of rewards")
     parser.add_argument("--epochs", type=int, default=8)
     parser.add_argument("--minibatches", type=int, default=3)
     parser.add_argument("--clip", type=float, default=0.2)
     parser.add_argument("--snapshots", type=int, default=3, help="how often weights are saved")
     parser.add_argument("--out", type=Path, default=Path("rl2"))
     parser.add_argument("--evaluate", type=Path, help="only evaluate these weights")
+    parser.add_argument("--unadapted", action="store_true", help="evaluate without its rewards")
     return parser
 
 
@@ -136,18 +150,28 @@ def train(args: argparse.Namespace) -> None:
     agent = RL2()
     optimizer = torch.optim.Adam(agent.parameters(), args.learning_rate, eps=1e-5)
     processor = MetaSampleProcessor(
-        LinearFeatureBaseline(), discount=0.9, gae_lambda=0.9, normalize_adv=True
+        LinearFeatureBaseline(), discount=0.95, gae_lambda=0.95, normalize_adv=True
     )
     seen = RunningMeanStd(shape=(OBS,))
+    tasks, now = [0] * args.tasks, np.zeros((n, OBS))
+    memory = torch.zeros(1, n, agent.gru.hidden_size)
     saved = np.linspace(0, args.iterations, args.snapshots + 1).round()
     args.out.mkdir(parents=True, exist_ok=True)
     for iteration in range(args.iterations + 1):
         obs = np.zeros((n, t_max, OBS), np.float32)
         actions = np.zeros((n, t_max, ACTION), np.float32)
         log_probs, rewards = torch.zeros(n, t_max), np.zeros((n, t_max))
-        envs.set_tasks([int(rng.choice(own)) for own in goals])
-        now, _ = envs.reset(seed=args.seed if iteration == 0 else None)
-        memory = None
+        # The tasks that begin a trial, with a new goal.
+        new = rng.random(args.tasks) < (1 / args.parts if iteration else 1)
+        for i in np.flatnonzero(new):
+            tasks[i] = int(rng.choice(goals[i]))
+        begins = new.repeat(args.trials)
+        envs.set_tasks(tasks)
+        first, _ = envs.reset(seed=args.seed if iteration == 0 else None)
+        # The others have observed how their last episode ended.
+        now = np.where(begins[:, None], first, now)
+        memory[:, begins] = 0
+        before = memory
         for t in range(t_max):
             with torch.no_grad():
                 policy, memory = agent.policy(tensor(now)[None], memory)
@@ -158,11 +182,11 @@ def train(args: argparse.Namespace) -> None:
                 now, reward, *_ = envs.step(actions[:, t].clip(-1, 1))
                 rewards[:, t] += reward / REPEAT
 
-        # A trial is one long path: what is found in an episode is worth something in the next.
+        # A trajectory has several episodes: what is found in one is worth something in the next.
         # The baseline is fitted to the trials of each goal, to where the hand is and when: it knows
         # of each goal what the policy has to find out.
         paths = [
-            {"observations": o[:, :3], "actions": a, "rewards": r}
+            {"observations": o[:, :3], "actions": a, "rewards": 10 * (r / 10) ** args.sharpness}
             for o, a, r in zip(obs, actions, rewards, strict=True)
         ]
         by_task = [paths[i : i + args.trials] for i in range(0, n, args.trials)]
@@ -172,7 +196,7 @@ def train(args: argparse.Namespace) -> None:
         if iteration:
             for _ in range(args.epochs):
                 for rows in np.array_split(rng.permutation(n), args.minibatches):
-                    policy, _ = agent.policy(tensor(obs[rows]).transpose(0, 1))
+                    policy, _ = agent.policy(tensor(obs[rows]).transpose(0, 1), before[:, rows])
                     taken = tensor(actions[rows]).transpose(0, 1)
                     ratio = (policy.log_prob(taken).sum(-1).T - log_probs[rows]).exp()
                     clipped = ratio.clamp(1 - args.clip, 1 + args.clip)
@@ -197,23 +221,23 @@ def train(args: argparse.Namespace) -> None:
     envs.close()
 
 
-def evaluate(weights: Path, seed: int) -> FewShotResult:
+def evaluate(weights: Path, seed: int, observes_rewards: bool = True) -> FewShotResult:
     """Measures success on the goals of ML1-test, from the first episode of a trial to the last.
 
-    Writes ``results.json`` and ``results.npz`` into ``evaluated-STEPS`` beside the weights.
+    Writes ``results.json`` and ``results.npz`` into ``evaluated-STEPS`` beside the weights, or
+    into ``unadapted-STEPS`` if it does not observe its rewards.
     """
-    torch.manual_seed(0)
-    agent = RL2()
+    agent = RL2(observes_rewards=observes_rewards)
     agent.load_state_dict({name: torch.as_tensor(own) for name, own in np.load(weights).items()})
     steps = int(weights.stem.rpartition("-")[2])
-    out = weights.parent / f"evaluated-{steps}"
+    out = weights.parent / f"{'evaluated' if observes_rewards else 'unadapted'}-{steps}"
     out.mkdir(exist_ok=True)
     envs = VectorRL2Observation(PROTOCOL.make_vec(), reward_divisor=10)
     result = PROTOCOL.evaluate(
         agent,
         envs,
         evidence=out / "results.npz",
-        policy_name="rl2",
+        policy_name="rl2" if observes_rewards else "rl2-unadapted",
         training_seed=seed,
         training_steps=steps,
     )
@@ -229,7 +253,7 @@ def main(argv: list[str] | None = None) -> None:
     if args.evaluate is None:
         train(args)
     weights = args.evaluate or max(args.out.glob("weights-*.npz"), key=os.path.getmtime)
-    print(evaluate(weights, args.seed))
+    print(evaluate(weights, args.seed, not args.unadapted))
 
 
 if __name__ == "__main__":

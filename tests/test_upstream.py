@@ -33,7 +33,7 @@ def installed(package):
 
 
 def test_every_report_has_a_script_and_a_row_in_the_table():
-    assert len(REPORTS) == 12
+    assert len(REPORTS) == 13
     assert sorted(path.stem for path in FOLDER.glob("*.py")) == REPORTS
     rows = {report: (title, script) for title, report, script in ROW.findall(INDEX)}
     assert rows == {name: (read(name)[0].splitlines()[0][2:], name) for name in REPORTS}

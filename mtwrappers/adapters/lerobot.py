@@ -48,7 +48,8 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
             the gripper is open; or ``"pixels_state"``, with Meta-World's 39 numbers.
         observation_height: Of a frame, in pixels.
         observation_width: Of a frame, in pixels.
-        camera_name: The camera that draws the frames, or several with commas between.
+        camera_name: The camera that draws the frames, or several with commas between: policies then
+            see ``observation.images.NAME`` of each instead of ``observation.image``.
         shadows: Whether frames have shadows and reflections.
         variation: How the scene varies between episodes, such as ``"light,camera"``.
         idle_steps: How many zero actions follow each reset; they do not count as steps.
@@ -74,15 +75,13 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
 
     def __post_init__(self) -> None:
         check_choice(self.obs_type, tuple(_BESIDE), "obs_type")
-        size = self.observation_height, self.observation_width, 3
-        # LeRobot's names: "pixels/x" is the entry "x" in the dict "pixels".
-        cameras = self._cameras
-        frames = {"pixels": _names.OBS_IMAGE}
-        if isinstance(cameras, list):
-            frames = {f"pixels/{name}": f"{_names.OBS_IMAGES}.{name}" for name in cameras}
+        cameras, size = self.camera_names, (self.observation_height, self.observation_width, 3)
+        images = {"pixels": _names.OBS_IMAGE}
+        if len(cameras) > 1:
+            images = {f"pixels/{name}": f"{_names.OBS_IMAGES}.{name}" for name in cameras}
         parts: list[tuple[str, str, tuple[int, ...]]] = [
             ("action", "ACTION", (4,)),
-            *((key, "VISUAL", size) for key in frames),
+            *((key, "VISUAL", size) for key in images),
             *((key, kind, (size,)) for key, kind, size in _BESIDE[self.obs_type]),
         ]
         self.features = {
@@ -91,16 +90,15 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
         }
         self.features_map = {
             "action": _names.ACTION,
-            **frames,
+            **images,
             "agent_pos": _names.OBS_STATE,
             "environment_state": _names.OBS_ENV_STATE,
         }
 
     @property
-    def _cameras(self) -> str | list[str]:
-        """The name of the camera, or a list of several names."""
-        names = [name.strip() for name in self.camera_name.split(",")]
-        return names if len(names) > 1 else names[0]
+    def camera_names(self) -> list[str]:
+        """The names of the cameras."""
+        return [name.strip() for name in self.camera_name.split(",")]
 
     @property
     def gym_kwargs(self) -> dict[str, Any]:
@@ -108,11 +106,12 @@ class MTWrappersEnv(_configs.EnvConfig):  # type: ignore[misc] # a class of LeRo
 
         A file of descriptions is read.
         """
+        cameras = self.camera_names
         return {
             "observation": self.obs_type,
             "height": self.observation_height,
             "width": self.observation_width,
-            "camera_name": self._cameras,
+            "camera_name": cameras[0] if len(cameras) == 1 else cameras,
             "shadows": self.shadows,
             "variation": self.variation,
             "idle_steps": self.idle_steps,

@@ -27,6 +27,7 @@ def classes_of(task: str) -> dict[str, list[str]]:
     Raises:
         ValueError: If there is no such part, or a part stands there twice.
 
+    >>> from mtwrappers.adapters.lerobot_envs import classes_of
     >>> classes_of("reach-v3, hard")["hard"][:2]
     ['assembly-v3', 'hand-insert-v3']
     """
@@ -47,8 +48,8 @@ class LeRobotEnv(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
     """Returns frames in a dict, and ``is_success``, a bool, in every info.
 
     Args:
-        env: An environment that reports ``success`` in every info. Observations that have no key
-            ``pixels`` become its ``pixels``: a frame, or a dict of frames by camera.
+        env: An environment that reports ``success`` in every info. Observations that are frames, of
+            one or several cameras, become its ``pixels``.
     """
 
     def __init__(self, env: gymnasium.Env[Any, Any]) -> None:

@@ -36,8 +36,9 @@ def as_pufferlib_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         DependencyNotInstalled: If PufferLib is not installed.
         TypeError: If it is no such vector environment.
         ClosedEnvironmentError: If it was closed.
-        ValueError: If it is in another autoreset mode. When an episode is truncated, if the policy
-            of ``env.trainer`` is recurrent: its state at the last observation is not known.
+        ValueError: If it is in another autoreset mode, or observations have a Text. When an episode
+            is truncated, if the policy of ``env.trainer`` is recurrent: its state at the last
+            observation is not known.
     """
     check_vec_env(vec_env, "PufferLib", AutoresetMode.SAME_STEP)
     base = import_extra("pufferlib", "pufferlib").PufferEnv

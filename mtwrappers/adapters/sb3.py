@@ -53,7 +53,8 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         TypeError: If it is no such vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode: SB3 wants the first observation of the next
-            episode in the step that ends one. Or if observations are a Dict in a Dict.
+            episode in the step that ends one. Or if observations are a Dict in a Dict,
+            or have a Text.
     """
     check_vec_env(vec_env, "Stable-Baselines3", AutoresetMode.SAME_STEP)
     _refuse_nested(vec_env.single_observation_space)

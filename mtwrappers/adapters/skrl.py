@@ -30,7 +30,7 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         DependencyNotInstalled: If skrl is not installed.
         TypeError: If it is no such vector environment.
         ClosedEnvironmentError: If it was closed.
-        ValueError: If it is in another autoreset mode.
+        ValueError: If it is in another autoreset mode, or observations have a Text.
     """
     check_vec_env(vec_env, "skrl", AutoresetMode.DISABLED)
     wrappers = import_extra("skrl.envs.wrappers.torch.gymnasium_envs", "skrl")

@@ -28,7 +28,8 @@ def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         DependencyNotInstalled: If Tianshou is not installed.
         TypeError: If it is no such vector environment.
         ClosedEnvironmentError: If it was closed.
-        ValueError: If it is in another autoreset mode: collectors reset themselves.
+        ValueError: If it is in another autoreset mode: collectors reset themselves. Or if
+            observations have a Text.
     """
     check_vec_env(vec_env, "Tianshou", AutoresetMode.DISABLED)
     base = import_extra("tianshou.env", "tianshou").BaseVectorEnv

@@ -32,6 +32,7 @@ def as_torchrl_env(vec_env: VectorEnv[Any, Any, Any], **kwargs: Any) -> Any:
         TypeError: If it is no such vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it resets in the next step: TorchRL knows no steps without an action.
+            Or if observations have a Text.
     """
     check_vec_env(vec_env, "TorchRL", AutoresetMode.DISABLED, AutoresetMode.SAME_STEP)
     envs = import_extra("torchrl.envs", "torchrl")

@@ -225,8 +225,8 @@ def _rollout(
 @_command(
     "record",
     "mtwrappers record MT10 --out minari:metaworld/mt10-expert-v0",
-    "mtwrappers record MT10 --out minari:metaworld/mt10-seen-v0 --size 84 --no-shadows",
-    "mtwrappers record MT50 --task hammer-v3 --task door-open-v3 --out lerobot:me/tools",
+    "mtwrappers record MT10 --size 84 --no-shadows --out minari:me/mt10-seen-v0",
+    "mtwrappers record MT50 --task hammer-v3 --size 84 --out lerobot:me/hammer",
     "mtwrappers record MT10 --policy my_policy.py:act --out minari:me/mt10-mine-v0",
     "mtwrappers record --resume minari:metaworld/mt10-expert-v0",
 )
@@ -244,7 +244,9 @@ def _record(
     size: _Count | None = None,
     camera: Annotated[list[str] | None, Parameter(metavar="CAMERA")] = None,
     no_shadows: bool = False,
+    variation: Annotated[str | None, Parameter(metavar="PARTS")] = None,
     descriptions: Annotated[str | None, Parameter(metavar="NAME")] = None,
+    action_chunk: _Count | None = None,
     video: bool = False,
     out: Annotated[str | None, Parameter(metavar="DATASET")] = None,
     resume: Annotated[str | None, Parameter(metavar="DATASET")] = None,
@@ -264,7 +266,11 @@ def _record(
             480).
         camera: The camera of the frames (default: corner4); can be repeated.
         no_shadows: Draw frames without shadows and reflections, which is faster.
-        descriptions: Whose sentences the tasks have (default: metaworld; for LeRobot its own).
+        variation: Vary the scene between episodes: light, camera, table, objects, or some of these
+            with commas between.
+        descriptions: Whose sentences the tasks have (default: metaworld; for LeRobot its own), or a
+            JSON file with a table.
+        action_chunk: As rollout takes it.
         video: Store LeRobot's frames as video, which is smaller and lossy (default: PNG, lossless).
         out: The dataset, minari:NAME or lerobot:NAME, in the library's own folder.
         resume: Continue the interrupted or killed recording of a dataset with its settings. The
@@ -282,7 +288,9 @@ def _record(
         "size": size,
         "camera": camera,
         "no_shadows": no_shadows or None,
+        "variation": variation,
         "descriptions": descriptions,
+        "action_chunk": action_chunk,
         "video": video or None,
     }
     return record.run(

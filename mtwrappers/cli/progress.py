@@ -30,7 +30,7 @@ from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import opened
 
 NAME = "unfinished.jsonl"
-FORMAT = "mtwrappers.rollout/4"
+FORMAT = "mtwrappers.rollout/5"
 START = "start one with: mtwrappers rollout MT10 --out DIR"
 # The limits of a file that is read: longer lines and larger files are none of ours.
 MAX_LINE, MAX_SIZE = 2**16, 2**32

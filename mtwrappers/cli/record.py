@@ -6,7 +6,6 @@ import contextlib
 import dataclasses
 import reprlib
 import shlex
-import shutil
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,12 +14,13 @@ from mtwrappers.cli.classes import count_classes, full_name
 from mtwrappers.cli.console import UsageError, say
 from mtwrappers.cli.directory import locked
 from mtwrappers.cli.own import Own, load_policy, own_errors
+from mtwrappers.metaworld.descriptions import as_data
 from mtwrappers.recording.episodes import RecordingError
 from mtwrappers.recording.record import Settings, Store, record, requirements
 from mtwrappers.recording.stores import open_store
 from mtwrappers.recording.unfinished import Unfinished
 
-_OF_FRAMES = ("camera", "no_shadows")
+_OF_FRAMES = ("camera", "no_shadows", "variation")
 
 
 def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
@@ -34,12 +34,13 @@ def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
             "minari:metaworld/mt10-expert-v0"
         )
     try:
+        given = _as_data(given)
         store = open_store(address)
         unfinished = Unfinished(store.path)
         if resume is None:
             settings = _new_settings(given, store, unfinished)
         elif store.path.exists():
-            shutil.rmtree(unfinished.folder, ignore_errors=True)  # a kill has left it
+            unfinished.remove()  # a kill has left it
             say(f"The recording of {resume} is complete: see {store.path}.")
             return 0
         else:
@@ -48,6 +49,19 @@ def run(given: Mapping[str, Any], out: str | None, resume: str | None) -> int:
         return _record(store, unfinished, settings, own)
     except RecordingError as exc:
         raise UsageError(str(exc)) from None
+
+
+def _as_data(given: Mapping[str, Any]) -> dict[str, Any]:
+    """Settings as they are kept: a benchmark by its full name, sentences by name or in a table."""
+    given = dict(given)
+    if "benchmark" in given:
+        given["benchmark"] = full_name(given["benchmark"])
+    try:
+        if "descriptions" in given:
+            given["descriptions"] = as_data(given["descriptions"])
+    except (OSError, ValueError) as exc:
+        raise UsageError(f"--descriptions: {exc}") from None
+    return given
 
 
 def _new_settings(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> Settings:
@@ -63,11 +77,14 @@ def _new_settings(given: Mapping[str, Any], store: Store, unfinished: Unfinished
         raise UsageError("a benchmark is required; such as: mtwrappers record MT10 --out DATASET")
     if given.get("policy") == "random":
         raise UsageError("only successes are recorded, of which random actions have none")
-    found = {**store.defaults, **given, "benchmark": full_name(given["benchmark"])}
-    settings = Settings(**found)
+    settings = Settings(**{**store.defaults, **given})
     if settings.size is None and (of_frames := [name for name in _OF_FRAMES if name in given]):
         option = of_frames[0].replace("_", "-")
         raise UsageError(f"--{option} is of frames, which --size adds")
+    if settings.action_chunk is not None and settings.policy == "expert":
+        raise UsageError(
+            "--action-chunk is for a policy of your own that returns chunks of actions"
+        )
     if settings.video and not store.address.startswith("lerobot:"):
         raise UsageError("--video is for lerobot:NAME; Minari stores frames without loss")
     count_classes(settings.benchmark, settings.task, settings.seed)
@@ -91,10 +108,10 @@ def _resumed(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> 
         )
     settings = Settings.from_dict(begun)
     for name, value in dataclasses.asdict(settings).items():
-        got = full_name(given[name]) if name == "benchmark" and name in given else given.get(name)
-        if got not in (None, value):
+        if (got := given.get(name)) not in (None, value):
             raise UsageError(
-                f"{store.address} was begun with {name} {reprlib.repr(value)}, got {got!r}"
+                f"{store.address} was begun with {name} {reprlib.repr(value)}, got "
+                f"{reprlib.repr(got)}"
             )
     if settings.policy not in ("expert", given.get("policy")):
         # What code to run comes from the command alone, not from a file that is read.
@@ -110,6 +127,9 @@ def _record(store: Store, unfinished: Unfinished, settings: Settings, own: Own |
         try:
             unfinished.folder.mkdir(parents=True, exist_ok=True)
             lock.enter_context(locked(unfinished.folder, "record"))
+        except OSError as exc:
+            raise UsageError(f"cannot write to {unfinished.folder}: {exc.strerror}") from None
+        try:
             if not unfinished.begun:
                 packages = {"requirements": requirements(store.packages)}
                 unfinished.begin({**dataclasses.asdict(settings), **packages})
@@ -117,6 +137,9 @@ def _record(store: Store, unfinished: Unfinished, settings: Settings, own: Own |
                 policy = None if own is None else own.policy
                 episodes, steps = record(store, unfinished, settings, policy, say)
         except KeyboardInterrupt:
+            if not unfinished.has_any():
+                say("Interrupted before an episode was recorded; nothing was written.")
+                return ctrl_c.EXIT_CODE
             more = "" if own is None else f" --policy {shlex.quote(own.given)}"
             say("Interrupted: the episodes that were recorded are kept. Go on with:")
             say(f"mtwrappers record --resume {shlex.quote(store.address)}{more}")
@@ -126,6 +149,9 @@ def _record(store: Store, unfinished: Unfinished, settings: Settings, own: Own |
                 f"cannot write to {unfinished.folder}: {exc.strerror or exc}; the episodes that "
                 f"were recorded are kept: continue with --resume {store.address}"
             ) from None
+        finally:
+            if not unfinished.has_any():
+                unfinished.remove()
     say(f"{store.address}: {episodes} episodes, {steps} steps")
     say("Replay all of it, on any machine:")
     say(f"mtwrappers verify {shlex.quote(store.address)}")

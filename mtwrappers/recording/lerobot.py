@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
-from collections.abc import Iterator, Mapping
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +20,8 @@ from mtwrappers.state.files import load_json
 # Beside LeRobot's own files: what it takes to run the episodes again.
 _ABOUT = Path("meta", "mtwrappers.json")
 _MAX_ABOUT = 2**28
+# No frame of a video is read here, and LeRobot's default looks for FFmpeg's libraries.
+_BACKEND = "pyav"
 _FLAGS = ("next.success", "next.done")
 
 
@@ -35,7 +39,15 @@ class LeRobotStore:
         RecordingError: If LeRobot has no such names.
     """
 
-    packages = ("mtwrappers", "metaworld", "mujoco", "gymnasium", "numpy", "scipy", "lerobot")
+    packages: Sequence[str] = (
+        "mtwrappers",
+        "metaworld",
+        "mujoco",
+        "gymnasium",
+        "numpy",
+        "scipy",
+        "lerobot",
+    )
 
     def __init__(self, name: str) -> None:
         self._dataset = import_extra("lerobot.datasets.lerobot_dataset", "lerobot").LeRobotDataset
@@ -50,7 +62,7 @@ class LeRobotStore:
         self._name, self.address, self.path = name, f"lerobot:{name}", home / name
 
     @property
-    def defaults(self) -> dict[str, Any]:
+    def defaults(self) -> Mapping[str, Any]:
         """Frames as policies see them in LeRobot's environment, and its sentences."""
         config = _adapter().MTWrappersEnv()
         return {"size": config.observation_height, "descriptions": config.descriptions}
@@ -58,7 +70,9 @@ class LeRobotStore:
     def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
         """Makes the dataset within a folder; returns its own."""
         config = _adapter().MTWrappersEnv(
-            observation_height=settings.size, observation_width=settings.size
+            observation_height=settings.size,
+            observation_width=settings.size,
+            camera_name=",".join(settings.camera),
         )
         dtype = "video" if settings.video else "image"
         features = {
@@ -70,17 +84,24 @@ class LeRobotStore:
         features["next.reward"] = _numbers("float32", (1,))
         features |= {flag: _numbers("bool", (1,)) for flag in _FLAGS}
         dataset = self._dataset.create(
-            self._name, config.fps, features, root=place, use_videos=settings.video
+            self._name,
+            config.fps,
+            features,
+            root=place,
+            use_videos=settings.video,
+            video_backend=_BACKEND,
         )
         about = []
-        for episode in episodes:
-            about.append({"seed": episode.seed, **_plain(episode.about)})
-            columns = _columns(episode)
-            for t in range(len(episode.actions)):
-                frame = {key: np.atleast_1d(column[t]) for key, column in columns.items()}
-                dataset.add_frame({**frame, "task": episode.about["task_description"]})
-            dataset.save_episode()
-        dataset.finalize()
+        with _without_bars():
+            for episode in episodes:
+                about.append({"seed": episode.seed, **_plain(episode.about)})
+                columns = _columns(episode)
+                for t in range(len(episode.actions)):
+                    frame = {key: np.atleast_1d(column[t]) for key, column in columns.items()}
+                    dataset.add_frame({**frame, "task": episode.about["task_description"]})
+                dataset.save_episode()
+            dataset.finalize()
+        shutil.rmtree(place / "images", ignore_errors=True)  # the folders of frames on their way
         assert env.spec is not None
         described = {
             "env_spec": json.loads(env.spec.to_json()),
@@ -93,21 +114,22 @@ class LeRobotStore:
         return place
 
     def stored(self, episode: Episode) -> Stored:
-        """What the dataset has of an episode: not the last observation, all as float32."""
+        """An episode as the dataset has it: without the last observation, numbers as float32."""
         return Stored(episode.seed, episode.about, episode.actions, _columns(episode))
 
     def read(self, path: Path) -> Iterator[Stored]:
         """The episodes of the dataset that is at a path."""
-        dataset, about = self._dataset(self._name, root=path), _described(path)
+        about = _described(path)
+        dataset = self._dataset(self._name, root=path, video_backend=_BACKEND)
         lossy = set(dataset.meta.video_keys)
         rows = dataset.hf_dataset.with_format("numpy")
         ends = np.cumsum([one["length"] for one in dataset.meta.episodes])
         for own, end, one in zip(about["episodes"], ends, dataset.meta.episodes, strict=True):
             found = rows[int(end) - one["length"] : int(end)]
-            columns = {
-                key: found[key]
+            columns: dict[str, Any] = {
+                key: None if key in lossy else found[key]
                 for key in dataset.features
-                if key not in lossy and key.startswith(("observation", "action", "next."))
+                if key.startswith(("observation", "action", "next."))
             }
             own = {**own, "rand_vec": np.array(own["rand_vec"])}
             yield Stored(own.pop("seed"), own, columns["action"], columns)
@@ -121,6 +143,19 @@ class LeRobotStore:
         """The packages that it was recorded with."""
         found: list[str] = _described(self.path)["requirements"]
         return found
+
+
+@contextlib.contextmanager
+def _without_bars() -> Iterator[None]:
+    """Leaves out the progress bars of LeRobot's libraries, one per episode."""
+    datasets = import_extra("datasets", "lerobot")
+    disabled = datasets.are_progress_bars_disabled()
+    datasets.disable_progress_bars()
+    try:
+        yield
+    finally:
+        if not disabled:
+            datasets.enable_progress_bars()
 
 
 def _adapter() -> Any:
@@ -154,7 +189,7 @@ def _columns(episode: Episode) -> dict[str, NDArray[Any]]:
 
 
 def _described(path: Path) -> dict[str, Any]:
-    """What it takes to run the episodes again."""
+    """The file beside LeRobot's own, of all that it takes to run the episodes again."""
     try:
         found: dict[str, Any] = load_json(path / _ABOUT, _MAX_ABOUT)
     except FileNotFoundError:

@@ -6,19 +6,19 @@ import contextlib
 import json
 import os
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from mtwrappers.common.extras import import_extra
 from mtwrappers.recording.episodes import Episode, RecordingError, Stored, columns_of
 from mtwrappers.recording.record import Env, Settings, requirements
-from mtwrappers.state.files import load_json
+from mtwrappers.state.files import opened
 
 _ROOT = "MINARI_DATASETS_PATH"
 # Of a chunk in the file, which is compressed and read at once.
 _CHUNK_BYTES = 2**20
-_MAX_METADATA = 2**24
+_MAX_METADATA = 2**28  # the bounds of each pixel are in it
 
 
 class MinariStore:
@@ -32,8 +32,15 @@ class MinariStore:
         RecordingError: If Minari has no such names.
     """
 
-    defaults: ClassVar[dict[str, Any]] = {}
-    packages = ("mtwrappers", "metaworld", "mujoco", "gymnasium", "numpy", "scipy", "minari")
+    packages: Sequence[str] = (
+        "mtwrappers",
+        "metaworld",
+        "mujoco",
+        "gymnasium",
+        "numpy",
+        "scipy",
+        "minari",
+    )
 
     def __init__(self, name: str) -> None:
         self._minari = import_extra("minari", "minari")
@@ -48,6 +55,11 @@ class MinariStore:
             ) from None
         self._name, self.address = name, f"minari:{name}"
         self.path = Path(self._storage.get_dataset_path(name))
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """No settings: those of `Settings` hold."""
+        return {}
 
     def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
         """Makes the dataset within a folder, compressed; returns its own."""
@@ -82,7 +94,7 @@ class MinariStore:
         return path
 
     def stored(self, episode: Episode) -> Stored:
-        """All of an episode."""
+        """An episode as the dataset has it: all of it."""
         return Stored(episode.seed, episode.about, episode.actions, columns_of(episode))
 
     def read(self, path: Path) -> Iterator[Stored]:
@@ -108,7 +120,8 @@ class MinariStore:
         return found
 
     def _metadata(self) -> Any:
-        return load_json(self.path / "data" / "metadata.json", _MAX_METADATA)
+        with opened(self.path / "data" / "metadata.json", _MAX_METADATA) as file:
+            return json.load(file)
 
     def _compress(self, path: Path) -> None:
         """Writes a file of HDF5 anew, with all arrays compressed, without loss."""

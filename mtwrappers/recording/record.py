@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, ClassVar, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import gymnasium
 import numpy as np
@@ -31,6 +31,8 @@ from mtwrappers.recording.unfinished import Unfinished
 from mtwrappers.samplers.policies import PolicyCaller
 
 Env: TypeAlias = gymnasium.Env[Any, Any]
+# Settings that need not be of the type of their default.
+_OTHER_KINDS = {"size": int, "variation": str, "descriptions": dict, "action_chunk": int}
 # What takes memory by its size.
 _MAX = {"num_goals": 100_000, "width": 4096, "height": 4096}
 
@@ -48,7 +50,9 @@ class Settings:
     size: int | None = None  # of frames, in pixels
     camera: list[str] = field(default_factory=lambda: [CAMERA])
     no_shadows: bool = False
-    descriptions: str = "metaworld"
+    variation: str | None = None
+    descriptions: str | dict[str, Any] = "metaworld"  # a name, or a table
+    action_chunk: int | None = None
     video: bool = False
 
     @classmethod
@@ -62,13 +66,13 @@ class Settings:
         if not isinstance(data, dict) or data.keys() != kinds.keys():
             raise RecordingError(f"expected settings {[*kinds]}, got {reprlib.repr(data)}")
         for name, value in data.items():
-            if type(value) is not kinds[name] and not (name == "size" and type(value) is int):
+            if type(value) not in (kinds[name], _OTHER_KINDS.get(name)):
                 raise RecordingError(f"{name} cannot be {reprlib.repr(value)}")
         return cls(**data)
 
     @property
     def algorithm(self) -> str:
-        """Who acts, in words."""
+        """The name of who acts."""
         return "Meta-World's scripted experts" if self.policy == "expert" else self.policy
 
     def make(self) -> Env:
@@ -80,6 +84,7 @@ class Settings:
             kwargs |= {"observation": "pixels_state", "width": self.size, "height": self.size}
             one_or_more = self.camera[0] if len(self.camera) == 1 else self.camera
             kwargs |= {"camera_name": one_or_more, "shadows": not self.no_shadows}
+            kwargs["variation"] = self.variation
         return gymnasium.make(
             f"mtwrappers:mtwrappers/{self.benchmark}-v0",
             seed=self.seed,
@@ -99,16 +104,19 @@ def requirements(packages: Sequence[str]) -> list[str]:
 class Store(Protocol):
     """A kind of dataset, and the one of a name."""
 
-    defaults: ClassVar[dict[str, Any]]  # settings that it needs others for
-    packages: ClassVar[Sequence[str]]  # which take part in writing it
+    packages: Sequence[str]  # which take part in writing it
     address: str  # as the command line names it
     path: Path  # where it is
+
+    @property
+    def defaults(self) -> Mapping[str, Any]:
+        """The settings whose defaults are others."""
 
     def write(self, place: Path, env: Env, settings: Settings, episodes: Iterator[Episode]) -> Path:
         """Makes the dataset within a folder; returns its own."""
 
     def stored(self, episode: Episode) -> Stored:
-        """What the dataset has of an episode, where it stores it without loss."""
+        """An episode as the dataset has it, but for what it stores with losses."""
 
     def read(self, path: Path) -> Iterator[Stored]:
         """The episodes of the dataset that is at a path."""
@@ -210,11 +218,10 @@ def _record_one(
     task_state: int,
 ) -> None:
     """Runs a task, and keeps the episode if it is a success that replays."""
-    if policy is None:
-        begin = _expert
-    else:
-        caller = PolicyCaller(policy, 1, 1, seed=(settings.seed, task_state))
-        begin = _asking(caller)
+    begin: Callable[[Env, str], Act] = _expert
+    if policy is not None:
+        seed, chunk = (settings.seed, task_state), settings.action_chunk
+        begin = _asking(PolicyCaller(policy, 1, 1, seed=seed, action_chunk=chunk))
     episode = run(env, settings.seed + task_state, task_state, begin)
     unfinished.write(episode if episode.terminations[-1] else None)
     if unfinished.succeeded():
@@ -256,7 +263,8 @@ def _expert(env: Env, task_name: str) -> Act:
 
     def act(obs: Any) -> NDArray[np.float32]:
         state = obs["environment_state"] if isinstance(obs, dict) else obs
-        return expert_actions([task_name], state[None], goal[None])[0]
+        action: NDArray[np.float32] = expert_actions([task_name], state[None], goal[None])[0]
+        return action
 
     return act
 
@@ -266,6 +274,8 @@ def _asking(caller: PolicyCaller) -> Callable[[Env, str], Act]:
 
     def begin(env: Env, task_name: str) -> Act:
         space: Any = env.action_space
+        sentence = env.get_wrapper_attr("task_description")
+        caller.describe([0], {"task_names": [task_name], "descriptions": [sentence]})
         caller.reset(np.array([True]))
 
         def act(obs: Any) -> NDArray[np.float32]:

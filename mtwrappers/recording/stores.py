@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from mtwrappers.recording.episodes import RecordingError
 from mtwrappers.recording.lerobot import LeRobotStore
 from mtwrappers.recording.minari import MinariStore
 from mtwrappers.recording.record import Store
 
-STORES: dict[str, type[Store]] = {"minari": MinariStore, "lerobot": LeRobotStore}
+STORES: dict[str, Callable[[str], Store]] = {"minari": MinariStore, "lerobot": LeRobotStore}
 
 
 def open_store(address: str) -> Store:
@@ -20,6 +22,4 @@ def open_store(address: str) -> Store:
     library, _, name = address.partition(":")
     if library not in STORES:
         raise RecordingError(f"a dataset must be minari:NAME or lerobot:NAME, got {address!r}")
-    make: type = STORES[library]
-    store: Store = make(name)
-    return store
+    return STORES[library](name)

@@ -59,6 +59,10 @@ class Unfinished:
         """Whether a task is done with."""
         return self._file(task_state).exists()
 
+    def has_any(self) -> bool:
+        """Whether a task is done with."""
+        return any(path.stem.isdecimal() for path in self.folder.glob("*.npz"))
+
     def write(self, episode: Episode | None) -> None:
         """Writes an episode, None where the policy has failed, which counts from `keep` on."""
         arrays: dict[str, Any] = {}
@@ -94,7 +98,7 @@ class Unfinished:
 
     def remove(self) -> None:
         """Removes all of it."""
-        shutil.rmtree(self.folder)
+        shutil.rmtree(self.folder, ignore_errors=True)
 
     def _file(self, name: int | str) -> Path:
         return self.folder / f"{name}.npz"

@@ -24,6 +24,9 @@ Flags: TypeAlias = NDArray[np.bool_]
 # Arguments of a policy that are texts, one for each row.
 TEXTS = ("task_names", "descriptions")
 
+# Keeps the generators of policies apart from those of the environments with the same seed.
+_STREAM = 1_000_081
+
 
 class PolicyCaller:
     """Calls a policy for the actions of environments among ``M`` tasks times ``K``.
@@ -139,6 +142,12 @@ class PolicyCaller:
             self._reset(mask.copy())
         elif mask.all():
             self._reset()
+
+    def seed(self, rows: Sequence[int], seeds: Sequence[int]) -> None:
+        """Begins the generators of some rows anew, if the policy takes ``rng``."""
+        if (rngs := self._given.get("rng")) is not None:
+            for i, seed in zip(rows, seeds, strict=True):
+                rngs[i] = Generator(PCG64(SeedSequence(seed, spawn_key=(_STREAM,))))
 
     def describe(self, rows: Sequence[int], texts: Mapping[str, Sequence[str]]) -> None:
         """Says of the episodes that begin in some rows what ``texts`` the policy is given."""

@@ -89,6 +89,7 @@ def rollout(
     *,
     infos: Mapping[str, Any] | None = None,
     names: NamesOf | None = None,
+    seeds: Callable[[Sequence[int]], Sequence[int]] | None = None,
     begin: Callable[[Flags], Any] | None = None,
     observe: Sequence[Callable[[Step], object]] = (),
     max_episode_steps: int | None = None,
@@ -109,6 +110,8 @@ def rollout(
         names: Returns the names of tasks for a policy that takes ``task_names``: of the
             environments (their indices) that begin an episode, given the last infos. By default
             they are taken from these.
+        seeds: Returns the seeds from which the generators of a policy that takes ``rng`` begin anew
+            with each episode, of the environments that begin one. By default they go on.
         begin: Called with the environments that are to begin an episode, ``(N,)`` bool, the first
             included. It resets them and returns all observations. By default the environments
             reset themselves (SAME_STEP).
@@ -140,6 +143,9 @@ def rollout(
             begun[began] = steps
             if begin is not None:
                 obs = begin(began)
+            if seeds is not None:
+                rows = np.flatnonzero(began).tolist()
+                policy.seed(rows, seeds(rows))
             if policy.texts:
                 _describe(policy, executor, began, infos, names)
         obs = with_text_arrays(space, obs)

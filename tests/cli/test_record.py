@@ -131,6 +131,27 @@ def test_frames_are_recorded_as_they_are_and_compressed(capsys, tmp_path):
         stored = data["episode_0/observations/pixels"]
         assert stored.id.get_storage_size() < frames.nbytes / 2
         assert stored.maxshape == (None, 16, 16, 3)  # as Minari's own, to which it can add
+    assert main(["verify", DATASET]) == 0
+
+
+@draws
+@pytest.mark.slow
+def test_frames_of_several_cameras_are_recorded_of_scenes_that_vary(tmp_path):
+    cameras = ["--camera", "corner", "--camera", "gripperPOV", "--variation", "light"]
+    sentences = tmp_path / "mine.json"
+    sentences.write_text('{"reach-v3": ["Go there", "Reach"]}')
+    more = ["--size", "16", "--no-shadows", "--descriptions", str(sentences)]
+    assert main([*ONE, *cameras, *more]) == 0
+    (episode,) = dataset = minari.load_dataset(NAME)
+    frames = episode.observations["pixels"]
+    assert {name: one.shape[1:] for name, one in frames.items()} == {
+        "corner": (16, 16, 3),
+        "gripperPOV": (16, 16, 3),
+    }
+    (about,) = dataset.storage.get_episode_metadata([0])
+    assert about["task_description"] in ("Go there", "Reach")
+    sentences.unlink()  # it is in the dataset
+    assert main(["verify", DATASET]) == 0
 
 
 FAILS = """
@@ -139,16 +160,22 @@ import numpy as np
 def act(observations):
     return np.full((1, 4), 3.0)
 
-def reach(observations, rng):
+def reach(observations, rng, task_names, descriptions):
     assert observations.shape == (1, 39)
-    noise = rng.uniform(-0.01, 0.01, 3)
+    assert (*task_names, *descriptions) == ("reach-v3", "Reach a goal position")
+    noise = rng[0].uniform(-0.01, 0.01, 3)
     way = 10 * (observations[:, 36:39] - observations[:, :3]) + noise
     return np.column_stack([way, [-1.0]])
+
+def chunks(observations):
+    action = np.column_stack([5 * (observations[:, 36:39] - observations[:, :3]), [-1.0]])
+    return np.stack([action] * 3, axis=1)
 """
 
 
 @pytest.fixture
-def own(tmp_path):
+def own(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the folder of the file is added
     path = tmp_path / "own.py"
     path.write_text(FAILS)
     return path
@@ -168,6 +195,13 @@ def test_a_policy_of_ones_own_is_recorded_within_the_bounds_and_again_the_same(o
     assert data[0][0] != data[0][1]
 
 
+def test_chunks_of_actions_are_executed(own):
+    chunks = ["--policy", f"{own}:chunks", "--action-chunk", "2"]
+    assert main([*ONE, *chunks]) == 0
+    actions = minari.load_dataset(NAME)[0].actions
+    assert actions[1].tolist() == actions[0].tolist() != actions[2].tolist()
+
+
 @pytest.mark.slow
 def test_failures_are_left_out_and_without_a_success_there_is_no_dataset(own, capsys, tmp_path):
     line = refused(capsys, *ONE, "--policy", f"{own}:act")
@@ -176,14 +210,12 @@ def test_failures_are_left_out_and_without_a_success_there_is_no_dataset(own, ca
     assert minari.list_local_datasets() == {}
 
 
-def test_an_episode_that_does_not_replay_is_in_no_dataset(monkeypatch, capsys):
+def test_an_episode_that_does_not_replay_is_in_no_dataset(monkeypatch, capsys, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(recording, "difference", lambda then, now: "rewards")
         assert refused(capsys, *ONE) == "reach-v3: rewards differs when replayed"
     assert minari.list_local_datasets() == {}
-    # What was written is no dataset, and is replayed before it counts.
-    assert main(["record", "--resume", DATASET]) == 0
-    assert [*minari.list_local_datasets()] == [NAME]
+    assert not Unfinished(tmp_path / NAME).folder.exists()
 
 
 @pytest.fixture
@@ -210,15 +242,17 @@ def test_a_name_that_is_taken_is_refused_before_an_episode_is_run(monkeypatch, c
         (["record", "--out", DATASET], "a benchmark is required; such as: mtwrappers record MT10"),
         (["record", "MT1", "--out", "tests/a-v0"], "a dataset must be minari:NAME or lerobot:NAME"),
         (["record", "MT1", "--out", "minari:a b"], "a name for Minari must be such as metaworld/m"),
-        (["record", "MT2", "--out", DATASET], "unknown benchmark 'MT2' (choose from MT1, MT10, "),
-        ([*ONE, "--task", "a-v3"], "unknown class 'a-v3' of MT1 (choose from assembly-v3, "),
+        (["record", "MT2", "--out", DATASET], "unknown benchmark 'MT2'; did you mean "),
+        ([*ONE, "--task", "a-v3"], "unknown class 'a-v3' of MT1; did you mean "),
         ([*ONE, "--no-shadows"], "--no-shadows is of frames, which --size adds"),
         ([*ONE, "--camera", "corner"], "--camera is of frames, which --size adds"),
         ([*ONE, "--size", "16", "--camera", "up"], "camera_name must be "),
-        ([*ONE, "--descriptions", "mine"], "descriptions must be "),
+        ([*ONE, "--descriptions", "mine"], "--descriptions: descriptions must be "),
+        ([*ONE, "--variation", "light"], "--variation is of frames, which --size adds"),
+        ([*ONE, "--action-chunk", "2"], "--action-chunk is for a policy of your own that returns"),
         ([*ONE, "--video"], "--video is for lerobot:NAME; Minari stores frames without loss"),
         ([*ONE, "--policy", "random"], "only successes are recorded, of which random actions "),
-        ([*ONE, "--policy", "none.py:act"], "--policy none.py:act: ModuleNotFoundError: there is"),
+        ([*ONE, "--policy", "none.py:act"], "--policy none.py:act: there is no file "),
         (["record", "--resume", DATASET], f"there is no unfinished recording of {DATASET}"),
         (["record", "--resume", DATASET, "--out", "minari:b-v0"], f"--resume {DATASET} continues"),
         (["verify", DATASET], f"there is no dataset {DATASET} ("),
@@ -290,17 +324,30 @@ def test_a_recording_that_was_killed_is_no_dataset_and_goes_on_to_the_same_data(
 
 
 def test_ctrl_c_prints_how_to_go_on(own, monkeypatch, capsys):
-    with monkeypatch.context() as patch:
-        patch.setattr(recording, "difference", lambda *args: signal.raise_signal(signal.SIGINT))
-        assert main([*ONE, "--policy", f"{own}:reach"]) == 130
-    assert capsys.readouterr().out.splitlines() == [
-        "Interrupted: the episodes that were recorded are kept. Go on with:",
-        f"mtwrappers record --resume {DATASET} --policy {own}:reach",
-    ]
+    two = [*ONE[:5], "2", *ONE[6:], "--policy", f"{own}:reach"]
+    for replays, printed in (
+        (0, ["Interrupted before an episode was recorded; nothing was written."]),
+        (
+            1,
+            [
+                "Interrupted: the episodes that were recorded are kept. Go on with:",
+                f"mtwrappers record --resume {DATASET} --policy {own}:reach",
+            ],
+        ),
+    ):
+        calm = [None] * replays
+
+        def difference(then, now, calm=calm):
+            return calm.pop() if calm else signal.raise_signal(signal.SIGINT)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(recording, "difference", difference)
+            assert main(two) == 130
+        assert capsys.readouterr().out.splitlines() == printed
     line = f"{DATASET} was begun with a policy of your own: give --policy again"
     assert refused(capsys, "record", "--resume", DATASET) == line
     assert main(["record", "--resume", DATASET, "--policy", f"{own}:reach"]) == 0
-    assert len(minari.load_dataset(NAME)) == 1
+    assert len(minari.load_dataset(NAME)) == 2
 
 
 def test_two_recordings_of_a_dataset_do_not_write_at_once(capsys, tmp_path, monkeypatch):

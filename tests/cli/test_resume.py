@@ -146,11 +146,11 @@ def test_arguments_that_contradict_those_of_the_rollout_are_one_line(
     ("change", "message"),
     [
         (lambda path: path.unlink(), "unfinished.jsonl: No such file or directory"),
-        (lambda path: path.write_text("[1]\n"), "'mtwrappers.rollout/4', got None"),
-        (lambda path: path.write_text("foreign\n"), "'mtwrappers.rollout/4', got None"),
+        (lambda path: path.write_text("[1]\n"), "'mtwrappers.rollout/5', got None"),
+        (lambda path: path.write_text("foreign\n"), "'mtwrappers.rollout/5', got None"),
         (
-            lambda path: path.write_text(path.read_text().replace("rollout/4", "rollout/2")),
-            "'mtwrappers.rollout/4', got 'mtwrappers.rollout/2'",
+            lambda path: path.write_text(path.read_text().replace("rollout/5", "rollout/2")),
+            "'mtwrappers.rollout/5', got 'mtwrappers.rollout/2'",
         ),
         (
             lambda path: path.write_text(path.read_text().replace(version("mujoco"), "2.0.0")),
@@ -293,6 +293,7 @@ FREE |= {
     "name",
     "evidence",
     "longest_success",
+    "paraphrase",
     "trial",
     "steps_to_success",
     "episode_return",

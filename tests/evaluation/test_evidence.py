@@ -252,7 +252,7 @@ def test_a_result_says_what_it_was_played_with(tmp_path):
     assert set(found.versions) == packages
     others = gymnasium.make_vec("mtwrappers/MT1-v0", **{**make, "num_goals": 4})
     assert found.goals != evaluate(still, others, 1).provenance.goals
-    with pytest.raises(ValueError, match="EvaluationResult/5', got 'mtwrappers"):
+    with pytest.raises(ValueError, match="EvaluationResult/6', got 'mtwrappers"):
         EvaluationResult.from_dict({**loaded.to_dict(), "format": "mtwrappers.EvaluationResult/2"})
     for change in (
         {"spec": "MT1"},

@@ -198,7 +198,7 @@ def test_a_policy_that_was_trained_on_mt1_is_scored_on_its_39_numbers(tmp_path):
         (
             protocols["lerobot-0.6"],
             {"descriptions": "metaworld"},
-            "lerobot-0.6 fixes descriptions='lerobot', got 'metaworld'",
+            "lerobot-0.6 fixes descriptions='lerobot-0.6.1', got 'metaworld'",
         ),
         (protocols["rlinf"], {"use_one_hot": True}, "rlinf fixes task_encoding='none', got 'one"),
     ],

@@ -4,17 +4,26 @@ from __future__ import annotations
 
 import gc
 import importlib.metadata
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
 import weakref
 from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 
+import gymnasium
 import numpy as np
 import pytest
 from gymnasium.vector import SyncVectorEnv
 
+from mtwrappers.cli import main
 from mtwrappers.metaworld.descriptions import DESCRIPTIONS
 from mtwrappers.metaworld.experts import expert
-from tests.fakes import run_python
+from tests.fakes import ROOT, run_python
 
 pytest.importorskip("lerobot")
 
@@ -27,6 +36,8 @@ from lerobot.envs.metaworld import MetaworldEnv
 from lerobot.envs.utils import NEW_ROLLOUT_OPTION, _LazyAsyncVectorEnv, preprocess_observation
 from lerobot.policies import PreTrainedPolicy
 from lerobot.scripts.lerobot_eval import eval_policy_all
+from lerobot.utils.feature_utils import dataset_to_policy_features
+from pyarrow.parquet import read_table
 
 import mtwrappers.adapters.lerobot  # noqa: F401 # which registers the environment
 from mtwrappers.adapters.lerobot_envs import LeRobotEnv
@@ -130,21 +141,24 @@ def test_policies_get_the_features_that_environments_observe(obs_type, beside):
     env.close()
 
 
-def test_several_cameras_have_the_names_that_lerobot_gives_them():
-    given = {"camera_name": "corner4, gripperPOV", "obs_type": "pixels_agent_pos"}
-    config = make_env_config("mtwrappers", **{**SMALL, **given})
-    features = env_to_policy_features(config)
-    names = ["observation.images.corner4", "observation.images.gripperPOV"]
-    assert {name: feature.shape for name, feature in features.items()} == {
-        **{"action": (4,), "observation.state": (4,)},
-        **dict.fromkeys(names, (3, 16, 24)),
-    }
-    [env] = make(**given)["reach-v3"].values()
+@pytest.mark.parametrize(
+    ("obs_type", "numbers"), [("pixels", {}), ("pixels_state", {"environment_state": (39,)})]
+)
+def test_policies_get_the_frames_of_several_cameras(obs_type, numbers):
+    names = {"obs_type": obs_type, "camera_name": "corner4, gripperPOV", **SMALL}
+    features = env_to_policy_features(make_env_config("mtwrappers", **names))
+    images = [f"observation.images.{camera}" for camera in ("corner4", "gripperPOV")]
+    assert [features[name].shape for name in images] == [(3, 16, 24)] * 2
+    [env] = make(**names)["reach-v3"].values()
     obs, _ = env.reset(seed=[1000])
+    assert {key: one.shape for key, one in obs["pixels"].items()} == {
+        "corner4": (1, 16, 24, 3),
+        "gripperPOV": (1, 16, 24, 3),
+    }
+    assert {key: one.shape[1:] for key, one in obs.items() if key != "pixels"} == numbers
     seen = preprocess_observation(obs)
-    assert {name: seen[name].shape[1:] for name in names} == dict.fromkeys(names, (3, 16, 24))
-    assert not torch.equal(*(seen[name] for name in names))
-    assert features.keys() - {"action"} == seen.keys()
+    assert seen.keys() == features.keys() - {"action"}
+    assert not torch.equal(*(seen[name] for name in images))
     env.close()
 
 
@@ -155,6 +169,8 @@ def test_wrong_values_are_refused_by_name():
         make(task="push-v2")
     with pytest.raises(ValueError, match=r"camera_name must be .* got 'front'"):
         make(camera_name="front")
+    with pytest.raises(ValueError, match=r"variation must be some of .* did you mean 'light'\?"):
+        make(variation="lights")
 
 
 @pytest.mark.parametrize("use_async_envs", [False, True])
@@ -278,3 +294,152 @@ def test_seeds_stand_for_the_goals_that_lerobots_own_environment_draws(name):
         assert np.array_equal(env.envs[0].unwrapped.rand_vec, theirs._env._last_rand_vec)
     env.close()
     theirs.close()
+
+
+# Datasets.
+SIZES = ["--goals", "2", "--episodes", "1", "--size", "32", "--no-shadows"]
+TWO = ["MT10", "--task", "drawer-close-v3", "--task", "reach-v3", *SIZES]
+
+
+@pytest.fixture
+def home(tmp_path, monkeypatch):
+    """LeRobot's folder of datasets."""
+    monkeypatch.setattr("lerobot.utils.constants.HF_LEROBOT_HOME", tmp_path / "home")
+    return tmp_path / "home"
+
+
+def contents(folder):
+    """All files below a folder: the columns of tables, the bytes of others."""
+    return {
+        str(path.relative_to(folder)): read_table(
+            path
+        ).to_pydict()  # whose header has a fingerprint
+        if path.suffix == ".parquet"
+        else path.read_bytes()
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
+
+
+def test_a_dataset_has_the_features_of_the_environment_and_its_very_states_and_frames(home, capsys):
+    assert main(["record", *TWO, "--out", "lerobot:me/two"]) == 0
+    data = LeRobotDataset("me/two", root=home / "me" / "two")
+    assert (data.num_episodes, data.fps) == (2, 80)
+    config = make_env_config(
+        "mtwrappers", observation_width=32, observation_height=32, shadows=False
+    )
+    assert dataset_to_policy_features(data.features) == env_to_policy_features(config)
+    about = json.loads((home / "me" / "two" / "meta" / "mtwrappers.json").read_text())
+    assert [one["task_name"] for one in about["episodes"]] == ["reach-v3", "drawer-close-v3"]
+    env = gymnasium.make(
+        "mtwrappers/MT10-v0",
+        num_goals=2,
+        terminate_on_success=True,
+        observation="pixels_agent_pos",
+        width=32,
+        height=32,
+        shadows=False,
+    )
+    for own, episode in zip(about["episodes"], data.meta.episodes, strict=True):
+        assert episode["tasks"] == [DESCRIPTIONS[config.descriptions][own["task_name"]]]
+        obs, _ = env.reset(seed=own["seed"], options={"task_state": own["task_state"]})
+        for i in range(episode["dataset_from_index"], episode["dataset_to_index"]):
+            row = data[i]
+            frame = (row["observation.image"] * 255).round().to(torch.uint8).permute(1, 2, 0)
+            assert (frame.numpy() == obs["pixels"]).all()
+            assert row["observation.state"].tolist() == np.float32(obs["agent_pos"]).tolist()
+            action = row["action"].numpy()
+            assert np.abs(action).max() <= 1
+            obs, reward, terminated, _, _ = env.step(action)
+            assert row["next.reward"].item() == np.float32(reward)
+            assert row["next.success"].item() is row["next.done"].item() is terminated
+        assert terminated
+    env.close()
+    capsys.readouterr()
+    assert main(["verify", "lerobot:me/two"]) == 0
+    assert capsys.readouterr().out == "2 of 2 episodes replayed bit for bit\n"
+    # An episode of another goal is found out.
+    path = home / "me" / "two" / "meta" / "mtwrappers.json"
+    about["episodes"][1]["task_state"] += 1
+    path.write_text(json.dumps(about))
+    assert main(["verify", "lerobot:me/two"]) == 1
+    assert "episode 1, drawer-close-v3: rand_vec differs" in capsys.readouterr().out
+
+
+def test_a_dataset_with_video_is_verified_but_for_its_frames(home, capsys):
+    one = ["MT1", "--task", "drawer-close-v3", *SIZES, "--video"]
+    assert main(["record", *one, "--out", "lerobot:me/video"]) == 0
+    assert [path.suffix for path in (home / "me/video/videos").rglob("*.mp4")] == [".mp4"]
+    assert main(["verify", "lerobot:me/video"]) == 0
+
+
+def test_a_dataset_has_an_image_for_each_camera(home, capsys):
+    cameras = ["--camera", "corner4", "--camera", "gripperPOV"]
+    one = ["MT1", "--task", "drawer-close-v3", *SIZES, *cameras]
+    assert main(["record", *one, "--out", "lerobot:me/eyes"]) == 0
+    data = LeRobotDataset("me/eyes", root=home / "me/eyes", video_backend="pyav")
+    config = make_env_config(
+        "mtwrappers",
+        observation_width=32,
+        observation_height=32,
+        camera_name="corner4,gripperPOV",
+    )
+    assert dataset_to_policy_features(data.features) == env_to_policy_features(config)
+    assert main(["verify", "lerobot:me/eyes"]) == 0
+
+
+KILLED = """
+import os, signal, sys
+from pathlib import Path
+import lerobot.utils.constants
+from mtwrappers.cli import main
+from mtwrappers.recording.lerobot import LeRobotStore
+place, home, *argv = sys.argv[1:]
+lerobot.utils.constants.HF_LEROBOT_HOME = Path(home)
+def kill(*args, **kwargs):
+    os.kill(os.getpid(), signal.SIGKILL)
+if place == "before":
+    LeRobotStore.write = kill
+else:
+    LeRobotStore.read = kill
+main(argv)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("place", ["before", "within"])
+def test_a_recording_that_was_killed_goes_on_to_the_same_data(place, home):
+    assert main(["record", *TWO, "--out", "lerobot:me/calm"]) == 0
+    begun = ["record", *TWO, "--out", "lerobot:me/killed"]
+    code = [sys.executable, "-c", KILLED, place, str(home), *begun]
+    assert subprocess.run(code, timeout=600).returncode == -signal.SIGKILL
+    assert not (home / "me/killed").exists()
+    assert main(["record", "--resume", "lerobot:me/killed"]) == 0
+    assert contents(home / "me/killed") == contents(home / "me/calm")
+    assert sorted(path.name for path in (home / "me").iterdir()) == ["calm", "killed"]
+
+
+@pytest.mark.slow
+def test_what_is_recorded_trains_a_policy_that_is_evaluated(home, tmp_path):
+    """By LeRobot's own commands, as the guide has them."""
+    if "lerobot_env_mtwrappers" not in names_of_distributions():
+        pytest.skip("plugins/lerobot_env_mtwrappers is not installed")
+    pytest.importorskip("accelerate")
+    page = (ROOT / "docs/guides/lerobot.md").read_text().partition("## Record")[2]
+    commands = re.findall(r"^(mtwrappers|lerobot-\w+) ((?:.*\\\n)*.*)$", page, re.MULTILINE)
+    assert [name for name, _ in commands] == [
+        *("mtwrappers", "mtwrappers", "lerobot-train", "lerobot-eval")
+    ]
+    environment = {**os.environ, "HF_LEROBOT_HOME": str(home), "HF_HUB_OFFLINE": "1"}
+    for name, arguments in commands:
+        command = [str(Path(sys.executable).parent / name)]
+        if name == "mtwrappers":
+            command = [sys.executable, "-m", name]
+        command += arguments.replace("\\\n", "").split()
+        done = subprocess.run(
+            command, cwd=tmp_path, env=environment, capture_output=True, text=True, timeout=1200
+        )
+        assert done.returncode == 0, done.stderr
+    info = json.loads((tmp_path / "outputs/eval/two/eval_info.json").read_text())
+    assert [one["task_group"] for one in info["per_task"]] == ["reach-v3", "push-v3"]
+    assert info["overall"]["n_episodes"] == 2

@@ -26,7 +26,7 @@ SIZES = ["--iterations", "2", "--tasks", "2", "--episodes", "2", "--horizon", "5
     ("name", "more", "per_iteration"),
     [
         ("maml_ml1.py", ["--epochs", "2"], [20, 60, 100]),
-        ("rl2_ml1.py", ["--trials", "2", "--epochs", "2"], [40, 80, 120]),
+        ("rl2_ml1.py", ["--trials", "2", "--epochs", "2", "--horizon", "10"], [80, 160, 240]),
     ],
 )
 @pytest.mark.slow
@@ -65,6 +65,28 @@ def test_a_script_trains_saves_and_evaluates_and_its_seed_determines_all(
     # Snapshots are evaluated like the last weights.
     script.main(["--evaluate", str(one / f"weights-{per_iteration[0]}.npz")])
     assert (one / f"evaluated-{per_iteration[0]}" / "results.json").exists()
+
+
+@pytest.mark.slow
+def test_rl2_without_its_rewards_has_a_name_of_its_own(tmp_path, monkeypatch):
+    torch = pytest.importorskip("torch")
+    script = load_example("rl2_ml1.py")
+    monkeypatch.setattr(script, "PROTOCOL", TINY)
+    torch.manual_seed(0)
+    agent = script.RL2()
+    agent.mean[script.REWARD] = 0.7
+    np.savez(tmp_path / "weights-80.npz", **{k: v.numpy() for k, v in agent.state_dict().items()})
+    seen = []
+    act = script.RL2.policy
+    monkeypatch.setattr(
+        script.RL2,
+        "policy",
+        lambda self, obs, memory: seen.append(obs[..., script.REWARD]) or act(self, obs, memory),
+    )
+    script.main(["--evaluate", str(tmp_path / "weights-80.npz"), "--unadapted"])
+    result = FewShotResult.load(tmp_path / "unadapted-80" / "results.json")
+    assert result.evaluation.provenance.policy == "rl2-unadapted"
+    assert (torch.cat([own.flatten() for own in seen]) == torch.tensor(0.7)).all()
 
 
 def test_an_inner_step_of_maml_makes_actions_with_advantages_likelier():

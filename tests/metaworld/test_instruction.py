@@ -151,7 +151,7 @@ def run(envs, steps):
 
 
 @pytest.mark.parametrize("mode", list(AutoresetMode))
-@pytest.mark.slow_but("SAME_STEP")
+@pytest.mark.slow_but("AutoresetMode.SAME_STEP")
 def test_every_executor_returns_what_gymnasiums_does(mode):
     steps = 3 if mode is AutoresetMode.DISABLED else 10
     expected = run(SyncVectorEnv(MAKERS, autoreset_mode=mode), steps)

@@ -79,6 +79,9 @@ def test_states_rewards_infos_and_tasks_are_bit_for_bit_those_without_variation(
     kwargs = {"env_name": name, "num_goals": 3, "max_episode_steps": 3, "task_encoding": "none"}
     varied, still = make("MT1", **kwargs, **VARIED), make("MT1", **kwargs)
     assert trajectory(varied, True) == trajectory(still, False)
+    streams = varied.unwrapped.get_state()
+    del streams["variation_stream"]
+    assert streams == still.unwrapped.get_state()
     model, other = sawyer(varied).model, sawyer(still).model
     arrays = [key for key in names(model) if isinstance(getattr(model, key), np.ndarray)]
     assert len(arrays) > 300
@@ -198,6 +201,38 @@ def test_a_set_task_env_varies_too():
         still.set_state(state)
     still.close()
     env.close()
+
+
+@pytest.mark.parametrize(
+    ("name", "kwargs"),
+    [
+        ("CW10", {}),
+        ("MT10", {"num_goals": 1}),
+        ("ML1-train", {"env_name": "reach-v3", "num_goals": 2}),
+        ("MT1", {"goals": "continuous"}),
+        ("MT1", {"action_repeat": 2, "idle_steps": 2}),
+    ],
+)
+@pytest.mark.slow_but("CW10")
+def test_every_id_varies(name, kwargs):
+    def looks(env, *seeds):
+        found = []
+        for seed in seeds:
+            env.reset(seed=seed)
+            found.append((env.render().tobytes(), drawn(env)))
+        return found
+
+    kwargs = {"render_mode": "rgb_array", "variation": "light,table", **LOOK, **kwargs}
+    env = make(name, **kwargs)
+    other = gymnasium.make(env.spec)
+    first, second, again = looks(env, 1, None, 1)
+    assert list(first[1]) == ["light", "table"]
+    assert first == again
+    assert looks(other, 1, None) == [first, second]
+    assert first[0] != second[0]
+    assert first[1] != second[1]
+    env.close()
+    other.close()
 
 
 # Many environments.

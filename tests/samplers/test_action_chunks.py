@@ -193,6 +193,19 @@ def test_few_shot_evaluation_asks_anew_in_each_episode():
     assert result.evaluation.provenance.action_chunk == 8
 
 
+def test_random_policies_begin_each_episode_from_its_own_seed():
+    """So neither how many environments share a task nor an interruption changes the result."""
+    found = []
+    for k in 1, 2, 3:
+        with closing(scripted([{"lengths": [3]}], k)) as envs:
+            found.append(evaluate(noise, envs, 5, action_chunk=2))
+    assert found[0] == found[1] == found[2]
+    assert len({one.episode_return for one in found[0].episodes}) == 5
+    with closing(scripted([{"lengths": [3]}])) as envs:
+        finished = found[0].episodes[:2]
+        assert evaluate(noise, envs, 5, action_chunk=2, finished=finished) == found[0]
+
+
 # Faults.
 
 
