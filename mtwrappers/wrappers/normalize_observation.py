@@ -47,7 +47,7 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
     >>> env.update_running_mean = False  # from here on, such as for an evaluation
     >>> obs, reward, terminated, truncated, info = env.step(0)
     >>> obs.shape, obs[4:]  # the one-hot stays as it is
-    ((8,), array([1., 0., 0., 0.], dtype=float32))
+    ((8,), array([0., 0., 0., 1.], dtype=float32))
     """
 
     def __init__(
