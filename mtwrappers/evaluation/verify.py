@@ -142,6 +142,14 @@ def verify(
         OSError: If a file cannot be read.
         VerificationError: If the result says what cannot be, or cannot be replayed here.
         ValueError: If ``sample`` is no number in [0, 1].
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> policy = lambda observations: np.full((2, 2), 0.1)
+    >>> result = mtwrappers.evaluate(policy, envs, episodes_per_task=3, evidence="result.npz")
+    >>> result.save("result.json")
+    >>> mtwrappers.verify("result.json").ok
+    True
     """
     sample = check_fraction(sample, "sample")
     claim = read_claim(result)
