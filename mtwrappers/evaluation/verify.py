@@ -44,7 +44,8 @@ from mtwrappers.evaluation.result import (
     versions,
 )
 from mtwrappers.metaworld.descriptions import has_paraphrases
-from mtwrappers.metaworld.spec import determining
+from mtwrappers.metaworld.pixels import without_frames
+from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION, determining
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import load_json
@@ -432,7 +433,14 @@ def _about(found: Verification) -> list[str]:
     rows = []
     if provenance.spec is not None:
         env_id, kwargs = determining(provenance.spec, isinstance(result, FewShotResult))
-        rows.append(("environments", {"id": env_id, **kwargs}))
+        unseen = without_frames(kwargs)
+        claimed = {name: kwargs[name] for name in kwargs if name not in unseen}
+        for name in TASK_IN_OBSERVATION:
+            if name in unseen:
+                claimed[name] = unseen.pop(name)
+        rows.append(("environments", {"id": env_id, **unseen}))
+        if claimed:  # of what the policy observed, an action does not say
+            rows.append(("not replayed", claimed))
     rows.append(("chosen", _chosen_of(result, provenance)))
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}
