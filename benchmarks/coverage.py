@@ -4,7 +4,7 @@
 
 Every case draws results of policies whose true rates are known, asks for their intervals, and
 counts. The figures go to ``coverage.json`` beside this file, and are the tables of
-``docs/scores.md``. Seeded, so that they are the same again; all of it takes three minutes on a
+``docs/intervals.md``. Seeded, so that they are the same again; all of it takes three minutes on a
 core. ``--quick`` draws a twentieth, and keeps nothing.
 
 A mean over tasks should be covered in 94 to 97.5 % of all cases with ten tasks or more. Where a

@@ -1,19 +1,29 @@
 """The README and the documentation: snippets run, links lead somewhere, nothing is left out."""
 
 import ast
+import importlib
+import inspect
 import os
+import pkgutil
 import re
 import subprocess
 import sys
+import types
+import typing
+from collections import abc
 from pathlib import Path
 
 import gymnasium
 import metaworld
 import pytest
+from gymnasium.vector import AutoresetMode
 
 import mtwrappers
-from mtwrappers.metaworld import opengl
-from mtwrappers.metaworld.agent_view import UPSTREAM
+from mtwrappers.metaworld import MetaWorldMTEnv, make_benchmark, opengl, registered
+from mtwrappers.metaworld.agent_view import UPSTREAM, AgentView
+from mtwrappers.metaworld.class_env import SawyerSettings
+from mtwrappers.vector.executors import Executor
+from mtwrappers.vector.make import make_executor
 from tests.fakes import ROOT, run_with_python
 from tests.snippets import snippets
 
@@ -44,11 +54,32 @@ RUN = sorted(
 )
 
 
+# What takes long where the README and the guide train PPO, and what runs here instead.
+FEWER = {
+    "model.learn(1_000_000)": "model.learn(5_000)",
+    "result = protocol.evaluate(": (
+        "import dataclasses\n"
+        "protocol = dataclasses.replace(protocol, name='short', episodes_per_task=1)\n"
+        "result = protocol.evaluate("
+    ),
+}
+
+
+def fewer(code):
+    """Code that trains PPO for a million steps, with fewer steps and episodes; else as it is."""
+    if "1_000_000" not in code:
+        return code
+    for line, instead in FEWER.items():
+        assert code.count(line) == 1
+        code = code.replace(line, instead)
+    return code
+
+
 @pytest.mark.parametrize("page", RUN)
 @pytest.mark.slow_but("index.md")
 def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monkeypatch):
     """That of the evaluation also prints the table on the page."""
-    code = SNIPPETS[page]
+    code = fewer(SNIPPETS[page])
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
     if re.search("render_mode|image_size", code) and opengl.choose_gl() is None:
@@ -114,7 +145,7 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
 @pytest.mark.parametrize("snippet", FENCE.findall(README), ids=range(len(FENCE.findall(README))))
 @pytest.mark.slow_but("0", "2", "3", "5")
 def test_each_snippet_of_the_readme_runs(snippet, run, tmp_path):
-    run(snippet, tmp_path)
+    run(fewer(snippet), tmp_path)
 
 
 def test_the_commands_of_the_ci_are_marked():
@@ -133,12 +164,14 @@ def test_every_page_is_in_the_navigation():
     reports = {
         f"upstream/{name}" for name in re.findall(r"\((\w+\.md)\)", PAGES["upstream/index.md"])
     }
-    assert sorted({*re.findall(r"[\w/-]+\.md", NAV), *reports}) == sorted(PAGES)
+    named = re.findall(r"(?:- |: )([\w/-]+\.md)$", NAV, re.MULTILINE)
+    assert sorted([*named, *reports]) == sorted(PAGES)
 
 
 def test_every_guide_and_concept_has_snippets():
     without = {name for name, code in SNIPPETS.items() if not code}
     outputs = {"guides/command-line.md", "meta-world-check.md", "upstream/index.md"}
+    outputs |= {"intervals.md", "questions.md", "what-scores-depend-on.md"}
     assert {name for name in without if not name.startswith("api/")} == outputs
 
 
@@ -155,6 +188,8 @@ def test_every_linked_file_is_there():
     repository = re.search(r"^repo_url: (\S+)$", MKDOCS, re.MULTILINE)[1]
     inside = re.compile(rf"\]\({re.escape(repository)}/(?:blob|tree)/main/([^)]+)\)")
     links += [ROOT / link for text in PAGES.values() for link in inside.findall(text)]
+    inside = re.compile(rf": {re.escape(repository)}/blob/main/(\S+)$", re.MULTILINE)
+    links += [ROOT / link for link in inside.findall(NAV)]
     assert len(links) > 100
     assert [link for link in links if not link.exists()] == []
 
@@ -198,8 +233,54 @@ def test_every_argument_of_make_and_make_vec_is_listed(make):
     assert set(UPSTREAM) <= set(re.findall(r"`(\w+)`", page.rpartition("##")[2]))
 
 
-def test_every_public_name_is_in_the_reference():
-    listed = re.findall(r"^::: (\S+)$", "\n".join(PAGES.values()), re.MULTILINE)
-    for name in set(mtwrappers.__all__) - {"testing"}:
-        home = getattr(mtwrappers, name).__module__
-        assert any(entry in (home, f"{home}.{name}") for entry in listed), name
+def words_of(hint):
+    """The words by which the page of arguments names what a type hint takes."""
+    arguments, kind = typing.get_args(hint), typing.get_origin(hint) or hint
+    if kind is typing.Literal:
+        return {type(value).__name__ for value in arguments}
+    if kind in (typing.Union, types.UnionType):
+        return set().union(*map(words_of, arguments))
+    words = {abc.Callable: "function", abc.Mapping: "dict", abc.Sequence: "list"}
+    words |= {AutoresetMode: "str", os.PathLike: "path", types.NoneType: "None"}
+    return {words.get(kind) or kind.__name__}
+
+
+def test_the_types_and_defaults_of_arguments_are_those_of_the_code():
+    """A default of the code that is `None` may stand for what is chosen then."""
+    made_by = (make_benchmark, registered.make_mt_env, MetaWorldMTEnv, AgentView, SawyerSettings)
+    made_by += (Executor, make_executor, registered.VectorSettings, registered.make_vec_env)
+    found = {}
+    for one in made_by:
+        hints = typing.get_type_hints(one.__init__ if isinstance(one, type) else one)
+        for name, parameter in inspect.signature(one).parameters.items():
+            found[name] = (hints[name], getattr(parameter.default, "value", parameter.default))
+    row = r"^\| `(\w+)` \| ([^|]+) \| ([^|]+) \| [^|]+ \| [^|]+ \|$"
+    rows = re.findall(row, PAGES["guides/arguments.md"], re.MULTILINE)
+    assert len(rows) == 51
+    chosen = []
+    for name, kinds, default in rows:
+        hint, value = found[name]
+        assert set(re.findall(r"`?(\w+)`?(?:, | or |$)", kinds)) == words_of(hint), name
+        literal = re.match(r"`([^`]+)`", default)
+        if literal is None or ast.literal_eval(literal[1]) != value:
+            chosen.append(name)
+            assert value in (None, inspect.Parameter.empty) or name == "num_envs", name
+    assert chosen == [
+        *("env_name", "train_classes", "test_classes", "select", "sample_tasks_on_reset"),
+        *("task_encoding", "descriptions", "num_envs", "envs_per_task", "meta_batch_size"),
+        *("workers", "execution", "ray_options", "context"),
+    ]
+
+
+def test_every_public_name_is_in_the_reference_under_the_name_to_import():
+    """Names that a module of the same name hides from the builder have a heading of their own."""
+    pages = "\n".join(text for page, text in PAGES.items() if page.startswith("api/"))
+    entries = re.findall(r"^::: (\S+)\n(?:    options:\n      heading: (\S+)$)?", pages, re.M)
+    headings = [heading or entry for entry, heading in entries]
+    names = {f"mtwrappers.{name}" for name in set(mtwrappers.__all__) - {"testing"}}
+    assert names - set(headings) == set()
+    assert len(set(headings)) == len(headings)
+    for entry, heading in entries:
+        if heading:
+            home, _, name = heading.rpartition(".")
+            assert getattr(importlib.import_module(home), name) is pkgutil.resolve_name(entry)

@@ -59,9 +59,7 @@ COMMANDS = {
     for rules, given in RULES.items()
 }
 # Random actions of episodes of 500 steps hardly compress: their seed is what is kept.
-WITHOUT_EVIDENCE = {"random/lerobot-0.6-states-MT50"}
-# Left out: it takes the longest, 1.2 million steps, to find next to no success.
-del COMMANDS["random/metaworld-3.1-MT50"]
+WITHOUT_EVIDENCE = {"random/lerobot-0.6-states-MT50", "random/metaworld-3.1-MT50"}
 
 
 @dataclass(frozen=True)

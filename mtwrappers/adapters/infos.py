@@ -13,6 +13,8 @@ def split_infos(infos: dict[str, Any], n: int) -> list[dict[str, Any]]:
 
     The ``n`` new dicts hold Python numbers, and rows of arrays.
 
+    >>> import numpy as np
+    >>> from mtwrappers.adapters.infos import split_infos
     >>> mask = np.array([True, False])
     >>> split_infos({"steps": np.array([7, 0]), "_steps": mask}, 2)
     [{'steps': 7}, {}]

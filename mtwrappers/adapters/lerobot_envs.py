@@ -27,6 +27,7 @@ def classes_of(task: str) -> dict[str, list[str]]:
     Raises:
         ValueError: If there is no such part, or a part stands there twice.
 
+    >>> from mtwrappers.adapters.lerobot_envs import classes_of
     >>> classes_of("reach-v3, hard")["hard"][:2]
     ['assembly-v3', 'hand-insert-v3']
     """

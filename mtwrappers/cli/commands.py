@@ -225,8 +225,8 @@ def _rollout(
 @_command(
     "record",
     "mtwrappers record MT10 --out minari:metaworld/mt10-expert-v0",
-    "mtwrappers record MT10 --out minari:metaworld/mt10-seen-v0 --size 84 --no-shadows",
-    "mtwrappers record MT50 --task hammer-v3 --task door-open-v3 --out lerobot:me/tools",
+    "mtwrappers record MT10 --size 84 --no-shadows --out minari:me/mt10-seen-v0",
+    "mtwrappers record MT50 --task hammer-v3 --size 84 --out lerobot:me/hammer",
     "mtwrappers record MT10 --policy my_policy.py:act --out minari:me/mt10-mine-v0",
     "mtwrappers record --resume minari:metaworld/mt10-expert-v0",
 )

@@ -11,6 +11,7 @@ def did_you_mean(name: object, known: Iterable[str]) -> str:
 
     Up to three names, the closest first, whatever their case.
 
+    >>> from mtwrappers.common.did_you_mean import did_you_mean
     >>> did_you_mean("mt1O", ["MT1", "MT10", "ML45"])
     "did you mean 'MT1' or 'MT10'?"
     >>> did_you_mean("CartPole", ["MT1", "MT10"])

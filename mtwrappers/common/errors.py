@@ -58,6 +58,7 @@ def printable(text: str, most: int | None = None) -> str:
     blank but the space. All other letters, marks and signs stay. A text of more than ``most``
     characters is cut.
 
+    >>> from mtwrappers.common.errors import printable
     >>> print(printable("naïve 技 \x1b[2K\u202everified\u200b"))
     naïve 技 \x1b[2K\u202everified\u200b
     """

@@ -67,6 +67,7 @@ class ContinualResult(StoredResult):
         ValueError: If shapes do not go together, points are not ascending, or a number is out of
             range.
 
+    >>> from mtwrappers.continual.result import ContinualResult
     >>> scores = [[[0.0, 0.0], [1.0, 0.25], [0.5, 0.75]]]
     >>> print(ContinualResult(["a", "b"], [10, 20], [0, 10, 20], scores))
     phase  ends at  after phase  at the end  forgetting

@@ -79,7 +79,7 @@ class TaskStream(PhasedStream, MTEnv):
 
     >>> import gymnasium
     >>> from functools import partial
-    >>> from mtwrappers import MultiEnvWrapper
+    >>> from mtwrappers import MultiEnvWrapper, TaskStream
     >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
     >>> env = MultiEnvWrapper(makers, task_names=["moon", "earth"])
     >>> stream = TaskStream(env, [("moon", 2), ("earth", 1), ("moon", 2)])

@@ -40,12 +40,12 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         ValueError: If the environments have different streams, or a budget is below ``num_envs``.
 
     >>> import gymnasium
+    >>> import mtwrappers as mt
     >>> from functools import partial
-    >>> from mtwrappers import MetaIterativeEnvExecutor, MultiEnvWrapper, TaskStream
     >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
     >>> def make():
-    ...     return TaskStream(MultiEnvWrapper(makers), [(0, 4), (1, 4)])
-    >>> envs = VectorTaskStream(MetaIterativeEnvExecutor(make, 2))
+    ...     return mt.TaskStream(mt.MultiEnvWrapper(makers), [(0, 4), (1, 4)])
+    >>> envs = mt.VectorTaskStream(mt.MetaIterativeEnvExecutor(make, 2))
     >>> obs, infos = envs.reset(seed=0)
     >>> for _ in range(2):
     ...     obs, rewards, terminated, truncated, infos = envs.step([[0.0], [0.0]])

@@ -28,6 +28,7 @@ class TaskHistory:
         groups: The group of each task, ``num_tasks`` integers from 0 on. By default every task is
             its own.
 
+    >>> from mtwrappers.core.history import TaskHistory
     >>> history = TaskHistory(3, groups=[0, 0, 1])
     >>> history.begin(1)
     >>> history.step(2.5, True, {"success": 1.0})

@@ -57,6 +57,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
 
     >>> import numpy as np
     >>> from gymnasium.spaces import Box, Discrete
+    >>> from mtwrappers import MTEnv
     >>> class Walk(MTEnv):
     ...     goal = 0
     ...     def __init__(self):

@@ -64,6 +64,7 @@ class PadSpaces(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs):
             to be rescaled; on a step, if an action or observation is not one of the space.
 
     >>> import gymnasium
+    >>> from mtwrappers import PadSpaces
     >>> env = PadSpaces(gymnasium.make("Pendulum-v1"), observation_size=5, action_size=2)
     >>> obs, info = env.reset(seed=0)
     >>> obs[3:], info["observation_mask"].tolist(), env.action_mask

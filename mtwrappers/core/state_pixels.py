@@ -39,6 +39,7 @@ class StateAndPixels(gymnasium.Wrapper[dict[str, Any], Any, Any, Any], RecordCon
             step, if an observation is not one of the space, or what is rendered is no frame.
 
     >>> from mtwrappers.envs.point_goal import PointGoalEnv
+    >>> from mtwrappers.core.state_pixels import StateAndPixels
     >>> env = StateAndPixels(PointGoalEnv(), (4, 6))
     >>> obs, info = env.reset(seed=0)
     >>> obs["state"].shape, obs["pixels"].shape, info["pixels_mask"]

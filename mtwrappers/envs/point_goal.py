@@ -38,6 +38,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
     Raises:
         ValueError: If the radius is not in (0, 4].
 
+    >>> from mtwrappers import PointGoalEnv
     >>> env = PointGoalEnv()
     >>> env.set_task({"goal": (1.0, 0.0)})
     >>> obs, info = env.reset(seed=0)

@@ -174,6 +174,7 @@ def compare(
             stands twice in one, or a number is out of range.
 
     >>> from mtwrappers.evaluation import Episode
+    >>> from mtwrappers import EvaluationResult, compare
     >>> def result(*successes):
     ...     return EvaluationResult(
     ...         [Episode("reach", i, 0.0, 5, once, once) for i, once in enumerate(successes)]

@@ -216,6 +216,7 @@ def curves(
             nothing of success or has an episode twice, or an argument is out of range.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult, Provenance
+    >>> from mtwrappers.evaluation import curves
     >>> def result(seed, steps, *successes):
     ...     all_of = enumerate(successes)
     ...     episodes = [Episode("reach", i, 0.0, 5, once, once) for i, once in all_of]

@@ -158,6 +158,7 @@ def evaluate(
             ``max_episode_steps``.
 
     >>> import gymnasium, numpy as np, mtwrappers
+    >>> from mtwrappers import evaluate
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
     >>> result = evaluate(lambda obs: np.full((2, 2), 0.1), envs, episodes_per_task=3)
     >>> result.per_task["task 0"]["length"].value

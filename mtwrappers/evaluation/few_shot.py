@@ -123,6 +123,7 @@ def few_shot_evaluate(
             protocol, or a finished episode is not one of this evaluation.
 
     >>> import gymnasium, numpy as np
+    >>> from mtwrappers import few_shot_evaluate
     >>> class Seeker:
     ...     "Goes where the reward rose, once it has adapted."
     ...     def begin_trial(self): self.move = np.zeros((4, 2))

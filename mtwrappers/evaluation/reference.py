@@ -34,6 +34,7 @@ def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
         TypeError: If ``like`` is no result.
         ValueError: If there are none; the message names those that there are.
 
+    >>> from mtwrappers.evaluation import reference
     >>> list(reference("experts/metaworld-3.1-MT10"))
     ['experts/metaworld-3.1-MT10']
     """

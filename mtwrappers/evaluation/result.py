@@ -333,6 +333,7 @@ class EvaluationResult(StoredResult):
             long or cannot be printed, or a task has no range to normalise returns by.
 
     >>> from mtwrappers.evaluation import Episode
+    >>> from mtwrappers import EvaluationResult
     >>> result = EvaluationResult([Episode("reach", i, 2.0 * i, 5, i > 0, False) for i in range(4)])
     >>> print(result)
     task  n      once (95%)     final (95%)  return  steps
@@ -419,6 +420,7 @@ class EvaluationResult(StoredResult):
                 ``high``, or the results were measured in other environments.
 
         >>> from mtwrappers.evaluation import Episode
+        >>> from mtwrappers import EvaluationResult
         >>> result = EvaluationResult([Episode("hop", i, 10.0 * i, 5) for i in range(4)])
         >>> result.normalized({"hop": (5, 25)}).per_task["hop"]["normalized"].value
         0.5

@@ -170,6 +170,7 @@ def scores(
             argument is out of range.
 
     >>> from mtwrappers.evaluation import Episode, EvaluationResult
+    >>> from mtwrappers.evaluation import scores
     >>> def result(*successes):
     ...     all_of = enumerate(successes)
     ...     return EvaluationResult([Episode("reach", i, 0.0, 5, once, once) for i, once in all_of])

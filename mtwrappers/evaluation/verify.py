@@ -7,6 +7,7 @@ run: only environments of this package are made from it.
 from __future__ import annotations
 
 import contextlib
+import functools
 import itertools
 import json
 import math
@@ -30,7 +31,7 @@ from mtwrappers.evaluation.episodes import Episode, Observer, PlannedEpisode
 from mtwrappers.evaluation.evaluate import evaluate
 from mtwrappers.evaluation.evidence import MAX_BYTES, Actions, digest, name_of, read_evidence
 from mtwrappers.evaluation.few_shot import few_shot_evaluate
-from mtwrappers.evaluation.protocol import Protocol, check_made
+from mtwrappers.evaluation.protocol import Protocol, check_given, check_made
 from mtwrappers.evaluation.remake import VerificationError, goals_of, remake
 from mtwrappers.evaluation.result import (
     MAX_SIZE,
@@ -42,6 +43,7 @@ from mtwrappers.evaluation.result import (
     headline_lines,
     versions,
 )
+from mtwrappers.metaworld.descriptions import has_paraphrases
 from mtwrappers.metaworld.spec import determining
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Step
@@ -219,9 +221,21 @@ class _Source:
     sample: float
     progress: bool
 
-    def measure(self, otherwise: Any) -> Any:
-        """The function that evaluates: the protocol's, or ``otherwise`` without one."""
-        return otherwise if self.protocol is None else self.protocol.evaluate
+    def measure(self, function: Any, **given: Any) -> Any:
+        """The function that evaluates, with what is given: the protocol's, or one without it.
+
+        A protocol of states with hidden goals has no sentences. Where the episodes of frames drew
+        theirs, they do so in the replay, whose arguments are then checked here.
+        """
+        measure = function
+        if self.protocol is not None:
+            measure = self.protocol.evaluate
+            kwargs = (self.provenance.spec or {}).get("kwargs", {})
+            hidden = self.protocol.observation == "state" and not self.protocol.goal_visible
+            if hidden and has_paraphrases(kwargs.get("descriptions")):
+                check_given(self.protocol, function.__name__, given)
+                measure = function
+        return functools.partial(measure, **given)
 
     def check_steps(self, chosen: Collection[Episode]) -> None:
         """Raises `VerificationError` if the replay would take very long."""
@@ -252,13 +266,15 @@ def _replay_tasks(
     chosen = _chosen(claim.episodes, source.sample)
     source.check_steps(chosen)
     replay = _Replay(claim.episodes, source.actions, source.envs.num_envs)
-    again: EvaluationResult = source.measure(evaluate)(
+    given = {
+        "episodes_per_task": provenance.episodes_per_task,
+        "tasks": provenance.tasks,
+        "max_episode_steps": provenance.max_episode_steps,
+    }
+    again: EvaluationResult = source.measure(evaluate, **given)(
         replay,
         source.envs,
-        episodes_per_task=provenance.episodes_per_task,
-        tasks=provenance.tasks,
         seed=claim.seed,
-        max_episode_steps=provenance.max_episode_steps,
         observers=[replay],
         finished=[one for one in claim.episodes if one not in chosen],
         progress=source.progress,
@@ -287,12 +303,11 @@ def _replay_trials(claim: FewShotResult, source: _Source) -> tuple[set[Episode],
         for queue, of_env in zip(queues, episodes, strict=True):
             queue += of_env
     with ProgressBar(source.progress).of("episodes", len(chosen)) as advance:
-        again: FewShotResult = source.measure(few_shot_evaluate)(
+        again: FewShotResult = source.measure(few_shot_evaluate, **design.arguments)(
             _TrialReplay(claim.episodes, source.actions, queues, steps, design.adapts, advance),
             source.envs,
             seed=claim.evaluation.seed,
             finished=[one for one in claim.episodes if one not in chosen],
-            **design.arguments,
         )
     return chosen, replace(
         claim,

@@ -77,6 +77,7 @@ def make_benchmark(
             ``num_goals`` is not positive.
         DependencyNotInstalled: If Meta-World is not installed.
 
+    >>> from mtwrappers.metaworld import make_benchmark
     >>> benchmark = make_benchmark("MT1", env_name="push-v3", num_goals=3)
     >>> len(benchmark.train_tasks), benchmark.train_tasks[0].env_name
     (3, 'push-v3')

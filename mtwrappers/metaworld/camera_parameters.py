@@ -66,6 +66,7 @@ def segmentation_names(env: gymnasium.Env[Any, Any]) -> dict[tuple[int, int], tu
 
     >>> import gymnasium
     >>> import mtwrappers
+    >>> from mtwrappers.metaworld import segmentation_names
     >>> env = gymnasium.make("mtwrappers/MT1-v0", env_name="drawer-open-v3", num_goals=1)
     >>> obs, info = env.reset(seed=0)
     >>> sorted({body for _, body in segmentation_names(env).values() if "drawer" in body})

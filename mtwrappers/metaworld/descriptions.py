@@ -117,6 +117,7 @@ def as_data(given: Any, classes: Collection[str] = _METAWORLD) -> DescriptionsDa
         ValueError: If it is none of those, there is no such class, a class has no sentence, or a
             sentence is empty, longer than 500 characters or cannot be printed.
 
+    >>> from mtwrappers.metaworld.descriptions import as_data
     >>> as_data({"reach-v3": ["Reach the ball"], "push-v3": ["Push it", "Push the puck"]})
     {'reach-v3': 'Reach the ball', 'push-v3': ['Push it', 'Push the puck']}
     """

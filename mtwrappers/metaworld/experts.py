@@ -38,6 +38,7 @@ def expert_actions(
         ValueError: If a class has no expert, the shapes do not fit, or a goal is hidden.
 
     >>> import gymnasium, mtwrappers
+    >>> from mtwrappers.metaworld.experts import expert_actions
     >>> envs = gymnasium.make_vec("mtwrappers/MT10-v0")
     >>> observations, infos = envs.reset(seed=0)
     >>> expert_actions(infos["task_name"], observations).shape

@@ -58,6 +58,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
         ValueError: If an argument is none of those, or they do not go together.
         DependencyNotInstalled: If Meta-World is not installed.
 
+    >>> from mtwrappers import MetaWorldSetTaskEnv
     >>> env = MetaWorldSetTaskEnv("MT1", "train", env_name="push-v3", num_goals=3)
     >>> [task] = env.sample_tasks(1)
     >>> other = MetaWorldSetTaskEnv()

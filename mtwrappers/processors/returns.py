@@ -32,6 +32,7 @@ def discounted_sums(values: Any, discount: float, lengths: Any) -> Floats:
     Raises:
         ValueError: If the lengths do not add up to ``S``.
 
+    >>> from mtwrappers.processors.returns import discounted_sums
     >>> discounted_sums([1.0, 1.0, 1.0, 1.0, 1.0], 0.5, [2, 3])
     array([1.5 , 1.  , 1.75, 1.5 , 1.  ])
     """
@@ -74,6 +75,7 @@ def gae(
     Returns:
         Advantages of all paths, ``(S,)`` float64.
 
+    >>> from mtwrappers.processors.returns import gae
     >>> gae([1.0, 1.0], [0.5, 0.5], [0.0], 0.5, 1.0, [2])
     array([1. , 0.5])
     """
@@ -87,6 +89,7 @@ def gae(
 def steps_before(lengths: Any) -> NDArray[np.intp]:
     """How many steps of its path come before each step, ``(S,)``.
 
+    >>> from mtwrappers.processors.returns import steps_before
     >>> steps_before([2, 3])
     array([0, 1, 0, 1, 2])
     """

@@ -35,7 +35,7 @@ class Stored(NamedTuple):
     seed: int
     about: dict[str, Any]
     actions: NDArray[np.float32]  # (T, 4)
-    columns: dict[str, NDArray[Any]]  # all of it, by the names of the dataset
+    columns: dict[str, Any]  # arrays by the names of the dataset; None where it stores with losses
 
 
 def run(
@@ -108,6 +108,8 @@ def difference(then: Stored, now: Stored, rounding: float = 0.0) -> str | None:
     pairs = {"rand_vec": (then.about["rand_vec"], now.about["rand_vec"])}
     pairs |= {name: (then.columns[name], now.columns[name]) for name in now.columns}
     for name, (one, other) in pairs.items():
+        if one is None or other is None:
+            continue
         one, other = np.asarray(one), np.asarray(other)
         if rounding and "reward" in name and one.shape == other.shape:
             rounding = max(rounding, np.finfo(one.dtype).eps)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -100,6 +101,7 @@ class LeRobotStore:
                     dataset.add_frame({**frame, "task": episode.about["task_description"]})
                 dataset.save_episode()
             dataset.finalize()
+        shutil.rmtree(place / "images", ignore_errors=True)  # the folders of frames on their way
         assert env.spec is not None
         described = {
             "env_spec": json.loads(env.spec.to_json()),
@@ -124,10 +126,10 @@ class LeRobotStore:
         ends = np.cumsum([one["length"] for one in dataset.meta.episodes])
         for own, end, one in zip(about["episodes"], ends, dataset.meta.episodes, strict=True):
             found = rows[int(end) - one["length"] : int(end)]
-            columns = {
-                key: found[key]
+            columns: dict[str, Any] = {
+                key: None if key in lossy else found[key]
                 for key in dataset.features
-                if key not in lossy and key.startswith(("observation", "action", "next."))
+                if key.startswith(("observation", "action", "next."))
             }
             own = {**own, "rand_vec": np.array(own["rand_vec"])}
             yield Stored(own.pop("seed"), own, columns["action"], columns)

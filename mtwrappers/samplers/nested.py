@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 def map_arrays(function: Callable[[Any], Any], tree: Any) -> Any:
     """The same structure, with ``function(array)`` for each array.
 
+    >>> from mtwrappers.samplers.nested import map_arrays
     >>> map_arrays(abs, {"a": -1, "b": (-2, 3)})
     {'a': 1, 'b': (2, 3)}
     """
@@ -34,6 +35,8 @@ def with_text_arrays(space: Space[Any], batch: Any) -> Any:
         space: Of one observation.
         batch: Of ``N`` observations, as a vector environment returns them, or this function.
 
+    >>> from gymnasium.spaces import Text
+    >>> from mtwrappers.samplers.nested import with_text_arrays
     >>> with_text_arrays(Text(9), ("reach", "push"))
     array(['reach', 'push'], dtype=object)
     """
@@ -60,6 +63,7 @@ def join(
     ``lengths`` are how many rows each has. `ValueError` names the first that is not of the form of
     the others: ``name`` is what they are called, ``each(i)`` to what one belongs.
 
+    >>> from mtwrappers.samplers.nested import join
     >>> join([{"a": 1}, {"a": 2}], "infos", "step {}".format)
     {'a': array([1, 2])}
     """

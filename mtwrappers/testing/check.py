@@ -172,6 +172,7 @@ def check_vector_env(
         TypeError: If ``make`` is or makes none of those.
         ValueError: If ``steps`` or ``num_envs`` is not positive, or ``ignore`` has another name.
 
+    >>> from mtwrappers.testing import check_vector_env
     >>> report = check_vector_env("CartPole-v1", steps=60)
     >>> report.ok, report["seed repeats"].outcome
     (True, 'passed')

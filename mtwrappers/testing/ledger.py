@@ -67,6 +67,8 @@ class Ledger(gymnasium.Env[Any, Any]):
     Raises:
         ValueError: If an argument is none of those.
 
+    >>> from mtwrappers.testing import Ledger
+    >>> from mtwrappers.testing.ledger import entry_reward
     >>> env = Ledger(environment=7)
     >>> env.reset(seed=0)[0]
     array([7., 0., 0.], dtype=float32)

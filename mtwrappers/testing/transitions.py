@@ -102,6 +102,9 @@ def check_transitions(
         AssertionError: If a transition is not real, with the report in words.
         ValueError: If shapes do not fit, or there is no transition.
 
+    >>> import numpy as np
+    >>> from mtwrappers.testing import check_transitions
+    >>> from mtwrappers.testing.ledger import entry_reward
     >>> first, last = np.array([[0, 1, 0], [0, 1, 1]]), np.array([[0, 1, 1], [0, 2, 0]])
     >>> rewards = entry_reward(0, 1, np.array([1, 2]))
     >>> ends = np.array([False, True])

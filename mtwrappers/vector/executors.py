@@ -137,6 +137,7 @@ class MetaIterativeEnvExecutor(Executor):
         ValueError: If ``workers`` is above 1, and as in `Executor`.
 
     >>> import functools, gymnasium
+    >>> from mtwrappers import MetaIterativeEnvExecutor
     >>> makers = [functools.partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)]
     >>> envs = MetaIterativeEnvExecutor(makers, 2, 3, max_path_length=50)
     >>> obs, infos = envs.reset(seed=0)

@@ -128,6 +128,7 @@ def as_vector(
         gymnasium.error.Error: If there is no such id.
         Exception: Whatever a function raises, with the environment named.
 
+    >>> from mtwrappers import as_vector
     >>> envs = as_vector("CartPole-v1", 4, workers=2)
     >>> obs, infos = envs.reset(seed=0)
     >>> obs.shape

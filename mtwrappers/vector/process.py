@@ -389,7 +389,8 @@ def _threads_stay_in_a_fork() -> bool:
     try:
         return _thread_count() > 1
     finally:
-        os.waitpid(pid, 0)
+        with contextlib.suppress(ChildProcessError):  # what collects all children took it first
+            os.waitpid(pid, 0)
 
 
 def _thread_count() -> int:

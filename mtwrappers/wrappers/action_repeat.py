@@ -25,6 +25,7 @@ class ActionRepeat(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorArgs)
         ValueError: If ``n`` is not a positive integer.
 
     >>> from mtwrappers import PointGoalEnv
+    >>> from mtwrappers.wrappers.action_repeat import ActionRepeat
     >>> env = ActionRepeat(PointGoalEnv(), 3)
     >>> obs, info = env.reset(seed=0)
     >>> obs, reward, terminated, truncated, info = env.step([0.1, 0.0])

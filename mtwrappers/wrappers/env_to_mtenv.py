@@ -46,6 +46,7 @@ class EnvToMTEnv(TaskSetMTEnv):
             is given with a space.
 
     >>> import gymnasium, numpy as np
+    >>> from mtwrappers import EnvToMTEnv
     >>> def set_gravity(env, g):
     ...     env.unwrapped.g = float(g)
     >>> env = EnvToMTEnv(gymnasium.make("Pendulum-v1"), [8.0, 10.0], set_gravity)

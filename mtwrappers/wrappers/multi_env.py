@@ -76,6 +76,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     >>> import gymnasium
     >>> from functools import partial
+    >>> from mtwrappers import MultiEnvWrapper
     >>> env = MultiEnvWrapper([partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)])
     >>> env.num_tasks, env.envs_built
     (2, 1)

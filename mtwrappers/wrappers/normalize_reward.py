@@ -39,6 +39,7 @@ class NormalizeRewardPerTask(PerTaskWrapper, RecordConstructorArgs):
         ValueError: If a number is out of range; on a step, if ``info["task_id"]`` is no task.
 
     >>> import gymnasium
+    >>> from mtwrappers import NormalizeRewardPerTask
     >>> env = NormalizeRewardPerTask(gymnasium.make("mtwrappers/MultiEnv-v0"))
     >>> obs, info = env.reset(seed=0)
     >>> obs, reward, terminated, truncated, info = env.step(0)
@@ -100,6 +101,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     refused by the reset.
 
     >>> import gymnasium
+    >>> from mtwrappers import VectorNormalizeRewardPerTask
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
     >>> envs = VectorNormalizeRewardPerTask(envs)
     >>> obs, infos = envs.reset(seed=0)

@@ -54,7 +54,7 @@ class RL2Observation(
         ValueError: If ``reward_divisor`` is not above zero; on a step, if an observation is not one
             of the environment's space.
 
-    >>> from mtwrappers import PointGoalEnv
+    >>> from mtwrappers import PointGoalEnv, RL2Observation
     >>> env = RL2Observation(PointGoalEnv())
     >>> env.reset(seed=0)[0]
     array([0., 0., 0., 0., 0., 0.])

@@ -35,6 +35,7 @@ class TaskOnehotWrapper(
             the environment's space.
 
     >>> import gymnasium
+    >>> from mtwrappers import TaskOnehotWrapper
     >>> env = TaskOnehotWrapper(gymnasium.make("Pendulum-v1"), task_index=1, n_total_tasks=3)
     >>> obs, info = env.reset(seed=0)
     >>> obs[3:], info

@@ -28,6 +28,7 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
         ValueError: On a step whose info lacks the key, or has text or NaN there.
 
     >>> from mtwrappers import PointGoalEnv
+    >>> from mtwrappers.wrappers.terminate_on_success import TerminateOnSuccess
     >>> env = TerminateOnSuccess(PointGoalEnv(radius=0.1))
     >>> obs, info = env.reset(seed=0)
     >>> obs, reward, terminated, truncated, info = env.step([0.1, 0.0])

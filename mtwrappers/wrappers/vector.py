@@ -33,6 +33,7 @@ class MetaVectorWrapper(_Base):
 
     >>> import functools, gymnasium
     >>> from mtwrappers import MetaIterativeEnvExecutor
+    >>> from mtwrappers.wrappers.vector import MetaVectorWrapper
     >>> class HalfReward(MetaVectorWrapper):
     ...     def step_wait(self):
     ...         obs, rewards, terminated, truncated, infos = self.env.step_wait()

@@ -106,7 +106,7 @@ def test_a_second_rollout_into_a_directory_is_refused_until_the_first_has_ended(
         said = capsys.readouterr().err
         assert said == (
             f"mtwrappers: error: another rollout is writing into {tmp_path}: wait until it has "
-            "ended, or choose another directory with --out DIR\n"
+            "ended, or choose another place with --out\n"
         )
     assert first.is_alive()
     # Its workers, one of which is stopped, do not go on with the lock.

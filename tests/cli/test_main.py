@@ -16,7 +16,7 @@ from mtwrappers.common.registration import TABLE
 from mtwrappers.evaluation import Protocol
 from tests.fakes import ROOT
 
-COMMANDS = "list, rollout, verify, compare, protocols, check, verify-fast"
+COMMANDS = "list, rollout, record, verify, compare, protocols, check, verify-fast"
 
 # list
 
@@ -86,8 +86,8 @@ def test_protocols_shows_all_fields_side_by_side_with_their_sources(capsys):
 
 def test_help_of_every_command_ends_with_examples_that_parse(capsys, monkeypatch):
     monkeypatch.setenv("COLUMNS", "80")
-    examples_of = {"": 3, "list": 2, "rollout": 6, "verify": 3, "compare": 5, "protocols": 1}
-    examples_of |= {"check": 3, "verify-fast": 2}
+    examples_of = {"": 3, "list": 2, "rollout": 6, "record": 5, "verify": 4, "compare": 5}
+    examples_of |= {"protocols": 1, "check": 3, "verify-fast": 2}
     for command, number in examples_of.items():
         assert main([*command.split(), "--help"]) == 0
         said = capsys.readouterr().out

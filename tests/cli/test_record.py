@@ -174,7 +174,8 @@ def chunks(observations):
 
 
 @pytest.fixture
-def own(tmp_path):
+def own(tmp_path, monkeypatch):
+    monkeypatch.setattr(sys, "path", [*sys.path])  # the folder of the file is added
     path = tmp_path / "own.py"
     path.write_text(FAILS)
     return path

@@ -293,6 +293,7 @@ FREE |= {
     "name",
     "evidence",
     "longest_success",
+    "paraphrase",
     "trial",
     "steps_to_success",
     "episode_return",

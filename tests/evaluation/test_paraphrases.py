@@ -117,6 +117,41 @@ def test_a_result_names_the_paraphrase_of_each_episode_and_verify_compares_it(tm
         verify(path)
 
 
+def test_few_shot_trials_with_paraphrases_and_hidden_goals_are_verified(tmp_path):
+    class Learner:
+        def __call__(self, observations, descriptions):
+            assert list(descriptions) == list(observations["instruction"])
+            return still(observations)
+
+        def adapt(self, paths):
+            pass
+
+    mine = dataclasses.replace(
+        protocols["metaworld-3.1-ml"].on("ML1", "reach-v3"),
+        **{"name": "mine", "episodes_per_task": 1, "max_episode_steps": 2, "trials": 4},
+        **{"meta_batch_size": 1, "adaptation_episodes": 1, "adaptation_steps": 1},
+        **{"observation": "pixels", "camera_name": "corner", "image_size": (8, 8)},
+        descriptions=TABLE,
+    )
+    path = tmp_path / "r.json"
+    with closing(mine.make_vec(instruction=True)) as envs:
+        result = mine.evaluate(Learner(), envs, evidence=tmp_path / "r.npz")
+    assert {one.paraphrase for one in result.episodes} == {0, 1}
+    result.save(path)
+    checked = verify(path)
+    assert checked.ok, str(checked)
+    true = path.read_text()
+    data = json.loads(true)
+    data["evaluation"]["episodes"][1]["paraphrase"] ^= 1
+    path.write_text(json.dumps(data))
+    assert "paraphrase is" in verify(path).difference
+    data = json.loads(true)
+    data["evaluation"]["provenance"]["spec"]["kwargs"]["descriptions"]["reach-v3"] = ["a", "b"]
+    path.write_text(json.dumps(data))
+    with pytest.raises(VerificationError, match="mine needs environments of its make_vec"):
+        verify(path)
+
+
 def test_states_with_paraphrases_are_verified_without_a_protocol(tmp_path):
     kwargs = {"train_classes": ["reach-v3", "push-v3"], "max_episode_steps": 2, "num_goals": 2}
     path = tmp_path / "r.json"

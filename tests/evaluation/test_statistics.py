@@ -21,7 +21,7 @@ from mtwrappers.evaluation.statistics import (
     trimmed_rate,
 )
 
-DOCS = Path(__file__).parents[2] / "docs/scores.md"
+DOCS = Path(__file__).parents[2] / "docs/intervals.md"
 
 # Estimates by hand, and against SciPy's bootstrap.
 

@@ -39,6 +39,8 @@ def fast_class(cls: Any) -> type[Any]:
         TypeError: If ``cls`` is no Sawyer class.
         DependencyNotInstalled: If Meta-World is not installed.
 
+    >>> from mtwrappers.metaworld import fast_class
+    >>> from mtwrappers.metaworld.upstream import classes_by_name
     >>> env = fast_class("reach-v3")()
     >>> type(env).__name__, isinstance(env, classes_by_name(["reach-v3"])["reach-v3"])
     ('SawyerReachEnvV3', True)

@@ -1,0 +1,39 @@
+"""The examples of docstrings, as a reader pastes them: into a session that has no names yet."""
+
+import doctest
+import importlib
+
+import pytest
+from gymnasium.error import DependencyNotInstalled
+
+from tests.fakes import ROOT
+
+MODULES = sorted(
+    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
+    for path in (ROOT / "mtwrappers").rglob("*.py")
+    if ">>> " in path.read_text()
+)
+
+
+class Runner(doctest.DocTestRunner):
+    """Skips what needs a library that is not installed."""
+
+    def report_unexpected_exception(self, out, test, example, exc_info):
+        if isinstance(exc_info[1], DependencyNotInstalled):
+            pytest.skip(str(exc_info[1]))
+        super().report_unexpected_exception(out, test, example, exc_info)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_each_example_of_a_module_runs_in_a_session_without_names(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    try:
+        module = importlib.import_module(name)
+    except DependencyNotInstalled as error:
+        pytest.skip(str(error))
+    runner, failures = Runner(verbose=False), []
+    examples = [one for one in doctest.DocTestFinder().find(module, globs={}) if one.examples]
+    assert examples
+    for one in examples:
+        runner.run(one, out=failures.append)
+    assert not failures, "".join(failures)
