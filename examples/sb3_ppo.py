@@ -76,14 +76,14 @@ def points(out: Path) -> list[Path]:
     return sorted(path.parent for path in out.glob("*/run.ckpt"))
 
 
-def train(out: Path, steps: int, seed: int, point_every: int, workers: int) -> None:
+def train(out: Path, steps: int, seed: int, save_every: int, workers: int) -> None:
     """Trains, or goes on after the last point, and saves a point whenever so many steps are over.
 
     Args:
         out: The folder of the run; a point is a folder in it, named after its steps.
         steps: Of all environments.
         seed: Of the networks, the environments and their goals.
-        point_every: Steps from a point to the next, a multiple of 5,000.
+        save_every: Steps from a point to the next, a multiple of 5,000.
         workers: Processes that step the environments; with 0 this one does. The numbers are the
             same.
     """
@@ -93,7 +93,7 @@ def train(out: Path, steps: int, seed: int, point_every: int, workers: int) -> N
     start = time.perf_counter()
     envs, model, run = make(before[-1] if before else None, seed, workers)
     while model.num_timesteps < steps:
-        model.learn(min(point_every, steps - model.num_timesteps), reset_num_timesteps=False)
+        model.learn(min(save_every, steps - model.num_timesteps), reset_num_timesteps=False)
         save(out / f"{model.num_timesteps:08}", model, run)
         rate = np.mean(model.ep_success_buffer)
         print(
@@ -138,8 +138,7 @@ def evaluate(folder: Path, seed: int, episodes: int, workers: int) -> None:
             that it follows a variant.
         workers: As in `train`.
     """
-    results = folder / f"episodes{episodes}.json"
-    if results.exists():
+    if (folder / "results.json").exists():
         return
     protocol = mtwrappers.protocols["metaworld-3.1"].on("MT10")
     if episodes != protocol.episodes_per_task:
@@ -151,27 +150,27 @@ def evaluate(folder: Path, seed: int, episodes: int, workers: int) -> None:
         policy_name="ppo",
         training_seed=seed,
         training_steps=int(folder.name),
-        evidence=results.with_suffix(".npz"),
+        evidence=folder / "results.npz",
     )
-    result.save(results)
+    result.save(folder / "results.json")
     print(result, flush=True)
 
 
 def main(argv: list[str] | None = None) -> None:
-    """Trains, then evaluates every point, and the last with all episodes of the protocol."""
+    """Trains, then evaluates points of the run, the last one among them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--steps", type=int, default=1_000_000, help="of all environments")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--out", type=Path, default=Path("ppo_mt10"))
     parser.add_argument("--workers", type=int, default=2, help="0 for none")
-    parser.add_argument("--point-every", type=int, default=100_000, help="the run is saved")
-    parser.add_argument("--point-episodes", type=int, default=10, help="of each class; 0 for none")
-    parser.add_argument("--episodes", type=int, default=50, help="of each class, at the end")
+    parser.add_argument("--save-every", type=int, default=50_000, help="steps")
+    parser.add_argument("--evaluate-every", type=int, default=200_000, help="steps")
+    parser.add_argument("--episodes", type=int, default=50, help="of each class, in an evaluation")
     args = parser.parse_args(argv)
-    train(args.out, args.steps, args.seed, args.point_every, args.workers)
-    evaluate(points(args.out)[-1], args.seed, args.episodes, args.workers)
-    for folder in points(args.out) if args.point_episodes else []:
-        evaluate(folder, args.seed, args.point_episodes, args.workers)
+    train(args.out, args.steps, args.seed, args.save_every, args.workers)
+    for folder in points(args.out):
+        if int(folder.name) % args.evaluate_every == 0 or folder == points(args.out)[-1]:
+            evaluate(folder, args.seed, args.episodes, args.workers)
 
 
 if __name__ == "__main__":

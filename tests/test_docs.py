@@ -49,11 +49,12 @@ def run():
         yield run
 
 
-# Pages whose code is run here. The lines of the first guide below, commands among them, have a test
+# Pages whose code is run here. The lines of the two guides below, commands among them, have tests
 # of their own; the code of a report is a script, see tests/test_upstream.py; metaworld-algorithms
 # needs Python 3.12, and no index has it.
 LINE_BY_LINE = "guides/from-demonstrations.md"
-ELSEWHERE = (LINE_BY_LINE, "guides/metaworld-algorithms.md")
+PPO = "guides/mt10-sb3.md"
+ELSEWHERE = (LINE_BY_LINE, PPO, "guides/metaworld-algorithms.md")
 RUN = sorted(
     name
     for name, code in SNIPPETS.items()
@@ -86,7 +87,7 @@ def fewer(code):
 @pytest.mark.slow_but("index.md")
 def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monkeypatch):
     """That of the evaluation also prints the table on the page."""
-    code = fewer(SNIPPETS[page])
+    code = SNIPPETS[page]
     for package in re.findall(r"^(?:import|from) (\w+)", code, re.MULTILINE):
         pytest.importorskip(package)
     if re.search("render_mode|image_size", code) and opengl.choose_gl() is None:
@@ -102,6 +103,20 @@ def test_the_snippets_of_a_page_run_one_after_another(page, run, tmp_path, monke
         before, after = table.split("...\n")
         assert printed.startswith(before)
         assert after in printed
+
+
+def run_lines(lines, cwd, **variables):
+    """Runs lines of a shell, which finds the commands of this Python, until one fails."""
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    done = subprocess.run(
+        ["bash", "-euo", "pipefail", "-c", lines],
+        cwd=cwd,
+        env={**os.environ, "PATH": path, **variables},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
 
 
 @pytest.mark.slow
@@ -135,18 +150,34 @@ def test_the_guide_from_demonstrations_to_a_score_runs_line_by_line(tmp_path):
     for line, instead in smaller.items():
         assert lines.count(line) == 1
         lines = lines.replace(line, instead)
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    environment = {**os.environ, "PATH": path, "MINARI_DATASETS_PATH": str(tmp_path / "minari")}
-    done = subprocess.run(
-        ["bash", "-euo", "pipefail", "-c", lines],
-        cwd=tmp_path,
-        env=environment,
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stderr
+    done = run_lines(lines, tmp_path, MINARI_DATASETS_PATH=str(tmp_path / "minari"))
     assert "500 of 500 episodes" in done.stdout
     assert r"\toprule" in (tmp_path / "table.tex").read_text()
+
+
+@pytest.mark.slow
+def test_the_guide_to_ppo_runs_line_by_line(run, tmp_path):
+    """With fewer steps and episodes; first the Python, then the commands."""
+    pytest.importorskip("stable_baselines3")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
+    run(fewer(SNIPPETS[PPO]), tmp_path)
+    smaller = {
+        "pip install '.[cli,metaworld,sb3]'\n": "",
+        "--out ppo_mt10\n": (
+            "--out ppo_mt10 --steps 10000 --save-every 5000 --evaluate-every 5000 --episodes 1\n"
+        ),
+        "ppo_mt10/01000000/": "ppo_mt10/00010000/",
+        # This one has more episodes, which `compare` refuses.
+        " reference:mtsac ": " ",
+    }
+    lines = "".join(re.findall(r"^```bash\n(.*?)^```", PAGES[PPO], re.M | re.S))
+    for line, instead in smaller.items():
+        assert lines.count(line) == 1
+        lines = lines.replace(line, instead)
+    done = run_lines(lines, tmp_path)
+    assert done.stdout.count("10 of 10 episodes") == 2  # verified
+    assert [path.name for path in sorted(tmp_path.glob("ppo_mt10/*"))] == ["00005000", "00010000"]
+    assert (tmp_path / "curve.png").stat().st_size > 1000
 
 
 @pytest.mark.parametrize("title", README_SNIPPETS)

@@ -83,6 +83,14 @@ def get_state(env: Any) -> Layers:
     Raises:
         TypeError: If a wrapper has an attribute that is no plain data, or a vector environment has
             no ``get_state`` of its own.
+
+    >>> import gymnasium
+    >>> from mtwrappers.state.env_state import get_state, set_state
+    >>> env, other = gymnasium.make("Pendulum-v1"), gymnasium.make("Pendulum-v1")
+    >>> obs, info = env.reset(seed=0)
+    >>> set_state(other, get_state(env))
+    >>> (other.reset()[0] == env.reset()[0]).tolist()
+    [True, True, True]
     """
     chain = _chain(env)
     return [
@@ -193,7 +201,7 @@ class _Keeps:
         except TypeError as exc:
             raise TypeError(
                 f"the state of {self._label} is unknown: its attribute {name} is or has {exc}, "
-                f"which is no plain data; give {self._label} the methods get_state() and "
+                f"which is not plain data; give {self._label} the methods get_state() and "
                 "set_state(state)"
             ) from None
         return state
@@ -210,7 +218,7 @@ class _Keeps:
             of_class = inspect.getattr_static(type(layer), name, None)
             fixed = name in _COMMON or name in self._paths
             if fixed or callable(of_class) or hasattr(of_class, "__get__"):
-                raise ValueError(f"{name} of {self._label} is no plain data")
+                raise ValueError(f"{name} of {self._label} is not plain data")
         present = {name: getattr(layer, name, None) for name in state}
         values = {name: unpack(packed, present[name]) for name, packed in state.items()}
         for package in packages.imported():

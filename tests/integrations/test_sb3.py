@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import mtwrappers
+from mtwrappers.evaluation import EvaluationResult
 from tests.integrations.examples import load_example
 from tests.vector.processes import RECOVER, needs_proc, run_until_killed
 
@@ -97,12 +98,27 @@ def test_off_policy_learners_keep_the_true_last_observation():
 
 
 @pytest.mark.slow
-def test_the_example_learns(capsys):
-    load_example("sb3_ppo.py").main(steps=25_000, episodes_per_task=1)
-    rows = {line.split()[0]: line.split()[1:] for line in capsys.readouterr().out.splitlines()[1:]}
-    assert len(rows) == 11
-    before, after, _ = rows["mean"]
-    assert float(after) > 1.5 * float(before) > 0
+def test_the_example_learns_and_continues_with_the_same_numbers(tmp_path):
+    """A run that stops after 10,000 of 20,000 steps, and goes on in two workers instead of none."""
+    example = load_example("sb3_ppo.py")
+    short = ["--save-every", "10000", "--episodes", "1"]
+
+    def run(steps, workers, out):
+        example.main([*short, "--steps", steps, "--workers", workers, "--out", str(tmp_path / out)])
+        return tmp_path / out / "00020000"
+
+    whole = run("20000", "0", "whole")
+    run("10000", "0", "parts")
+    parts = run("20000", "2", "parts")
+    weights = [PPO.load(folder / "model").policy.state_dict() for folder in (whole, parts)]
+    assert all(torch.equal(weights[0][name], weights[1][name]) for name in weights[0])
+    results = [EvaluationResult.load(folder / "results.json") for folder in (whole, parts)]
+    assert results[0] == results[1]
+    assert results[0].provenance.training_steps == 20_000
+    # Untrained: 80 and 298.
+    assert results[0].per_task["button-press-topdown-v3"]["return"].value > 200
+    assert results[0].per_task["door-open-v3"]["return"].value > 400
+    assert [path.name for path in example.points(tmp_path / "parts")] == ["00010000", "00020000"]
 
 
 @needs_proc
