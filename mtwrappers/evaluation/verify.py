@@ -141,7 +141,7 @@ def verify(
         EvidenceError: If the evidence is no such file.
         OSError: If a file cannot be read.
         VerificationError: If the result says what cannot be, or cannot be replayed here.
-        ValueError: If ``sample`` is no number in [0, 1].
+        ValueError: If ``sample`` is not a number in [0, 1].
     """
     sample = check_fraction(sample, "sample")
     claim = read_claim(result)
@@ -501,7 +501,7 @@ def read_claim(path: str | os.PathLike[str]) -> AnyResult:
 
     Raises:
         OSError: If it cannot be read.
-        VerificationError: If it is no result, or contradicts itself.
+        VerificationError: If it is not a result, or contradicts itself.
     """
     try:
         data = load_json(path, MAX_SIZE)

@@ -46,7 +46,7 @@ class Sampler:
     Raises:
         ValueError: If a size is not positive or the seed is negative.
         TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
-            observations or actions are no arrays.
+            observations or actions are not arrays.
     """
 
     def __init__(
