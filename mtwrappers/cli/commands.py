@@ -413,7 +413,7 @@ def _check(
         environment: package.module:NAME or FILE.py:NAME, a function without arguments that makes an
             environment or a vector environment; or a registered id.
         kwargs: Arguments for it, as JSON.
-        vector: Of an id: check the result of make_vec.
+        vector: Given an id, check make_vec(id) instead of make(id).
         seed: The seed of all resets (default: 0).
         steps: Take at most this many steps (default: 600).
         num_envs: How many sub-environments (default: 3).

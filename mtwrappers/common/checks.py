@@ -45,7 +45,7 @@ def check_index(value: Any, n: int, name: str) -> int:
 
 
 def _whole(value: Any) -> int:
-    """``value`` as an ``int``, or -1 if it is no integer."""
+    """``value`` as an ``int``, or -1 if it is not an integer."""
     try:
         return -1 if isinstance(value, bool) else operator.index(value)
     except TypeError:
@@ -76,7 +76,7 @@ def above_zero(value: Any, name: str) -> float:
 
 
 def _number(value: Any) -> float:
-    """``value`` as a ``float``, or NaN if it is no number or too large for one."""
+    """``value`` as a ``float``, or NaN if it is not a number or too large for one."""
     if isinstance(value, bool) or not isinstance(value, (int, float, np.integer, np.floating)):
         return math.nan
     try:
@@ -130,7 +130,7 @@ def check_name(value: str | None, name: str) -> str | None:
     """Returns a name that is to be saved and printed, or ``None``.
 
     Raises:
-        TypeError: If it is no string.
+        TypeError: If it is not a string.
         ValueError: If it cannot be printed as it is, see `mtwrappers.common.errors.printable`.
     """
     if value is not None and not is_printable(check_string(value, name)):

@@ -317,7 +317,7 @@ class TaskStream(PhasedStream, MTEnv):
         """Goes on from what `get_state` returned, with the next `reset`.
 
         Raises:
-            TypeError, ValueError: If it is no dict, or of another stream.
+            TypeError, ValueError: If it is not a dict, or of another stream.
         """
         found, expected = check_mapping(state, "a state").get("phases"), self._identity()
         if found != expected:

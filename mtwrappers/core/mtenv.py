@@ -197,7 +197,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
         """Goes on from what `get_state` returned, with the next `reset`.
 
         Raises:
-            TypeError: If it is no dict.
+            TypeError: If it is not a dict.
             ValueError: If it is of other tasks.
         """
         self.set_task_state(check_mapping(state, "a state")["task_state"])
@@ -220,7 +220,7 @@ class MTEnv(gymnasium.Env[Observation, Any], abc.ABC):
                 draws a new one. Never changed. Other keys belong to the subclass.
 
         Raises:
-            TypeError: If the options are no dict, or ``resample_task`` is no bool.
+            TypeError: If the options are not a dict, or ``resample_task`` is not a bool.
             ValueError: If both options are given, or another one whose name comes close to theirs.
             SeedNotSetError: If a task is to be drawn and no task seed was set.
         """

@@ -363,7 +363,7 @@ class TaskSetMTEnv(MTEnv):
         """Goes on from what `get_state` returned, with the next `reset`.
 
         Raises:
-            TypeError, ValueError: If it is no dict, or of an environment on other tasks.
+            TypeError, ValueError: If it is not a dict, or of an environment on other tasks.
         """
         found, expected = check_mapping(state, "a state").get("tasks"), self._tasks_identity()
         if found != expected:

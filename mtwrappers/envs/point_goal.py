@@ -76,7 +76,7 @@ class PointGoalEnv(gymnasium.Env[Any, Any]):
         """Takes a goal; the next `reset` begins its first episode.
 
         Raises:
-            ValueError: If it is no task.
+            ValueError: If it is not a task.
         """
         try:
             x, y = map(float, task["goal"])

@@ -169,7 +169,7 @@ def compare(
             tasks, only some of them say of which, one is given twice or without all episodes of its
             protocol, two are of the same ``training_seed`` and ``training_steps``, or results of a
             policy end at different ``training_steps`` or have another ``action_chunk``.
-        TypeError: If the policies are no dict of such results.
+        TypeError: If the policies are not a dict of such results.
         ValueError: If there are fewer than two, no result says anything of success, an episode
             stands twice in one, or a number is out of range.
 

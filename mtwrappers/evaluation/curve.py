@@ -210,7 +210,7 @@ def curves(
     Raises:
         IncomparableError: As in `compare`, of all results together; those of one run may have the
             same episodes, and so may all that are of 0 training steps.
-        TypeError: If the policies are no dict of such results.
+        TypeError: If the policies are not a dict of such results.
         ValueError: If no result names its training steps, several of a method at the same steps
             name no training seed, a method has no steps that all its runs have, a result says
             nothing of success or has an episode twice, or an argument is out of range.

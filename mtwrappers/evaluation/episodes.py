@@ -236,7 +236,7 @@ class Tally:
         success, reported = np.zeros_like(step.finished), np.zeros_like(step.finished)
         for key in SUCCESS_KEYS:
             values, present = step.info(key)
-            # What is no array of numbers or objects is refused below.
+            # What is not an array of numbers or objects is refused below.
             rows = values.tolist() if isinstance(values, np.ndarray) else [values] * len(reported)
             for i in np.flatnonzero(present & step.counted & ~reported).tolist():
                 value = rows[i].item() if isinstance(rows[i], np.generic) else rows[i]

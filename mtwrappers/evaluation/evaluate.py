@@ -148,7 +148,7 @@ def evaluate(
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
         OSError: If the evidence cannot be written.
         TypeError: If the policy is not callable, the environments are not ours, observations or
-            actions are no arrays, or an argument is of another kind.
+            actions are not arrays, or an argument is of another kind.
         ValueError: If a number is out of range, there is no such task, actions have another shape
             or are NaN, a finished episode is not one of this evaluation, ``success`` in infos is
             neither a bool nor 0 or 1, a return is not finite, an environment that is not given

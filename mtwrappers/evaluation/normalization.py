@@ -44,7 +44,7 @@ class Normalization:
         high: Likewise of ``high``.
 
     Raises:
-        TypeError: If the ranges are no dict of two numbers each.
+        TypeError: If the ranges are not a dict of two numbers each.
         ValueError: If a number is not finite, or ``low`` is not less than ``high``.
     """
 

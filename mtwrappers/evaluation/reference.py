@@ -31,7 +31,7 @@ def reference(name: str, like: AnyResult | None = None) -> dict[str, AnyResult]:
             forced.
 
     Raises:
-        TypeError: If ``like`` is no result.
+        TypeError: If ``like`` is not a result.
         ValueError: If there are none; the message names those that there are.
 
     >>> from mtwrappers.evaluation import reference

@@ -143,7 +143,7 @@ class Provenance:
         """The provenance of an evaluation on these environments.
 
         Raises:
-            TypeError, ValueError: If the policy's name is no string that can be printed.
+            TypeError, ValueError: If the policy's name is not a string that can be printed.
         """
         return cls(
             episodes_per_task,
@@ -328,7 +328,7 @@ class EvaluationResult(StoredResult):
 
     Raises:
         TypeError: If the episodes are no sequence of `Episode`, the seed is no integer, or the note
-            or an author is no string.
+            or an author is not a string.
         ValueError: If there is no episode, a number is out of range, the note or an author is too
             long or cannot be printed, or a task has no range to normalise returns by.
 
@@ -873,7 +873,7 @@ def _check_reference(result: EvaluationResult, one: EvaluationResult, name: str)
     """Checks that a result may be a reference for the returns of another.
 
     Raises:
-        TypeError: If it is no result.
+        TypeError: If it is not a result.
         ValueError: If it has other tasks, or was measured in other environments.
     """
     if not isinstance(one, EvaluationResult):

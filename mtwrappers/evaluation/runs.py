@@ -77,7 +77,7 @@ def runs_of(policies: Policies) -> dict[str, list[Run]]:
     """All results of each policy, by its name.
 
     Raises:
-        TypeError: If the policies are no dict of results.
+        TypeError: If the policies are not a dict of results.
         ValueError: If a policy has no result, or one says nothing of success or has an episode
             twice.
     """

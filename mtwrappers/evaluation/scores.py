@@ -165,7 +165,7 @@ def scores(
 
     Raises:
         IncomparableError: As in `compare`, of all methods together.
-        TypeError: If the policies are no dict of such results.
+        TypeError: If the policies are not a dict of such results.
         ValueError: If there is none, one says nothing of success or has an episode twice, or an
             argument is out of range.
 

@@ -142,7 +142,7 @@ def verify(
         EvidenceError: If the evidence is no such file.
         OSError: If a file cannot be read.
         VerificationError: If the result says what cannot be, or cannot be replayed here.
-        ValueError: If ``sample`` is no number in [0, 1].
+        ValueError: If ``sample`` is not a number in [0, 1].
 
     >>> import gymnasium, numpy as np, mtwrappers
     >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)

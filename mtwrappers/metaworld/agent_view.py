@@ -60,7 +60,7 @@ class AgentView:
             `InstructionObservation` adds it.
 
     Raises:
-        TypeError: If a flag is no bool.
+        TypeError: If a flag is not a bool.
         ValueError: If an argument is none of those, or they do not go together.
     """
 

@@ -92,7 +92,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
 
     Raises:
         OSError: If a file of descriptions cannot be read.
-        TypeError: If a flag is no bool, or ``task_states`` is no list.
+        TypeError: If a flag is not a bool, or ``task_states`` is not a list.
         ValueError: If an argument is not one of those, or descriptions lack a class.
         DependencyNotInstalled: If Meta-World is not installed.
 

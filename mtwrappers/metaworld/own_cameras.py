@@ -47,7 +47,7 @@ def check_cameras(cameras: Any, camera_name: CameraNames) -> None:
         camera_name: Which cameras are in use.
 
     Raises:
-        TypeError: If it is no dict of dicts by names.
+        TypeError: If it is not a dict of dicts by names.
         ValueError: If a camera lacks one of these, has anything else, or is not in use.
     """
     used = camera_names(camera_name) or ()

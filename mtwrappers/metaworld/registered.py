@@ -94,7 +94,7 @@ class VectorSettings:
         record_episode_statistics: Whether infos carry ``episode`` at an episode's end.
 
     Raises:
-        TypeError: If a flag is no bool.
+        TypeError: If a flag is not a bool.
     """
 
     kind: Kind = "train"

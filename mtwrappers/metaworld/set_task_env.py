@@ -54,7 +54,7 @@ class MetaWorldSetTaskEnv(gymnasium.Env[Any, Any]):
             the classes are built, the fields of `mtwrappers.metaworld.class_env.SawyerSettings`.
 
     Raises:
-        TypeError: If ``wrapper`` is not callable, or ``add_env_onehot`` is no bool.
+        TypeError: If ``wrapper`` is not callable, or ``add_env_onehot`` is not a bool.
         ValueError: If an argument is none of those, or they do not go together.
         DependencyNotInstalled: If Meta-World is not installed.
 

@@ -18,7 +18,7 @@ class ProgressBar:
     """A bar on stderr that goes away at the end, or no bar unless ``visible``.
 
     Raises:
-        TypeError: If ``visible`` is no bool.
+        TypeError: If ``visible`` is not a bool.
         DependencyNotInstalled: If there is to be a bar and rich is not installed.
     """
 

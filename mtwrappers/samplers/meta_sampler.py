@@ -77,7 +77,7 @@ class MetaSampler:
             ``rollouts_per_meta_task``, ``parallel`` contradicts ``execution``, or
             ``autoreset_mode`` is not ``"SameStep"``.
         TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
-            observations or actions are no arrays.
+            observations or actions are not arrays.
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
 
     >>> import numpy as np

@@ -61,7 +61,7 @@ def read_texts(
         An entry for each row, by the name of the text.
 
     Raises:
-        TypeError: If a ``task_description`` is no string.
+        TypeError: If a ``task_description`` is not a string.
         ValueError: If the environments hide their tasks, or have no ``task_description``; the
             message says which.
     """

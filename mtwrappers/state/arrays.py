@@ -1,7 +1,7 @@
 """Arrays in a zip file, each a ``.npy`` member, as `numpy.savez` writes them.
 
 Any file is safe to read: nothing in it is run, sizes are checked before anything is allocated, and
-what is no plain array raises an exception.
+what is not a plain array raises an exception.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ def get_state(env: Any) -> Layers:
         env: An environment or a vector environment, in any wrappers.
 
     Raises:
-        TypeError: If a wrapper has an attribute that is no plain data, or a vector environment has
+        TypeError: If a wrapper has an attribute that is not plain data, or a vector environment has
             no ``get_state`` of its own.
 
     >>> import gymnasium

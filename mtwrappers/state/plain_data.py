@@ -29,7 +29,7 @@ _BIT_GENERATORS = {
 def pack(value: Any) -> Any:
     """Plain data as a state: every container becomes a list that begins with what it is.
 
-    A `TypeError` has what is no plain data as its message.
+    A `TypeError` has what is not plain data as its message.
     """
     kind = type(value)
     if kind in _SCALARS:

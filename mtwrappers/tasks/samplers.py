@@ -75,7 +75,7 @@ class TaskSampler(abc.ABC):
             with_replacement: Whether a task may come twice before all have come once.
 
         Raises:
-            TypeError: If ``with_replacement`` is no bool.
+            TypeError: If ``with_replacement`` is not a bool.
             ValueError: If ``n_tasks`` is not a positive integer.
         """
 

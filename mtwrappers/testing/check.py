@@ -159,14 +159,14 @@ def check_vector_env(
             environment (with ``num_envs`` or ``autoreset_mode`` as arguments, these are tried
             too); or an environment that pickles.
         kwargs: Arguments for it.
-        vector: Of an id, whether to check what `gymnasium.make_vec` makes of it; by default only
-            if `gymnasium.make` makes nothing.
+        vector: Given an id, whether to check `gymnasium.make_vec` of it instead of
+            `gymnasium.make`; by default only if `gymnasium.make` makes nothing.
         seed: The seed of all resets.
         steps: How many steps to run at most.
         num_envs: How many sub-environments, 3 by default; of an id that is a vector environment,
             as many as it makes by default.
         ignore: Infos that are not compared, such as ``["info.action"]`` or, of a dict in the infos,
-            ``["info.arm.angle"]``; "seed repeats" says of each whether it repeats.
+            ``["info.arm.angle"]``; "seed repeats" reports whether each repeats.
 
     Raises:
         TypeError: If ``make`` is or makes none of those.

@@ -119,7 +119,7 @@ def copies(subject: Subject) -> str:
 
 
 def refusal(subject: Subject) -> str:
-    """An object that is no task is refused, and the present task stays."""
+    """An object that is not a task is refused, and the present task stays."""
     env = subject.given
     present = copy.deepcopy(env.get_task())
     with must_raise(ValueError, "set_task of something that is not a task"):

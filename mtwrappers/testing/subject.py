@@ -163,7 +163,7 @@ class Subject:
         return compare(expected, actual, self.is_vector if vector is None else vector, self.ignore)
 
     def require_infos(self) -> None:
-        """Raises `Skipped` if the infos of a call are no dict."""
+        """Raises `Skipped` if the infos of a call are not a dict."""
         if not all(isinstance(call.values["info"], dict) for call in self.first.calls):
             raise Skipped("see 'types'")
 

@@ -566,9 +566,9 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
 
     @exclusive
     def map_blocks(self, function: BlockFunction) -> list[Any]:
-        """Calls a function where environments are, with those that are there.
+        """Runs a function in each worker on that worker's environments.
 
-        So a whole rollout takes a single message to each worker and back: `MetaSampler` and
+        So a whole rollout takes a single round trip to each worker: `MetaSampler` and
         `evaluate` do this with ``policy_in="workers"``.
 
         Args:
@@ -581,7 +581,7 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
             block; without workers there is a single one.
 
         Raises:
-            TypeError: If the function does not pickle and has to.
+            TypeError: If there are workers and the function does not pickle.
             WorkerDiedError: If a worker is lost and not recovered. A replacement calls the function
                 again.
             Exception: Whatever the function raises; a `reset` of all environments is then due.

@@ -185,12 +185,12 @@ class MetaParallelEnvExecutor(WorkersExecutor):
     of workers. The arguments are those of `Executor`.
 
     A worker that dies or hangs is noticed at once. With ``on_worker_failure="raise"`` the executor
-    closes and says which. With ``"recover"`` the call returns what it would have returned, and
-    warns: a new worker takes the state that each of the lost environments had at its last reset,
-    takes the steps since then again, and checks that it has come to the same observation and
-    reward. So environments must be deterministic, and what they keep from one episode to the next
-    must be in their ``np_random``, or in ``get_state()`` and ``set_state(state)``. The actions of
-    the present episodes are kept in memory.
+    closes and the error names the worker. With ``"recover"`` the call returns the same values as
+    without the loss, and warns: a new worker restores the state that each of the lost environments
+    had at its last reset, replays the steps since then, and checks that their observations and
+    rewards are the same. So environments must be deterministic, and all that they keep from one
+    episode to the next must be in their ``np_random``, or in ``get_state()`` and
+    ``set_state(state)``. The actions of the present episodes are kept in memory.
 
     Workers end with their parent, and have global random states (``random``, ``np.random``) of
     their own. A process that is forked from the parent cannot use its executor. Needs POSIX (Linux,
@@ -243,7 +243,7 @@ class MetaRayEnvExecutor(WorkersExecutor):
     Raises:
         DependencyNotInstalled: If ray is not installed.
         ConnectionError: If there is no such cluster.
-        TypeError: If the options are no dict, and as in `Executor`.
+        TypeError: If the options are not a dict, and as in `Executor`.
         ValueError: If the cluster has too few CPUs, and as in `Executor`.
         WorkerDiedError: If an actor does not start within 25 s, or dies; from any other method if
             one is lost and is not, or cannot be, recovered.

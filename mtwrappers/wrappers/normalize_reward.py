@@ -97,7 +97,7 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
 
     The arguments are those of the single form, except that ``env`` is one of our vector
     environments, or a `MetaVectorWrapper` of one, and that ``num_tasks`` is by default the
-    number of task groups where the environments do not say it. A ``task_id`` that is no task is
+    number of task groups where the environments do not say it. A ``task_id`` that is not a task is
     refused by the reset.
 
     >>> import gymnasium

@@ -24,7 +24,7 @@ class TerminateOnSuccess(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructo
         key: Another key that says it, such as ``"is_success"``.
 
     Raises:
-        TypeError: If the key is no string.
+        TypeError: If the key is not a string.
         ValueError: On a step whose info lacks the key, or has text or NaN there.
 
     >>> from mtwrappers import PointGoalEnv

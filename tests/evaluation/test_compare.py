@@ -335,7 +335,7 @@ def test_a_result_that_does_not_say_what_it_was_measured_on_is_refused_beside_ot
         only(one, other)
     # What it does not say does not keep the others from being looked at.
     older = result(a=[0, 1, 1], provenance=dataclasses.replace(LIST, versions={"mujoco": "2"}))
-    with pytest.raises(IncomparableError, match="does not say"):
+    with pytest.raises(IncomparableError, match="has no provenance"):
         compare({"one": [one], "other": [other, older]})
     assert only(one, other, force=True).forced
 

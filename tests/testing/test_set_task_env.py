@@ -120,7 +120,7 @@ BROKEN = {
     "a pickle's episode": (pickles(length=1), "a copy made by pickle runs differently"),
     "refuses nothing": (
         breaks(set_task=lambda s, t: Base.set_task(s, t) if isinstance(t, dict) else None),
-        "set_task of something that is no task must raise ValueError, raised nothing",
+        "set_task of something that is not a task must raise ValueError, raised nothing",
     ),
     "other error for no task": (
         breaks(set_task=lambda s, task: Base.set_task(s, {"first": task["first"]})),
