@@ -3,7 +3,7 @@
     python -m benchmarks.scale [--latency 1e-4] [--bandwidth 1.25e9] [--cores 2] [--envs 5] ...
 
 Takes the costs from ``results/costs.json``, which ``python -m benchmarks.costs`` writes, or else
-those below. Prints a table and draws ``scale.png``.
+those below. Prints a table and draws ``docs/assets/scale.png``.
 
 A cluster has ``n`` nodes of ``c`` cores, with a worker on each core that steps ``k`` environments:
 ``W = n c`` workers and ``N = W k`` environments. A driver on one of the nodes sends and receives
@@ -190,7 +190,8 @@ def main() -> None:
         kind = type(option.default)
         parser.add_argument(f"--{option.name}", type=kind, default=option.default, help=text)
     parser.add_argument("--costs", type=Path, default=RESULTS / "costs.json", help="%(default)s")
-    parser.add_argument("--out", type=Path, default=HERE / "scale.png", help="%(default)s")
+    picture = HERE.parent / "docs/assets/scale.png"
+    parser.add_argument("--out", type=Path, default=picture, help="%(default)s")
     args = vars(parser.parse_args())
     path, out = args.pop("costs"), args.pop("out")
     costs, cluster = MEASURED, Cluster(**args)

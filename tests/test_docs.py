@@ -31,6 +31,13 @@ DOCS = ROOT / "docs"
 PAGES = {page.relative_to(DOCS).as_posix(): page.read_text() for page in DOCS.rglob("*.md")}
 FENCE = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 README = (ROOT / "README.md").read_text()
+README_SNIPPETS = dict(
+    zip(
+        ("Quickstart-make", "Quickstart-make_vec", "Train PPO on MT10"),
+        FENCE.findall(README),
+        strict=True,
+    )
+)
 SNIPPETS = {name: "\n".join(FENCE.findall(text)) for name, text in PAGES.items()}
 MKDOCS = (ROOT / "mkdocs.yml").read_text()
 NAV = MKDOCS.partition("\nnav:")[2]
@@ -173,10 +180,59 @@ def test_the_guide_to_ppo_runs_line_by_line(run, tmp_path):
     assert (tmp_path / "curve.png").stat().st_size > 1000
 
 
-@pytest.mark.parametrize("snippet", FENCE.findall(README), ids=range(len(FENCE.findall(README))))
-@pytest.mark.slow_but("0", "2", "3", "5")
-def test_each_snippet_of_the_readme_runs(snippet, run, tmp_path):
-    run(fewer(snippet), tmp_path)
+@pytest.mark.parametrize("title", README_SNIPPETS)
+@pytest.mark.slow_but("Quickstart-make", "Quickstart-make_vec")
+def test_each_snippet_of_the_readme_runs(title, run, tmp_path):
+    """The training with fewer steps, and the evaluation with fewer and shorter episodes."""
+    code = README_SNIPPETS[title]
+    if "stable_baselines3" in code:
+        pytest.importorskip("stable_baselines3")
+    printed = run(fewer(code), tmp_path)
+    if title == "Train PPO on MT10":
+        assert "protocol short" in printed
+        found = mtwrappers.verify(tmp_path / "ppo.json")  # as the text after it says
+        assert found.ok
+        assert sum(found.same.values()) == 10
+
+
+def test_the_readme_is_short_and_its_code_for_training_too():
+    """At most 800 words outside code and tables; the training has at most 20 lines of code."""
+    text = re.sub(r"^```.*?^```", "", README, flags=re.MULTILINE | re.DOTALL)
+    text = re.sub(r"^\|.*$|^<!--.*$|\]\([^)]*\)|\[?!\[[^\]]*\]", "", text, flags=re.MULTILINE)
+    assert 400 < len(text.split()) <= 800
+    lines = README_SNIPPETS["Train PPO on MT10"].splitlines()
+    assert len([line for line in lines if line]) <= 20
+
+
+def test_the_readme_has_its_parts_in_order():
+    assert re.findall(r"^## (.*)$", README, re.MULTILINE) == [
+        "Why",
+        "Install",
+        "Quickstart",
+        "Train PPO on MT10",
+        "Beside Meta-World and EnvPool",
+        "Libraries",
+        "Speed",
+        "Test it",
+        "Guarantees",
+        "Citation",
+        "License",
+    ]
+
+
+def test_figures_of_speed_in_the_readme_are_those_of_the_page():
+    """But for the comparison in steps per second, which is one over them."""
+    page = PAGES["speed.md"]
+    for ratio in re.findall(r"\b\d+\.\d+x", README):
+        assert re.search(rf"[| ]{re.escape(ratio)} [|/]", page), ratio
+    sync, asynchronous = re.search(r"sync / async \| (.*?)x / (.*?)x \|", page).groups()
+    pool = re.search(r"MT10 in whole .* EnvPool .* \| (.*?)x \|", page)[1]
+    sides = f"| 1 | {1 / float(sync):.2f} (sync), {1 / float(asynchronous):.2f} (async) |"
+    assert f"{sides} {1 / float(pool):.2f} |" in README
+    assert f"we reach {pool} of its speed" in README
+    traps = len(re.findall(r"^## ", PAGES["traps.md"], re.MULTILINE))
+    for page in (README, PAGES["index.md"]):
+        assert f"[{traps} traps]" in page
 
 
 def test_the_commands_of_the_ci_are_marked():
@@ -184,9 +240,9 @@ def test_the_commands_of_the_ci_are_marked():
     assert marks == ["main job", "tests"]
 
 
-def test_the_readme_names_every_example_and_a_test_runs_each():
+def test_a_page_names_every_example_and_a_test_runs_each():
     examples = {path.name for path in (ROOT / "examples").glob("*.py")}
-    assert set(re.findall(r"examples/(\w+\.py)", README)) == examples
+    assert set(re.findall(r"examples/(\w+\.py)", PAGES["guides/libraries.md"])) == examples
     tests = "".join(path.read_text() for path in (ROOT / "tests").rglob("test_*.py"))
     assert {name for name in examples if f'"{name}"' not in tests} == set()
 

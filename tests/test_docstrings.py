@@ -24,8 +24,14 @@ class Runner(doctest.DocTestRunner):
         super().report_unexpected_exception(out, test, example, exc_info)
 
 
-@pytest.mark.parametrize("name", MODULES)
-def test_each_example_of_a_module_runs_in_a_session_without_names(name, tmp_path, monkeypatch):
+# Its example starts workers many times over.
+SLOW = ("mtwrappers.testing.check",)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] * (name in SLOW)) for name in MODULES]
+)
+def test_each_example_runs_in_an_empty_namespace(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     try:
         module = importlib.import_module(name)

@@ -180,6 +180,15 @@ def test_all_files_of_the_project_name_the_same_versions_of_what_it_is_and_needs
     # Otherwise one of two commands would install another MuJoCo, which breaks Meta-World.
     [needed] = [r for r in importlib.metadata.requires("metaworld") if r.startswith("mujoco")]
     assert {needed.replace(" ", ""), "dm-control==1.0.28"} <= {*extras["dm-control"]}
+    citation = (ROOT / "CITATION.cff").read_text()
+    assert f"\nversion: {PROJECT['version']}\n" in citation
+    readme = (ROOT / "README.md").read_text()
+    assert f"version = {{{PROJECT['version']}}}" in readme
+    [repository] = re.findall(r"^repo_url: (\S+)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    assert all(url.startswith(repository) for url in PROJECT["urls"].values())
+    assert f"git clone {repository}\n" in readme
+    assert f"repository-code: {repository}\n" in citation
+    assert f"{repository}/actions/workflows/ci.yml/badge.svg" in readme
     entries = re.findall(r"^## (.*)$", (ROOT / "CHANGELOG.md").read_text(), re.MULTILINE)
     assert entries[0] == "Unreleased"
     assert re.fullmatch(re.escape(PROJECT["version"]) + r" - \d{4}-\d\d-\d\d", entries[1])

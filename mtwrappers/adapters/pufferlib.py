@@ -39,6 +39,12 @@ def as_pufferlib_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         ValueError: If it is in another autoreset mode, or observations have a Text. When an episode
             is truncated, if the policy of ``env.trainer`` is recurrent: its state at the last
             observation is not known.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4)
+    >>> env = mtwrappers.as_pufferlib_env(envs)
+    >>> env.num_agents
+    4
     """
     check_vec_env(vec_env, "PufferLib", AutoresetMode.SAME_STEP)
     base = import_extra("pufferlib", "pufferlib").PufferEnv

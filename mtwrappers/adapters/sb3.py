@@ -55,6 +55,12 @@ def as_sb3_vec_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         ValueError: If it is in another autoreset mode: SB3 wants the first observation of the next
             episode in the step that ends one. Or if observations are a Dict in a Dict,
             or have a Text.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4)
+    >>> env = mtwrappers.as_sb3_vec_env(envs)
+    >>> env.reset().shape
+    (4, 2)
     """
     check_vec_env(vec_env, "Stable-Baselines3", AutoresetMode.SAME_STEP)
     _refuse_nested(vec_env.single_observation_space)

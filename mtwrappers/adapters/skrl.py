@@ -31,6 +31,12 @@ def as_skrl_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         TypeError: If it is no such vector environment.
         ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode, or observations have a Text.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode="Disabled")
+    >>> env = mtwrappers.as_skrl_env(envs)
+    >>> env.num_envs
+    4
     """
     check_vec_env(vec_env, "skrl", AutoresetMode.DISABLED)
     wrappers = import_extra("skrl.envs.wrappers.torch.gymnasium_envs", "skrl")

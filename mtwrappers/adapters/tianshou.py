@@ -30,6 +30,12 @@ def as_tianshou_env(vec_env: VectorEnv[Any, Any, Any]) -> Any:
         ClosedEnvironmentError: If it was closed.
         ValueError: If it is in another autoreset mode: collectors reset themselves. Or if
             observations have a Text.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode="Disabled")
+    >>> env = mtwrappers.as_tianshou_env(envs)
+    >>> len(env)
+    4
     """
     check_vec_env(vec_env, "Tianshou", AutoresetMode.DISABLED)
     base = import_extra("tianshou.env", "tianshou").BaseVectorEnv

@@ -33,6 +33,12 @@ def as_torchrl_env(vec_env: VectorEnv[Any, Any, Any], **kwargs: Any) -> Any:
         ClosedEnvironmentError: If it was closed.
         ValueError: If it resets in the next step: TorchRL knows no steps without an action.
             Or if observations have a Text.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, autoreset_mode="Disabled")
+    >>> env = mtwrappers.as_torchrl_env(envs)
+    >>> env.batch_size
+    torch.Size([4])
     """
     check_vec_env(vec_env, "TorchRL", AutoresetMode.DISABLED, AutoresetMode.SAME_STEP)
     envs = import_extra("torchrl.envs", "torchrl")

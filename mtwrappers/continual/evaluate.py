@@ -117,6 +117,21 @@ class PhaseEvaluator(_PhaseScorer):
         TypeError: If ``make`` makes no environment with a `TaskStream`, or there is no such
             argument.
         ValueError: If an argument is none of those.
+
+    >>> import gymnasium, numpy as np
+    >>> import mtwrappers as mt
+    >>> from mtwrappers.continual.evaluate import PhaseEvaluator
+    >>> from functools import partial
+    >>> pendulum = partial(gymnasium.make, "Pendulum-v1", max_episode_steps=20)
+    >>> makers = [partial(pendulum, g=g) for g in (2.0, 10.0)]
+    >>> def make():
+    ...     return mt.TaskStream(mt.MultiEnvWrapper(makers), [(0, 40), (1, 40)])
+    >>> def policy(observations):
+    ...     return np.zeros((len(observations["task_obs"]), 1))
+    >>> score = PhaseEvaluator(make, 1, metric="length")
+    >>> score(policy, step=0)  # of each phase
+    array([20., 20.])
+    >>> score.close()
     """
 
     def __init__(self, make: MakeEnv, episodes_per_phase: int = 10, **settings: Any) -> None:
@@ -203,6 +218,29 @@ def continual_evaluate(
         ValueError: As `PhaseEvaluator`; if ``train_in`` makes a stream of other phases, tasks or
             budgets than ``make``; or if the learner takes no step, or comes to the end of a phase
             before that phase was scored.
+
+    >>> import gymnasium, numpy as np
+    >>> import mtwrappers as mt
+    >>> from functools import partial
+    >>> pendulum = partial(gymnasium.make, "Pendulum-v1", max_episode_steps=20)
+    >>> makers = [partial(pendulum, g=g) for g in (2.0, 10.0)]
+    >>> def make():
+    ...     return mt.TaskStream(mt.MultiEnvWrapper(makers), [(0, 40), (1, 40)])
+    >>> def policy(observations):
+    ...     return np.zeros((len(observations["task_obs"]), 1))
+    >>> def make_learner(env):
+    ...     def learn(steps):  # takes so many steps in env, here without learning
+    ...         for _ in range(steps):
+    ...             _, _, terminated, truncated, _ = env.step([0.0])
+    ...             if terminated or truncated:
+    ...                 env.reset()
+    ...         return policy
+    ...     env.reset(seed=0)
+    ...     return learn
+    >>> sizes = {"evaluations_per_phase": 1, "episodes_per_phase": 1}
+    >>> result = mt.continual_evaluate(make_learner, make, **sizes, metric="length")
+    >>> result.points
+    (0, 40, 80)
     """
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with ExitStack() as stack:

@@ -54,6 +54,11 @@ class Episode:
             do not say.
         paraphrase: Which sentence described the task: its index among those that the table of
             descriptions has of the class. ``None`` where no class has several.
+
+    >>> from mtwrappers.evaluation import Episode
+    >>> episode = Episode("reach-v3", 0, 812.5, 500, success_once=True, success_final=False)
+    >>> episode.metric("success_once"), episode.metric("return"), episode.length
+    (1.0, 812.5, 500)
     """
 
     task: str
@@ -109,6 +114,18 @@ class Observer:
 
     A subclass overrides what it needs. Between the calls the environments stand still, so that an
     observer that holds them may ask them (``envs.call_some([i], "render")``).
+
+    >>> import gymnasium, numpy as np
+    >>> import mtwrappers as mt
+    >>> from mtwrappers.evaluation import Observer
+    >>> class Printer(Observer):
+    ...     def end(self, i, episode):
+    ...         print(i, episode.task, episode.number, episode.length)
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> policy = lambda observations: np.full((2, 2), 0.1)
+    >>> result = mt.evaluate(policy, envs, episodes_per_task=1, observers=[Printer()])
+    0 task 0 0 100
+    1 task 1 0 100
     """
 
     def plan(self, episodes: Sequence[PlannedEpisode]) -> None:

@@ -44,7 +44,8 @@ from mtwrappers.evaluation.result import (
     versions,
 )
 from mtwrappers.metaworld.descriptions import has_paraphrases
-from mtwrappers.metaworld.spec import determining
+from mtwrappers.metaworld.pixels import without_frames
+from mtwrappers.metaworld.spec import TASK_IN_OBSERVATION, determining
 from mtwrappers.samplers.bar import Advance, ProgressBar
 from mtwrappers.samplers.rollout import Step
 from mtwrappers.state.files import load_json
@@ -142,6 +143,14 @@ def verify(
         OSError: If a file cannot be read.
         VerificationError: If the result says what cannot be, or cannot be replayed here.
         ValueError: If ``sample`` is no number in [0, 1].
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> policy = lambda observations: np.full((2, 2), 0.1)
+    >>> result = mtwrappers.evaluate(policy, envs, episodes_per_task=3, evidence="result.npz")
+    >>> result.save("result.json")
+    >>> mtwrappers.verify("result.json").ok
+    True
     """
     sample = check_fraction(sample, "sample")
     claim = read_claim(result)
@@ -424,7 +433,14 @@ def _about(found: Verification) -> list[str]:
     rows = []
     if provenance.spec is not None:
         env_id, kwargs = determining(provenance.spec, isinstance(result, FewShotResult))
-        rows.append(("environments", {"id": env_id, **kwargs}))
+        unseen = without_frames(kwargs)
+        claimed = {name: kwargs[name] for name in kwargs if name not in unseen}
+        for name in TASK_IN_OBSERVATION:
+            if name in unseen:
+                claimed[name] = unseen.pop(name)
+        rows.append(("environments", {"id": env_id, **unseen}))
+        if claimed:  # of what the policy observed, an action does not say
+            rows.append(("not replayed", claimed))
     rows.append(("chosen", _chosen_of(result, provenance)))
     if found.versions:
         changed = {name: f"{there}, here {here}" for name, (there, here) in found.versions.items()}

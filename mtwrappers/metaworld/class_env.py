@@ -294,5 +294,8 @@ def class_env_of(env: gymnasium.Env[Any, Any]) -> SawyerClassEnv:
         if inner is None and hasattr(outer, "_env"):
             raise ResetNeeded(f"{env}: call reset() first, which builds the class of a task")
         if not isinstance(inner, gymnasium.Env):
-            raise TypeError(f"expected an environment of mtwrappers on Meta-World, got {env}")
+            raise TypeError(
+                "expected one environment of mtwrappers on Meta-World (those of a vector are "
+                f"reached by its call), got {env}"
+            )
     return inner

@@ -95,6 +95,12 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         TypeError: If a flag is no bool, or ``task_states`` is no list.
         ValueError: If an argument is not one of those, or descriptions lack a class.
         DependencyNotInstalled: If Meta-World is not installed.
+
+    >>> from mtwrappers.metaworld import MetaWorldMTEnv
+    >>> env = MetaWorldMTEnv("MT1", env_name="push-v3", num_goals=3)
+    >>> obs, info = env.reset(seed=0, options={"task_state": 2})
+    >>> obs["env_obs"].shape, info["task_name"], env.task_description
+    ((39,), 'push-v3', 'Push the puck to a goal')
     """
 
     metadata = METADATA

@@ -50,6 +50,12 @@ def make_env(benchmark: str, **kwargs: Any) -> Env:
     Raises:
         TypeError: If there is no such argument; the message names what comes close.
         ValueError: If an argument is none of those.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MT10-v0", num_goals=1, terminate_on_success=True)
+    >>> obs, info = env.reset(seed=0)
+    >>> obs.shape, len(env.unwrapped.tasks)
+    ((49,), 10)
     """
     known = parameters_of(MetaWorldMTEnv) | KEYWORDS
     only_vector = {"num_envs", *VECTOR_SETTINGS, *EXECUTOR_OPTIONS} - known
@@ -156,6 +162,13 @@ def make_vec_env(benchmark: str, num_envs: int = 1, **kwargs: Any) -> MetaVector
         TypeError: If there is no such argument; the message names what comes close.
         ValueError: If sizes do not fit (the message names some that do), or an argument is none of
             those.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/MT1-v0", num_envs=3, env_name="push-v3", num_goals=3)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape, infos["task_name"][0]
+    ((3, 39), 'push-v3')
+    >>> envs.close()
     """
     known = {"benchmark", "num_envs", *VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *KEYWORDS}
     check_keywords(kwargs, known, f"make_vec of {benchmark}")

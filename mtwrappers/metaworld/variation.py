@@ -113,9 +113,10 @@ def check_variation(variation: Any) -> str | None:
         if word not in WORDS:
             close = difflib.get_close_matches(word, WORDS, n=1)
             hint = f"; did you mean {close[0]!r}?" if close else ""
+            where = "" if len(given) == 1 else f" in {variation[:200]!r}"
             raise ValueError(
                 f"variation must be some of {', '.join(WORDS)}, with commas between, got "
-                f"{word[:80]!r} in {variation[:200]!r}{hint}"
+                f"{word[:80]!r}{where}{hint}"
             )
     return ",".join(word for word in WORDS if word in given)
 

@@ -55,7 +55,13 @@ class Baseline(abc.ABC):
 
 
 class ZeroBaseline(Baseline):
-    """Predicts zero."""
+    """Predicts zero.
+
+    >>> import numpy as np
+    >>> from mtwrappers import ZeroBaseline
+    >>> ZeroBaseline().predict({"observations": np.ones((3, 2))})
+    array([0., 0., 0.])
+    """
 
     def fit(self, paths: Sequence[Path], target_key: str = "returns") -> None:
         """Does nothing."""
@@ -135,6 +141,14 @@ class LinearFeatureBaseline(LinearBaseline):
 
     Features: the observation clipped to [-10, 10], its square, ``t/100``, ``(t/100)^2``,
     ``(t/100)^3`` and 1 (Duan et al. 2016, arXiv:1604.06778, supplement).
+
+    >>> import numpy as np
+    >>> from mtwrappers import LinearFeatureBaseline
+    >>> path = {"observations": np.arange(6.0).reshape(3, 2), "returns": np.array([3.0, 2.0, 1.0])}
+    >>> baseline = LinearFeatureBaseline()
+    >>> baseline.fit([path])
+    >>> baseline.predict(path).round(2)
+    array([3., 2., 1.])
     """
 
     def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:
@@ -192,7 +206,16 @@ class LinearFeatureBaseline(LinearBaseline):
 
 
 class LinearTimeBaseline(LinearBaseline):
-    """Linear in ``t/100``, ``(t/100)^2``, ``(t/100)^3`` and 1."""
+    """Linear in ``t/100``, ``(t/100)^2``, ``(t/100)^3`` and 1.
+
+    >>> import numpy as np
+    >>> from mtwrappers import LinearTimeBaseline
+    >>> path = {"observations": np.zeros((3, 2)), "returns": np.array([3.0, 2.0, 1.0])}
+    >>> baseline = LinearTimeBaseline()
+    >>> baseline.fit([path])
+    >>> baseline.predict(path).round(2)
+    array([2.95, 2.  , 1.05])
+    """
 
     def _features(self, observations: Any, times: NDArray[np.intp]) -> Floats:
         return _time_features(times)

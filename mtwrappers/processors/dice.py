@@ -41,6 +41,16 @@ class DiceSampleProcessor(SampleProcessor):
 
     Raises:
         ValueError, TypeError: As in `SampleProcessor`; or if ``max_path_length`` is not positive.
+
+    >>> import numpy as np
+    >>> import mtwrappers as mt
+    >>> def policy(observations):
+    ...     return np.full((len(observations), 2), 0.1)
+    >>> paths = mt.Sampler(mt.PointGoalEnv(), policy, 2, 20, seed=0).obtain_samples()
+    >>> processor = mt.DiceSampleProcessor(mt.LinearTimeBaseline(), max_path_length=25)
+    >>> batch = processor.process_samples(paths)
+    >>> batch["adjusted_rewards"].shape, batch["mask"].sum(axis=1)
+    ((2, 25), array([20., 20.]))
     """
 
     def __init__(
@@ -119,6 +129,17 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
 
     The arguments are those of `DiceSampleProcessor`. The baselines are fitted to each task anew.
     Each batch also has ``adj_avg_rewards`` (E-MAML, Stadie et al. 2018, as in ProMP).
+
+    >>> import numpy as np
+    >>> import mtwrappers as mt
+    >>> def policy(observations):
+    ...     return np.full((len(observations), 2), 0.1)
+    >>> # 2 paths of each of 3 tasks
+    >>> sampler = mt.MetaSampler(mt.PointGoalEnv(), policy, 2, 3, 20, seed=0)
+    >>> processor = mt.DiceMetaSampleProcessor(mt.LinearTimeBaseline(), max_path_length=20)
+    >>> batches = processor.process_samples(sampler.obtain_samples())
+    >>> len(batches), batches[0]["adjusted_rewards"].shape
+    (3, (2, 20))
     """
 
     # Takes the paths of all tasks, as ProMP's does.

@@ -45,6 +45,16 @@ class SampleProcessor:
             fitted as ``bootstrap_truncated`` needs it.
         TypeError: If the baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither
             kind.
+
+    >>> import numpy as np
+    >>> import mtwrappers as mt
+    >>> def policy(observations):
+    ...     return np.full((len(observations), 2), 0.1)
+    >>> paths = mt.Sampler(mt.PointGoalEnv(), policy, 2, 20, seed=0).obtain_samples()
+    >>> processor = mt.SampleProcessor(mt.LinearFeatureBaseline(), discount=0.99, gae_lambda=0.95)
+    >>> batch = processor.process_samples(paths)
+    >>> batch["observations"].shape, batch["advantages"].shape
+    ((40, 2), (40,))
     """
 
     def __init__(
@@ -134,6 +144,17 @@ class MetaSampleProcessor(SampleProcessor):
 
     The arguments are those of `SampleProcessor`. The baseline is fitted to each task anew. Each
     batch also has ``adj_avg_rewards`` (E-MAML, Stadie et al. 2018, as in ProMP).
+
+    >>> import numpy as np
+    >>> import mtwrappers as mt
+    >>> def policy(observations):
+    ...     return np.full((len(observations), 2), 0.1)
+    >>> # 2 paths of each of 3 tasks
+    >>> sampler = mt.MetaSampler(mt.PointGoalEnv(), policy, 2, 3, 20, seed=0)
+    >>> processor = mt.MetaSampleProcessor(mt.LinearFeatureBaseline())
+    >>> batches = processor.process_samples(sampler.obtain_samples())
+    >>> len(batches), batches[0]["advantages"].shape
+    (3, (40,))
     """
 
     # Takes the paths of all tasks, as ProMP's does.

@@ -79,6 +79,17 @@ class MetaSampler:
         TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
             observations or actions are no arrays.
         DependencyNotInstalled: If there is to be a progress bar and rich is not installed.
+
+    >>> import numpy as np
+    >>> from mtwrappers import MetaSampler, PointGoalEnv
+    >>> def policy(observations):
+    ...     return np.full((len(observations), 2), 0.1)
+    >>> sizes = {"rollouts_per_meta_task": 2, "meta_batch_size": 3, "max_path_length": 20}
+    >>> sampler = MetaSampler(PointGoalEnv(), policy, **sizes, seed=0)
+    >>> tasks = sampler.update_tasks()
+    >>> paths = sampler.obtain_samples()
+    >>> {task: len(of_task) for task, of_task in paths.items()}
+    {0: 2, 1: 2, 2: 2}
     """
 
     def __init__(

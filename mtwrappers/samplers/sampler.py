@@ -47,6 +47,15 @@ class Sampler:
         ValueError: If a size is not positive or the seed is negative.
         TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
             observations or actions are no arrays.
+
+    >>> import numpy as np
+    >>> from mtwrappers import PointGoalEnv, Sampler
+    >>> def policy(observations):
+    ...     return np.full((len(observations), 2), 0.1)
+    >>> sampler = Sampler(PointGoalEnv(), policy, batch_size=2, max_path_length=20, seed=0)
+    >>> paths = sampler.obtain_samples()
+    >>> len(paths), paths[0]["observations"].shape
+    (2, (20, 2))
     """
 
     def __init__(

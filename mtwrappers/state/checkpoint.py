@@ -60,6 +60,12 @@ def save_checkpoint(path: str | os.PathLike[str], **objects: Any) -> None:
             state holds anything else than JSON values, tuples, plain arrays (of numbers, texts or
             times, without masks or fields) and Meta-World tasks; the message says where.
         OSError: If the file cannot be written.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, journal=True)
+    >>> progress = {"steps": 0}
+    >>> obs, infos = envs.reset(seed=0)
+    >>> mtwrappers.save_checkpoint("run.ckpt", envs=envs, progress=progress)
     """
     for name in ("max_bytes", "max_steps"):
         if name in objects:
@@ -94,6 +100,22 @@ def load_checkpoint(
             after any other error.
         TypeError: If an object has no state.
         OSError: If the file cannot be read.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, journal=True)
+    >>> progress = {"steps": 0}
+    >>> obs, infos = envs.reset(seed=0)
+    >>> progress["steps"] = 4
+    >>> mtwrappers.save_checkpoint("run.ckpt", envs=envs, progress=progress)
+    >>> envs.close()
+
+    In a later session, of objects like these:
+
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, journal=True)
+    >>> progress = {}
+    >>> mtwrappers.load_checkpoint("run.ckpt", envs=envs, progress=progress)
+    >>> progress
+    {'steps': 4}
     """
     states = _read(path, positive(max_bytes, "max_bytes"))
     max_steps = positive(max_steps, "max_steps")

@@ -83,6 +83,14 @@ def get_state(env: Any) -> Layers:
     Raises:
         TypeError: If a wrapper has an attribute that is no plain data, or a vector environment has
             no ``get_state`` of its own.
+
+    >>> import gymnasium
+    >>> from mtwrappers.state.env_state import get_state, set_state
+    >>> env, other = gymnasium.make("Pendulum-v1"), gymnasium.make("Pendulum-v1")
+    >>> obs, info = env.reset(seed=0)
+    >>> set_state(other, get_state(env))
+    >>> (other.reset()[0] == env.reset()[0]).tolist()
+    [True, True, True]
     """
     chain = _chain(env)
     return [

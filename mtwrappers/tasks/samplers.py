@@ -90,6 +90,17 @@ class ConstructEnvsSampler(TaskSampler):
     Raises:
         TypeError: If one is not callable.
         ValueError: If there are none.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import ConstructEnvsSampler
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 8.0, 10.0)]
+    >>> sampler = ConstructEnvsSampler(makers, seed=0)
+    >>> updates = sampler.sample(2)
+    >>> env = updates[0]()
+    >>> env = updates[1](env)  # closes the environment that there was
+    >>> sampler.n_tasks, env.unwrapped.g
+    (3, 10.0)
     """
 
     def __init__(
@@ -116,6 +127,13 @@ class EnvPoolSampler(TaskSampler):
     Raises:
         TypeError: If a member is no environment.
         ValueError: If the pool is empty.
+
+    >>> import gymnasium
+    >>> from mtwrappers import EnvPoolSampler
+    >>> pool = [gymnasium.make("Pendulum-v1", g=g) for g in (2.0, 8.0, 10.0)]
+    >>> updates = EnvPoolSampler(pool, seed=0).sample(2)
+    >>> all(update() in pool for update in updates)
+    True
     """
 
     def __init__(self, envs: Sequence[Env], *, seed: int | None = None) -> None:
@@ -170,6 +188,13 @@ class SetTaskSampler(TaskSampler):
 
     Raises:
         TypeError: If an argument is of another kind, or the environment has no ``sample_tasks``.
+
+    >>> from mtwrappers import PointGoalEnv, SetTaskSampler
+    >>> sampler = SetTaskSampler(PointGoalEnv, seed=0)
+    >>> first, second = sampler.sample(2)
+    >>> env = first()
+    >>> second(env) is env  # the same environment, on another goal
+    True
     """
 
     def __init__(
@@ -232,6 +257,12 @@ class MetaWorldTaskSampler(SetTaskSampler):
     Raises:
         TypeError: If there is no benchmark, or the wrapper is not callable.
         ValueError: If ``kind`` is neither, or `MetaWorldSetTaskEnv` refuses the arguments.
+
+    >>> from mtwrappers import MetaWorldTaskSampler
+    >>> sampler = MetaWorldTaskSampler("ML10", "train", seed=0)
+    >>> updates = sampler.sample(10)  # a task of each class
+    >>> [update.task["inner"].env_name for update in updates[:2]]
+    ['reach-v3', 'push-v3']
     """
 
     def __init__(

@@ -40,6 +40,13 @@ class NewEnvUpdate(EnvUpdate):
 
     Raises:
         TypeError: If it is not callable.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import NewEnvUpdate
+    >>> update = NewEnvUpdate(partial(gymnasium.make, "Pendulum-v1", g=2.0))
+    >>> update().unwrapped.g
+    2.0
     """
 
     def __init__(self, env_constructor: Callable[[], Env]) -> None:
@@ -69,6 +76,11 @@ class SetTaskUpdate(EnvUpdate):
 
     Raises:
         TypeError: If a constructor is not callable.
+
+    >>> from mtwrappers import PointGoalEnv, SetTaskUpdate
+    >>> env = SetTaskUpdate(PointGoalEnv, {"goal": (1.0, 0.0)})()
+    >>> SetTaskUpdate(PointGoalEnv, {"goal": (0.0, 1.0)})(env) is env
+    True
     """
 
     def __init__(
@@ -134,6 +146,11 @@ class ExistingEnvUpdate(EnvUpdate):
 
     Raises:
         TypeError: If it is none.
+
+    >>> from mtwrappers import ExistingEnvUpdate, PointGoalEnv
+    >>> env = PointGoalEnv()
+    >>> ExistingEnvUpdate(env)() is env
+    True
     """
 
     def __init__(self, env: Env) -> None:

@@ -264,6 +264,13 @@ def check_mtenv(env: MTEnv, *, seed: int = 3, steps: int = 10) -> None:
         AssertionError: At the first check that fails; the message says its name, what was expected
             and what came.
         ValueError: If ``steps`` is not positive.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import MultiEnvWrapper
+    >>> from mtwrappers.testing import check_mtenv
+    >>> env = MultiEnvWrapper([partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)])
+    >>> check_mtenv(env)
     """
     _require_of(env, MTENV_CHECKS, seed, positive(steps, "steps"))
 
@@ -284,6 +291,10 @@ def check_set_task_env(env: gymnasium.Env[Any, Any], *, seed: int = 3, steps: in
         AssertionError: At the first check that fails; the message says its name, what was expected
             and what came.
         ValueError: If ``steps`` is not positive.
+
+    >>> from mtwrappers import PointGoalEnv
+    >>> from mtwrappers.testing import check_set_task_env
+    >>> check_set_task_env(PointGoalEnv())
     """
     _require_of(env, SET_TASK_CHECKS, seed, positive(steps, "steps"))
 

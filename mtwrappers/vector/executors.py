@@ -202,6 +202,15 @@ class MetaParallelEnvExecutor(WorkersExecutor):
         WorkerDiedError: If a worker dies while it builds its environments; from any other method if
             one is lost and is not, or cannot be, recovered.
         Exception: As in `Executor`.
+
+    >>> import functools, gymnasium
+    >>> from mtwrappers import MetaParallelEnvExecutor
+    >>> makers = [functools.partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)]
+    >>> envs = MetaParallelEnvExecutor(makers, 2, 3, workers=2)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape
+    (6, 3)
+    >>> envs.close()
     """
 
     execution = "parallel"

@@ -33,6 +33,15 @@ class FlattenMTEnv(gymnasium.ObservationWrapper[Any, Any, Any], RecordConstructo
         TypeError: If the spaces are of another kind.
         ValueError: If ``task_encoding`` is something else, or a Dict has one of these keys; on a
             step, if an observation is not one of the environment's space.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers import FlattenMTEnv, MultiEnvWrapper
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 10.0)]
+    >>> env = FlattenMTEnv(MultiEnvWrapper(makers))
+    >>> obs, info = env.reset(seed=0, options={"task_state": 1})
+    >>> obs.shape, obs[3:]
+    ((5,), array([0., 1.], dtype=float32))
     """
 
     # The key of task_obs, where observations are a Dict that has it.

@@ -39,6 +39,15 @@ class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
         TypeError: If observations are of another kind.
         ValueError: If a number is out of range, or a Dict has no such key; on a step, if
             ``info["task_id"]`` is no task, or an observation is not one of the environment's space.
+
+    >>> import gymnasium
+    >>> from mtwrappers import NormalizeObservationPerTask
+    >>> env = NormalizeObservationPerTask(gymnasium.make("mtwrappers/MultiEnv-v0"))
+    >>> obs, info = env.reset(seed=0)
+    >>> env.update_running_mean = False  # from here on, such as for an evaluation
+    >>> obs, reward, terminated, truncated, info = env.step(0)
+    >>> obs.shape, obs[4:]  # the one-hot stays as it is
+    ((8,), array([0., 0., 0., 1.], dtype=float32))
     """
 
     def __init__(
@@ -117,6 +126,15 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``, and that
     ``num_tasks`` is by default the number of task groups where the environments do not say it. A
     ``task_id`` that is no task is refused by the reset.
+
+    >>> import gymnasium
+    >>> from mtwrappers import VectorNormalizeObservationPerTask
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> envs = VectorNormalizeObservationPerTask(envs)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs, *_ = envs.step(envs.action_space.sample())
+    >>> obs.shape
+    (2, 2)
     """
 
     def __init__(

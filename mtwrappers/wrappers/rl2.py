@@ -126,6 +126,14 @@ class VectorRL2Observation(EpisodeVectorWrapper):
 
     The arguments are those of the single form, except that ``env`` is one of our vector
     environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``.
+
+    >>> import gymnasium, numpy as np
+    >>> from mtwrappers import VectorRL2Observation
+    >>> envs = VectorRL2Observation(gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2))
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs, *_ = envs.step(np.full((2, 2), 0.1))
+    >>> obs.shape, obs[0, 2:4]  # the action is in the observation
+    ((2, 6), array([0.1, 0.1]))
     """
 
     def __init__(

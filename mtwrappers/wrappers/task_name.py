@@ -22,6 +22,12 @@ class TaskNameWrapper(gymnasium.Wrapper[Any, Any, Any, Any], RecordConstructorAr
     Raises:
         ValueError: If neither is given.
         TypeError: If one is of another type.
+
+    >>> import gymnasium
+    >>> from mtwrappers import TaskNameWrapper
+    >>> env = TaskNameWrapper(gymnasium.make("CartPole-v1"), task_name="balance", task_id=3)
+    >>> env.reset(seed=0)[1]
+    {'task_name': 'balance', 'task_id': 3}
     """
 
     def __init__(

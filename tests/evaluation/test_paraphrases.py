@@ -105,6 +105,11 @@ def test_a_result_names_the_paraphrase_of_each_episode_and_verify_compares_it(tm
     checked = verify(path)
     assert checked.ok, str(checked)
     assert checked.rounding == 0.0
+    # A replay of actions cannot say what the policy observed.
+    verified, claimed = str(checked).split("\nnot replayed  ")
+    for said in ('camera_name="corner4"', "height=8", "instruction=true", "descriptions={"):
+        assert said in claimed
+        assert said not in verified
     data = json.loads(path.read_text())
     data["episodes"][2]["paraphrase"] = 0
     path.write_text(json.dumps(data))

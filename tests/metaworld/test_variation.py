@@ -41,8 +41,8 @@ def test_a_variation_has_one_canonical_form(given, canonical):
     ("given", "error", "message"),
     [
         ("light,ligth", ValueError, r"light, camera, table, objects, .* 'ligth' .* mean 'light'\?"),
-        ("cameras", ValueError, "got 'cameras' in 'cameras'; did you mean 'camera'"),
-        ("", ValueError, "must be some of light, camera, table, objects, .* got '' in ''$"),
+        ("cameras", ValueError, "got 'cameras'; did you mean 'camera'"),
+        ("", ValueError, "must be some of light, camera, table, objects, .* between, got ''$"),
         ("light,", ValueError, "got '' in 'light,'"),
         (["light"], TypeError, r"variation must be a string, got \['light'\]"),
         (True, TypeError, "variation must be a string, got True"),
