@@ -44,13 +44,15 @@ def run(
     policies = by_policy(read_all(results))
     differences = len(policies) > 1 and (format == "table" or plot is not None)
     if plot is not None and not differences:
-        raise UsageError(f"--plot draws differences, and all results are of {min(policies)}")
+        raise UsageError(
+            f"--plot draws differences between policies, and all results are of {min(policies)}"
+        )
     try:
         scored = scores(policies, runs=runs, force=force)
         compared = compare(policies, runs=runs, force=force) if differences else []
         drawn = None if curve is None else curves(policies, runs=runs, force=force)
     except IncomparableError as exc:
-        raise UsageError(f"{exc}; --force compares them all the same") from None
+        raise UsageError(f"{exc}; --force compares them anyway") from None
     except ValueError as exc:
         raise UsageError(str(exc)) from None
     print_scores = say_table if format == "table" else say
@@ -134,8 +136,8 @@ def read(argument: str, like: AnyResult | None) -> dict[str, AnyResult]:
         found = reference(argument.removeprefix(_REFERENCE), like if _is_method(argument) else None)
         if _is_method(argument) and like is None:
             raise UsageError(
-                f"{argument} has a result of each protocol: name one, such as "
-                f"{_REFERENCE}{min(found)}, or give a result of yours beside it"
+                f"{argument} has one result per protocol: name one, such as "
+                f"{_REFERENCE}{min(found)}, or pass a result of your own as well"
             )
     except VerificationError as exc:
         raise UsageError(f"{argument}: {exc}") from None

@@ -97,8 +97,8 @@ class Progress(ActionRecorder):
         now = {name: text for name, text in versions().items() if name != "python"}
         if changed := [f"{n} {then.get(n)}, not {now[n]}" for n in now if then.get(n) != now[n]]:
             raise UsageError(
-                f"the rollout into {directory} was begun with {', '.join(changed)}; install what "
-                f"it was begun with, or start again without --resume"
+                f"the rollout into {directory} was started with {', '.join(changed)}; install "
+                f"that version, or start again without --resume"
             )
         kept.resumed = len(kept.episodes)
         return kept
@@ -186,8 +186,8 @@ class Progress(ActionRecorder):
     def cannot_go_on(self, exc: OSError) -> UsageError:
         """The error for a full disk, once there are finished episodes."""
         return UsageError(
-            f"cannot write to {self.directory}: {exc.strerror or exc}; the episodes that were "
-            f"finished are kept: go on with {self.how_to_resume()}"
+            f"cannot write to {self.directory}: {exc.strerror or exc}; finished episodes are "
+            f"kept: continue with {self.how_to_resume()}"
         )
 
     def is_foreign(self, exc: Exception) -> UsageError:

@@ -76,11 +76,11 @@ def _new_settings(given: Mapping[str, Any], store: Store, unfinished: Unfinished
     if "benchmark" not in given:
         raise UsageError("a benchmark is required; such as: mtwrappers record MT10 --out DATASET")
     if given.get("policy") == "random":
-        raise UsageError("only successes are recorded, of which random actions have none")
+        raise UsageError("only successful episodes are recorded, and random actions have none")
     settings = Settings(**{**store.defaults, **given})
     if settings.size is None and (of_frames := [name for name in _OF_FRAMES if name in given]):
         option = of_frames[0].replace("_", "-")
-        raise UsageError(f"--{option} is of frames, which --size adds")
+        raise UsageError(f"--{option} is for frames: add them with --size")
     if settings.action_chunk is not None and settings.policy == "expert":
         raise UsageError(
             "--action-chunk is for a policy of your own that returns chunks of actions"
@@ -103,20 +103,20 @@ def _resumed(given: Mapping[str, Any], store: Store, unfinished: Unfinished) -> 
     then = begun.pop("requirements", None)
     if then != (now := requirements(store.packages)):
         raise UsageError(
-            f"{store.address} was begun with {reprlib.repr(then)}, got {', '.join(now)}; install "
-            "what it was begun with"
+            f"{store.address} was started with {reprlib.repr(then)}, got {', '.join(now)}; "
+            "install the versions it was started with"
         )
     settings = Settings.from_dict(begun)
     for name, value in dataclasses.asdict(settings).items():
         if (got := given.get(name)) not in (None, value):
             raise UsageError(
-                f"{store.address} was begun with {name} {reprlib.repr(value)}, got "
+                f"{store.address} was started with {name} {reprlib.repr(value)}, got "
                 f"{reprlib.repr(got)}"
             )
     if settings.policy not in ("expert", given.get("policy")):
         # What code to run comes from the command alone, not from a file that is read.
         raise UsageError(
-            f"{store.address} was begun with a policy of your own: give --policy again"
+            f"{store.address} was started with a policy of your own: pass --policy again"
         )
     return settings
 
@@ -141,13 +141,13 @@ def _record(store: Store, unfinished: Unfinished, settings: Settings, own: Own |
                 say("Interrupted before an episode was recorded; nothing was written.")
                 return ctrl_c.EXIT_CODE
             more = "" if own is None else f" --policy {shlex.quote(own.given)}"
-            say("Interrupted: the episodes that were recorded are kept. Go on with:")
+            say("Interrupted: recorded episodes are kept. Continue with:")
             say(f"mtwrappers record --resume {shlex.quote(store.address)}{more}")
             return ctrl_c.EXIT_CODE
         except OSError as exc:
             raise UsageError(
-                f"cannot write to {unfinished.folder}: {exc.strerror or exc}; the episodes that "
-                f"were recorded are kept: continue with --resume {store.address}"
+                f"cannot write to {unfinished.folder}: {exc.strerror or exc}; recorded "
+                f"episodes are kept: continue with --resume {store.address}"
             ) from None
         finally:
             if not unfinished.has_any():

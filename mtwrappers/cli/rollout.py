@@ -66,8 +66,8 @@ def run(
         else:
             if video:
                 raise UsageError(
-                    "--video films a rollout from its start, --resume runs what is left; leave "
-                    "one out"
+                    "--video films a rollout from its start, and --resume continues one: pass only "
+                    "one of them"
                 )
             if out is not None and out.resolve() != resume.resolve():
                 raise UsageError(
@@ -192,9 +192,9 @@ def _protocol(name: str) -> Protocol:
     protocol = protocols[name]
     if protocol.few_shot:
         raise UsageError(
-            f"--protocol {name} lets policies adapt, which takes more than a function. Measure one "
-            f"in Python: mtwrappers.protocols[{name!r}].evaluate(policy, workers=2, "
-            "evidence='r.npz').save('r.json'); verify and compare take the file"
+            f"--protocol {name} lets policies adapt, which a plain function cannot. Evaluate in "
+            f"Python: mtwrappers.protocols[{name!r}].evaluate(policy, workers=2, "
+            "evidence='r.npz').save('r.json'); verify and compare read the file"
         )
     return protocol
 
@@ -235,13 +235,14 @@ def _resumed(directory: Path, given: Mapping[str, Any]) -> Progress | None:
     for name, value in begun.items():
         if given.get(name, value) != value:
             raise UsageError(
-                f"the rollout into {directory} was begun with {name} {reprlib.repr(value)}, got "
-                f"{given[name]!r}; leave it out, or start another rollout with another --out"
+                f"the rollout into {directory} was started with {name} {reprlib.repr(value)}, got "
+                f"{given[name]!r}; leave it out, or start a new rollout with another --out"
             )
     if kept and kept.settings.policy not in (*POLICIES, given.get("policy")):
         # What code to run comes from the command alone, not from a file that is read.
         raise UsageError(
-            f"the rollout into {directory} was begun with a policy of your own: give --policy again"
+            f"the rollout into {directory} was started with a policy of your own: pass --policy "
+            "again"
         )
     return kept
 
@@ -285,12 +286,12 @@ def _finish(rollout: Rollout, kept: Progress, video: bool) -> int:
             kept.remove()
         say(
             "Interrupted before an episode was finished; nothing was written. Run the command "
-            "again to start anew."
+            "again."
         )
         return ctrl_c.EXIT_CODE
     _write(rollout, kept, outcome)
     if outcome.interrupted:
-        say("Interrupted: these are the episodes that were finished. Go on with:", "yellow")
+        say("Interrupted: these are the finished episodes. Continue with:", "yellow")
         say(kept.how_to_resume(), "bold")
         return ctrl_c.EXIT_CODE
     kept.remove()

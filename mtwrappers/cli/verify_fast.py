@@ -1,4 +1,4 @@
-"""``mtwrappers verify-fast``: whether the fast classes give Meta-World's own bits here."""
+"""``mtwrappers verify-fast``: whether fast classes return the same bits as Meta-World's here."""
 
 from __future__ import annotations
 
@@ -29,10 +29,14 @@ def run(full: bool, workers: int | None) -> int:
         say(f"{name} differs. {found}", "red")
     answer = "no" if differ else "yes"
     say(
-        f"{answer}: {len(names) - len(differ)} of {len(names)} classes give Meta-World's own bits "
+        f"{answer}: {len(names) - len(differ)} of {len(names)} classes return the same bits as "
+        "Meta-World's "
         f"({time.perf_counter() - start:.0f} s)",
         "bold red" if differ else "bold green",
     )
     if differ:
-        say("Here, pass fast=False to make and make_vec: it takes Meta-World's own classes.")
+        say(
+            "On this machine, pass fast=False to make and make_vec: it selects Meta-World's "
+            "classes."
+        )
     return 1 if differ else 0

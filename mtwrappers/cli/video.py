@@ -30,7 +30,7 @@ def can_film() -> bool:
     if name is None:
         say(
             "No video: neither EGL nor OSMesa can render here. Install one of them\n(Debian: "
-            "libegl1 or libosmesa6). The rollout goes on without."
+            "libegl1 or libosmesa6). The rollout continues without one."
         )
         return False
     os.environ["MUJOCO_GL"] = name

@@ -105,8 +105,8 @@ def require_exact(box: Box, name: str, dtype: np.dtype[Any]) -> None:
     most = most_exact(dtype)
     if int(box.low.min()) < -most or int(box.high.max()) > most:
         raise ValueError(
-            f"{name} has observation space {box}, and not all integers beyond {most} are numbers "
-            f"of {dtype}, to which observations are padded: give it narrower bounds, or convert "
+            f"{name} has observation space {box}, and {dtype}, to which observations are padded, "
+            f"cannot represent all integers beyond {most}: give it narrower bounds, or convert "
             "its observations with gymnasium.wrappers.DtypeObservation"
         )
 

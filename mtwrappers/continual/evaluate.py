@@ -346,10 +346,10 @@ def _require_progress(before: int, after: int, asked: int) -> int:
     """Requires that a learner took a step, and returns at which one it is."""
     if after <= before:
         raise ValueError(
-            f"the learner was asked for {asked} steps more at step {before} of the stream, and is "
-            f"at step {after} after it: learn(steps) must step the environment that make_learner "
-            "was given, at least once, and not reset it with a seed, which begins the stream anew; "
-            "where it takes whole rollouts, let it take one more than fits"
+            f"learn({asked}) was called at step {before} of the stream, which is at step {after} "
+            "now: learn(steps) must step the environment that make_learner was given, at least "
+            "once, and must not reset it with a seed, which restarts the stream; if it collects "
+            "whole rollouts, let it collect one more than fits"
         )
     return after
 

@@ -58,6 +58,6 @@ class PhasedStream:
         if self.stream_finished and self.at_end == "raise":
             raise RuntimeError(
                 f"the stream is finished: its {len(self.phases)} phases have {self.total_steps} "
-                "steps, and all of them were taken; a reset with a seed begins it anew, and with "
-                "at_end='stay' the last task goes on"
+                "steps, and all of them were taken; a reset with a seed restarts it, and with "
+                "at_end='stay' the last task continues"
             )

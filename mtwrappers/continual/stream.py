@@ -370,11 +370,12 @@ def _space_of_observations(env: gymnasium.Env[Any, Any]) -> Dict:
     space, protocol = env.observation_space, "{env_obs, task_obs}"
     hint = f"expected an MTEnv with observations {protocol}, such as a MultiEnvWrapper, got {env}"
     if not isinstance(env.unwrapped, MTEnv):
-        raise TypeError(f"{hint}, which is none")
+        raise TypeError(f"{hint}, which is not an MTEnv")
     if not isinstance(space, Dict):
         raise TypeError(
-            f"{hint} with {space}; what flattens observations (FlattenMTEnv, or task_encoding of "
-            "gymnasium.make) goes around a TaskStream"
+            f"{hint} with {space}; wrappers that flatten observations (FlattenMTEnv, or "
+            "task_encoding "
+            "of gymnasium.make) go around a TaskStream"
         )
     if set(space.keys()) - {"task_embedding"} != {"env_obs", "task_obs"}:
         raise TypeError(

@@ -91,7 +91,7 @@ class VectorTaskStream(PhasedStream, EpisodeVectorWrapper):
         seeded = any(one is not None for one in seeds)
         if seeded and (some or any(one is None for one in seeds)):
             raise ValueError(
-                "a seed begins the stream anew: reset all environments, with a seed for each"
+                "a seed restarts the stream: reset all environments, with a seed for each"
             )
         if not some and not seeded:  # a step that raised has counted in some of them
             self._inner.set_attr("stream_steps", self.stream_steps)

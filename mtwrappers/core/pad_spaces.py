@@ -292,7 +292,7 @@ def check_unify(unify: Unify) -> Unify:
     for name in ("rescale", "render"):
         checked[name] = check_flag(unify.get(name, False), f"unify[{name!r}]")
     if checked["render"] and "image_size" not in checked:
-        raise ValueError("unify={'render': True} needs an 'image_size' of what is rendered")
+        raise ValueError("unify={'render': True} needs 'image_size', the size of rendered images")
     return checked
 
 

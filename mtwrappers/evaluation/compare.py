@@ -414,7 +414,7 @@ def _warnings(found: Comparison) -> list[str]:
             least = f"fewer than {LEAST_VALUES} {found.unit}"
             lines.append(f"tasks with {least} (here {fewest}) have no interval, and so no star")
     elif fewest < 2:
-        lines.append("a single run leaves no interval: another would differ, nobody knows how much")
+        lines.append("a single run has no interval: it does not tell how much runs differ")
     elif fewest < LEAST_RUNS:
         lines.append(f"{fewest} runs are few: a star is right if runs scatter normally")
         if found.unit == "runs":

@@ -299,8 +299,8 @@ def _points(name: str, of: Sequence[Run], networks: Networks) -> tuple[_Runs, li
             omitted.append(steps)
     if not found:
         raise ValueError(
-            f"there are no training steps that all {len(every)} runs of {name} have a result at: "
-            f"they have some at {', '.join(map(str, omitted[:5]))}"
+            f"the {len(every)} runs of {name} have no training_steps in common: "
+            f"they have results at {', '.join(map(str, omitted[:5]))}"
             f"{' and more' * (len(omitted) > 5)}"
         )
     return found, omitted

@@ -373,13 +373,13 @@ def check_arguments(
     inner = envs.unwrapped if isinstance(envs, VectorEnv) else envs
     if not isinstance(inner, MetaVectorEnv):
         raise TypeError(
-            "envs must be a vector environment of this package (what gymnasium.make_vec or "
-            f"MetaIterativeEnvExecutor makes) or a wrapper of one, got {inner!r}"
+            "envs must be a vector environment of this package (from gymnasium.make_vec or "
+            f"MetaIterativeEnvExecutor) or a wrapper of one, got {inner!r}"
         )
     if has_everywhere(inner, "held_phase") and None in inner.get_attr("held_phase"):
         raise ValueError(
-            "episodes that are run in a stream are part of it: evaluate in other environments, as "
-            "continual_evaluate does"
+            "an evaluation in a stream would become part of the stream: evaluate in separate "
+            "environments, as continual_evaluate does"
         )
     check_confidence(confidence)
     positive(resamples, "resamples")
@@ -399,15 +399,16 @@ def _check_remote(envs: Any, observers: Sequence[Observer]) -> None:
     """Checks what a policy in workers cannot go together with."""
     if envs is not envs.unwrapped:
         raise ValueError(
-            f"policy_in='workers' asks the policy where the environments are, and {envs} is here: "
-            "wrap each environment instead of all, or use policy_in='parent'"
+            f"policy_in='workers' calls the policy in the workers, and {envs} wraps the vector "
+            "environment in this process: wrap each environment instead, or use policy_in='parent'"
         )
     for observer in observers:
         for name in ("begin", "step"):
             if getattr(type(observer), name) is not getattr(Observer, name):
                 raise ValueError(
-                    f"policy_in='workers' calls observers for whole episodes, and {observer} has "
-                    f"{name}(): use policy_in='parent'"
+                    "policy_in='workers' calls observers only after whole episodes, and "
+                    f"{observer} "
+                    f"has {name}(): use policy_in='parent'"
                 )
 
 
@@ -463,9 +464,9 @@ def _reset(envs: Any, present: Mapping[int, PlannedEpisode], first: int) -> Any:
         name = infos["task_name"][i]
         if infos["_task_name"][i] and name != one.task:
             raise ValueError(
-                f"environment {first + i} was on task {one.task!r} and its reset went to "
-                f"{name!r}: evaluate needs environments that stay with their task, or that draw it "
-                "from task_states"
+                f"environment {first + i} was on task {one.task!r} and its reset switched to "
+                f"{name!r}: evaluate needs environments that keep their task, or draw it from "
+                "task_states"
             )
     return obs
 

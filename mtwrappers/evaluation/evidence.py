@@ -111,8 +111,7 @@ class EvidenceWriter:
         if missing := sorted(before - set(kept)):
             raise EvidenceError(
                 f"{os.fspath(path)} must hold the actions of all finished episodes, {missing[0]!r} "
-                f"is not among its {len(kept)}: episodes that are not given as finished are run "
-                "again"
+                f"is not among its {len(kept)}: leave an episode out of finished to run it again"
             )
         self._codes: dict[str, bytes] = {}
         self._unfinished, self._moved = Unfinished(path), False
@@ -172,7 +171,7 @@ def read_evidence(path: str | os.PathLike[str], *, max_bytes: int = MAX_BYTES) -
             members = arrays.read_members(file, max_bytes, cut_off=True)
             return {name[:-4]: actions_of(name, data) for name, data in members}
         except Exception as exc:  # whatever a file that is none of ours makes of its reader
-            said = f"{os.fspath(path)} holds none: {full_message(exc)}"
+            said = f"cannot read {os.fspath(path)}: {full_message(exc)}"
             raise EvidenceError(f"expected the actions of episodes, {said}") from exc
 
 

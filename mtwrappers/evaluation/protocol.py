@@ -326,7 +326,7 @@ class Protocol:
 
     def _in_length(self) -> Iterator[str]:
         if self.env_steps < 1:
-            yield f"{self.idle_steps} idle steps leave nothing of {self.max_episode_steps}"
+            yield f"{self.idle_steps} idle steps leave none of {self.max_episode_steps} steps"
 
     @property
     def env_id(self) -> str:
@@ -562,7 +562,7 @@ class Protocol:
                     contextlib.closing(self.make_vec(workers=workers, fast=fast))
                 )
             elif workers is not None or fast != "auto":
-                raise TypeError("workers and fast are for environments that are made here")
+                raise TypeError("workers and fast are for environments made by this call, got envs")
             return measure(policy, envs, seed=seed, **options)
 
     def _settle(self, options: Any) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -671,8 +671,8 @@ def _kept_for(name: str) -> dict[str, Any] | None:
             fields = _on(fields, benchmark)
         if fields["name"] != name:
             raise ValueError(
-                f"{name!r} is kept for what is derived from {base}, and is none of it: give a "
-                "variant another name"
+                f"{name!r} is reserved for a protocol derived from {base}: give a variant another "
+                "name"
             )
         return fields
     return None

@@ -117,8 +117,8 @@ def _of_id(env_id: str, given: Mapping[str, Any]) -> Mapping[str, Any]:
     """The arguments that an id of this package has by itself, which those given must repeat."""
     if env_id not in TABLE or env_id == "mtwrappers/MultiEnv-v0":
         raise VerificationError(
-            f"its environments are {env_id!r}, and no file decides which code runs: make them "
-            "and give them as envs=..."
+            f"its environments are {env_id!r}, and a results file never decides which code "
+            "runs: make them and pass them as envs=..."
         )
     of_id = TABLE[env_id][1]
     for name in ("benchmark", "kind"):
@@ -147,7 +147,7 @@ def _make_groups(make: Any, kwargs: dict[str, Any], workers: int, episodes: int 
 def _check_sizes(kwargs: Mapping[str, Any], episodes: int) -> None:
     for name in _OF_GYMNASIUM:
         if name in kwargs:
-            raise VerificationError(f"environments of this package are not made with {name!r}")
+            raise VerificationError(f"environments of this package take no argument {name!r}")
     sizes = {name: size for name, size in kwargs.items() if isinstance(size, int)}
     for name, most in _MAX.items():
         if sizes.get(name, 0) > most:

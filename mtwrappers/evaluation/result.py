@@ -298,7 +298,7 @@ class StoredResult(abc.ABC):
         try:
             data = load_json(path, MAX_SIZE)
         except ValueError as exc:
-            said = printable(f"{path} is none: {exc}")
+            said = printable(f"{path} is not one: {exc}")
             raise ValueError(f"expected an evaluation in JSON, {said}") from None
         return cls.from_dict(data)
 
@@ -680,8 +680,8 @@ class EvaluationResult(StoredResult):
         """
         made = self.provenance
         if made is None or not self.has_success:
-            what = "does not say where it comes from" if made is None else "says nothing of success"
-            raise ValueError(f"a picture of goals needs more than this result, which {what}")
+            what = "has no provenance" if made is None else "does not record success"
+            raise ValueError(f"a plot of goals needs provenance and successes; this result {what}")
         where = find_goals(
             self.episodes,
             self.seed,

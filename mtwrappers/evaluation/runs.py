@@ -104,7 +104,7 @@ def _checked(name: str, results: Any) -> Iterator[Run]:
                 f"{type(one).__name__}"
             )
         if not one.has_success:
-            raise ValueError(f"{label} says nothing of success")
+            raise ValueError(f"{label} does not record success")
         met = set()
         for episode in one.episodes:
             place = episode.task, episode.trial, episode.number
@@ -144,9 +144,7 @@ def last_of(runs: Sequence[Run], networks: Networks) -> tuple[list[Run], str]:
             if None in (end.steps, one.steps) and end.steps != one.steps:
                 both = end.label, one.label
                 silent, says = both if end.steps is None else reversed(both)
-                return list(runs), (
-                    f"{silent} does not say after how many training steps, as {says} does"
-                )
+                return list(runs), (f"{silent} does not name its training_steps, as {says} does")
             if (one.steps or 0) > (end.steps or 0):
                 ends[network] = one
     last = list(ends.values())
@@ -210,7 +208,7 @@ def measured_unlike(policies: Sequence[Sequence[Run]], networks: Networks) -> st
     tasks = [[task for one in of for task in one.result.tasks] for of in policies]
     for names in tasks:
         if alone := set(tasks[0]) ^ set(names):
-            return f"{min(alone)} is a task of some of them alone"
+            return f"only some of them have the task {min(alone)}"
     for task in dict.fromkeys(tasks[0]):
         of_task = [one for one in every if task in one.result.tasks]
         for reason in _differ(of_task, [(task,)] * len(of_task)):
@@ -288,7 +286,7 @@ def _differ(results: Sequence[Run], tasks: Sequence[Sequence[str]]) -> Iterator[
     yield from _unlike("protocols", labels, results)
     every = set[str]().union(*tasks)
     for alone in (task for own in tasks for task in sorted(every - set(own))):
-        yield f"{alone} is a task of some of them alone"
+        yield f"only some of them have the task {alone}"
     yield from _unlike("scores over", [one.result.unit for one in results], results)
     adapted = [one for one in results if one.budget is not None]
     budgets = [one.budget for one in adapted]
@@ -298,7 +296,7 @@ def _differ(results: Sequence[Run], tasks: Sequence[Sequence[str]]) -> Iterator[
         yield from _origins_differ([one for one in described if one is not None], results)
     elif any(described):  # else all were made by hand
         silent = results[described.index(None)].label
-        yield f"{silent} does not say what it was measured on, as others do"
+        yield f"{silent} has no provenance, as others do"
 
 
 def _origins_differ(described: Sequence[Provenance], results: Sequence[Run]) -> Iterator[str]:

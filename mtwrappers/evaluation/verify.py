@@ -346,7 +346,7 @@ class _Replay(Observer):
         self.longest = max(map(len, actions.values()))
         first = next(iter(actions.values()))
         if num_envs * (self.longest + 1) * max(first[0].nbytes, 1) > MAX_BYTES:
-            raise VerificationError(f"an episode of {self.longest:,} actions is not replayed")
+            raise VerificationError(f"an episode of {self.longest:,} actions is too long to replay")
         # One step more than there are actions, for an episode that goes on after them.
         self._queued = np.zeros((num_envs, self.longest + 1, *first.shape[1:]), first.dtype)
         self._times = np.zeros(num_envs, dtype=np.int64)
@@ -396,7 +396,9 @@ class _TrialReplay(_Replay):
     def __call__(self, observations: Any) -> NDArray[Any]:
         """The next actions, as long as the trials have steps."""
         if not self._left:
-            raise VerificationError("its trials go on in the replay after all of their actions")
+            raise VerificationError(
+                "its trials do not end in the replay after all of their actions"
+            )
         self._left -= 1
         return super().__call__(observations)
 
@@ -528,7 +530,7 @@ def read_claim(path: str | os.PathLike[str]) -> AnyResult:
     except VerificationError:
         raise
     except (ValueError, OverflowError, RecursionError) as exc:
-        raise VerificationError(f"{os.fspath(path)} is no result: {full_message(exc)}") from exc
+        raise VerificationError(f"{os.fspath(path)} is not a result: {full_message(exc)}") from exc
     if found:
         raise VerificationError(f"its numbers do not follow from its episodes: {found}")
     _check_made(_scored(claim).provenance)
@@ -542,10 +544,10 @@ def _scored(result: AnyResult) -> EvaluationResult:
 
 def _check_noted(note: Any) -> None:
     if not isinstance(note, dict) or not note.keys() <= _NOTED:
-        raise VerificationError(f"a rollout notes no {reprlib.repr(note)}")
+        raise VerificationError(f"a rollout does not record {reprlib.repr(note)}")
     for name, value in note.items():
         if isinstance(value, (list, dict)):
-            raise VerificationError(f"a rollout notes of {name} no {reprlib.repr(value)}")
+            raise VerificationError(f"a rollout does not record {name} {reprlib.repr(value)}")
 
 
 def _check_cost(claim: AnyResult) -> None:
@@ -603,7 +605,7 @@ def check_actions(episodes: Sequence[Episode], actions: Actions) -> None:
                 f"{said(one)} has {one.length} steps, and the evidence {len(actions[name])} actions"
             )
     if others := [name for name in actions if name not in names]:
-        raise VerificationError(f"the evidence has actions of {others[0]!r}, which is no episode")
+        raise VerificationError(f"the evidence has actions of {others[0]!r}, not an episode of it")
     kinds = {(array.dtype, array.shape[1:]) for array in actions.values()}
     if len(kinds) > 1:
         raise VerificationError(f"the evidence has actions of several kinds: {kinds}")
@@ -681,7 +683,7 @@ def mismatch(claimed: Episode, replayed: Episode) -> str:
         if got == value:
             continue
         if name == "length" and got > value:
-            return f"{said(claimed)} goes on in the replay after its {value} steps"
+            return f"{said(claimed)} does not end in the replay after its {value} steps"
         return f"{said(claimed)}: {name} is {got!r} in the replay, {value!r} in the result"
     raise AssertionError("they are equal")
 
@@ -713,9 +715,9 @@ def _contradictions(expected: Any, got: Any, where: str) -> Iterator[str]:
 def _of_keys(expected: Mapping[str, Any], got: Mapping[str, Any], where: str) -> Iterator[str]:
     for name in (*expected, *got):
         if name not in got:
-            yield f"{_within(where, name)} is not there"
+            yield f"{_within(where, name)} is missing"
         if name not in expected:
-            yield f"{_within(where, name)} is no part of it"
+            yield f"{_within(where, name)} does not belong there"
 
 
 def _are_lists(expected: Any, got: Any) -> bool:

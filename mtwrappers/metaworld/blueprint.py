@@ -187,8 +187,8 @@ class _Given:
             )
         if next(self._turn):
             raise ValueError(
-                f"{self._what} must be one that Meta-World keeps: it would draw another in the "
-                f"place of {vector.tolist()}, which puts an object and the goal too close together"
+                f"{self._what} must be one that Meta-World accepts: it would redraw "
+                f"{vector.tolist()}, which puts an object and the goal too close together"
             )
         return vector
 

@@ -93,8 +93,7 @@ class _SetTask:
             if not is_task(given) and (not self._own or not _is_scalars(given)):
                 raise TypeError(
                     f"expected a metaworld.Task, got {reprlib.repr(given)}: Meta-World unpickles "
-                    "what it is given as a task, and with a journal or from a checkpoint that may "
-                    "be of any file"
+                    "the data of a task, which a journal or a checkpoint may have from any file"
                 )
         sawyer: Any = self._sawyer()
         return type(sawyer).set_task(sawyer, *args, **kwargs)

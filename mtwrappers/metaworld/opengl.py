@@ -163,7 +163,7 @@ def drawing_thread() -> DrawingThread:
     if _thread.process != os.getpid():
         raise RuntimeError(
             "cannot draw frames in a process that was forked from one that had drawn some: OpenGL "
-            "does not survive a fork. Start it with 'forkserver' or 'spawn': pass "
+            "is not fork-safe. Start it with 'forkserver' or 'spawn': pass "
             "context='forkserver' to gymnasium.make_vec, or, with vectorization_mode='async', "
             "vector_kwargs={'context': 'forkserver'}"
         )

@@ -75,7 +75,7 @@ def to_plain(task: Any) -> list[Any]:
     """
     data = decode(task)
     if data["env_cls"] is not all_classes().get(task.env_name):
-        raise TypeError(f"{task.env_name!r} is {data['env_cls']}, no class of Meta-World's own")
+        raise TypeError(f"{task.env_name!r} is {data['env_cls']}, not a class of Meta-World")
     return [task.env_name, np.array(data["rand_vec"]), bool(data["partially_observable"])]
 
 

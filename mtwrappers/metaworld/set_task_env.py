@@ -299,7 +299,7 @@ def layout_of(task: Any) -> Layout:
         classes = dict(given) if isinstance(given, Mapping) else classes_by_name(given)
         data = plain_task.decode(inner)
         if classes[inner.env_name] is not data["env_cls"]:
-            raise ValueError(f"{inner.env_name!r} is no name of {data['env_cls']}")
+            raise ValueError(f"{inner.env_name!r} is not the name of {data['env_cls']}")
         plain_task.check_vector(inner)
         add_env_onehot = check_flag(task["add_env_onehot"], "task['add_env_onehot']")
         return Layout(classes, not data["partially_observable"], add_env_onehot)

@@ -97,9 +97,9 @@ def _check(members: Sequence[zipfile.ZipInfo], max_bytes: int, text: str | None)
     needed = 0
     for one in members:
         if names[one.filename] > 1 or not (one.filename == text or one.filename.endswith(_NPY)):
-            raise ValueError(f"{one.filename!r} is no array, or is there twice")
+            raise ValueError(f"{one.filename!r} is not an array, or is there twice")
         if one.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError(f"{one.filename!r} is compressed in another way than deflate")
+            raise ValueError(f"{one.filename!r} is compressed with another method than deflate")
         needed += one.file_size * (_PER_CHARACTER if one.filename == text else 1)
     if needed > max_bytes:
         raise ValueError(

@@ -135,7 +135,7 @@ def load_checkpoint(
         if not isinstance(exc, Exception):
             raise
         said = f"{full_message(exc)}{lost}"
-        raise CheckpointError(f"{path}: {changed[-1]} does not go with it: {said}") from exc
+        raise CheckpointError(f"{path}: {changed[-1]} does not fit it: {said}") from exc
 
 
 def _get(name: str, obj: Any) -> Any:

@@ -201,7 +201,7 @@ class _Keeps:
         except TypeError as exc:
             raise TypeError(
                 f"the state of {self._label} is unknown: its attribute {name} is or has {exc}, "
-                f"which is no plain data; give {self._label} the methods get_state() and "
+                f"which is not plain data; give {self._label} the methods get_state() and "
                 "set_state(state)"
             ) from None
         return state
@@ -218,7 +218,7 @@ class _Keeps:
             of_class = inspect.getattr_static(type(layer), name, None)
             fixed = name in _COMMON or name in self._paths
             if fixed or callable(of_class) or hasattr(of_class, "__get__"):
-                raise ValueError(f"{name} of {self._label} is no plain data")
+                raise ValueError(f"{name} of {self._label} is not plain data")
         present = {name: getattr(layer, name, None) for name in state}
         values = {name: unpack(packed, present[name]) for name, packed in state.items()}
         for package in packages.imported():

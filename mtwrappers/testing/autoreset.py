@@ -124,9 +124,9 @@ def _final_obs(recording: Recording) -> None:
     last, first = _goes_on(recording, observations, alike)
     both = f"at all {len(ended)} ends of episodes observation and info['final_obs'] are the same, "
     if last and not first:
-        says = "and next to what was before: the first observation of the next episode is missing"
+        says = "and continue the episode: the first observation of the next episode is missing"
     elif first and not last:
-        says = "and next to what follows: info['final_obs'] is the first observation of the next "
+        says = "and belong to the next episode: info['final_obs'] is the first observation of that "
         says += "episode, and the last one is lost"
     else:
         says = "so either the last observation of the episode is lost, or the first of the next"
@@ -288,7 +288,7 @@ def _modes_agree(subject: Subject) -> None:
         for end in itertools.islice(ends, int(finished(one).sum())):
             if found := _differs_at(end, other, subject):
                 raise Failed(
-                    f"the end of an episode is another in mode SameStep than in {mode.value}",
+                    f"the end of an episode differs between modes SameStep and {mode.value}",
                     replace(difference(found, one.what, False), env=end.env),
                 )
         return

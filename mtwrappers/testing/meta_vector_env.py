@@ -94,7 +94,7 @@ def refusals(subject: Subject) -> str:
     for error, what, mask in (
         (ValueError, "an empty reset_mask", np.zeros(n, dtype=np.bool_)),
         (ValueError, "a reset_mask of another shape", np.ones(n + 1, dtype=np.bool_)),
-        (TypeError, "a reset_mask that is no bool array", [True] * n),
+        (TypeError, "a reset_mask that is not a bool array", [True] * n),
     ):
         with must_raise(error, f"reset() with {what}"):
             ours.reset(options={"reset_mask": mask})

@@ -32,14 +32,14 @@ def seed_repeats(subject: Subject) -> str:
     for what, recording in subject.reused.items():
         if found := subject.differ(subject.first, recording):
             raise Failed(
-                f"after {what}, reset(seed={seed}) leads elsewhere: something of "
-                f"{'them' if what.endswith('s') else 'it'} is left{_hint(subject, found)}",
+                f"after {what}, reset(seed={seed}) leads to other results: some of "
+                f"{'their' if what.endswith('s') else 'its'} state is left{_hint(subject, found)}",
                 found,
             )
     used = " and on a used one" if subject.reused else ""
     if len(subject.reused) == 1:
         used += f" in mid-episode (none ended within {subject.length} steps)"
-    says = f"reset(seed={seed}) leads to the same on a new environment{used}"
+    says = f"reset(seed={seed}) leads to the same results on a new environment{used}"
     return "; ".join([says, *_ignored(subject)])
 
 
@@ -69,7 +69,7 @@ def _ignored(subject: Subject) -> list[str]:
 
 
 def other_seeds(subject: Subject) -> str:
-    """Another seed leads elsewhere, and a reset without a seed goes on and repeats nothing."""
+    """Another seed leads to other results, and resets without a seed do not repeat."""
     subject.require_repeatable(reused=True)
     seed = subject.seed
     with subject.open() as env:
@@ -83,12 +83,12 @@ def other_seeds(subject: Subject) -> str:
         record(env, actions, seed)
         once = record(env, actions, None)
         if any(subject.differ(once, record(env, actions, None)) for _ in range(1, _EPISODES)):
-            return "another seed leads elsewhere, and resets without one go on"
+            return "another seed leads to other results, and resets without a seed do not repeat"
     last = subject.differ(expected, once) is None
     raise Failed(
-        f"{_EPISODES} resets without a seed lead to the same: "
-        + (f"each repeats reset(seed={seed})" if last else "the seed is a constant then")
-        + "; without a seed, reset() must leave its generator as it is and go on with it"
+        f"{_EPISODES} resets without a seed lead to the same results: "
+        + (f"each repeats reset(seed={seed})" if last else "the seed is then a constant")
+        + "; without a seed, reset() must not seed its generator again"
     )
 
 
@@ -113,7 +113,8 @@ def _nothing_drawn(subject: Subject) -> str:
             fresh.append(record(env, actions, None))
     if draws or subject.differ(fresh[0], fresh[1]):
         raise Failed(
-            f"reset(seed=s) leads to the same for {_EPISODES} seeds, although the environment "
+            f"reset(seed=s) leads to the same results for {_EPISODES} seeds, although the "
+            "environment "
             "draws random numbers: it ignores the seed in favour of a constant"
         )
     return "seeds change nothing: it draws no random numbers"

@@ -122,11 +122,11 @@ def refusal(subject: Subject) -> str:
     """An object that is no task is refused, and the present task stays."""
     env = subject.given
     present = copy.deepcopy(env.get_task())
-    with must_raise(ValueError, "set_task of something that is no task"):
+    with must_raise(ValueError, "set_task of something that is not a task"):
         env.set_task(object())
     actual = env.get_task()
     require(
         same(present, actual),
         f"a task that is refused must leave the present one, {present}, got {actual}",
     )
-    return "an object that is no task is refused"
+    return "an object that is not a task is refused"

@@ -83,8 +83,8 @@ def sub_seeds(subject: Subject) -> str:
         raise Skipped("seeds change nothing at a reset")
     if all(find(one[0], other) is None for other in one[1:]):
         raise Failed(
-            f"all {n} environments begin alike after reset(seed={seed}), and elsewhere with "
-            "another seed: all have the same seed"
+            f"all {n} environments return the same after reset(seed={seed}), and something else "
+            "with another seed: all have the same seed"
         )
     if listed is not None and (found := find(listed, one, ("observation",))):
         env = found[0][1]
@@ -107,7 +107,7 @@ def sizes(subject: Subject) -> str:
         try:
             envs = subject.make(num_envs=size)
         except Exception as exc:
-            raise Skipped(f"there are no {size} of it ({type(exc).__name__})") from exc
+            raise Skipped(f"num_envs={size} fails ({type(exc).__name__})") from exc
         with closing(envs):
             if envs.num_envs != size:
                 raise Failed(f"num_envs={size} makes {envs.num_envs} environments")
@@ -198,7 +198,7 @@ def _unmoved(subject: Subject, changed: Recording, envs: list[int]) -> None:
                         f"environment {i} returns something else if only other environments are "
                         "given other actions: "
                         + (
-                            "the end of its episode that the infos have is another's"
+                            "its infos have the end of another environment's episode"
                             if where.key.startswith("info['final")
                             else "actions, or what follows from them, reach the wrong environment"
                         ),

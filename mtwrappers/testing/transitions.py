@@ -177,7 +177,11 @@ class _Stored:
         """Each kind of fault, where it is, and what a report says of one transition."""
         obs, made, after = self.obs, self.made, self.after
         rewarded = np.abs(self.rewards) == entry_reward(*after.T)
-        yield "obs is no observation of a Ledger, or of several at once", ~self.known, lambda i: ""
+        yield (
+            "obs is not an observation of a Ledger, or of several at once",
+            ~self.known,
+            lambda i: "",
+        )
         yield (
             "phantom, no action is taken at the last observation of an episode (this is how the "
             "step that resets in autoreset mode NEXT_STEP looks to a library that ignores it)",

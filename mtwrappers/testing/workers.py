@@ -182,4 +182,4 @@ def killed_worker(subject: Subject) -> str:
             ) from exc
     if found := subject.differ(expected, got, True):
         raise Failed("after a worker was killed and replaced, the environments differ", found)
-    return f"noticed in {seconds:.1f} s; 2 killed, replaced, and the same bits"
+    return f"noticed in {seconds:.1f} s; 2 killed and replaced, with identical results"

@@ -94,8 +94,8 @@ def call_entry(
         return None
     if not isinstance(name, str) and not _is_importable(name):
         raise TypeError(
-            f"an executor that keeps a journal must be able to make a call again, and {name!r} "
-            "cannot be distinguished from others: pass the name of a method, or a function that "
+            f"an executor that keeps a journal must be able to replay a call, and {name!r} cannot "
+            "be imported by its name: pass the name of a method, or a function that "
             "can be imported, or mark one that changes nothing with "
             "mtwrappers.vector.calls.read_only"
         )
@@ -103,7 +103,7 @@ def call_entry(
         return "call", name, copy.deepcopy(args), copy.deepcopy(kwargs)
     except Exception as exc:  # any class may refuse to be copied in any way
         raise TypeError(
-            "an executor that keeps a journal must be able to make a call again, and the "
+            "an executor that keeps a journal must be able to replay a call, and the "
             f"arguments of {name!r} cannot be copied: {exc}"
         ) from exc
 
@@ -120,7 +120,7 @@ def find_call(
         What calls it, or reads the attribute; and whether that may change the environment.
     """
     if not isinstance(name, str):
-        function = check_callable(name, "a name that is no string")
+        function = check_callable(name, "a name that is not a string")
         changes = not getattr(function, "read_only", False)
         return functools.partial(function, env, *args, **kwargs), changes
     if name in _NAMED_FUNCTIONS:
@@ -148,13 +148,13 @@ def call_again(env: gymnasium.Env[Any, Any], call: Entry) -> None:
     except Exception as exc:
         if what == "call":
             raise NotDeterministicError(
-                f"{said} had worked, and raises when it is made again in a new environment: "
+                f"{said} succeeded, and raises when it is replayed in a new environment: "
                 f"{type(exc).__name__}: {exc}"
             ) from exc
     else:
         if what == "tried":
             raise NotDeterministicError(
-                f"{said} had raised, and does not when it is made again in a new environment"
+                f"{said} raised, and does not when it is replayed in a new environment"
             )
 
 
@@ -198,7 +198,7 @@ def check_call(what: str, given: Sequence[Any], of: str) -> None:
     if not isinstance(name, str) or name not in SAVED_CALLS:
         raise TypeError(
             f"{of} was called with {name!r}, which a checkpoint cannot hold: it holds calls of "
-            f"{', '.join(sorted(SAVED_CALLS))}; keep what others change in get_state()"
+            f"{', '.join(sorted(SAVED_CALLS))}; let get_state() return what other calls change"
         )
     if not isinstance(args, (list, tuple)) or not isinstance(kwargs, dict):
         raise TypeError(f"{of}: expected arguments of {name!r}, got {reprlib.repr([args, kwargs])}")

@@ -696,8 +696,8 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         name = type(self).__name__
         raise TypeError(
             f"this {name} cannot be copied or pickled, as its environments and workers belong to "
-            f"this process: make another {name} with the same arguments where one is needed; "
-            "save_checkpoint() and load_checkpoint() bring it to where this one is"
+            f"this process: make another {name} with the same arguments; save_checkpoint() and "
+            "load_checkpoint() copy the state of this one to it"
         )
 
     # The end.

@@ -134,7 +134,7 @@ class ReplayLog:
         try:
             return count_steps(state)
         except (AttributeError, IndexError, KeyError, TypeError, ValueError) as exc:
-            raise ValueError(f"expected the log of {of}, got another thing: {exc}") from exc
+            raise ValueError(f"expected the log of {of}, got something else: {exc}") from exc
 
     @classmethod
     def from_state(cls, state: Mapping[str, Any], of: str) -> ReplayLog:
@@ -155,7 +155,7 @@ class ReplayLog:
                 else:
                     log.entries.append((what, *copy.deepcopy(given)))
         except (KeyError, TypeError, ValueError, OverflowError) as exc:
-            raise ValueError(f"expected the log of {of}, got another thing: {exc}") from exc
+            raise ValueError(f"expected the log of {of}, got something else: {exc}") from exc
         return log
 
 
@@ -248,7 +248,7 @@ class Journal:
             gymnasium.logger.warn(
                 f"the journal of {len(self.logs)} environments has grown to {size / 1e6:,.0f} MB, "
                 "because their episodes are long or many calls were made: it is kept until they "
-                "are reset (journal_warn_bytes= sets when this is said)"
+                "are reset (journal_warn_bytes= sets the size at which this warning appears)"
             )
 
 

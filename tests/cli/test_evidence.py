@@ -80,10 +80,10 @@ def test_what_is_not_true_is_said_with_exit_code_1(finished, capsys):
         (["verify", "none.json"], "cannot read none.json: No such file or directory"),
         (["verify", "none.json", "--sample", "2"], "for --sample. Must be <= 1."),
         (["compare", "none.json"], "cannot read none.json: No such file or directory"),
-        (["compare", "broken.json", "results.json"], "broken.json: broken.json is no result"),
+        (["compare", "broken.json", "results.json"], "broken.json: broken.json is not a result"),
         (["rollout", "MT10", "--name", "a\nb"], "Must be 1 to 100 printable characters."),
         (["rollout", "--protocol", "none"], "unknown protocol 'none'; choose from metaworld-3.1"),
-        (["rollout", "--protocol", "metaworld-3.1-ml"], "lets policies adapt, which takes more"),
+        (["rollout", "--protocol", "metaworld-3.1-ml"], "lets policies adapt, which a plain"),
         (["rollout", "ML10", "--protocol", "metaworld-3.1"], "metaworld-3.1 is for "),
         (
             ["rollout", "--protocol", "metaworld-3.1", "--episodes", "2"],

@@ -84,7 +84,7 @@ def test_ctrl_c_keeps_what_was_finished_and_leaves_no_process_behind(long_rollou
     said, errors = (text.decode(errors="replace") for text in long_rollout.communicate(timeout=60))
     assert long_rollout.returncode == 130
     assert re.findall(r"\w*Error|Traceback|Exception", errors) == []  # the bar alone
-    assert "Interrupted: these are the episodes that were finished." in said
+    assert "Interrupted: these are the finished episodes." in said
     results = read(tmp_path)
     [row] = results["tasks"]
     assert 6 <= row["episodes"] < 5000
@@ -198,8 +198,8 @@ def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, arguments, 
     process.join()
     assert process.exitcode == 2
     assert said.read_text().endswith(
-        f"\nmtwrappers: error: cannot write to {tmp_path}: File too large; the episodes that were "
-        f"finished are kept: go on with mtwrappers rollout --resume {tmp_path}\n"
+        f"\nmtwrappers: error: cannot write to {tmp_path}: File too large; finished episodes "
+        f"are kept: continue with mtwrappers rollout --resume {tmp_path}\n"
     )
     unfinished = tmp_path / "unfinished.jsonl"
     before = [tmp_path / "results.json", tmp_path / "results.npz"]

@@ -244,14 +244,14 @@ def test_a_name_that_is_taken_is_refused_before_an_episode_is_run(monkeypatch, c
         (["record", "MT1", "--out", "minari:a b"], "a name for Minari must be such as metaworld/m"),
         (["record", "MT2", "--out", DATASET], "unknown benchmark 'MT2'; did you mean "),
         ([*ONE, "--task", "a-v3"], "unknown class 'a-v3' of MT1; did you mean "),
-        ([*ONE, "--no-shadows"], "--no-shadows is of frames, which --size adds"),
-        ([*ONE, "--camera", "corner"], "--camera is of frames, which --size adds"),
+        ([*ONE, "--no-shadows"], "--no-shadows is for frames: add them with --size"),
+        ([*ONE, "--camera", "corner"], "--camera is for frames: add them with --size"),
         ([*ONE, "--size", "16", "--camera", "up"], "camera_name must be "),
         ([*ONE, "--descriptions", "mine"], "--descriptions: descriptions must be "),
-        ([*ONE, "--variation", "light"], "--variation is of frames, which --size adds"),
+        ([*ONE, "--variation", "light"], "--variation is for frames: add them with --size"),
         ([*ONE, "--action-chunk", "2"], "--action-chunk is for a policy of your own that returns"),
         ([*ONE, "--video"], "--video is for lerobot:NAME; Minari stores frames without loss"),
-        ([*ONE, "--policy", "random"], "only successes are recorded, of which random actions "),
+        ([*ONE, "--policy", "random"], "only successful episodes are recorded, and random "),
         ([*ONE, "--policy", "none.py:act"], "--policy none.py:act: there is no file "),
         (["record", "--resume", DATASET], f"there is no unfinished recording of {DATASET}"),
         (["record", "--resume", DATASET, "--out", "minari:b-v0"], f"--resume {DATASET} continues"),
@@ -313,7 +313,7 @@ def test_a_recording_that_was_killed_is_no_dataset_and_goes_on_to_the_same_data(
         assert [*minari.list_local_datasets()] == ["tests/calm-v0"]
         line = "a recording of minari:tests/killed-v0 is unfinished: continue it with --resume"
         assert refused(capsys, *begun).startswith(line)
-        line = "minari:tests/killed-v0 was begun with seed 0, got 1"
+        line = "minari:tests/killed-v0 was started with seed 0, got 1"
         assert refused(capsys, *resume, "--seed", "1") == line
     capsys.readouterr()
     assert main(resume) == 0
@@ -330,7 +330,7 @@ def test_ctrl_c_prints_how_to_go_on(own, monkeypatch, capsys):
         (
             1,
             [
-                "Interrupted: the episodes that were recorded are kept. Go on with:",
+                "Interrupted: recorded episodes are kept. Continue with:",
                 f"mtwrappers record --resume {DATASET} --policy {own}:reach",
             ],
         ),
@@ -344,7 +344,7 @@ def test_ctrl_c_prints_how_to_go_on(own, monkeypatch, capsys):
             patch.setattr(recording, "difference", difference)
             assert main(two) == 130
         assert capsys.readouterr().out.splitlines() == printed
-    line = f"{DATASET} was begun with a policy of your own: give --policy again"
+    line = f"{DATASET} was started with a policy of your own: pass --policy again"
     assert refused(capsys, "record", "--resume", DATASET) == line
     assert main(["record", "--resume", DATASET, "--policy", f"{own}:reach"]) == 0
     assert len(minari.load_dataset(NAME)) == 2
@@ -366,7 +366,7 @@ def test_settings_of_another_form_and_of_other_versions_are_refused(capsys, tmp_
     unfinished = Unfinished(tmp_path / NAME)
     settings = {"requirements": ["numpy==1.0"]}
     for given, message in (
-        (settings, f"{DATASET} was begun with ['numpy==1.0'], got mtwrappers=="),
+        (settings, f"{DATASET} was started with ['numpy==1.0'], got mtwrappers=="),
         ([], f"{tmp_path}/tests/.experts-v0.unfinished/settings.json was not written by a recor"),
     ):
         unfinished.begin(given)

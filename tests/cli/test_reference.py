@@ -52,5 +52,5 @@ def test_what_is_no_such_result_is_one_line(arguments, message, mine, capsys):
 def test_methods_alone_do_not_say_which_protocol(capsys):
     with pytest.raises(SystemExit):
         main(["compare", "reference:experts", "reference:random"])
-    assert "reference:experts has a result of each protocol: name one" in capsys.readouterr().err
+    assert "reference:experts has one result per protocol: name one" in capsys.readouterr().err
     assert main(["compare", f"reference:{RANDOM}", "reference:experts"]) == 0

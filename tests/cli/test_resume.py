@@ -73,7 +73,7 @@ def test_an_interrupted_rollout_goes_on_until_it_is_complete(tmp_path, capsys, m
         begun = ["--resume", str(out)] if out.exists() else [*arguments, "--out", str(out)]
         assert main(["rollout", *begun, "--workers", "1"]) == 130
     said = capsys.readouterr().out
-    assert "Interrupted: these are the episodes that were finished. Go on with:" in said
+    assert "Interrupted: these are the finished episodes. Continue with:" in said
     assert said.endswith(f"\nmtwrappers rollout --resume '{out}'\n")
     interrupted = read(out)
     assert (interrupted["interrupted"], interrupted["steps"]) == (True, 3 * 40)
@@ -124,14 +124,14 @@ def test_progress_that_was_cut_anywhere_is_read_up_to_there(unfinished):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["MT10"], "was begun with benchmark 'MT1', got 'MT10'"),
-        (["--task", "reach-v3"], "was begun with task ['push-v3'], got ['reach-v3']"),
-        (["--no-fast"], "was begun with no_fast False, got True"),
-        (["--no-evidence"], "was begun with evidence True, got False"),
-        (["--training-seed", "1"], "was begun with training_seed None, got 1"),
-        (["--author", "A. Author"], "was begun with authors [], got ['A. Author']"),
+        (["MT10"], "was started with benchmark 'MT1', got 'MT10'"),
+        (["--task", "reach-v3"], "was started with task ['push-v3'], got ['reach-v3']"),
+        (["--no-fast"], "was started with no_fast False, got True"),
+        (["--no-evidence"], "was started with evidence True, got False"),
+        (["--training-seed", "1"], "was started with training_seed None, got 1"),
+        (["--author", "A. Author"], "was started with authors [], got ['A. Author']"),
         (["--out", "elsewhere"], "writes into that directory, got --out elsewhere"),
-        (["--video"], "--video films a rollout from its start, --resume runs what is left"),
+        (["--video"], "--video films a rollout from its start, and --resume continues one"),
     ],
 )
 def test_arguments_that_contradict_those_of_the_rollout_are_one_line(
@@ -154,7 +154,7 @@ def test_arguments_that_contradict_those_of_the_rollout_are_one_line(
         ),
         (
             lambda path: path.write_text(path.read_text().replace(version("mujoco"), "2.0.0")),
-            f"was begun with mujoco 2.0.0, not {version('mujoco')}",
+            f"was started with mujoco 2.0.0, not {version('mujoco')}",
         ),
     ],
 )
@@ -217,7 +217,7 @@ SETTING = partial(change, 0, "settings")
         (SETTING("task", to="push-v3"), "task cannot be 'push-v3'"),
         (SETTING("task", to=[["push-v3"]]), "task cannot be [['push-v3']]"),
         (SETTING("task", to=["\ud800"]), "unknown class '\\ud800'"),
-        (SETTING("policy", to="evil.py:act"), "begun with a policy of your own: give --policy"),
+        (SETTING("policy", to="evil.py:act"), "started with a policy of your own: pass --policy"),
         (SETTING("episodes", to=10**12), "episodes cannot be 1000000000000"),
         (SETTING("episodes", to=True), "episodes cannot be True"),
         (SETTING("seed", to=-1), "seed cannot be -1"),
@@ -349,7 +349,7 @@ def test_a_complete_rollout_of_other_settings_is_one_line(tmp_path, capsys):
     results = {"rollout": {**of_before, "interrupted": False}, "provenance": {"action_chunk": 8}}
     text = json.dumps(results)
     (tmp_path / "results.json").write_text(text)
-    require_refused(tmp_path, "was begun with seed 0, got 1", capsys, ["--seed", "1"])
+    require_refused(tmp_path, "was started with seed 0, got 1", capsys, ["--seed", "1"])
     require_refused(tmp_path, "with action_chunk 8, got 4", capsys, ["--action-chunk", "4"])
     (tmp_path / "results.json").write_text("{}")
     require_refused(tmp_path, "unfinished.jsonl: No such file or directory", capsys)

@@ -257,7 +257,7 @@ def test_a_rollout_of_ones_own_policy_goes_on_with_the_policy_that_is_given_agai
     assert capsys.readouterr().out.endswith(go_on)
     with pytest.raises(SystemExit):
         main(["rollout", "--resume", str(out)])
-    assert "was begun with a policy of your own: give --policy again" in capsys.readouterr().err
+    assert "was started with a policy of your own: pass --policy again" in capsys.readouterr().err
     assert main(["rollout", "--resume", str(out), "--workers", "1", *given]) == 0
     assert stable(read(out)) == stable(expected)
 
@@ -274,7 +274,7 @@ def test_a_policy_that_plans_goes_on_with_its_chunks(own, tmp_path, capsys, monk
     assert "\naction_chunk: 7 actions of each chunk executed\n" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         main(["rollout", "--resume", str(out), *given, "--action-chunk", "8"])
-    assert "was begun with action_chunk 7, got 8; leave it out" in capsys.readouterr().err
+    assert "was started with action_chunk 7, got 8; leave it out" in capsys.readouterr().err
     assert main(["rollout", "--resume", str(out), "--workers", "1", *given]) == 0
     assert stable(read(out)) == stable(expected)
     result = EvaluationResult.load(out / "results.json")

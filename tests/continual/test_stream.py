@@ -689,7 +689,7 @@ def test_a_seed_for_some_is_refused(seed):
     envs = side_by_side([("a", 4), ("b", 4)])
     envs.reset(seed=0)
     mask = {} if isinstance(seed, list) else {"reset_mask": np.array([True, False])}
-    with pytest.raises(ValueError, match="a seed begins the stream anew"):
+    with pytest.raises(ValueError, match="a seed restarts the stream"):
         envs.reset(seed=seed, options=mask)
 
 
@@ -710,7 +710,7 @@ def test_an_evaluation_does_not_take_place_in_a_stream():
     envs = side_by_side([("a", 40)])
     envs.reset(seed=0)
     envs.step([0, 0])
-    with pytest.raises(ValueError, match="episodes that are run in a stream are part of it"):
+    with pytest.raises(ValueError, match="would become part of the stream: evaluate in separate"):
         evaluate(lambda obs: [0] * len(obs), envs, 1)
     assert envs.stream_steps == 2
 

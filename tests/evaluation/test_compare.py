@@ -256,7 +256,7 @@ def test_several_results_of_a_policy_are_runs():
     [alone] = compare({"one": first, "other": second[:1]})
     assert alone.improvement is None
     assert all(row.difference.low is None for row in alone.overall.values())
-    assert "a single run leaves no interval" in str(alone)
+    assert "a single run has no interval" in str(alone)
 
 
 def many(rng, n, paid, p=0.5):
@@ -295,7 +295,7 @@ def test_runs_that_are_networks_of_one_task_each_are_resampled_by_themselves():
         name: of_task(results, "a") + of_task(results[:3], "b")
         for name, results in (("one", first), ("other", second))
     }
-    with pytest.raises(IncomparableError, match="b is a task of some of them alone"):
+    with pytest.raises(IncomparableError, match="only some of them have the task b"):
         compare(apart)
     [found] = compare(apart, runs="per_task")
     assert (found.runs, found.fewest) == ((8, 8), (3, 3))
@@ -331,7 +331,7 @@ def test_an_episode_that_stands_twice_is_refused():
 
 def test_a_result_that_does_not_say_what_it_was_measured_on_is_refused_beside_others():
     one, other = result(a=[1, 0, 1]), result(a=[1, 1, 1], provenance=None)
-    with pytest.raises(IncomparableError, match="result 1 of 'other' does not say what it was mea"):
+    with pytest.raises(IncomparableError, match="result 1 of 'other' has no provenance"):
         only(one, other)
     # What it does not say does not keep the others from being looked at.
     older = result(a=[0, 1, 1], provenance=dataclasses.replace(LIST, versions={"mujoco": "2"}))
@@ -432,7 +432,7 @@ def named(name, **kwargs):
     ("change", "reason"),
     [
         (result(a=[1, 1], provenance=named("mine")), "protocols none and mine "),
-        (result(b=[1, 1]), "b is a task of some of them alone"),
+        (result(b=[1, 1]), "only some of them have the task b"),
         (
             result(a=[1], provenance=dataclasses.replace(LIST, spec={"id": "y", "kwargs": {}})),
             "id x and y",
@@ -473,7 +473,7 @@ def test_what_is_given_is_checked():
         compare({"one": [result(a=[1])], "other": trials(*[1] * 999)})
     assert len(str(caught.value)) < 200
     silent = EvaluationResult([Episode("a", 0, 1.0, 5)])
-    with pytest.raises(ValueError, match="result 1 of 'other' says nothing of success"):
+    with pytest.raises(ValueError, match="result 1 of 'other' does not record success"):
         compare({"one": [result(a=[1])], "other": [silent]})
 
 

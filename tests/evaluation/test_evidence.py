@@ -189,12 +189,12 @@ BOMB = _zip(("a/0.npy", bytes(2**20)))
     [
         (b"", "File is not a zip file"),
         pytest.param(_zip(("a/0.npy", GOOD))[:40], "File is not a zip file", id="cut off"),
-        (_zip(("a/0.txt", GOOD)), "'a/0.txt' is no array"),
+        (_zip(("a/0.txt", GOOD)), "'a/0.txt' is not an array"),
         (
             _zip(("a/0.npy", GOOD), ("a/1.npy", GOOD)).replace(b"a/1", b"a/0"),
-            "'a/0.npy' is no array, or is there tw",
+            "'a/0.npy' is not an array, or is there tw",
         ),
-        (_zip(("a/0.npy", GOOD), method=zipfile.ZIP_LZMA), "compressed in another way"),
+        (_zip(("a/0.npy", GOOD), method=zipfile.ZIP_LZMA), "compressed with another method"),
         (_zip(("a/0.npy", GOOD[:-4])), "has another size than its shape"),
         (_zip(("a/0.npy", GOOD.replace(b"(3, 4)", b"(9, 9)"))), "has another size than its"),
         (_zip(("a/0.npy", _npy(np.array([None]), allow_pickle=True))), "must be a plain array"),
@@ -203,7 +203,7 @@ BOMB = _zip(("a/0.npy", bytes(2**20)))
         (BOMB[:-22], "it takes up to 1,048,576 bytes of memory, and max_bytes is 1"),
         # A size that is less than what there is.
         (BOMB[:-22].replace((2**20).to_bytes(4, "little"), b"\1\0\0\0"), "File is not a zip"),
-        (_zip(("../a.npy", GOOD), ("a", GOOD)), "'a' is no array"),
+        (_zip(("../a.npy", GOOD), ("a", GOOD)), "'a' is not an array"),
     ],
 )
 def test_a_file_from_anywhere_is_refused_before_much_is_read(data, message, tmp_path):

@@ -144,12 +144,12 @@ def test_the_window_of_window_close_starts_open():
 def test_a_picture_of_goals_needs_a_result_of_meta_world_with_its_goals(tmp_path):
     path = tmp_path / "goals.png"
     result = made(True, True)
-    with pytest.raises(ValueError, match="which does not say where it comes from"):
+    with pytest.raises(ValueError, match="this result has no provenance"):
         dataclasses.replace(result, provenance=None).plot_goals(path)
     silent = [
         dataclasses.replace(one, success_once=None, success_final=None) for one in result.episodes
     ]
-    with pytest.raises(ValueError, match="which says nothing of success"):
+    with pytest.raises(ValueError, match="this result does not record success"):
         dataclasses.replace(result, episodes=silent).plot_goals(path)
     with pytest.raises(VerificationError, match="its goals are not those of its environments"):
         made(True, True, goals="ab").plot_goals(path)

@@ -112,7 +112,10 @@ def test_every_field_counts_in_the_digest():
             {"descriptions": "lerobot-0.6.1"},
             "descriptions are for frames, got 'lerobot-0.6.1' with states",
         ),
-        ({"idle_steps": 5, "idle_steps_count": True}, "5 idle steps leave nothing of 5"),
+        (
+            {"idle_steps": 5, "idle_steps_count": True},
+            "5 idle steps leave none of 5 steps",
+        ),
         ({"camera_name": "corner"}, "observation='state' and camera_name='corner' do not go"),
         ({"depth": True}, "depth is observed beside frames, got observation='state'"),
         ({**SEEN_FIELDS, "camera_name": ["corner"] * 2}, "none twice, got .'corner', 'corner'"),

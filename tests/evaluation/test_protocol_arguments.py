@@ -281,7 +281,9 @@ def test_a_name_is_printable_ascii_without_spaces_around_it(name):
     ],
 )
 def test_the_names_of_what_is_derived_are_the_packages_own(name):
-    with pytest.raises(ValueError, match=r"kept for what is derived|give a variant another|is for"):
+    with pytest.raises(
+        ValueError, match=r"reserved for a protocol derived|give a variant another|is for"
+    ):
         dataclasses.replace(SMALL, name=name)
 
 

@@ -80,7 +80,7 @@ def test_runs_that_end_at_different_steps_are_refused():
         last_of(unknown, "all_tasks")[1] == "the ends of training, 100 steps and unknown steps (b)"
     )
     silent = runs(a=result(0, 100), b=result(0))
-    expected = "b does not say after how many training steps, as a does"
+    expected = "b does not name its training_steps, as a does"
     assert last_of(silent, "all_tasks")[1] == expected
     assert last_of(silent[::-1], "all_tasks")[1] == expected
 

@@ -121,7 +121,7 @@ def test_environments_that_were_made_by_hand_are_given(tmp_path):
     longer = scripted([{"name": "a", "lengths": (7,), "success_at": 4}], k=2)
     found = verify(tmp_path / "r.json", envs=longer)
     assert found.same == {"a": 0}
-    assert found.difference == "a, episode 0 goes on in the replay after its 3 steps"
+    assert found.difference == "a, episode 0 does not end in the replay after its 3 steps"
 
 
 # What was verified.
@@ -276,7 +276,7 @@ def of_id(env_id):
         (episode(1, length=7), "reach-v3, episode 1 has 7 steps, and the evidence 8 actions"),
         (episode(1, task_state=3), "with its seed reach-v3, episode 1 has the goal"),
         (episode(1, task="sweep-v3"), "the evidence has no actions of sweep-v3, episode 1"),
-        (order(0, 1, 2, 3, 4), "the evidence has actions of 'push-v3/2', which is no episode"),
+        (order(0, 1, 2, 3, 4), "the evidence has actions of 'push-v3/2', not an episode of it"),
         (order(0, 1, 2, 3, 4, 5, 5), "push-v3, episode 2 is there 2 times"),
         (order(1, 0, 2, 3, 4, 5), "expected reach-v3, episode 0 in the place of reach-v3, epis"),
         (
@@ -296,9 +296,9 @@ def of_id(env_id):
         (kwargs(nonsense=1), "it cannot be replayed: .* takes no 'nonsense'"),
         (
             of_id("os:system"),
-            "its environments are 'os:system', and no file decides which code runs",
+            "its environments are 'os:system', and a results file never decides which code",
         ),
-        (of_id("mtwrappers/MultiEnv-v0"), "and no file decides which code runs"),
+        (of_id("mtwrappers/MultiEnv-v0"), "and a results file never decides which code"),
     ],
 )
 def test_what_cannot_be_is_refused_by_name(change, message, played, tmp_path):
@@ -353,7 +353,7 @@ def test_what_the_replay_gives_otherwise_is_named(change, message, played, tmp_p
             lambda data: data["overall"]["mean"]["return"].update(high=1e9),
             "overall, mean, return, high is ",
         ),
-        (lambda data: data.pop("overall"), "from its episodes: overall is not there"),
+        (lambda data: data.pop("overall"), "from its episodes: overall is missing"),
         (
             lambda data: data["tasks"].append({"task": "x"}),
             "do not follow from its episodes: tasks",
@@ -363,7 +363,7 @@ def test_what_the_replay_gives_otherwise_is_named(change, message, played, tmp_p
         (lambda data: data.update(resamples=10**12), "at most 100,000 resamples are drawn"),
         (lambda data: data.update(provenance=None), "it was saved without evidence"),
         (lambda data: data["provenance"].pop("goals"), "expected provenance with"),
-        (lambda data: data.update(format="mtwrappers.EvaluationResult/2"), "is no result"),
+        (lambda data: data.update(format="mtwrappers.EvaluationResult/2"), "is not a result"),
     ],
 )
 def test_a_file_that_contradicts_itself_is_refused(change, message, played, tmp_path):
@@ -374,7 +374,7 @@ def test_a_file_that_contradicts_itself_is_refused(change, message, played, tmp_
         verify(tmp_path / "r.json", played / "r.npz")
     for text in ("", "[" * 10**5, "{"):
         (tmp_path / "r.json").write_text(text)
-        with pytest.raises(VerificationError, match="is no result"):
+        with pytest.raises(VerificationError, match="is not a result"):
             verify(tmp_path / "r.json", played / "r.npz")
 
 
@@ -403,7 +403,7 @@ def test_evidence_that_does_not_go_with_the_result_is_refused(played, tmp_path):
     path = tmp_path / "other.npz"
     for change, message in (
         ({"push-v3/1": actions["push-v3/1"][:-1]}, "push-v3, episode 1 has 8 steps, and the evid"),
-        ({"push-v3/3": actions["push-v3/1"]}, "has actions of 'push-v3/3', which is no episode"),
+        ({"push-v3/3": actions["push-v3/1"]}, "has actions of 'push-v3/3', not an episode of it"),
         ({"push-v3/1": actions["push-v3/1"].astype(float)}, "has actions of several kinds"),
         ({k: own[:, :3] for k, own in actions.items()}, "expected actions of shape"),
     ):

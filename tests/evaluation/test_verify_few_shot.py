@@ -176,8 +176,8 @@ def goal(data):
             trials(trials=1),
             "pick-place-v3, trial 2, episode 0|pick-place-v3, episode 0 is not planned",
         ),
-        (trials(adaptation_episodes=0), "is no result: trials cannot be"),
-        (trials(tasks=[[0, "x"]]), "is no result: tasks of trials must be numbers"),
+        (trials(adaptation_episodes=0), "is not a result: trials cannot be"),
+        (trials(tasks=[[0, "x"]]), "is not a result: tasks of trials must be numbers"),
         (lambda data: data.update(trials=None), "does not say how its trials were run"),
         (
             lambda data: data["evaluation"]["provenance"].update(episodes_per_task=7),

@@ -188,16 +188,24 @@ def test_a_name_that_cannot_be_printed_is_refused_before_anything_is_played(name
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ('"seed": 0,', '"seed": 0, "score": 1.0,', "score is no part of it"),
+        ('"seed": 0,', '"seed": 0, "score": 1.0,', "score does not belong there"),
         ('"headline": null', '"headline": null, "headline": null', "the key 'headline' twice"),
         ('"policy": "many"', '"policy": "theirs", "policy": "many"', "the key 'policy' twice"),
-        ('"mean": {', '"best": 1.0, "mean": {', "overall, best is no part of it"),
-        ('"value": 5.0', '"value": 5.0, "std": 0', "std is no part of it"),
+        ('"mean": {', '"best": 1.0, "mean": {', "overall, best does not belong there"),
+        ('"value": 5.0', '"value": 5.0, "std": 0', "std does not belong there"),
         ('"number": 0', '"number": 0, "expert": true', "expected an episode, got "),
         ('"kwargs": {', '"score": 1.0, "kwargs": {', "spec of the provenance cannot be"),
         ('"versions": {', '"note": "", "versions": {', "expected provenance with"),
-        ('"seed": 0,', '"rollout": {"score": 1.0}, "seed": 0,', "a rollout notes no {'score'"),
-        ('"seed": 0,', '"rollout": {"policy": {}}, "seed": 0,', "a rollout notes of policy no {}"),
+        (
+            '"seed": 0,',
+            '"rollout": {"score": 1.0}, "seed": 0,',
+            "a rollout does not record {'score'",
+        ),
+        (
+            '"seed": 0,',
+            '"rollout": {"policy": {}}, "seed": 0,',
+            "a rollout does not record policy {}",
+        ),
     ],
 )
 def test_unknown_keys_and_keys_that_are_there_twice_are_refused(
@@ -212,7 +220,7 @@ def test_unknown_keys_and_keys_that_are_there_twice_are_refused(
 
 def test_no_argument_is_shown_as_the_id(played, tmp_path):
     path = changed(played, tmp_path, kwargs(id="mtwrappers/MT50-v0"))
-    with pytest.raises(VerificationError, match="are not made with 'id'"):
+    with pytest.raises(VerificationError, match="take no argument 'id'"):
         verify(path, played / "many.npz")
 
     def elsewhere(data):
@@ -266,8 +274,8 @@ def test_no_argument_is_shown_as_the_id(played, tmp_path):
             "its tables have 5,001 rows, more than 5,000",
         ),
         ("few", lambda data: data["trials"].update(trials=10**6), "it has 8 of 4,000,000 episodes"),
-        ("few", kwargs(max_episode_steps=10**15), "its trials go on in the replay after all"),
-        ("few", kwargs(max_episode_steps=None), "its trials go on in the replay after all"),
+        ("few", kwargs(max_episode_steps=10**15), "its trials do not end in the replay after"),
+        ("few", kwargs(max_episode_steps=None), "its trials do not end in the replay after"),
     ],
 )
 def test_what_a_small_file_asks_for_is_counted_before(name, change, message, played, tmp_path):
@@ -283,7 +291,7 @@ def test_what_a_small_file_asks_for_is_counted_before(name, change, message, pla
 def test_an_episode_is_replayed_for_one_step_more_than_it_has_actions(limit, played, tmp_path):
     path = changed(played, tmp_path, kwargs(max_episode_steps=limit))
     found = verify(path, played / "many.npz")
-    assert found.difference == "reach-v3, episode 0 goes on in the replay after its 5 steps"
+    assert found.difference == "reach-v3, episode 0 does not end in the replay after its 5 steps"
     assert {one.length for one in found.result.episodes} == {6}
     assert found.same == {"reach-v3": 0, "push-v3": 0}
 
@@ -299,11 +307,11 @@ def test_more_steps_than_are_replayed_take_a_smaller_sample(tmp_path, monkeypatc
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        (kwargs(vector_kwargs=5), "are not made with 'vector_kwargs'"),
-        (kwargs(wrappers=["os.system"]), "are not made with 'wrappers'"),
+        (kwargs(vector_kwargs=5), "take no argument 'vector_kwargs'"),
+        (kwargs(wrappers=["os.system"]), "take no argument 'wrappers'"),
         (kwargs(height=10**30, observation="pixels", select={}), "it cannot be replayed: "),
         (lambda data: data["provenance"].update(max_episode_steps=10**30), "cannot be 10000"),
-        (lambda data: data["episodes"][0].update(episode_return=10**400), "is no result: "),
+        (lambda data: data["episodes"][0].update(episode_return=10**400), "is not a result: "),
     ],
 )
 def test_odd_arguments_are_refused_and_not_raised(change, message, played, tmp_path):

@@ -46,7 +46,7 @@ def test_other_versions_and_helpers_that_differ_give_the_stock_classes_and_a_war
         monkeypatch.setattr(differ, lambda: ["norm", "tolerance"])
         reason = "norm, tolerance differ from NumPy's and SciPy's own here"
     monkeypatch.setattr(known_good, "version", installed.__getitem__)
-    message = f"stock Meta-World classes serve instead of the fast ones: {reason}"
+    message = f"Meta-World's own classes are used instead of the fast ones: {reason}"
     with pytest.warns(UserWarning, match=message):
         assert class_to_build(REACH, "auto") is REACH
     # Neither True nor False warns, which would be an error.

@@ -67,7 +67,7 @@ MALFORMED = [
     ({"classes": ("push-v3",)}, r"got {.*KeyError\('reach"),
     ({"classes": 5}, "got {.*'classes': 5"),
     ({"inner": metaworld.Task("reach-v3", b"cut off")}, "got {.*cut off.*UnpicklingError"),
-    ({"inner": metaworld.Task("reach-v3", PUSH_DATA)}, "'reach-v3' is no name of .*Push"),
+    ({"inner": metaworld.Task("reach-v3", PUSH_DATA)}, "'reach-v3' is not the name of .*Push"),
     (
         {"inner": make_benchmark("ML1", num_goals=1).train_tasks[0]},  # whose goal is hidden
         "goals_visible=False: it needs another observation space",

@@ -263,7 +263,7 @@ def test_observers_receive_the_episodes_of_workers():
         with pytest.raises(ValueError, match=r"Begins.* has begin\(\): use policy_in='parent'"):
             evaluate(waves, envs, 2, policy_in="workers", observers=[Begins()])
         wrapped = gymnasium.wrappers.vector.TransformReward(envs, np.abs)
-        with pytest.raises(ValueError, match=r"wrap each environment instead of all"):
+        with pytest.raises(ValueError, match=r"wrap each environment instead, or"):
             evaluate(waves, wrapped, 2, policy_in="workers")
         with pytest.raises(ValueError, match=r"policy_in must be 'parent' or 'workers', got 'x'"):
             evaluate(waves, envs, 2, policy_in="x")

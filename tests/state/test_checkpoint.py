@@ -311,16 +311,19 @@ CRAFTED = {
     "no zip file": (signed(b"states.json"), "not a zip file"),
     "cut off": (signed(zipped(("states.json", JSON))[:-22]), "not a zip file"),
     "no states": (signed(zipped(("0.npy", npy()))), "Expecting value"),
-    "another member": (signed(zipped(("states.json", JSON), ("a.py", b""))), "'a.py' is no array"),
+    "another member": (
+        signed(zipped(("states.json", JSON), ("a.py", b""))),
+        "'a.py' is not an array",
+    ),
     "a member twice": (
         signed(
             zipped(("states.json", JSON), ("0.npy", b""), ("1.npy", b"")).replace(b"1.n", b"0.n")
         ),
-        "'0.npy' is no array, or is there twice",
+        "'0.npy' is not an array, or is there twice",
     ),
     "compressed otherwise": (
         signed(zipped(("states.json", JSON), method=zipfile.ZIP_LZMA)),
-        "compressed in another way than deflate",
+        "compressed with another method than deflate",
     ),
     "bomb": (
         signed(zipped(("states.json", b" " * 10**8), method=zipfile.ZIP_DEFLATED)),
@@ -505,7 +508,7 @@ def test_after_an_error_all_are_put_back_and_the_first_error_is_raised(tmp_path)
     same, broken = Stated([1]), Stated([2], [None, OSError("second")])
     failing, never = Stated([3], [first]), Stated([4])
     first.add_note("environment 3")
-    expected = "c does not go with it: environment 3: first; b could not be put back: second$"
+    expected = "c does not fit it: environment 3: first; b could not be put back: second$"
     with pytest.raises(CheckpointError, match=expected) as info:
         load_checkpoint(path, a=same, b=broken, c=failing, d=never)
     assert info.value.__cause__ is first
@@ -533,7 +536,7 @@ def test_other_names_and_other_objects_are_refused_and_change_nothing(tmp_path):
         with pytest.raises(CheckpointError, match=r"of \['envs', 'rng'\], got one of \['envs', '"):
             load_checkpoint(path, envs=other, rng=np.random.default_rng(0))
         before, mine = other.get_state(), {"b": 2}
-        with pytest.raises(CheckpointError, match=r"envs does not go with it: .*on the tasks"):
+        with pytest.raises(CheckpointError, match=r"envs does not fit it: .*on the tasks"):
             load_checkpoint(path, it=mine, envs=other)
         assert mine == {"b": 2}
         assert equal(other.get_state(), before)

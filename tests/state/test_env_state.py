@@ -326,7 +326,7 @@ def test_a_wrapper_whose_state_is_unknown_is_refused_by_name(value, named):
 def test_a_state_sets_no_attribute_that_is_no_data(name):
     env = Stateless(CountingEnv())
     [(label, _), bottom] = get_state(env)
-    with pytest.raises(ValueError, match=f"{name} of Stateless is no plain data"):
+    with pytest.raises(ValueError, match=f"{name} of Stateless is not plain data"):
         set_state(env, [(label, {name: 1}), bottom])
 
 

@@ -204,7 +204,7 @@ BROKEN = {
     ),
     "a list as mask": (
         masks(lambda s, mask: np.array(mask)),
-        "reset() with a reset_mask that is no bool array must raise TypeError, raised nothing",
+        "reset() with a reset_mask that is not a bool array must raise TypeError, raised nothing",
     ),
     "works after close": (
         after_close(lambda: None),

@@ -112,7 +112,7 @@ ALONE = {
     ),
     faults.LeftAtTheEndEnv: (["seed repeats"], "after an episode has ended, reset(", "observation"),
     faults.RepeatedSeedEnv: (["other seeds"], "each repeats reset(seed=0)", None),
-    faults.DefaultSeedEnv: (["other seeds"], "the seed is a constant then", None),
+    faults.DefaultSeedEnv: (["other seeds"], "the seed is then a constant", None),
     faults.ConstantSeedEnv: (["other seeds"], "in favour of a constant", None),
     faults.SeededByAConstantEnv: (["other seeds"], "in favour of a constant", None),
     faults.OwnConstantEnv: (["other seeds"], "in favour of a constant", None),
@@ -287,7 +287,7 @@ VECTORS = {
     "last again": (
         same(faults.WalkEnv, faults.LastAgain),
         "autoreset",
-        "next to what was before: the first observation of the next episode is missing",
+        "continue the episode: the first observation of the next episode is missing",
     ),
     "last again, NextStep": (
         lambda: faults.LastAgainNextStep(faults.make_sync(autoreset_mode=NEXT)),
@@ -297,12 +297,12 @@ VECTORS = {
     "final of neighbour": (
         same(faults.WalkEnv, faults.FinalOfNeighbour),
         "independence",
-        "the end of its episode that the infos have is another's",
+        "its infos have the end of another environment's episode",
     ),
     "finals at once": (
         same(faults.ShortEnv, faults.SwappedFinals),
         "independence",
-        "the end of its episode that the infos have is another's",
+        "its infos have the end of another environment's episode",
     ),
     "no final_info": (
         same(faults.WalkEnv, faults.ChangedInfos, faults.lose_final_info),
@@ -409,7 +409,7 @@ VECTORS = {
     "left at the end": (
         same(faults.WalkEnv, faults.LeftAtTheEnd),
         "seed repeats",
-        "after an episode has ended, reset(seed=0) leads elsewhere",
+        "after an episode has ended, reset(seed=0) leads to other results",
     ),
     "render": (
         same(faults.WalkEnv, faults.RenderedVectorEnv),
@@ -489,7 +489,7 @@ def test_the_end_of_an_episode_is_compared_with_that_in_another_mode(fault):
     report = check(make)
     result = report["autoreset"]
     assert result.outcome == "failed"
-    assert "the end of an episode is another in mode SameStep than in NextStep" in result.says
+    assert "the end of an episode differs between modes SameStep and NextStep" in result.says
     assert result.difference.key.endswith(key)
 
 

@@ -93,10 +93,10 @@ def change(name, at, value):
 @pytest.mark.parametrize(
     ("stored", "fault"),
     [
-        (change("obs", 3, lambda x: x + 0.5), "obs is no observation of a Ledger, .*: [3]"),
+        (change("obs", 3, lambda x: x + 0.5), "obs is not an observation of a Ledger, .*: [3]"),
         (
             change("obs", 3, lambda x: x + np.array([0, 0, 9])),
-            "obs is no observation of a Ledger, .*: [3]",
+            "obs is not an observation of a Ledger, .*: [3]",
         ),
         (
             change("rewards", 3, lambda x: entry_reward(1, 0, 1)),
@@ -173,7 +173,7 @@ def test_parts_and_pixels_of_different_steps_are_no_observation():
     image[7, 3, 2] = image[8, 3, 2]
     for torn in (image, {"image": as_image(obs[::-1]), "vector": obs}):
         report = check_transitions(torn, *rest, strict=False)
-        assert "obs is no observation of a Ledger, or of several at once" in report.faults[0]
+        assert "obs is not an observation of a Ledger, or of several at once" in report.faults[0]
         assert report.wrong[7]
 
 
@@ -184,7 +184,9 @@ def test_any_number_of_leading_dimensions_and_what_is_not_stored():
     assert check_transitions(*stored).real.shape == (STEPS, ENVS)
     stored[0][2, 1] += 0.5
     report = check_transitions(stored[0], None, stored[2], None, None, None, strict=False)
-    assert report.faults == ("obs is no observation of a Ledger, or of several at once: [2, 1]",)
+    assert report.faults == (
+        "obs is not an observation of a Ledger, or of several at once: [2, 1]",
+    )
     assert report.bootstraps is None
     assert "bootstrap" not in str(report)
 

@@ -224,7 +224,7 @@ def test_a_call_that_had_worked_and_raises_when_it_is_made_again_is_named(then_r
             assert envs.reset()[0][:, 0].tolist() == [0, 5]
         kill(envs, 1)
         message = (
-            r"environment 1: the call set_task\(5\) had worked, and raises when it is made again "
+            r"environment 1: the call set_task\(5\) succeeded, and raises when it is replayed "
             "in a new environment: OSError: out of order"
         )
         with pytest.raises(WorkerDiedError, match=message):
@@ -239,7 +239,7 @@ def test_a_call_that_had_raised_and_does_not_when_it_is_made_again_is_named(tmp_
             envs.call("set_task", 5)
         state = envs.get_state()
         assert state["logs"][0]["entries"][-1] == ["tried", "set_task", (5,), {}]
-        message = r"environment 0: the call set_task\(5\) had raised, and does not when"
+        message = r"environment 0: the call set_task\(5\) raised, and does not when"
         with pytest.raises(NotDeterministicError, match=message):
             envs.set_state(state)
         assert envs.reset()[0].tolist() == [[0, 0]]

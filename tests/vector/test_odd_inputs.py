@@ -76,7 +76,7 @@ envs.map_blocks(lambda e, rows: e.map_blocks(3)) -> TypeError: function must be 
 envs.get_state() -> RuntimeError: ...needs its journal: pass journal=True, or on_worker_failure='rec
 envs.get_attr("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.call_some([-1], "first") -> ValueError: an index of an environment must be ...in [0, 1], got -1
-envs.get_attr(3) -> TypeError: environment 0: a name that is no string must be callable, got 3
+envs.get_attr(3) -> TypeError: environment 0: a name that is not a string must be callable, got 3
 envs.call("nope") -> AttributeError: environment 0: 'CountingEnv' object has no attribute 'nope'
 envs.call("reset", nope=1) -> TypeError: environment 0: ...got an unexpected keyword argument 'nope'
 """

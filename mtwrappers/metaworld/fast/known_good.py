@@ -68,8 +68,8 @@ def class_to_build(cls: type[Any], fast: Fast) -> type[Any]:
         fast = reason is None
         if reason is not None:
             warnings.warn(
-                f"the stock Meta-World classes serve instead of the fast ones: {reason}. If "
-                "`mtwrappers verify-fast --full` says yes, pass fast=True.",
+                f"Meta-World's own classes are used instead of the fast ones: {reason}. If "
+                "`mtwrappers verify-fast --full` prints yes, pass fast=True.",
                 stacklevel=2,
             )
     return fast_class(cls) if fast is True else cls
