@@ -517,7 +517,7 @@ def read_claim(path: str | os.PathLike[str]) -> AnyResult:
 
     Raises:
         OSError: If it cannot be read.
-        VerificationError: If it is no result, or contradicts itself.
+        VerificationError: If it is not a result, or contradicts itself.
     """
     try:
         data = load_json(path, MAX_SIZE)

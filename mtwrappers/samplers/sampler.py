@@ -1,0 +1,102 @@
+"""Trajectories from one environment."""
+
+from __future__ import annotations
+
+import functools
+import logging
+import time
+from typing import Any
+
+import gymnasium
+import numpy as np
+
+from mtwrappers.common.checks import LogSink, check_env, check_flag, check_log_sink, positive
+from mtwrappers.common.seeding import check_seed
+from mtwrappers.samplers.path import Path
+from mtwrappers.samplers.policies import PolicyCaller
+from mtwrappers.samplers.recorder import Recorder
+from mtwrappers.samplers.rollout import check_array_spaces, rollout
+from mtwrappers.vector.executors import MetaIterativeEnvExecutor
+
+
+class _Borrowed(gymnasium.Wrapper[Any, Any, Any, Any]):
+    """An environment that its user closes."""
+
+    def close(self) -> None: ...
+
+
+class Sampler:
+    """Collects ``batch_size`` trajectories from one environment.
+
+    The name and the arguments are ProMP's (Rothfuss et al. 2019, arXiv:1810.06784), which calls a
+    trajectory a path.
+
+    Args:
+        env: The environment. It is stepped, and not closed.
+        policy: A callable from observations ``(1, O)`` to actions ``(1, A)``, or an object with
+            ``get_actions`` for ``M = K = 1``; see `mtwrappers.samplers.policies.PolicyCaller`.
+        batch_size: How many trajectories.
+        max_path_length: Truncate trajectories after this many steps.
+        action_chunk: For a policy that returns chunks of actions ``(1, H, A)``: how many of each
+            are executed before it is asked again.
+        seed: Seeds the environment's first reset.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
+            ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
+
+    Raises:
+        ValueError: If a size is not positive or the seed is negative.
+        TypeError: If the environment, the policy, the seed or the log sink is of another kind, or
+            observations or actions are not arrays.
+
+    >>> import numpy as np
+    >>> from mtwrappers import PointGoalEnv, Sampler
+    >>> def policy(observations):
+    ...     return np.full((len(observations), 2), 0.1)
+    >>> sampler = Sampler(PointGoalEnv(), policy, batch_size=2, max_path_length=20, seed=0)
+    >>> paths = sampler.obtain_samples()
+    >>> len(paths), paths[0]["observations"].shape
+    (2, (20, 2))
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[Any, Any],
+        policy: Any,
+        batch_size: int,
+        max_path_length: int,
+        *,
+        action_chunk: int | None = None,
+        seed: int | None = None,
+        log_sink: LogSink | logging.Logger | None = None,
+    ) -> None:
+        self.batch_size = positive(batch_size, "batch_size")
+        self.max_path_length = positive(max_path_length, "max_path_length")
+        self._seed = None if seed is None else check_seed(seed)
+        self._sink = check_log_sink(log_sink)
+        self.env = check_env(env, "env")
+        shape = self.env.action_space.shape
+        self._policy = PolicyCaller(policy, 1, 1, action_chunk=action_chunk, action_shape=shape)
+        self._envs = MetaIterativeEnvExecutor(
+            functools.partial(_Borrowed, env), 1, 1, self.max_path_length
+        )
+        check_array_spaces(self._envs)
+
+    def obtain_samples(self, log: bool = False, log_prefix: str = "") -> list[Path]:
+        """Collects ``batch_size`` trajectories; see `mtwrappers.samplers.path`.
+
+        Args:
+            log: Whether to log the number of steps and the seconds they took.
+            log_prefix: Put before every key.
+        """
+        log = check_flag(log, "log")
+        start = time.perf_counter()
+        recorder = Recorder()
+        obs, infos = self._envs.reset(seed=self._seed)
+        self._seed = None
+        quotas = np.array([self.batch_size])
+        rollout(self._envs, self._policy, quotas, obs, infos=infos, observe=[recorder], ends=True)
+        [paths] = recorder.paths()
+        if log:
+            self._sink(f"{log_prefix}n_timesteps", sum(len(path["rewards"]) for path in paths))
+            self._sink(f"{log_prefix}SamplingTime", time.perf_counter() - start)
+        return paths

@@ -1,0 +1,237 @@
+"""Observations of mean zero and variance one in every task."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import gymnasium
+import numpy as np
+from gymnasium.spaces import Box, Dict, Space
+from gymnasium.utils import RecordConstructorArgs
+from gymnasium.vector import VectorEnv
+from gymnasium.vector.utils import batch_space
+from numpy.typing import NDArray
+
+from mtwrappers.common.checks import above_zero, positive
+from mtwrappers.common.spaces import as_row, require_floating_box
+from mtwrappers.vector.contract import StepResult
+from mtwrappers.wrappers.per_task import PerTaskVectorWrapper, PerTaskWrapper
+
+
+class NormalizeObservationPerTask(PerTaskWrapper, RecordConstructorArgs):
+    """Shifts and scales each task's observations to mean zero and variance one.
+
+    Gymnasium's ``NormalizeObservation`` with statistics per task, ``info["task_id"]``, in float64.
+    A one-hot (or anything else) that a wrapper appended to the observation stays as it is, and so
+    does the dtype. The statistics are updated once with each observation, of resets too, before it
+    is normalized; while ``update_running_mean`` is false, and after the end of a `TaskStream`, they
+    stay as they are.
+
+    Args:
+        env: An environment with a floating-point 1-D Box observation, shape ``(O,)``, or a Dict.
+        num_tasks: How many values ``task_id`` has; by default what the environment says, or 1.
+        num_leading: How many entries to normalize, from the first on. By default those of the
+            environment below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
+        epsilon: Added to the variance, so that nothing is divided by zero.
+        key: Of a Dict, which entry to normalize, such as ``"state"``; others stay as they are.
+
+    Raises:
+        TypeError: If observations are of another kind.
+        ValueError: If a number is out of range, or a Dict has no such key; on a step, if
+            ``info["task_id"]`` is no task, or an observation is not one of the environment's space.
+
+    >>> import gymnasium
+    >>> from mtwrappers import NormalizeObservationPerTask
+    >>> env = NormalizeObservationPerTask(gymnasium.make("mtwrappers/MultiEnv-v0"))
+    >>> obs, info = env.reset(seed=0)
+    >>> env.update_running_mean = False  # from here on, such as for an evaluation
+    >>> obs, reward, terminated, truncated, info = env.step(0)
+    >>> obs.shape, obs[4:]  # the one-hot stays as it is
+    ((8,), array([0., 0., 0., 1.], dtype=float32))
+    """
+
+    def __init__(
+        self,
+        env: gymnasium.Env[NDArray[Any], Any],
+        num_tasks: int | None = None,
+        *,
+        num_leading: int | None = None,
+        epsilon: float = 1e-8,
+        key: str | None = None,
+    ) -> None:
+        # Plain numbers, so that specs go through JSON.
+        num_tasks = None if num_tasks is None else positive(num_tasks, "num_tasks")
+        num_leading = None if num_leading is None else positive(num_leading, "num_leading")
+        epsilon = above_zero(epsilon, "epsilon")
+        RecordConstructorArgs.__init__(
+            self, num_tasks=num_tasks, num_leading=num_leading, epsilon=epsilon, key=key
+        )
+        super().__init__(env)
+        below, self._key = self._read("env_observation_space"), key
+        self._box: Any = _entry(env.observation_space, key)
+        space, n = _normalized_space(self._box, below, num_leading)
+        self._size, self.observation_space = n, _with_entry(env.observation_space, key, space)
+        self._shape, self._dtype = self._box.shape, self._box.dtype
+        self._is_all = space.shape == (n,) and space.dtype == np.float64
+        self._begin_statistics("observation", num_tasks, epsilon, (n,))
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        obs, info = self.env.reset(seed=seed, options=options)
+        return self._normalize(obs, info), info
+
+    def step(self, action: Any) -> tuple[Any, Any, bool, bool, dict[str, Any]]:
+        obs, reward, terminated, truncated, info = self.env.step(action)
+        return self._normalize(obs, info), reward, terminated, truncated, info
+
+    def _normalize(self, obs: Any, info: dict[str, Any]) -> Any:
+        if self._key is None:
+            return self._normalize_row(obs, info)
+        return {**obs, self._key: self._normalize_row(obs[self._key], info)}
+
+    def _normalize_row(self, obs: NDArray[Any], info: dict[str, Any]) -> NDArray[Any]:
+        try:  # nearly all observations are arrays of the space, which this finds fastest
+            if obs.dtype is not self._dtype or obs.shape != self._shape:
+                raise TypeError
+        except (AttributeError, TypeError):
+            obs = as_row(obs, self._box)
+        statistics = self._statistics
+        moments = statistics.moments[self._ids[info.get("task_id", self._default)]]
+        leading = obs if self._is_all else obs[: self._size]
+        centered: NDArray[Any]
+        if self.update_running_mean and not info.get("stream_finished"):
+            centered = statistics.update(moments, leading)
+        else:
+            centered = leading - moments.mean
+        centered /= moments.deviation
+        if self._is_all:
+            return centered
+        out = obs.copy()
+        out[: self._size] = centered
+        return out
+
+
+class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
+    """`NormalizeObservationPerTask` for vector environments, in every autoreset mode.
+
+    The environments of a task share its statistics: all their observations of a step are counted,
+    once, before any of them is normalized. With one environment per task the numbers are those of
+    the single form. In SAME_STEP an episode's last observation, ``infos["final_obs"]``, is counted
+    and normalized for the task of that episode, and after it the first one of the next episode.
+    The task of an episode is its ``infos["task_id"]``, or the index of the task group where infos
+    do not have it; a warning names task groups that report one id.
+
+    The arguments are those of the single form, except that ``env`` is one of our vector
+    environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``, and that
+    ``num_tasks`` is by default the number of task groups where the environments do not say it. A
+    ``task_id`` that is not a task is refused by the reset.
+
+    >>> import gymnasium
+    >>> from mtwrappers import VectorNormalizeObservationPerTask
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2)
+    >>> envs = VectorNormalizeObservationPerTask(envs)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs, *_ = envs.step(envs.action_space.sample())
+    >>> obs.shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        env: VectorEnv[Any, Any, Any],
+        num_tasks: int | None = None,
+        *,
+        num_leading: int | None = None,
+        epsilon: float = 1e-8,
+        key: str | None = None,
+    ) -> None:
+        super().__init__(env)
+        whole, self._key = env.single_observation_space, key
+        below = self._read("env_observation_space")
+        box, n = _normalized_space(_entry(whole, key), below, num_leading)
+        self.single_observation_space = space = _with_entry(whole, key, box)
+        self.observation_space = batch_space(space, self.num_envs)
+        self._size = n
+        self._begin_statistics("observation", num_tasks, epsilon, (n,))
+
+    def reset(
+        self, *, seed: Any = None, options: dict[str, Any] | None = None
+    ) -> tuple[Any, dict[str, Any]]:
+        rows = self._reset_rows(options)
+        obs, infos = self._inner.reset(seed=seed, options=options)
+        self._take_tasks(infos, rows)
+        return self._with(obs, self._normalize(self._own(obs), rows)), infos
+
+    def _own(self, obs: Any) -> Any:
+        """The entry of observations that is normalized."""
+        return obs if self._key is None else obs[self._key]
+
+    def _with(self, obs: Any, normalized: NDArray[Any]) -> Any:
+        """Observations with their normalized entry."""
+        return normalized if self._key is None else {**obs, self._key: normalized}
+
+    def step_wait(self) -> StepResult:
+        whole, rewards, terminated, truncated, infos = self._inner.step_wait()
+        obs = self._own(whole)
+        self._take_tasks(infos, self._due)
+        ended = self._note_ends(terminated | truncated)
+        if ended is None or not self._same_step:
+            out = self._with(whole, self._normalize(obs, slice(None)))
+            return out, rewards, terminated, truncated, infos
+        last, finals = obs.copy(), np.full(self.num_envs, None, dtype=object)
+        for i in np.flatnonzero(ended):
+            last[i] = self._own(infos["final_obs"][i])
+        normalized = self._normalize(last, slice(None))
+        for i in np.flatnonzero(ended):
+            finals[i] = self._with(infos["final_obs"][i], normalized[i].copy())
+        infos["final_obs"] = finals
+        self._take_tasks(infos, ended)
+        normalized[ended] = self._normalize(obs, ended)[ended]
+        return self._with(whole, normalized), rewards, terminated, truncated, infos
+
+    def _normalize(self, obs: NDArray[Any], counted: Any) -> NDArray[Any]:
+        """The normalized observations of all, after those of some were counted."""
+        leading, out = obs[:, : self._size], obs.copy()
+        self._count(leading, counted)
+        [all_tasks] = self._statistics.moments
+        out[:, : self._size] = (leading - self._each(all_tasks.mean)) / self._each(
+            all_tasks.deviation
+        )
+        return out
+
+
+def _entry(space: Space[Any], key: str | None) -> Any:
+    """The space that is normalized: all of it, or an entry of a Dict."""
+    if key is None:
+        if isinstance(space, Dict):
+            raise TypeError(
+                f"key must be one of {list(space.keys())} where observations are a Dict, got None"
+            )
+        return space
+    if not isinstance(space, Dict) or key not in space.spaces:
+        raise ValueError(f"key must be one of a Dict of observations, got {key!r} and {space}")
+    return space[key]
+
+
+def _with_entry(space: Space[Any], key: str | None, box: Box) -> Any:
+    """A space with that of the normalized entry in its place."""
+    return box if key is None or not isinstance(space, Dict) else Dict({**space.spaces, key: box})
+
+
+def _normalized_space(
+    space: Space[Any], below: Space[Any] | None, num_leading: int | None
+) -> tuple[Box, int]:
+    """A space without bounds on its leading entries, and how many: by default as many as below."""
+    box = require_floating_box(space, "normalized")
+    size = box.shape[0]
+    if num_leading is not None:
+        if positive(num_leading, "num_leading") > size:
+            raise ValueError(f"num_leading must be in [1, {size}], got {num_leading}")
+        size = num_leading
+    elif isinstance(below, Box) and len(below.shape) == 1:
+        size = min(size, below.shape[0])
+    low, high = box.low.copy(), box.high.copy()
+    low[:size], high[:size] = -np.inf, np.inf
+    dtype: Any = box.dtype
+    return Box(low, high, dtype=dtype), size
