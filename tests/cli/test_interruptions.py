@@ -181,7 +181,7 @@ def test_files_have_the_mode_of_any_file_and_links_are_written_through(tmp_path)
 # In the results, and in what is unfinished.
 @pytest.mark.parametrize(
     ("size", "arguments", "left"),
-    [(9000, ["--no-evidence"], 0), (1250, ["--no-evidence"], 1), (36_000, [], 1)],
+    [(9000, ["--no-evidence"], 0), (1400, ["--no-evidence"], 1), (36_000, [], 1)],
 )
 @pytest.mark.slow_but("9000-arguments0-0")
 def test_a_full_disk_is_one_line_and_keeps_the_files_of_before(size, arguments, left, tmp_path):

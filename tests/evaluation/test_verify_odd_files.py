@@ -362,7 +362,9 @@ def worsen(data, rng):
     elif how < 0.4 and isinstance(value, dict):
         value[rng.choice(NEW)] = copy.deepcopy(rng.choice(ODD))
     else:
-        parent[path[-1]] = copy.deepcopy(rng.choice(ODD))
+        # A number in the place of an equal one is no worse.
+        odd = [one for one in ODD if not isinstance(one, int | float) or one != value]
+        parent[path[-1]] = copy.deepcopy(rng.choice(odd))
     return path
 
 

@@ -7,6 +7,7 @@ from gymnasium.wrappers import AddRenderObservation
 
 import mtwrappers
 from mtwrappers.common.frames import resized
+from mtwrappers.metaworld import opengl
 from tests.fakes import equal
 
 ID = "mtwrappers/MultiEnv-v0"
@@ -16,6 +17,15 @@ CLASSIC = {
     "env_kwargs": [{"max_episode_steps": 6}, {"max_episode_steps": 8}],
     "unify": {"image_size": [12, 16], "render": True, "rescale": True},
 }
+
+
+@pytest.fixture
+def gl(monkeypatch):
+    """Makes Gymnasium's MuJoCo environments draw without a display, as ours do by themselves."""
+    pytest.importorskip("metaworld")
+    if (found := opengl.choose_gl()) is None:
+        pytest.skip("neither EGL nor OSMesa can render here")
+    monkeypatch.setenv("MUJOCO_GL", found)
 
 
 def mixed(**kwargs):
@@ -45,6 +55,7 @@ def test_classic_control_is_rendered_and_resized():
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("gl")
 def test_meta_world_mujoco_and_classic_control_are_one_set_on_any_number_of_workers():
     envs = gymnasium.make_vec(ID, **mixed())
     workers = gymnasium.make_vec(ID, **mixed(), workers=2)
@@ -67,6 +78,7 @@ def test_meta_world_mujoco_and_classic_control_are_one_set_on_any_number_of_work
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("gl")
 def test_stable_baselines3_learns_from_state_and_pixels_of_all_tasks():
     sb3 = pytest.importorskip("stable_baselines3")
     kwargs = mixed(unify={"image_size": 36, "render": True, "rescale": True})

@@ -89,7 +89,7 @@ ALONE = {
     faults.UnseededEnv: (["seed repeats"], "two runs from reset(seed=0)", "observation[1]"),
     faults.GlobalGoalEnv: (["seed repeats", "global random"], "two runs", "observation[1]"),
     faults.GlobalReadEnv: (["global random"], "depends on the global random state", "observation"),
-    faults.LeftoverEnv: (["seed repeats"], "something of them is left", "observation[0]"),
+    faults.LeftoverEnv: (["seed repeats"], "some of their state is left", "observation[0]"),
     faults.BlindingEnv: (
         ["seed repeats", "new arrays"],
         "two runs from reset(seed=0)",
@@ -282,7 +282,7 @@ VECTORS = {
     "#1132": (
         lambda: faults.LostFinalVectorEnv(faults.make_sync()),
         "autoreset",
-        "is the first observation of the next episode",
+        "is the first observation of that episode",
     ),
     "last again": (
         same(faults.WalkEnv, faults.LastAgain),
