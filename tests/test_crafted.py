@@ -285,7 +285,7 @@ def test_no_checkpoint_decides_where_videos_are_written(kind, name, tmp_path, mo
             load_checkpoint(tmp_path / "x", envs=envs, env=env)
         save_checkpoint(tmp_path / "x", env=env)
         craft(tmp_path / "x", lambda states: states["env"][0][1].update({name: "theirs"}))
-        with pytest.raises(CheckpointError, match=r"expected \[|no plain data"):
+        with pytest.raises(CheckpointError, match=r"expected \[|is not plain data"):
             load_checkpoint(tmp_path / "x", env=env)
 
 

@@ -83,7 +83,7 @@ def run() -> int:
         say(text, "bold" if i < 2 else "")  # the names
     say("\nhorizon: in actions of the policy; success: at any step, at the last, or held")
     say("list: Meta-World's goals, each once; continuous: a new goal in every episode")
-    say("In mtwrappers rollout, expert and random read states, even where agents see frames\n")
+    say("in rollout, expert and random read states, even where agents see frames\n")
     for protocol in protocols.values():
         say(f"{protocol.label}:", "bold")
         for source in protocol.source:

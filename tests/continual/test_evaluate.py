@@ -400,7 +400,7 @@ def test_baselines_are_scored_where_their_learners_stand():
     [
         (
             lambda env: lambda steps: None,
-            r"learn\(20\) was called at step 0 of the stream, which is at step 0 now",
+            "learn(20) was called at step 0 of the stream, which is at step 0 now",
         ),
         (
             lambda env: lambda steps: env.reset(seed=0) and Rollouts(env, 8)(steps and 8),

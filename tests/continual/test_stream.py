@@ -407,7 +407,7 @@ def with_another_key():
         ({"task_obs": "id"}, ValueError, "task_obs must be 'task' or 'phase', got 'id'"),
         ({"at_end": "stop"}, ValueError, "at_end must be 'stay' or 'raise', got 'stop'"),
         ({"env": CountingEnv()}, TypeError, "expected an MTEnv with observations {env_obs, task"),
-        ({"env": FlattenMTEnv(three_tasks())}, TypeError, "what flattens observations"),
+        ({"env": FlattenMTEnv(three_tasks())}, TypeError, "wrappers that flatten observations"),
         ({"env": with_another_key()}, TypeError, "with the keys ['env_obs', 'task_obs', 'words']"),
         (
             {"task_embedding": [[1.0]] * 2},

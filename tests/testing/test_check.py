@@ -559,7 +559,9 @@ def forks(monkeypatch):
 @pytest.mark.usefixtures("forks")
 def test_workers_are_killed_for_real():
     with nothing_left_behind():
-        report = check(lambda: MetaParallelEnvExecutor(faults.WalkEnv, 2, workers=2))
+        report = check(
+            lambda: MetaParallelEnvExecutor(faults.WalkEnv, 2, workers=2, context="fork")
+        )
     assert report.ok, str(report)
     assert report["killed worker"].says.startswith("step() raised WorkerDiedError")
 

@@ -109,7 +109,7 @@ def test_a_wrong_keyword_is_one_error_and_nothing_else(executor):
 def test_a_daemonic_process_is_told_what_to_use_instead():
     message = "^a daemonic process may not have children, .* or execution='iterative' in make_vec$"
     with (
-        multiprocessing.get_context("fork").Pool(1) as pool,
+        multiprocessing.get_context("forkserver").Pool(1) as pool,
         pytest.raises(RuntimeError, match=message),
     ):
         pool.apply(MetaParallelEnvExecutor, (CountingEnv, 2))
