@@ -216,10 +216,9 @@ class MetaWorldBenchmark(_base.StepBenchmark):  # type: ignore[misc] # a class o
     def get_step_result(self, step_result: Any) -> dict[str, Any]:
         if not self._tally.ended:
             raise ValueError(
-                f"the episode was cut before its end, which may take {self.protocol.env_steps} "
-                f"steps in {self.protocol.name}: leave max_steps out, or change max_episode_steps "
-                "of the "
-                "protocol"
+                "the episode was cut before its end: episodes have at most "
+                f"{self.protocol.env_steps} steps in {self.protocol.name}: leave max_steps out, or "
+                "change max_episode_steps of the protocol"
             )
         _, episode = self._tally.ended[0]
         return {"success": succeeded(episode, self.protocol), **episode.to_dict()}
