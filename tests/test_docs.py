@@ -167,7 +167,7 @@ def test_the_guide_to_ppo_runs_line_by_line(run, tmp_path):
     (tmp_path / "examples").symlink_to(ROOT / "examples")
     run(fewer(SNIPPETS[PPO]), tmp_path)
     smaller = {
-        "pip install '.[cli,metaworld,sb3]'\n": "",
+        "pip install '.[cli,sb3]'\n": "",
         "--out ppo_mt10\n": (
             "--out ppo_mt10 --steps 10000 --save-every 5000 --evaluate-every 5000 --episodes 1\n"
         ),

@@ -71,7 +71,7 @@ def _new_settings(given: Mapping[str, Any], store: Store, unfinished: Unfinished
     if unfinished.begun:
         raise UsageError(
             f"a recording of {store.address} is unfinished: continue it with --resume "
-            f"{store.address}, or delete {unfinished.folder}"
+            f"{store.address}, or, if no command is recording it, delete {unfinished.folder}"
         )
     if "benchmark" not in given:
         raise UsageError("a benchmark is required; such as: mtwrappers record MT10 --out DATASET")

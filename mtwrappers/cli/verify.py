@@ -26,12 +26,13 @@ def run_dataset(address: str) -> int:
     if not store.path.exists():
         raise UsageError(f"there is no dataset {address} ({store.path})")
     try:
-        then = store.requirements()
-        now = requirements([line.partition("==")[0] for line in then])
-        if other := [line for line in then if line not in now]:
+        now = requirements(store.packages)
+        then = [str(line) for line in store.requirements()]
+        known = [line for line in then if line.partition("==")[0] in store.packages]
+        if other := [line for line in known if line not in now]:
             say(f"recorded with {', '.join(other)}")
         count, rounded = verify_dataset(store)
-    except (RecordingError, OSError, KeyError, ValueError, TypeError) as exc:
+    except (RecordingError, OSError, LookupError, ValueError, TypeError, AssertionError) as exc:
         say(f"refused: {full_message(exc)}")
         return 1
     rewards = f", but for the last bits of rewards in {rounded}" if rounded else ""

@@ -99,4 +99,8 @@ class PlainSpec:
 
 
 def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _plain(one) for key, one in value.items()}
+    if type(value) in (list, tuple):
+        return type(value)(map(_plain, value))
     return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value

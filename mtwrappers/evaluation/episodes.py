@@ -253,7 +253,7 @@ class Tally:
 
 def _indices(values: Any, reported: Flags) -> dict[int, int]:
     """The values of environments that report an integer, such as those of Meta-World do."""
-    if not isinstance(values, np.ndarray) or values.dtype.kind != "i":
+    if not isinstance(values, np.ndarray) or values.dtype.kind != "i" or values.ndim != 1:
         return {}
     return {i: int(values[i]) for i in np.flatnonzero(reported & (values >= 0)).tolist()}
 

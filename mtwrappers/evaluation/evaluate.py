@@ -165,6 +165,8 @@ def evaluate(
     100.0
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples, action_chunk)
+    if action_chunk is not None:
+        action_chunk = positive(action_chunk, "action_chunk")
     check_name(policy_name, "policy_name")
     training = check_training(training_seed, training_steps)
     normalization = None if normalize is None else Normalization(normalize)

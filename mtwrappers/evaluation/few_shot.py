@@ -101,7 +101,8 @@ def few_shot_evaluate(
         action_chunk: As in `evaluate`, in all episodes.
         seed: Zero or greater.
         finished: Episodes of the same evaluation that count already. A trial that has all of its
-            own in them is not run again.
+            own in them is not run again. A policy that draws from ``rng`` has one stream for each
+            environment over all trials, so its later trials then draw other numbers.
         confidence: How likely the intervals cover the truth, in (0, 1).
         resamples: How many bootstrap resamples.
         evidence: Where to write the actions of every episode, those of adaptation among them, as in
@@ -135,6 +136,8 @@ def few_shot_evaluate(
     (8, 24)
     """
     inner, seed = check_arguments(policy, envs, seed, confidence, resamples, action_chunk)
+    if action_chunk is not None:
+        action_chunk = positive(action_chunk, "action_chunk")
     check_name(policy_name, "policy_name")
     training = check_training(training_seed, training_steps)
     ends = adaptation_terminate_on_success
@@ -169,6 +172,7 @@ def few_shot_evaluate(
             policy,
             inner.meta_batch_size,
             inner.envs_per_task,
+            seed=(seed,),
             action_chunk=action_chunk,
             action_shape=envs.single_action_space.shape,
         )

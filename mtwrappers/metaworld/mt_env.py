@@ -330,9 +330,10 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         """Begins an episode as `TaskSetMTEnv.reset` does."""
         if seed is None or not self.keeps_selection:
             return super().reset(seed=seed, options=options)
-        # In an evaluation goals, and how episodes look, follow from its seeds; training goes on
-        # with its own.
+        # In an evaluation goals, sentences and how episodes look follow from its seeds; training
+        # continues with its own.
         before = [(stream, stream.get_state()) for stream in self._streams().values()]
+        sentences = self._sentence_stream
         if self._continuous is not None:
             self._continuous.goals.seed(seed)
         try:
@@ -340,6 +341,8 @@ class MetaWorldMTEnv(TaskSetMTEnv):
         finally:
             for stream, state in before:
                 stream.set_state(state)
+            if sentences is not None:  # a seed has replaced it
+                self._sentence_stream = sentences
 
     def close(self) -> None:
         """Closes every class that was built, and lets go of it. A later `reset` builds it anew."""
@@ -368,7 +371,7 @@ class MetaWorldMTEnv(TaskSetMTEnv):
             stream.set_state(state[name])
 
     def _streams(self) -> dict[str, Any]:
-        """All that is drawn from in every episode beside the streams of all `MTEnv`s, by name."""
+        """The streams of goals and of variation, by name."""
         goals = {} if self._continuous is None else {"goal_stream": self._continuous.goals}
         look = {} if self.pool.variation is None else {"variation_stream": self.pool.variation}
         return {**goals, **look}

@@ -99,6 +99,9 @@ class MinariStore:
 
     def read(self, path: Path) -> Iterator[Stored]:
         """The episodes of the dataset that is at a path."""
+        if not {"observation_space", "action_space"} <= self._metadata(path).keys():
+            # Minari would make the environment of the file, with whatever code it names.
+            raise RecordingError("its metadata have no observation_space or no action_space")
         storage = import_extra("minari.dataset.minari_storage", "minari").MinariStorage
         dataset = self._minari.MinariDataset(storage.read(path / "data"))
         for data in dataset.iterate_episodes():
@@ -111,16 +114,16 @@ class MinariStore:
 
     def spec(self) -> Mapping[str, Any]:
         """The spec of its environment."""
-        found: Mapping[str, Any] = json.loads(self._metadata()["env_spec"])
+        found: Mapping[str, Any] = json.loads(self._metadata(self.path)["env_spec"])
         return found
 
     def requirements(self) -> list[str]:
         """The packages that it was recorded with."""
-        found: list[str] = self._metadata()["requirements"]
+        found: list[str] = self._metadata(self.path)["requirements"]
         return found
 
-    def _metadata(self) -> Any:
-        with opened(self.path / "data" / "metadata.json", _MAX_METADATA) as file:
+    def _metadata(self, path: Path) -> Any:
+        with opened(path / "data" / "metadata.json", _MAX_METADATA) as file:
             return json.load(file)
 
     def _compress(self, path: Path) -> None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from mtwrappers.common.errors import full_message
 from mtwrappers.common.registration import EPISODE_STEPS, TABLE
+from mtwrappers.metaworld.descriptions import DESCRIPTIONS
 from mtwrappers.metaworld.experts import expert_actions
 from mtwrappers.metaworld.pixels import CAMERA
 from mtwrappers.recording.episodes import (
@@ -33,8 +34,8 @@ from mtwrappers.samplers.policies import PolicyCaller
 Env: TypeAlias = gymnasium.Env[Any, Any]
 # Settings that need not be of the type of their default.
 _OTHER_KINDS = {"size": int, "variation": str, "descriptions": dict, "action_chunk": int}
-# What takes memory by its size.
-_MAX = {"num_goals": 100_000, "width": 4096, "height": 4096}
+# What takes memory or time by its size.
+_MAX = {"num_goals": 100_000, "width": 4096, "height": 4096, "action_repeat": 1, "idle_steps": 0}
 
 
 @dataclass(frozen=True)
@@ -200,7 +201,11 @@ def remake(spec: Mapping[str, Any]) -> Env:
         for name, most in _MAX.items():
             if kwargs.get(name, 0) > most:
                 raise ValueError(f"{name} must be at most {most:,}, got {kwargs[name]!r}")
-        steps = spec["max_episode_steps"]
+        described = kwargs.get("descriptions")
+        if isinstance(described, str) and described not in DESCRIPTIONS:
+            raise ValueError(f"no file is read that it names, got descriptions {described!r}")
+        if (steps := spec["max_episode_steps"]) != EPISODE_STEPS:
+            raise ValueError(f"max_episode_steps must be {EPISODE_STEPS}, got {steps!r}")
         return gymnasium.make(f"mtwrappers:{env_id}", max_episode_steps=steps, **kwargs)
     except Exception as exc:  # whatever a file from anywhere leads to
         raise RecordingError(

@@ -206,6 +206,6 @@ def check_array_spaces(envs: Any) -> None:
         raise TypeError(f"actions must be arrays, got {envs.single_action_space}")
     if not ObsLayout(envs.single_observation_space, 1).fixed:
         raise TypeError(
-            "observations must be arrays or texts, or dicts or tuples of them, got "
-            f"{envs.single_observation_space}"
+            "observations must be arrays or texts of at most 1024 characters, or dicts or tuples "
+            f"of them, got {envs.single_observation_space}"
         )

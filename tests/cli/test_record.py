@@ -107,6 +107,29 @@ def test_a_dataset_does_not_decide_what_code_runs(capsys, tmp_path):
         path.write_text(json.dumps({**metadata, "env_spec": json.dumps(other)}))
         assert main(["verify", DATASET]) == 1
         assert message in capsys.readouterr().out
+    # Without a space, Minari would make what the spec names.
+    wrapper = {"name": "x", "entry_point": "os:abort", "kwargs": {}}
+    other = {**spec, "entry_point": "os:abort", "additional_wrappers": [wrapper]}
+    less = {key: value for key, value in metadata.items() if key != "action_space"}
+    path.write_text(json.dumps({**less, "env_spec": json.dumps(other)}))
+    assert main(["verify", DATASET]) == 1
+    assert "no observation_space or no action_space" in capsys.readouterr().out
+    # No file is read that it names, and no episode is without end.
+    for changed, message in [
+        ({"max_episode_steps": 10**12}, "max_episode_steps must be 500, got 1000000000000"),
+        (
+            {"kwargs": {**spec["kwargs"], "descriptions": "secret.json"}},
+            "no file is read that it names, got descriptions 'secret.json'",
+        ),
+        ({"kwargs": {**spec["kwargs"], "idle_steps": 9}}, "idle_steps must be at most 0, got 9"),
+    ]:
+        path.write_text(json.dumps({**metadata, "env_spec": json.dumps({**spec, **changed})}))
+        assert main(["verify", DATASET]) == 1
+        assert message in capsys.readouterr().out
+    # Packages that took no part may be anything.
+    strange = ["nowhere>=1", 3]
+    path.write_text(json.dumps({**metadata, "requirements": strange}))
+    assert main(["verify", DATASET]) == 0
     # Of ours, what the id calls is what is registered.
     other = {**spec, "entry_point": "os:abort"}
     path.write_text(json.dumps({**metadata, "env_spec": json.dumps(other)}))
