@@ -58,7 +58,8 @@ def test_classic_control_is_rendered_and_resized():
 @pytest.mark.usefixtures("gl")
 def test_meta_world_mujoco_and_classic_control_are_one_set_on_any_number_of_workers():
     envs = gymnasium.make_vec(ID, **mixed())
-    workers = gymnasium.make_vec(ID, **mixed(), workers=2)
+    # A server that forks may have started before the environment variable was set.
+    workers = gymnasium.make_vec(ID, **mixed(), workers=2, context="spawn")
     both = [each.reset(seed=0) for each in (envs, workers)]
     assert equal(*both)
     obs, infos = both[0]
