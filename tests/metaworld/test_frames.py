@@ -224,7 +224,7 @@ def resident():
 kept = make()
 saved["frame"] = kept.render()
 saved["megabytes"] = []
-for i in range(8):
+for i in range(10):
     env = make()
     if i % 2:
         thread = threading.Thread(target=env.render)
@@ -241,7 +241,9 @@ for i in range(8):
         tmp_path,
     )
     assert len(np.unique(saved["frame"])) > 50
-    assert saved["megabytes"][-1] - saved["megabytes"][3] < 60
+    # Compared after closed ones, for what is forgotten is freed later, when another one draws.
+    # Each of the eight between would keep 60 MB.
+    assert saved["megabytes"][9] - saved["megabytes"][1] < 60
 
 
 @pytest.mark.slow
