@@ -270,6 +270,27 @@ def single_task_baselines(
 
     Returns:
         By the phase's name, a result of one phase and one run.
+
+    >>> import gymnasium, numpy as np
+    >>> import mtwrappers as mt
+    >>> from mtwrappers.continual.evaluate import single_task_baselines
+    >>> from functools import partial
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (2.0, 10.0)]
+    >>> def make():
+    ...     return mt.TaskStream(mt.MultiEnvWrapper(makers), [(0, 40), (1, 40)])
+    >>> def policy(observations):
+    ...     return np.zeros((len(observations["task_obs"]), 1))
+    >>> def make_learner(env):
+    ...     def learn(steps):  # takes so many steps in env, here without learning
+    ...         for _ in range(steps):
+    ...             env.step([0.0])
+    ...         return policy
+    ...     env.reset(seed=0)
+    ...     return learn
+    >>> sizes = {"evaluations_per_phase": 1, "episodes_per_phase": 1, "max_episode_steps": 20}
+    >>> baselines = single_task_baselines(make_learner, make, **sizes, metric="length")
+    >>> {name: result.points for name, result in baselines.items()}
+    {'task 0': (0, 40), 'task 1': (0, 40)}
     """
     per_phase = positive(evaluations_per_phase, "evaluations_per_phase")
     with closing(check_callable(make, "make")()) as env:

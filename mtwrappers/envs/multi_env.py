@@ -64,6 +64,13 @@ def make_env(
 
     Raises:
         ValueError: If an argument is none of those, or the environments do not fit together.
+
+    >>> import gymnasium, mtwrappers
+    >>> ids = ["Acrobot-v1", "MountainCar-v0"]  # observations of 6 and of 2 numbers
+    >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", env_ids=ids, unify="pad")
+    >>> obs, info = env.reset(seed=0)
+    >>> obs.shape, info["task_name"]
+    ((8,), 'MountainCar-v0')
     """
     given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     given |= {"action_repeat": action_repeat, "task_embedding": task_embedding, "select": select}
@@ -94,6 +101,14 @@ def make_vec_env(
 
     Raises:
         ValueError: If ``num_envs`` does not fit; the message names sizes that do.
+
+    >>> import gymnasium, mtwrappers
+    >>> ids = ["Acrobot-v1", "MountainCar-v0"]
+    >>> envs = gymnasium.make_vec("mtwrappers/MultiEnv-v0", num_envs=4, env_ids=ids, unify="pad")
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape, infos["task_id"]
+    ((4, 8), array([0, 0, 1, 1]))
+    >>> envs.close()
     """
     given = _arguments(env_ids, task_names, unify, render_mode, env_kwargs)
     check_flag(record_episode_statistics, "record_episode_statistics")

@@ -95,6 +95,13 @@ class VectorSettings:
 
     Raises:
         TypeError: If a flag is not a bool.
+
+    >>> import gymnasium, mtwrappers
+    >>> settings = {"num_goals": 4, "meta_batch_size": 20, "envs_per_task": 2}
+    >>> envs = gymnasium.make_vec("mtwrappers/ML10-train-v0", **settings)
+    >>> envs.num_envs
+    40
+    >>> envs.close()
     """
 
     kind: Kind = "train"

@@ -60,6 +60,16 @@ def make_executor(
     Raises:
         TypeError: If there is no such option; the message names what comes close.
         ValueError: If an argument is none of those, or does not go with the execution.
+
+    >>> import gymnasium
+    >>> from functools import partial
+    >>> from mtwrappers.vector.make import make_executor
+    >>> makers = [partial(gymnasium.make, "Pendulum-v1", g=g) for g in (8.0, 8.0, 10.0, 10.0)]
+    >>> envs = make_executor(makers, 2, 2, autoreset_mode="NextStep")
+    >>> obs, infos = envs.reset(seed=0)
+    >>> type(envs).__name__, obs.shape
+    ('MetaIterativeEnvExecutor', (4, 3))
+    >>> envs.close()
     """
     check_choice(execution, (*EXECUTORS, None), "execution")
     check_keywords(options, EXECUTOR_OPTIONS, "make_vec")
