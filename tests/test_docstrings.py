@@ -11,7 +11,15 @@ import re
 import pytest
 from gymnasium.error import DependencyNotInstalled
 
+from mtwrappers.metaworld.agent_view import UPSTREAM
+from mtwrappers.metaworld.benchmarks import OPTIONS
+from mtwrappers.metaworld.mt_env import MetaWorldMTEnv
+from mtwrappers.metaworld.registered import KEYWORDS, VECTOR_SETTINGS, parameters_of
+from mtwrappers.vector.executors import Executor
+from mtwrappers.vector.make import EXECUTOR_OPTIONS
 from tests.fakes import ROOT
+
+EXECUTOR = parameters_of(Executor)
 
 MODULES = sorted(
     ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__")
@@ -134,3 +142,40 @@ def test_each_name_of_the_reference_has_an_example(entry, members):
 def test_the_names_without_an_example_are_in_the_reference():
     entries = {entry for entry, _ in ENTRIES}
     assert {name for name in WITHOUT if not {name, name.rpartition(".")[0]} & entries} == set()
+
+
+# Phrases for which a reader has to look elsewhere before knowing what an argument is.
+ELSEWHERE = re.compile(
+    r"arguments are those of|^ +\S+: (?:As (?:in|for|there)|See there|Those of|The arguments of)",
+    re.MULTILINE,
+)
+
+
+@pytest.mark.parametrize(("entry", "members"), ENTRIES)
+def test_the_arguments_are_described_where_a_reader_looks_for_them(entry, members):
+    try:
+        names = names_of(entry, members)
+    except DependencyNotInstalled as error:
+        pytest.skip(str(error))
+    texts = [text or "" for name, one in names.items() for text in docstrings_of(name, one)]
+    assert [found for text in texts for found in ELSEWHERE.findall(text)] == []
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        ("MetaIterativeEnvExecutor", EXECUTOR - {"workers", "ray_options"}),
+        ("MetaParallelEnvExecutor", EXECUTOR - {"ray_options"}),
+        ("vector.executors.MetaRayEnvExecutor", EXECUTOR - {"context"}),
+        ("vector.make.make_executor", EXECUTOR - {"env"}),
+        ("as_vector", EXECUTOR_OPTIONS),
+        ("envs.multi_env.make_vec_env", EXECUTOR_OPTIONS),
+        ("MetaSampler", EXECUTOR_OPTIONS - {"autoreset_mode"}),
+        ("metaworld.registered.make_env", parameters_of(MetaWorldMTEnv) | KEYWORDS),
+        ("metaworld.registered.make_vec_env", {*VECTOR_SETTINGS, *EXECUTOR_OPTIONS, *OPTIONS}),
+    ],
+)
+def test_arguments_that_are_described_elsewhere_are_named(name, arguments):
+    found = pkgutil.resolve_name(f"mtwrappers.{name}").__doc__
+    named = {*re.findall(r"``(\w+)", found), *re.findall(r"^ +\**(\w+): ", found, re.MULTILINE)}
+    assert arguments - {"benchmark", "kind", *UPSTREAM} - named == set()

@@ -220,8 +220,9 @@ def curves(
         confidence: How likely each interval covers the truth, in (0, 1).
 
     Raises:
-        IncomparableError: As in `compare`, of all results together; those of one run may have the
-            same episodes, and so may all that are of 0 training steps.
+        IncomparableError: If the results are not comparable, as `compare` describes it, of all
+            results together; those of one run may have the same episodes, and so may all that are
+            of 0 training steps.
         TypeError: If the policies are not a dict of such results.
         ValueError: If no result names its training steps, several of a method at the same steps
             name no training seed, a method has no steps that all its runs have, a result says

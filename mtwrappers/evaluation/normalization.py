@@ -41,7 +41,7 @@ class Normalization:
     Args:
         ranges: ``(low, high)`` of each task, by its name.
         low: The policy whose mean returns ``low`` are; ``None`` if they were given as numbers.
-        high: Likewise of ``high``.
+        high: The policy whose mean returns ``high`` are; ``None`` likewise.
 
     Raises:
         TypeError: If the ranges are not a dict of two numbers each.

@@ -99,10 +99,10 @@ class Provenance:
     """The origin of a result. With the actions, it is all that a replay needs.
 
     Args:
-        episodes_per_task: As `evaluate` was given it, like ``tasks`` and ``max_episode_steps``.
+        episodes_per_task: How many episodes of each task were asked for.
         versions: Of Python and of all packages that take part, by name.
-        tasks: Names of tasks, or ``None`` for all.
-        max_episode_steps: When episodes were cut, or ``None``.
+        tasks: Names of the tasks that were chosen, or ``None`` for all.
+        max_episode_steps: After how many steps `evaluate` cut episodes, or ``None``.
         spec: The ``id`` and the ``kwargs`` of the environments'
             `gymnasium.envs.registration.EnvSpec`, as JSON has them; ``None`` where they have none,
             or a wrapper around them changes actions or rewards. Such a result can be verified only

@@ -180,7 +180,8 @@ def scores(
         confidence: How likely the intervals cover the truth, in (0, 1).
 
     Raises:
-        IncomparableError: As in `compare`, of all methods together.
+        IncomparableError: If the results are not comparable, as `compare` describes it, of all
+            methods together.
         TypeError: If the policies are not a dict of such results.
         ValueError: If there is none, one says nothing of success or has an episode twice, or an
             argument is out of range.

@@ -199,8 +199,8 @@ class LinearFeatureBaseline(LinearBaseline):
             target_key: The key of the discounted sums of rewards, ``(T,)``.
 
         Raises:
-            ValueError: As in `fit`; or if the discount is 1 and no path has an end, so that values
-                have no bound.
+            ValueError: If a path lacks one of these, or they do not fit together or are not finite;
+                or if the discount is 1 and no path has an end, so that values have no bound.
         """
         lengths, (returns, observations) = join_steps(paths, target_key, "observations")
         after = cut_observations(paths)
