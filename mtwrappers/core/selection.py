@@ -38,17 +38,38 @@ SelectName: TypeAlias = Literal["least_success", "round_robin", "uniform", "with
 
 
 def uniform(num_tasks: int, last_task: int | None, rng: Generator) -> int:
-    """Any task, each as likely as the others."""
+    """Any task, each as likely as the others.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="uniform")
+    >>> _ = env.reset(seed=0)
+    >>> [env.reset()[1]["task_id"] for _ in range(6)]
+    [1, 0, 0, 0, 1, 0]
+    """
     return int(rng.integers(num_tasks))
 
 
 def round_robin(num_tasks: int, last_task: int | None, rng: Generator) -> int:
-    """The tasks in their order, from task 0 on, again and again."""
+    """The tasks in their order, from task 0 on, again and again.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="round_robin")
+    >>> _ = env.reset(seed=0)
+    >>> [env.reset()[1]["task_id"] for _ in range(6)]
+    [1, 0, 1, 0, 1, 0]
+    """
     return 0 if last_task is None else (last_task + 1) % num_tasks
 
 
 class WithoutReplacement:
-    """Sweeps: every task once in a random order, then every task once in another."""
+    """Sweeps: every task once in a random order, then every task once in another.
+
+    >>> import gymnasium, mtwrappers
+    >>> env = gymnasium.make("mtwrappers/MultiEnv-v0", select="without_replacement")
+    >>> _ = env.reset(seed=0)
+    >>> [env.reset()[1]["task_id"] for _ in range(7)]
+    [0, 1, 0, 0, 1, 0, 1]
+    """
 
     def __init__(self) -> None:
         self._sweep: list[int] = []
@@ -94,6 +115,17 @@ def least_success(
 
     Raises:
         ValueError: If an episode has ended whose infos do not say whether it succeeded.
+
+    >>> import numpy as np
+    >>> from mtwrappers.core.history import TaskHistory
+    >>> from mtwrappers.core.selection import least_success
+    >>> history, rng = TaskHistory(2), np.random.default_rng(0)
+    >>> for task in (0, 1):  # task 0 fails, task 1 succeeds
+    ...     history.begin(task)
+    ...     history.step(0.0, True, {"success": task == 1})
+    >>> drawn = [least_success(2, None, rng, history) for _ in range(1000)]
+    >>> drawn.count(0), drawn.count(1)
+    (952, 48)
     """
     present = [g for g in range(history.num_groups) if len(history.members(g))]
     rates = history.group_success_rates[present]

@@ -155,7 +155,15 @@ def make_vec_env(
         max_episode_steps: When to truncate, ``None`` for never.
         meta_batch_size: How many tasks, ``num_envs`` by default; it must divide ``num_envs``.
         render_mode: ``None``; there is nothing to see.
-        **executor: The arguments of `mtwrappers.vector.make.make_executor`.
+        **executor: ``execution`` and the other arguments of
+            `mtwrappers.vector.make.make_executor`, such as ``workers`` and ``journal``.
+
+    >>> import gymnasium, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=6, meta_batch_size=3)
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs.shape, envs.meta_batch_size, envs.envs_per_task
+    ((6, 2), 3, 2)
+    >>> envs.close()
     """
     tasks = positive(num_envs, "num_envs")
     if meta_batch_size is not None:

@@ -40,6 +40,17 @@ def camera_parameters(env: gymnasium.Env[Any, Any]) -> dict[str, dict[str, NDArr
         TypeError: If it is no environment of this package on Meta-World.
         ValueError: If it draws no frames.
         ResetNeeded: If no task was set yet.
+
+    >>> import gymnasium, mtwrappers
+    >>> from mtwrappers.metaworld import camera_parameters
+    >>> look = {"render_mode": "rgb_array", "camera_name": "corner4", "width": 64, "height": 48}
+    >>> env = gymnasium.make("mtwrappers/MT1-v0", num_goals=1, **look)
+    >>> obs, info = env.reset(seed=0)
+    >>> camera = camera_parameters(env)["corner4"]
+    >>> x, y, depth = (camera["extrinsics"] @ [*obs[:3], 1])[:3]  # of the hand
+    >>> u, v, _ = camera["intrinsics"] @ [x / depth, y / depth, 1]
+    >>> round(u), round(v), f"{depth:.1f} m"
+    (34, 23, '1.0 m')
     """
     one = class_env_of(env)
     found: dict[str, dict[str, NDArray[np.float64]]] = one.camera.parameters(one.sawyer.data)

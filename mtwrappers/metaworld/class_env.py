@@ -79,6 +79,15 @@ class SawyerSettings:
     Raises:
         TypeError: If names, cameras or ``variation`` are of no such form.
         ValueError: If a value is not one of those.
+
+    >>> import gymnasium, mtwrappers
+    >>> for version in ("v1", "v2"):
+    ...     settings = {"reward_function_version": version, "idle_steps": 5}
+    ...     env = gymnasium.make("mtwrappers/MT1-v0", env_name="push-v3", num_goals=1, **settings)
+    ...     obs, info = env.reset(seed=0)
+    ...     print(version, round(env.step([0.5, 0.0, 0.0, 0.0])[1], 3))
+    v1 -0.158
+    v2 0.053
     """
 
     reward_function_version: Literal["v1", "v2"] = "v2"

@@ -25,6 +25,20 @@ class Baseline(abc.ABC):
 
     For processors with ``bootstrap_truncated=True`` it also needs
     ``fit_bootstrapped(paths, discount, target_key="returns")``, as `LinearFeatureBaseline` has.
+
+    >>> import numpy as np
+    >>> import mtwrappers as mt
+    >>> from mtwrappers.processors.baselines import Baseline
+    >>> class MeanBaseline(Baseline):
+    ...     def fit(self, paths, target_key="returns"):
+    ...         self.mean = np.concatenate([path[target_key] for path in paths]).mean()
+    ...     def predict(self, path):
+    ...         return np.full(len(path["observations"]), self.mean)
+    >>> policy = lambda observations: np.full((len(observations), 2), 0.1)
+    >>> paths = mt.Sampler(mt.PointGoalEnv(), policy, 2, 20, seed=0).obtain_samples()
+    >>> batch = mt.SampleProcessor(MeanBaseline()).process_samples(paths)
+    >>> batch["advantages"].shape
+    (40,)
     """
 
     @abc.abstractmethod
@@ -185,8 +199,8 @@ class LinearFeatureBaseline(LinearBaseline):
             target_key: The key of the discounted sums of rewards, ``(T,)``.
 
         Raises:
-            ValueError: As in `fit`; or if the discount is 1 and no path has an end, so that values
-                have no bound.
+            ValueError: If a path lacks one of these, or they do not fit together or are not finite;
+                or if the discount is 1 and no path has an end, so that values have no bound.
         """
         lengths, (returns, observations) = join_steps(paths, target_key, "observations")
         after = cut_observations(paths)

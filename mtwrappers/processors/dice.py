@@ -40,7 +40,9 @@ class DiceSampleProcessor(SampleProcessor):
         log_sink: A callable ``(key, value)`` or a `logging.Logger`.
 
     Raises:
-        ValueError, TypeError: As in `SampleProcessor`; or if ``max_path_length`` is not positive.
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], ``max_path_length`` is not
+            positive, or there is no ``return_baseline`` that ``bootstrap_truncated`` can fit.
+        TypeError: If a baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither kind.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -81,7 +83,17 @@ class DiceSampleProcessor(SampleProcessor):
     def process_samples(  # type: ignore[override]
         self, paths: Sequence[Path], log: Log = False, log_prefix: str = ""
     ) -> DiceSamplesData:
-        """Makes the padded batch; as `SampleProcessor.process_samples`, for paths that fit."""
+        """Makes the padded batch of one task's paths.
+
+        Args:
+            paths: A list of paths of at most ``max_path_length`` steps.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log_prefix: Put before every key.
+
+        Raises:
+            ValueError: If the paths are malformed or too long, or an observation, a reward or a
+                prediction is not finite; the message names path and step.
+        """
         data: DiceSamplesData = self._batches([Steps(paths, "paths")], log, log_prefix)[0]
         return data
 
@@ -127,8 +139,26 @@ def _in_rows(values: NDArray[Any], real: NDArray[np.bool_]) -> NDArray[Any]:
 class DiceMetaSampleProcessor(DiceSampleProcessor):
     """Turns the paths of several tasks into a padded batch for each.
 
-    The arguments are those of `DiceSampleProcessor`. The baselines are fitted to each task anew.
-    Each batch also has ``adj_avg_rewards`` (E-MAML, Stadie et al. 2018, as in ProMP).
+    The baselines are fitted to each task anew. Each batch also has ``adj_avg_rewards`` (E-MAML,
+    Stadie et al. 2018, as in ProMP).
+
+    Args:
+        baseline: Predicts discounted rewards; has ``fit`` and ``predict``.
+        max_path_length: The length of the rows, in steps.
+        discount: In [0, 1].
+        gae_lambda: In [0, 1]; concerns ``advantages``.
+        normalize_adv: Whether ``adjusted_rewards`` and ``advantages`` get mean 0 and standard
+            deviation 1 over the real steps of a task.
+        positive_adv: Whether both are then shifted to be positive.
+        return_baseline: Predicts returns, for ``advantages``; has ``fit`` and ``predict``.
+        bootstrap_truncated: Whether ``advantages`` go on after a time limit, see
+            `SampleProcessor`; the ``return_baseline`` then needs ``fit_bootstrapped``.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
+
+    Raises:
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], ``max_path_length`` is not
+            positive, or there is no ``return_baseline`` that ``bootstrap_truncated`` can fit.
+        TypeError: If a baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither kind.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -146,5 +176,16 @@ class DiceMetaSampleProcessor(DiceSampleProcessor):
     def process_samples(  # type: ignore[override]
         self, paths_meta_batch: PathsOfTasks, log: Log = False, log_prefix: str = ""
     ) -> list[DiceMetaSamplesData]:
-        """Makes the padded batches; see `MetaSampleProcessor.process_samples`."""
+        """Makes the padded batches, in the order of the tasks, and logs over the paths of all.
+
+        Args:
+            paths_meta_batch: The paths of each task, of at most ``max_path_length`` steps: a dict
+                by the task's index, as `MetaSampler` returns it, or a list over the tasks.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
+            log_prefix: Put before every key.
+
+        Raises:
+            ValueError: If there are no tasks, paths are malformed or too long, or an observation, a
+                reward or a prediction is not finite; the message names task, path and step.
+        """
         return self._batches(steps_of_tasks(paths_meta_batch), log, log_prefix)

@@ -142,8 +142,26 @@ class SampleProcessor:
 class MetaSampleProcessor(SampleProcessor):
     """Turns the paths of several tasks into a flat batch for each.
 
-    The arguments are those of `SampleProcessor`. The baseline is fitted to each task anew. Each
-    batch also has ``adj_avg_rewards`` (E-MAML, Stadie et al. 2018, as in ProMP).
+    The baseline is fitted to each task anew. Each batch also has ``adj_avg_rewards`` (E-MAML,
+    Stadie et al. 2018, as in ProMP).
+
+    Args:
+        baseline: Predicts returns; has ``fit`` and ``predict``, see
+            `mtwrappers.processors.baselines.Baseline`.
+        discount: In [0, 1].
+        gae_lambda: In [0, 1].
+        normalize_adv: Whether advantages get mean 0 and standard deviation 1 over the steps of a
+            task.
+        positive_adv: Whether advantages are then shifted to be positive.
+        bootstrap_truncated: Whether a path that a time limit cut is worth the baseline's value of
+            its ``next_observation`` after its last step, and not 0; see `SampleProcessor`.
+        log_sink: A callable ``(key, value)`` or a `logging.Logger`.
+
+    Raises:
+        ValueError: If ``discount`` or ``gae_lambda`` is outside [0, 1], or the baseline cannot be
+            fitted as ``bootstrap_truncated`` needs it.
+        TypeError: If the baseline has no ``fit`` and ``predict``, or ``log_sink`` is of neither
+            kind.
 
     >>> import numpy as np
     >>> import mtwrappers as mt
@@ -167,10 +185,11 @@ class MetaSampleProcessor(SampleProcessor):
             paths_meta_batch: The paths of each task: a dict by the task's index, as `MetaSampler`
                 returns it, or a list over the tasks, as ``adapt`` gets it from
                 `few_shot_evaluate`.
-            log: As in `SampleProcessor.process_samples`.
+            log: Whether to log returns: all figures, or only their mean with ``"reward"``.
             log_prefix: Put before every key.
 
         Raises:
-            ValueError: As there, or if there are no tasks; the message names the task.
+            ValueError: If there are no tasks, paths are malformed, or an observation, a reward or a
+                prediction is not finite; the message names task, path and step.
         """
         return self._batches(steps_of_tasks(paths_meta_batch), log, log_prefix)

@@ -54,7 +54,7 @@ class MetaSampler:
         envs_per_task: How many environments per task; one per trajectory by default.
         parallel: ProMP's word for ``execution="parallel"``.
         execution: ``"iterative"`` (in this process), ``"parallel"`` (in worker processes) or
-            ``"ray"``, as in `make_vec`; by default parallel if ``workers`` is above 1.
+            ``"ray"`` (on a Ray cluster); by default parallel if ``workers`` is above 1.
         policy_in: ``"parent"`` calls the policy in this process, in every step, for all
             environments. ``"workers"`` sends it to the workers once per `obtain_samples`; each
             calls it for its own environments and returns whole trajectories. They are the same if
@@ -70,7 +70,9 @@ class MetaSampler:
             since all trajectories are returned at once.
         log_sink: A callable ``(key, value)`` or a `logging.Logger`, for the figures of
             ``obtain_samples(log=True)``; by default the logger ``mtwrappers``.
-        **executor: Passed to the executor, such as ``workers``.
+        **executor: ``workers``, ``on_worker_failure``, ``max_recoveries``, ``journal``,
+            ``journal_warn_bytes``, ``timeout``, ``context``, ``ray_options``, ``observation_mode``
+            and ``unify``, which `mtwrappers.vector.executors.Executor` describes.
 
     Raises:
         ValueError: If an argument is out of range, ``envs_per_task`` is more than

@@ -79,6 +79,14 @@ class PolicyCaller:
     Raises:
         TypeError: If the policy has no ``get_actions`` and is not callable.
         ValueError: If ``action_chunk`` is not a positive integer.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> def policy(observations, rng, task_names):
+    ...     return np.stack([own.uniform(-0.1, 0.1, 2) for own in rng])
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=5)
+    >>> result = mtwrappers.evaluate(policy, envs, episodes_per_task=3)
+    >>> result == mtwrappers.evaluate(policy, envs, episodes_per_task=3, policy_in="workers")
+    True
     """
 
     def __init__(

@@ -41,6 +41,18 @@ class Step(NamedTuple):
         terminated: ``(N,)`` bool.
         truncated: ``(N,)`` bool.
         infos: As the vector environment returned them; `info` reads them.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> from mtwrappers.evaluation import Observer
+    >>> class Printer(Observer):
+    ...     def step(self, step):
+    ...         distances, reported = step.info("distance")
+    ...         print(step.began, step.finished, distances.round(1))
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=2, max_episode_steps=2)
+    >>> policy = lambda observations: np.full((2, 2), 0.1)
+    >>> result = mtwrappers.evaluate(policy, envs, 1, observers=[Printer()])
+    [ True  True] [False False] [0.9 0.9]
+    [False False] [ True  True] [0.8 0.8]
     """
 
     began: Flags

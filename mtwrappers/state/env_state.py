@@ -114,6 +114,17 @@ def set_state(env: Any, state: Layers, max_steps: int | None = None) -> None:
     Raises:
         TypeError: If a vector environment has no ``set_state`` of its own.
         ValueError: If it is the state of other layers.
+
+    >>> import gymnasium
+    >>> from mtwrappers.state.env_state import get_state, set_state
+    >>> env = gymnasium.make("Pendulum-v1")
+    >>> obs, info = env.reset(seed=0)
+    >>> state = get_state(env)
+    >>> first, _ = env.reset()
+    >>> set_state(env, state)
+    >>> again, _ = env.reset()
+    >>> (first == again).tolist()
+    [True, True, True]
     """
     guard(env)
     layers = list(_layers(_chain(env)))
@@ -153,6 +164,14 @@ def set_statistics_updates(env: Any, switches: bool | Sequence[bool]) -> None:
     Args:
         env: An environment or a vector environment, in any wrappers.
         switches: For each of those wrappers, the outermost first, or one for all.
+
+    >>> import gymnasium
+    >>> from mtwrappers.state.env_state import set_statistics_updates
+    >>> env = gymnasium.wrappers.NormalizeObservation(gymnasium.make("Pendulum-v1"))
+    >>> set_statistics_updates(env, False)
+    >>> obs, info = env.reset(seed=0)
+    >>> env.obs_rms.mean
+    array([0., 0., 0.], dtype=float32)
     """
     found = list(normalizers(env))
     each = [switches] * len(found) if isinstance(switches, bool) else switches

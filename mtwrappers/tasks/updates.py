@@ -173,6 +173,13 @@ def copy_env(env: Env) -> Env:
     """A copy of an environment, to be reset.
 
     A bare Sawyer environment is built anew on its task: upstream's own deep copies are broken.
+
+    >>> from mtwrappers import PointGoalEnv
+    >>> from mtwrappers.tasks.updates import copy_env
+    >>> env = PointGoalEnv()
+    >>> env.set_task({"goal": (0.0, 1.0)})
+    >>> copy_env(env).get_task()
+    {'goal': (0.0, 1.0)}
     """
     sawyer: Any = env.unwrapped
     if not hasattr(sawyer, "sawyer_observation_space"):

@@ -122,6 +122,17 @@ class MetaVectorEnv(VectorEnv[Any, Any, Any]):
         settings: How many there are, and how they are stepped.
         first_seeds: For copies of an environment: a seed for the first reset of each.
         logs: What was done with the environments before, if they were built by somebody else.
+
+    >>> import gymnasium, numpy as np, mtwrappers
+    >>> envs = gymnasium.make_vec("mtwrappers/PointGoal-v0", num_envs=4, meta_batch_size=2)
+    >>> envs.set_tasks([{"goal": (1.0, 0.0)}, {"goal": (0.0, 1.0)}])
+    >>> obs, infos = envs.reset(seed=0)
+    >>> obs, rewards, terminated, truncated, infos = envs.step([[0.1, 0.0]] * 4)
+    >>> rewards.round(2)
+    array([-0.9, -0.9, -1. , -1. ])
+    >>> envs.call("get_task")[2]
+    {'goal': (0.0, 1.0)}
+    >>> envs.close()
     """
 
     meta_batch_size: int

@@ -122,10 +122,20 @@ class VectorNormalizeObservationPerTask(PerTaskVectorWrapper):
     The task of an episode is its ``infos["task_id"]``, or the index of the task group where infos
     do not have it; a warning names task groups that report one id.
 
-    The arguments are those of the single form, except that ``env`` is one of our vector
-    environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``, and that
-    ``num_tasks`` is by default the number of task groups where the environments do not say it. A
-    ``task_id`` that is not a task is refused by the reset.
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
+            observations ``(N, O)``, or a Dict.
+        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
+            number of task groups.
+        num_leading: How many entries to normalize, from the first on. By default those of the
+            environments below a `TaskOnehotWrapper` or `FlattenMTEnv`, else all.
+        epsilon: Added to the variance, so that nothing is divided by zero.
+        key: Of a Dict, which entry to normalize, such as ``"state"``; others stay as they are.
+
+    Raises:
+        TypeError: If observations are of another kind, or ``env`` is none of ours.
+        ValueError: If a number is out of range, or a Dict has no such key; on a reset, if a
+            ``task_id`` is no task.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeObservationPerTask

@@ -95,10 +95,16 @@ class VectorNormalizeRewardPerTask(PerTaskVectorWrapper):
     have it; a warning names task groups that report one id. ``infos["raw_reward"]``, shape
     ``(N,)`` float64, is the reward before that, and SAME_STEP's ``final_info`` has it too.
 
-    The arguments are those of the single form, except that ``env`` is one of our vector
-    environments, or a `MetaVectorWrapper` of one, and that ``num_tasks`` is by default the
-    number of task groups where the environments do not say it. A ``task_id`` that is not a task is
-    refused by the reset.
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one.
+        num_tasks: How many values ``task_id`` has; by default what the environments say, or the
+            number of task groups.
+        gamma: The discount.
+        epsilon: Added to the variance, so that nothing is divided by zero.
+
+    Raises:
+        TypeError: If ``env`` is none of ours.
+        ValueError: If a number is out of range; on a reset, if a ``task_id`` is no task.
 
     >>> import gymnasium
     >>> from mtwrappers import VectorNormalizeRewardPerTask

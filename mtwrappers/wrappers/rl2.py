@@ -124,8 +124,16 @@ class VectorRL2Observation(EpisodeVectorWrapper):
     ended the episode; the observation that begins the next one has the same numbers if the trial
     goes on, and zeros if not.
 
-    The arguments are those of the single form, except that ``env`` is one of our vector
-    environments, or a `MetaVectorWrapper` of one, with observations ``(N, O)``.
+    Args:
+        env: One of our vector environments, or a `MetaVectorWrapper` of one, with floating-point
+            observations ``(N, O)``.
+        reward_divisor: The appended reward is the environment's divided by this.
+        across_episodes: Whether the appended numbers stay after a reset on the same task. If not,
+            every episode begins with zeros.
+
+    Raises:
+        TypeError: If observations or actions are of another kind, or ``env`` is none of ours.
+        ValueError: If ``reward_divisor`` is not above zero.
 
     >>> import gymnasium, numpy as np
     >>> from mtwrappers import VectorRL2Observation
