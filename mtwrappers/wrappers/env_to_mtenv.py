@@ -110,7 +110,7 @@ class EnvToMTEnv(TaskSetMTEnv):
         self._activate(self._task_state)
 
     def get_task_obs(self) -> Any:
-        """The index of the present task, the element of the space, or what ``task_obs`` makes."""
+        """The index of the current task, the element of the space, or what ``task_obs`` makes."""
         if self._observe_task is None and self.tasks:
             return self._task_obs  # a number, which nobody can change
         if self._observe_task is None:
@@ -118,7 +118,7 @@ class EnvToMTEnv(TaskSetMTEnv):
         return copy.deepcopy(self._observe_task(self._task(self._task_state)))
 
     def get_task_state(self) -> Any:
-        """The index of the present task, or the element of the space."""
+        """The index of the current task, or the element of the space."""
         return copy.deepcopy(self._task_state)
 
     def close(self) -> None:

@@ -149,7 +149,7 @@ class MultiEnvWrapper(TaskSetMTEnv):
 
     @property
     def active_env(self) -> gymnasium.Env[Any, Any]:
-        """The environment of the present task."""
+        """The environment of the current task."""
         env: gymnasium.Env[Any, Any] = self._env
         return env
 

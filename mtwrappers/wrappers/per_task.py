@@ -271,7 +271,7 @@ class PerTaskVectorWrapper(_PerTask, EpisodeVectorWrapper):
         self._one_each = np.array_equal(tasks, np.arange(self._num_tasks))
 
     def get_state(self) -> dict[str, Any]:
-        """The statistics, whether they are updated, and the present episodes, ready for JSON."""
+        """The statistics, whether they are updated, and the current episodes, ready for JSON."""
         return {**super().get_state(), "episodes": self._episodes()}
 
     def set_state(self, state: Mapping[str, Any]) -> None:

@@ -125,11 +125,11 @@ class EpisodeVectorWrapper(MetaVectorWrapper):
         return rows
 
     def _stepped(self) -> Any:
-        """Which environments the present step steps: a mask of shape ``(N,)``, or a slice."""
+        """Which environments the current step steps: a mask of shape ``(N,)``, or a slice."""
         return slice(None) if self._due is None else ~self._due
 
     def _note_ends(self, ended: NDArray[np.bool_]) -> NDArray[np.bool_] | None:
-        """Returns which episodes the present step ended, shape ``(N,)``, or ``None`` for none."""
+        """Returns which episodes the current step ended, shape ``(N,)``, or ``None`` for none."""
         some = _some(ended)
         self._due = some if self._next_step else None
         return some
