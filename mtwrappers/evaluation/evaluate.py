@@ -95,7 +95,8 @@ def evaluate(
 
     **Training goes on afterwards** with a `reset`. The choice of its tasks is as it was: the
     strategy, the history that a curriculum looks at, and the task stream. So are the statistics of
-    wrappers that normalize. The environments' other random streams are left where the last
+    wrappers that normalize, and, in the environments of Meta-World's ids, the goals, sentences and
+    looks that training draws next. The environments' other random streams are left where the last
     episodes ended; ``reset(seed=...)`` begins them anew, and the choice of tasks with them.
 
     **Rewards** are the environments' own. Normalization of rewards (by whatever has
