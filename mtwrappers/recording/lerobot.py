@@ -106,6 +106,7 @@ class LeRobotStore:
         described = {
             "env_spec": json.loads(env.spec.to_json()),
             "algorithm": settings.algorithm,
+            "settings": settings.marker,
             "requirements": requirements(self.packages),
             "video": settings.video,
             "episodes": about,
@@ -143,6 +144,28 @@ class LeRobotStore:
         """The packages that it was recorded with."""
         found: list[str] = _described(self.path)["requirements"]
         return found
+
+    def marker(self) -> Any:
+        """The settings that it was recorded with, or ``None``."""
+        return _described(self.path).get("settings")
+
+
+@contextlib.contextmanager
+def _offline() -> Iterator[None]:
+    """Refuses what would go to the network, as ``HF_HUB_OFFLINE=1`` does."""
+    constants = import_extra("huggingface_hub.constants", "lerobot")
+    errors = import_extra("huggingface_hub.errors", "lerobot")
+    before = constants.HF_HUB_OFFLINE
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    except (errors.OfflineModeIsEnabled, errors.LocalEntryNotFoundError) as exc:
+        raise RecordingError(
+            "LeRobot would download what its files lack, and nothing is downloaded: "
+            f"{str(exc).splitlines()[0]}"
+        ) from None
+    finally:
+        constants.HF_HUB_OFFLINE = before
 
 
 @contextlib.contextmanager
