@@ -1,8 +1,14 @@
-"""Renders docstrings in the reference, an extension of griffe: doctests as code, names as links."""
+"""Renders the reference, an extension of griffe.
+
+Doctests become code, and names become links. In signatures, aliases of types and constants of this
+package are written out.
+"""
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +22,11 @@ _NAME = re.compile(r"(?<![`\[])`([\w.]+)`(?!`)")
 
 
 class Docstrings(griffe.Extension):
-    """Puts a fence around each doctest, and a link on each name that the reference has."""
+    """Puts a fence around each doctest, and a link on each name that the reference has.
+
+    Writes out what a reader of a signature could not look up: ``Goals`` becomes
+    ``Literal["list", "continuous"]``, and ``TIMEOUT`` its value.
+    """
 
     def __init__(self) -> None:
         pages = "\n".join(page.read_text() for page in Path(__file__).parent.glob("api/*.md"))
@@ -40,6 +50,59 @@ class Docstrings(griffe.Extension):
 
         text = _NAME.sub(linked, obj.docstring.value)
         obj.docstring.value = _DOCTEST.sub(_fenced, text)
+
+    def on_package(self, *, pkg: griffe.Module, **_: Any) -> None:
+        """Called when the whole package has been read."""
+        for obj in _objects(pkg):
+            if isinstance(obj, griffe.Attribute):
+                obj.annotation = _written_out(obj.annotation, pkg)
+                if isinstance(obj.parent, griffe.Class):  # a field of a dataclass
+                    obj.value = _written_out(obj.value, pkg)
+            elif isinstance(obj, griffe.Function):
+                obj.returns = _written_out(obj.returns, pkg)
+                for parameter in obj.parameters:
+                    parameter.annotation = _written_out(parameter.annotation, pkg)
+                    parameter.default = _written_out(parameter.default, pkg)
+                    if parameter.kind in _VARIADIC:
+                        parameter.default = None  # of none that a caller could give
+
+
+_VARIADIC = (griffe.ParameterKind.var_positional, griffe.ParameterKind.var_keyword)
+
+
+def _objects(module: griffe.Module) -> Iterator[griffe.Object]:
+    """Everything in a module, its classes and the modules below it."""
+    for obj in module.members.values():
+        if isinstance(obj, griffe.Object):
+            yield obj
+            if isinstance(obj, (griffe.Module, griffe.Class)):
+                yield from _objects(obj)
+
+
+def _written_out(value: Any, package: griffe.Module) -> Any:
+    """A type or a default, with what this package's aliases and constants stand for."""
+    if isinstance(value, list):
+        return [_written_out(one, package) for one in value]
+    if isinstance(value, griffe.ExprName):
+        home, _, path = value.canonical_path.partition(".")
+        if home != package.name or not path:
+            return value
+        try:
+            known = package[path]
+        except KeyError:  # a parameter, or a name of another package
+            return value
+        if not isinstance(known, griffe.Attribute) or known.value is None:
+            return value
+        is_text = isinstance(known.value, str)  # a number or a text, as it stands in the code
+        if is_text is (str(known.annotation) == "TypeAlias"):
+            return value
+        return known.value if is_text else _written_out(known.value, package)
+    if not isinstance(value, griffe.Expr) or isinstance(value, griffe.ExprAttribute):
+        return value
+    fields = (field.name for field in dataclasses.fields(value))
+    return dataclasses.replace(
+        value, **{name: _written_out(getattr(value, name), package) for name in fields}
+    )
 
 
 def _fenced(found: re.Match[str]) -> str:
